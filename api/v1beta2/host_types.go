@@ -1,0 +1,387 @@
+package v1beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// HostSpec is the durable truth about a host: its identity, who has claimed it,
+// and what its agent is asked to do. Claims live here, never in status, because
+// `clusterctl move` drops status and changes UIDs.
+type HostSpec struct {
+	// hostID is the identity the agent made on its first start: the hash of its
+	// public key. It is set at enrolment and never changes; a second machine
+	// with another key under the same name is refused.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	HostID string `json:"hostID,omitempty"`
+
+	// unschedulable keeps the host from being claimed. A claim that exists is
+	// not touched.
+	// +optional
+	Unschedulable *bool `json:"unschedulable,omitempty"`
+
+	// failureDomain is the zone the host stands in, for example a rack.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+
+	// resetPolicy says how a released host is cleaned. A claim's own policy
+	// wins over it.
+	// +optional
+	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
+
+	// claimGeneration counts the claims this host has had. It only grows; the
+	// agent refuses an operation of an older generation (fencing).
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ClaimGeneration int64 `json:"claimGeneration,omitempty"`
+
+	// clearedGeneration is the claimGeneration an operator declared clean by hand
+	// (ClearQuarantineAnnotation). It stands in for the agent's proof, and lives
+	// in spec because a proof in status is lost on a move.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ClearedGeneration *int64 `json:"clearedGeneration,omitempty"`
+
+	// claim names the one HostMachine the host belongs to. A host is free when
+	// it is unset. It is written with the resourceVersion of a live read, so two
+	// managers never both win.
+	// +optional
+	Claim *HostClaim `json:"claim,omitempty"`
+
+	// desired is what the agent is asked to do for the claim. It is unset until
+	// the HostMachine has recorded which host it holds.
+	// +optional
+	Desired *HostDesired `json:"desired,omitempty"`
+}
+
+// ResetPolicy says how a released host is cleaned before its next claim.
+// +kubebuilder:validation:Enum=Kubeadm;Manual
+type ResetPolicy string
+
+const (
+	// ResetPolicyKubeadm runs `kubeadm reset`, removes what it leaves behind and
+	// proves that nothing is left. It is the default.
+	ResetPolicyKubeadm ResetPolicy = "Kubeadm"
+
+	// ResetPolicyManual stops the kubelet and leaves the rest to the operator,
+	// who lifts the quarantine with the annotation ClearQuarantineAnnotation.
+	ResetPolicyManual ResetPolicy = "Manual"
+)
+
+// HostClaim ties a host to a HostMachine of its own namespace. It refers by name
+// and a random ID, never by UID, since UIDs change in `clusterctl move`.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a claim cannot pass from one machine to another: it is cleared first, on proof of a clean reset"
+type HostClaim struct {
+	// machineName is the name of the HostMachine that holds the claim.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	MachineName string `json:"machineName,omitempty"`
+
+	// clusterName is the name of the Cluster the machine belongs to.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ClusterName string `json:"clusterName,omitempty"`
+
+	// claimID is the random ID the HostMachine recorded as its intent before it
+	// took the host.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ClaimID string `json:"claimID,omitempty"`
+}
+
+// HostDesiredPhase is the state a host is asked to reach.
+// +kubebuilder:validation:Enum=Bootstrapped;Reset
+type HostDesiredPhase string
+
+const (
+	// HostDesiredBootstrapped asks the agent to run the bootstrap data once.
+	HostDesiredBootstrapped HostDesiredPhase = "Bootstrapped"
+
+	// HostDesiredReset asks the agent to undo the bootstrap and prove it.
+	HostDesiredReset HostDesiredPhase = "Reset"
+)
+
+// HostDesired is one operation for the agent. The same operationID is executed
+// at most once to success; a restart resumes it.
+type HostDesired struct {
+	// phase is the state to reach.
+	// +required
+	Phase HostDesiredPhase `json:"phase,omitempty"`
+
+	// operationID names the operation in the agent's journal.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	OperationID string `json:"operationID,omitempty"`
+
+	// bootstrapSecretName is the Secret with the bootstrap data, in the host's
+	// namespace. The agent may read it only while it is named here.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	BootstrapSecretName string `json:"bootstrapSecretName,omitempty"`
+
+	// version is the Kubernetes version the host must run, for example v1.36.3.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// providerID is handed to the kubelet, so that Node and Machine meet.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// virtualIP is the control-plane address the host holds (endpoint type
+	// HostVIP, control-plane machines only).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	VirtualIP string `json:"virtualIP,omitempty"`
+
+	// resetPolicy of a reset operation.
+	// +optional
+	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
+}
+
+// HostPhase is the one-word summary of a host.
+// +kubebuilder:validation:Enum=Enrolling;Available;Claimed;Bootstrapping;Running;Resetting;Quarantined;Failed
+type HostPhase string
+
+const (
+	// HostPhaseEnrolling means that no agent has reported for the host yet.
+	HostPhaseEnrolling HostPhase = "Enrolling"
+	// HostPhaseAvailable means that the host is clean and can be claimed.
+	HostPhaseAvailable HostPhase = "Available"
+	// HostPhaseClaimed means that the agent has not picked up its operation yet.
+	HostPhaseClaimed HostPhase = "Claimed"
+	// HostPhaseBootstrapping means that the bootstrap data is being executed.
+	HostPhaseBootstrapping HostPhase = "Bootstrapping"
+	// HostPhaseRunning means that the bootstrap succeeded.
+	HostPhaseRunning HostPhase = "Running"
+	// HostPhaseResetting means that the host is being cleaned.
+	HostPhaseResetting HostPhase = "Resetting"
+	// HostPhaseQuarantined means that the host could not prove to be clean; it
+	// is not claimable until an operator acts.
+	HostPhaseQuarantined HostPhase = "Quarantined"
+	// HostPhaseFailed means that the bootstrap failed for good.
+	HostPhaseFailed HostPhase = "Failed"
+)
+
+// OperationState is how far the agent has come with an operation.
+// +kubebuilder:validation:Enum=Running;Succeeded;Failed
+type OperationState string
+
+const (
+	// OperationRunning means that the operation is under way or will be resumed.
+	OperationRunning OperationState = "Running"
+	// OperationSucceeded means that every step is done.
+	OperationSucceeded OperationState = "Succeeded"
+	// OperationFailed means that a step failed and retrying does not help.
+	OperationFailed OperationState = "Failed"
+)
+
+// ObservedOperation is the agent's report on Host.spec.desired.
+type ObservedOperation struct {
+	// id is the operationID the report is about.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	ID string `json:"id,omitempty"`
+
+	// claimID is the claim the operation was executed for.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ClaimID string `json:"claimID,omitempty"`
+
+	// phase is the desired phase the operation works towards.
+	// +required
+	Phase HostDesiredPhase `json:"phase,omitempty"`
+
+	// state says how far it has come.
+	// +required
+	State OperationState `json:"state,omitempty"`
+
+	// step is the step under way, or the one that failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Step string `json:"step,omitempty"`
+
+	// reason is a CamelCase word for machines, set when state is Failed or a
+	// step is being retried.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+
+	// message tells what happened and what to do. It never holds the output of
+	// bootstrap commands, which may contain secrets.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+
+	// startTime is when the agent began.
+	// +optional
+	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
+
+	// completionTime is when the state became Succeeded or Failed.
+	// +optional
+	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
+}
+
+// CleanProof is the agent's statement that a reset left nothing behind. A host
+// without a proof for its last claim is never claimed.
+type CleanProof struct {
+	// claimGeneration is the generation of the last claim the host was cleaned
+	// of; 0 on a host that never had one.
+	// +optional
+	ClaimGeneration int64 `json:"claimGeneration"`
+
+	// time is when the checks passed.
+	// +required
+	Time metav1.Time `json:"time,omitempty,omitzero"`
+
+	// bootID of the boot in which they passed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID,omitempty"`
+}
+
+// HostInventory is what the agent found on the host.
+type HostInventory struct {
+	// machineID is /etc/machine-id. Two hosts with one machineID are clones.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	MachineID string `json:"machineID,omitempty"`
+	// operatingSystem, for example "Debian GNU/Linux 12 (bookworm)".
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+	// kernelVersion, for example "6.1.0".
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	KernelVersion string `json:"kernelVersion,omitempty"`
+	// architecture as Go names it: amd64, arm64.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Architecture string `json:"architecture,omitempty"`
+	// agentVersion is the version of slipway-agent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	AgentVersion string `json:"agentVersion,omitempty"`
+	// kubernetesVersions are the Kubernetes versions installed on the host, sorted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	KubernetesVersions []string `json:"kubernetesVersions,omitempty"`
+}
+
+// HostStatus is what was last observed. It can be lost at any time and is
+// rebuilt from the spec and the agent's journal.
+type HostStatus struct {
+	// conditions: Ready, AgentConnected, Available and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// phase is the one-word summary of the host.
+	// +optional
+	Phase HostPhase `json:"phase,omitempty"`
+
+	// inventory is what the agent found.
+	// +optional
+	Inventory HostInventory `json:"inventory,omitempty,omitzero"`
+
+	// capacity holds cpu, memory and ephemeral-storage of the host.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// addresses of the host.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
+
+	// observedOperation is the agent's report on spec.desired.
+	// +optional
+	ObservedOperation *ObservedOperation `json:"observedOperation,omitempty"`
+
+	// bootID is the kernel's boot ID at the agent's last report.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID,omitempty"`
+
+	// cleanProof is the agent's last proof that the host is clean.
+	// +optional
+	CleanProof *CleanProof `json:"cleanProof,omitempty"`
+}
+
+// HostClaimIDField is the selectable field by which the host of a claim is
+// found without reading every host.
+const HostClaimIDField = "spec.claim.claimID"
+
+// Host is a Linux machine that runs slipway-agent.
+//
+// The rules stand here and not on the spec, since an update without a spec would
+// slip past them there.
+//
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue('') in ['', self.?spec.?hostID.orValue('')]",message="spec.hostID cannot change: delete the Host and enrol the machine again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimGeneration.orValue(0) <= self.?spec.?claimGeneration.orValue(0)",message="spec.claimGeneration only grows: agents refuse orders of an earlier claim"
+// +kubebuilder:object:root=true
+// +kubebuilder:selectablefield:JSONPath=`.spec.claim.claimID`
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=hosts,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="What the host is doing"
+// +kubebuilder:printcolumn:name="Connected",type="string",JSONPath=".status.conditions[?(@.type=='AgentConnected')].status",description="Whether the agent's heartbeat is fresh"
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".spec.claim.clusterName",description="Cluster that claimed the host"
+// +kubebuilder:printcolumn:name="Machine",type="string",JSONPath=".spec.claim.machineName",description="HostMachine that claimed the host"
+// +kubebuilder:printcolumn:name="Address",type="string",JSONPath=".status.addresses[?(@.type=='InternalIP')].address",description="Internal address"
+// +kubebuilder:printcolumn:name="Step",type="string",priority=10,JSONPath=".status.observedOperation.step",description="Step of the current operation"
+// +kubebuilder:printcolumn:name="OS",type="string",priority=10,JSONPath=".status.inventory.operatingSystem",description="Operating system"
+// +kubebuilder:printcolumn:name="Versions",type="string",priority=10,JSONPath=".status.inventory.kubernetesVersions",description="Kubernetes versions on the host"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since enrolment"
+type Host struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the durable truth about the host.
+	// +optional
+	Spec HostSpec `json:"spec,omitempty,omitzero"`
+	// status is what was last observed.
+	// +optional
+	Status HostStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the host.
+func (h *Host) GetConditions() []metav1.Condition { return h.Status.Conditions }
+
+// SetConditions replaces the conditions of the host.
+func (h *Host) SetConditions(c []metav1.Condition) { h.Status.Conditions = c }
+
+// HostList is a list of Hosts.
+//
+// +kubebuilder:object:root=true
+type HostList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	Items           []Host `json:"items"`
+}

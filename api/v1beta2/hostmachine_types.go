@@ -1,0 +1,221 @@
+package v1beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Placement says which hosts fit. It is shared by machines and pools.
+type Placement struct {
+	// hostSelector is what a host's labels must match. Every host fits when it
+	// is unset.
+	// +optional
+	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
+
+	// preferred raises hosts that match; the order of equal hosts is by name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Preferred []PreferredHosts `json:"preferred,omitempty"`
+}
+
+// PreferredHosts raises the hosts that match a selector.
+type PreferredHosts struct {
+	// weight is added to the score of a host that matches.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Weight int32 `json:"weight,omitempty"`
+
+	// hostSelector is what a host's labels must match.
+	// +required
+	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
+}
+
+// HostMachineSpec is the desired machine on a host.
+type HostMachineSpec struct {
+	Placement `json:",inline"`
+
+	// providerID is slipway://<namespace>/<host>/<claimID>, set by the
+	// controller when a host is claimed.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// hostName pins the machine to one Host by name.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	HostName string `json:"hostName,omitempty"`
+
+	// resetPolicy says how the host is cleaned when the machine is deleted;
+	// the host's own policy when unset.
+	// +optional
+	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
+
+	// claimID is the controller's recorded intent to claim a host, written
+	// before any host is touched.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ClaimID string `json:"claimID,omitempty"`
+}
+
+// HostReference names a Host of the same namespace.
+type HostReference struct {
+	// name of the Host.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+}
+
+// HostMachineStatus is what was last observed.
+// +kubebuilder:validation:MinProperties=1
+type HostMachineStatus struct {
+	// conditions: Ready, HostClaimed, BootstrapSucceeded and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization is the contract's report that provisioning is done.
+	// +optional
+	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// addresses of the host, copied to the Machine.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
+
+	// failureDomain the host stands in, copied to the Machine.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+
+	// hostRef is the claimed host.
+	// +optional
+	HostRef HostReference `json:"hostRef,omitempty,omitzero"`
+}
+
+// HostMachine is a Machine on a Host.
+//
+// The rules stand here and not on the spec, since an update without a spec would
+// slip past them there.
+//
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimID.orValue('') in ['', self.?spec.?claimID.orValue('')]",message="spec.claimID is set by the controller and cannot change: a machine keeps its host for life"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?providerID.orValue('') in ['', self.?spec.?providerID.orValue('')]",message="spec.providerID is set by the controller and cannot change"
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=hostmachines,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
+// +kubebuilder:printcolumn:name="Host",type="string",JSONPath=".status.hostRef.name",description="Claimed host"
+// +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.initialization.provisioned",description="Whether provisioning is done"
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
+// +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
+// +kubebuilder:printcolumn:name="ProviderID",type="string",priority=10,JSONPath=".spec.providerID",description="Provider ID"
+// +kubebuilder:printcolumn:name="Message",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='Ready')].message",description="Message of the Ready condition"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type HostMachine struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the desired machine.
+	// +optional
+	Spec HostMachineSpec `json:"spec,omitempty,omitzero"`
+	// status is what was last observed.
+	// +optional
+	Status HostMachineStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the machine.
+func (m *HostMachine) GetConditions() []metav1.Condition { return m.Status.Conditions }
+
+// SetConditions replaces the conditions of the machine.
+func (m *HostMachine) SetConditions(c []metav1.Condition) { m.Status.Conditions = c }
+
+// HostMachineList is a list of HostMachines.
+//
+// +kubebuilder:object:root=true
+type HostMachineList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	Items           []HostMachine `json:"items"`
+}
+
+// HostMachineTemplateSpec holds the template.
+type HostMachineTemplateSpec struct {
+	// template is what HostMachines are made from.
+	// +required
+	Template HostMachineTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// HostMachineTemplateResource is what HostMachines are made from.
+type HostMachineTemplateResource struct {
+	// metadata is copied to the HostMachine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+	// spec is copied to the HostMachine.
+	// +optional
+	Spec HostMachineTemplateResourceSpec `json:"spec,omitempty,omitzero"`
+}
+
+// HostMachineTemplateResourceSpec is HostMachineSpec less what belongs to one
+// machine only (providerID, claimID).
+type HostMachineTemplateResourceSpec struct {
+	Placement `json:",inline"`
+
+	// resetPolicy says how the host is cleaned when the machine is deleted.
+	// +optional
+	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
+}
+
+// HostMachineTemplateStatus lets the cluster autoscaler scale from zero.
+// +kubebuilder:validation:MinProperties=1
+type HostMachineTemplateStatus struct {
+	// capacity of the smallest host that fits.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+}
+
+// HostMachineTemplate is used by MachineDeployments, control planes and
+// ClusterClasses.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=hostmachinetemplates,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type HostMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec holds the template.
+	// +required
+	Spec HostMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+	// status is what was last observed.
+	// +optional
+	Status HostMachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// HostMachineTemplateList is a list of HostMachineTemplates.
+//
+// +kubebuilder:object:root=true
+type HostMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	Items           []HostMachineTemplate `json:"items"`
+}

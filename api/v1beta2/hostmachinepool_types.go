@@ -1,0 +1,193 @@
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// HostMachinePoolSpec is the desired pool of hosts.
+type HostMachinePoolSpec struct {
+	HostMachineTemplateResourceSpec `json:",inline"`
+
+	// providerID is slipway://<namespace>/pools/<name>, set by the controller.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// providerIDList are the provider IDs of the pool's machines, sorted. Cluster
+	// API deletes the Node of an ID that leaves the list, so an ID leaves it
+	// only when its host was released.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	ProviderIDList []string `json:"providerIDList,omitempty"`
+}
+
+// HostMachinePoolInstanceStatus is one machine of the pool.
+type HostMachinePoolInstanceStatus struct {
+	// instanceName is the name of the HostMachine.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	InstanceName string `json:"instanceName,omitempty"`
+
+	// hostName is the claimed host.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	HostName string `json:"hostName,omitempty"`
+
+	// addresses of the host.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
+
+	// providerID of the machine.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// version of Kubernetes the machine was asked to run.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// ready is true when the machine is provisioned.
+	// +optional
+	Ready bool `json:"ready"`
+}
+
+// MaxInstances caps status.instances: a pool of thousands would otherwise grow
+// past the size limit of an object.
+const MaxInstances = 100
+
+// HostMachinePoolStatus is what was last observed.
+type HostMachinePoolStatus struct {
+	// conditions: Ready and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// ready is true once the pool is provisioned. Core reads it whatever the
+	// contract version (machinepool_controller_phases.go), so it is set together
+	// with initialization.
+	// +optional
+	Ready bool `json:"ready"`
+
+	// initialization is the contract's report that provisioning is done.
+	// +optional
+	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// replicas is the number of machines in the pool.
+	// +optional
+	Replicas int32 `json:"replicas"`
+
+	// readyReplicas is the number of provisioned machines.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// infrastructureMachineKind is the kind behind MachinePool Machines.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	InfrastructureMachineKind string `json:"infrastructureMachineKind,omitempty"`
+
+	// instances are the first machines by name, at most 100.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Instances []HostMachinePoolInstanceStatus `json:"instances,omitempty"`
+}
+
+// HostMachinePool is a pool of machines on Hosts.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=hostmachinepools,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
+// +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas",description="Machines in the pool"
+// +kubebuilder:printcolumn:name="ReadyReplicas",type="integer",JSONPath=".status.readyReplicas",description="Provisioned machines"
+// +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.initialization.provisioned",description="Whether provisioning is done"
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
+// +kubebuilder:printcolumn:name="Reason",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type HostMachinePool struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the desired pool.
+	// +optional
+	Spec HostMachinePoolSpec `json:"spec,omitempty,omitzero"`
+	// status is what was last observed.
+	// +optional
+	Status HostMachinePoolStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of the pool.
+func (p *HostMachinePool) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// SetConditions replaces the conditions of the pool.
+func (p *HostMachinePool) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
+
+// HostMachinePoolList is a list of HostMachinePools.
+//
+// +kubebuilder:object:root=true
+type HostMachinePoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	Items           []HostMachinePool `json:"items"`
+}
+
+// HostMachinePoolTemplateSpec holds the template.
+type HostMachinePoolTemplateSpec struct {
+	// template is what HostMachinePools are made from.
+	// +required
+	Template HostMachinePoolTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// HostMachinePoolTemplateResource is what HostMachinePools are made from. It
+// has no providerIDList: a template must not carry what belongs to one pool.
+type HostMachinePoolTemplateResource struct {
+	// metadata is copied to the HostMachinePool.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+	// spec is copied to the HostMachinePool.
+	// +optional
+	Spec HostMachineTemplateResourceSpec `json:"spec,omitempty,omitzero"`
+}
+
+// HostMachinePoolTemplate is used by ClusterClasses.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=hostmachinepooltemplates,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type HostMachinePoolTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec holds the template.
+	// +required
+	Spec HostMachinePoolTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// HostMachinePoolTemplateList is a list of HostMachinePoolTemplates.
+//
+// +kubebuilder:object:root=true
+type HostMachinePoolTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	Items           []HostMachinePoolTemplate `json:"items"`
+}

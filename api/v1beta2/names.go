@@ -1,0 +1,67 @@
+package v1beta2
+
+// Finalizers. A finalizer guards a promise about hosts: what it names must not
+// vanish before the host was told to reset.
+const (
+	// HostMachineFinalizer keeps a HostMachine until its host is released.
+	HostMachineFinalizer = "hostmachine.infrastructure.slipway.dev"
+	// HostMachinePoolFinalizer keeps a HostMachinePool until its machines are gone.
+	HostMachinePoolFinalizer = "hostmachinepool.infrastructure.slipway.dev"
+	// HostClusterFinalizer keeps a HostCluster until its Cluster lets go of it.
+	HostClusterFinalizer = "hostcluster.infrastructure.slipway.dev"
+	// HostFinalizer keeps a Host that is claimed from being deleted.
+	HostFinalizer = "host.infrastructure.slipway.dev"
+)
+
+// ClearQuarantineAnnotation on a Host is an operator's word that the host was
+// cleaned by hand. The controller records it, lifts the quarantine and removes
+// the annotation.
+const ClearQuarantineAnnotation = "infrastructure.slipway.dev/clear-quarantine"
+
+// ReleaseOrphanAnnotation on a Host is an operator's order to reset a host whose
+// HostMachine vanished. Its value must be the claimID, so that it can't hit a
+// later claim. Without it such a host is left alone: an object that vanished is
+// never a reason to reset.
+const ReleaseOrphanAnnotation = "infrastructure.slipway.dev/release-orphan"
+
+// Enrolment: the identity of an agent (architecture, "Enrolment").
+const (
+	// AgentUserPrefix starts the user name of an agent's client certificate:
+	// slipway:host:<namespace>:<name>.
+	AgentUserPrefix = "slipway:host:"
+	// AgentGroup is the organization of an agent's client certificate.
+	AgentGroup = "slipway:hosts"
+	// BootstrapGroupPrefix starts the group a bootstrap token must carry in
+	// auth-extra-groups: system:bootstrappers:slipway:<namespace>.
+	BootstrapGroupPrefix = "system:bootstrappers:slipway:"
+	// HostLabel names the host that a CertificateSigningRequest, a Lease, a Role
+	// or a RoleBinding is for. Managers watch only objects that carry it.
+	HostLabel = "infrastructure.slipway.dev/host"
+)
+
+// Condition types and reasons of this provider, besides Ready and Paused.
+const (
+	// AgentConnectedCondition on a Host is true while its heartbeat is fresh.
+	AgentConnectedCondition = "AgentConnected"
+	// AvailableCondition on a Host is true when it can be claimed.
+	AvailableCondition = "Available"
+	// HostClaimedCondition on a HostMachine is true when a host is claimed. When
+	// false it says why each host was not chosen.
+	HostClaimedCondition = "HostClaimed"
+	// BootstrapSucceededCondition on a HostMachine mirrors the agent's report.
+	BootstrapSucceededCondition = "BootstrapSucceeded"
+)
+
+// ProviderIDPrefix starts every providerID of this provider.
+const ProviderIDPrefix = "slipway://"
+
+// ProviderID of a machine on a host for one claim. The claim is part of it, so
+// that the Node of an earlier claim of the same host is never taken for it.
+func ProviderID(namespace, host, claimID string) string {
+	return ProviderIDPrefix + namespace + "/" + host + "/" + claimID
+}
+
+// AgentUser is the user name of the agent of a host.
+func AgentUser(namespace, host string) string {
+	return AgentUserPrefix + namespace + ":" + host
+}

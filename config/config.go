@@ -1,0 +1,13 @@
+// Package config embeds what clusterctl installs of the provider: the CRDs,
+// RBAC and webhook configurations that controller-gen writes. The plane installs the
+// same bytes, so that `slipway up` and a real management cluster cannot differ.
+//
+// It imports nothing of this module.
+package config
+
+import "embed"
+
+// FS holds crd/bases/*.yaml, rbac/*.yaml and webhook/manifests.yaml.
+//
+//go:embed crd/bases/*.yaml rbac/*.yaml webhook/*.yaml
+var FS embed.FS

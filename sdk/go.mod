@@ -1,0 +1,3 @@
+module github.com/slipway-dev/slipway/sdk
+
+go 1.26.0

@@ -1,0 +1,13 @@
+// Package templates embeds the ready-made cluster templates of Slipway.
+//
+// It imports nothing of this module.
+package templates
+
+import "embed"
+
+// Local holds what `slipway up` applies: local/clusterclass.yaml, the
+// ClusterClass made for local hosts; local/flannel.yaml, the pod network, which a
+// ClusterResourceSet installs; local/cluster.yaml, the default Cluster.
+//
+//go:embed local/*.yaml
+var Local embed.FS

@@ -1,0 +1,120 @@
+package imports
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/slipway-dev/slipway/"
+
+// rule says what the packages below a folder may import of this repository.
+// A folder always may import itself and what lies below it.
+type rule struct {
+	folder string
+	may    []string // folders of this repository; nil means nothing of it
+	never  []string // import path prefixes outside of the repository, transitively
+}
+
+var rules = []rule{
+	{folder: "api"},
+	{folder: "config"},
+	{folder: "templates"},
+	{folder: "internal/version"},
+	{folder: "internal/host", may: []string{"api"}},
+	{folder: "internal/placement", may: []string{"api", "internal/host"}},
+	{folder: "internal/agent", may: []string{"api", "internal/host", "internal/version"},
+		never: []string{"sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"}},
+	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/placement", "internal/rollout", "sdk"},
+		never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement"}},
+	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/webhook", "internal/version"}},
+	{folder: "cmd", may: []string{"api", "internal"}},
+}
+
+func TestImportRules(t *testing.T) {
+	packages := list(t, "{{.ImportPath}} {{join .Imports \" \"}}")
+	deps := list(t, "{{.ImportPath}} {{join .Deps \" \"}}")
+	for _, r := range rules {
+		t.Run(r.folder, func(t *testing.T) {
+			for pkg, imports := range packages {
+				if !below(pkg, module+r.folder) {
+					continue
+				}
+				for _, imported := range imports {
+					if strings.HasPrefix(imported, module) && !r.allows(imported) {
+						t.Errorf("%s imports %s, which the rules of %s do not allow", pkg, imported, r.folder)
+					}
+				}
+				for _, dep := range deps[pkg] {
+					for _, never := range r.never {
+						if below(dep, never) {
+							t.Errorf("%s depends on %s; %s must never depend on %s", pkg, dep, r.folder, never)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestNobodyImportsPlane holds that plane is a leaf: no package of this module
+// depends on it.
+func TestNobodyImportsPlane(t *testing.T) {
+	for pkg, deps := range list(t, "{{.ImportPath}} {{join .Deps \" \"}}") {
+		for _, dep := range deps {
+			if below(dep, module+"plane") {
+				t.Errorf("%s depends on %s", pkg, dep)
+			}
+		}
+	}
+}
+
+// TestControllersDoNotImportEachOther keeps the reconcilers apart: they agree
+// through objects and internal/host, never through calls.
+func TestControllersDoNotImportEachOther(t *testing.T) {
+	const root = module + "internal/controller/"
+	for pkg, imports := range list(t, "{{.ImportPath}} {{join .Imports \" \"}}") {
+		if !strings.HasPrefix(pkg, root) {
+			continue
+		}
+		own, _, _ := strings.Cut(strings.TrimPrefix(pkg, root), "/")
+		for _, imported := range imports {
+			if strings.HasPrefix(imported, root) && !below(imported, root+own) {
+				t.Errorf("%s imports %s", pkg, imported)
+			}
+		}
+	}
+}
+
+func (r rule) allows(imported string) bool {
+	for _, folder := range append([]string{r.folder}, r.may...) {
+		if below(imported, module+folder) {
+			return true
+		}
+	}
+	return false
+}
+
+func below(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+
+// list asks the go command about every package of this module.
+func list(t *testing.T, format string) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-f", format, module+"...")
+	cmd.Dir = "../.."
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	packages := map[string][]string{}
+	for line := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
+		fields := strings.Fields(line)
+		packages[fields[0]] = fields[1:]
+	}
+	if len(packages) < 3 {
+		t.Fatalf("go list found only %d packages", len(packages))
+	}
+	return packages
+}
