@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `usage:
+  nodebundle-build assemble --bundle DIR --parts DIR --kubernetes VERSION
+  nodebundle-build seed --bundle DIR`
+
+var errUsage = errors.New(usage)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "nodebundle-build:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	bundle := fs.String("bundle", "", "directory of the bundle; binaries are expected in it already")
+	switch args[0] {
+	case "assemble":
+		parts := fs.String("parts", "", "directory of the binaries that only images hold: coredns, echo, etcd, flanneld, pause")
+		kubernetes := fs.String("kubernetes", "", "Kubernetes version, such as v1.36.3")
+		if err := fs.Parse(args[1:]); err != nil {
+			return err
+		}
+		if *bundle == "" || *parts == "" || *kubernetes == "" {
+			return errUsage
+		}
+		return assemble(ctx, assembly{bundle: *bundle, parts: *parts, kubernetes: *kubernetes}, out)
+	case "seed":
+		if err := fs.Parse(args[1:]); err != nil {
+			return err
+		}
+		if *bundle == "" {
+			return errUsage
+		}
+		return seed(ctx, *bundle, out)
+	default:
+		return fmt.Errorf("unknown subcommand %q\n%w", args[0], errUsage)
+	}
+}

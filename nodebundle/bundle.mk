@@ -1,0 +1,128 @@
+# The node bundle: everything a local host boots with, built from Go modules and
+# a few packages of the machine. Included by the Makefile at the repository's
+# root; see nodebundle/README.md.
+#
+#   bundle        bin/bundle, with the image store when run as root
+#   envtest       bin/envtest, for KUBEBUILDER_ASSETS
+#   bundle-test   tests of the bundle's own programs
+#   deps          Debian packages that the bundle's build needs
+#
+# Each binary is a file target that depends on its module's sources, on this file
+# and on the Go toolchain: when nothing changed, no compiler is asked.
+
+BUNDLE_BIN   := $(CURDIR)/bin
+BUNDLE       := $(BUNDLE_BIN)/bundle
+BUNDLE_PARTS := $(BUNDLE_BIN)/.nodebundle
+ENVTEST      := $(BUNDLE_BIN)/envtest
+
+# $(call bundle_version,module directory,module path): the version in its go.mod.
+bundle_version = $(shell sed -n 's|^[[:space:]]*\(require \)\{0,1\}$(2) \(v[^ ]*\).*|\2|p' nodebundle/$(1)/go.mod)
+
+BUNDLE_KUBERNETES := $(call bundle_version,1.36,k8s.io/kubernetes)
+BUNDLE_CONTAINERD := $(call bundle_version,containerd,github.com/containerd/containerd/v2)
+BUNDLE_RUNC       := $(call bundle_version,runc,github.com/opencontainers/runc)
+BUNDLE_CNI        := $(call bundle_version,cni,github.com/containernetworking/plugins)
+BUNDLE_FLANNELCNI := $(call bundle_version,flannelcni,github.com/containernetworking/plugins)
+BUNDLE_ETCD       := $(call bundle_version,etcd,go.etcd.io/etcd/server/v3)
+BUNDLE_COREDNS    := $(call bundle_version,coredns,github.com/coredns/coredns)
+
+HYPERKUBE := $(BUNDLE)/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube
+
+# $(call bundle_sources,module directory): what its binaries depend on.
+bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) $(wildcard nodebundle/$(1)/go.mod nodebundle/$(1)/go.sum) nodebundle/bundle.mk $(BUNDLE_PARTS)/toolchain
+
+# $(call bundle_build,module directory,tags,extra ldflags,output,package). Every
+# file is named in the rule's target; `touch` marks those that go left as they were.
+bundle_build = @mkdir -p $(@D) && echo "  GO    $(1)" && cd nodebundle/$(1) && \
+	GOWORK=off CGO_ENABLED=$(or $(BUNDLE_CGO),0) go build -trimpath -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)
+
+# Kubernetes takes its version from the linker, as upstream's release does; kubeadm
+# refuses to work without one. The build date is fixed to keep the build repeatable.
+bundle_k8s_minor := $(word 2,$(subst ., ,$(BUNDLE_KUBERNETES)))
+bundle_k8s_ldflags := $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+	-X $(p).gitVersion=$(BUNDLE_KUBERNETES) -X $(p).gitMajor=1 -X $(p).gitMinor=$(bundle_k8s_minor) \
+	-X $(p).gitTreeState=clean -X $(p).gitCommit=unknown -X $(p).buildDate=1970-01-01T00:00:00Z)
+
+BUNDLE_CONTAINERD_FILES := $(addprefix $(BUNDLE)/bin/,containerd containerd-shim-runc-v2 ctr)
+BUNDLE_CNI_FILES        := $(addprefix $(BUNDLE)/cni/,bridge host-local loopback portmap ptp)
+BUNDLE_PART_FILES       := $(addprefix $(BUNDLE_PARTS)/,coredns echo etcd flanneld pause)
+BUNDLE_FILES            := $(HYPERKUBE) $(BUNDLE_CONTAINERD_FILES) $(BUNDLE)/bin/runc \
+	$(BUNDLE_CNI_FILES) $(BUNDLE)/cni/flannel $(BUNDLE_PART_FILES)
+
+.PHONY: bundle envtest bundle-test deps bundle-toolchain
+
+bundle: $(BUNDLE_FILES) $(BUNDLE_PARTS)/nodebundle-build ## Build the node bundle (bin/bundle)
+	@$(BUNDLE_PARTS)/nodebundle-build assemble --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) --kubernetes $(BUNDLE_KUBERNETES)
+	@$(BUNDLE_PARTS)/nodebundle-build seed --bundle $(BUNDLE)
+
+envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd ## Provide kube-apiserver, kubectl and etcd for envtest (bin/envtest)
+	@mkdir -p $(ENVTEST)
+	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kube-apiserver
+	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kubectl
+	@ln -sfn ../.nodebundle/etcd $(ENVTEST)/etcd
+
+bundle-test: ## Test the node bundle's own programs
+	cd nodebundle/build && GOWORK=off go test ./...
+	cd nodebundle/echo && GOWORK=off go test ./...
+	cd nodebundle/flannel && GOWORK=off go test ./...
+
+# The toolchain file changes only when the toolchain does.
+bundle-toolchain:
+$(BUNDLE_PARTS)/toolchain: bundle-toolchain
+	@mkdir -p $(@D)
+	@go env GOVERSION GOOS GOARCH | cmp -s - $@ || go env GOVERSION GOOS GOARCH > $@
+
+$(HYPERKUBE): $(call bundle_sources,1.36)
+	$(call bundle_build,1.36,providerless selinux_stub,$(bundle_k8s_ldflags),$@,.)
+	@touch $@
+
+$(BUNDLE_CONTAINERD_FILES) &: $(call bundle_sources,containerd)
+	$(call bundle_build,containerd,no_btrfs no_zfs no_devmapper,-X github.com/containerd/containerd/v2/version.Version=$(BUNDLE_CONTAINERD),$(BUNDLE)/bin/,tool)
+	@touch $(BUNDLE_CONTAINERD_FILES)
+
+# runc enters namespaces before Go's runtime starts, which takes cgo; it is linked
+# statically, so that it also runs where the machine's libraries are not.
+$(BUNDLE)/bin/runc: BUNDLE_CGO := 1
+$(BUNDLE)/bin/runc: $(call bundle_sources,runc)
+	$(call bundle_build,runc,netgo osusergo seccomp,-X main.version=$(BUNDLE_RUNC:v%=%) -extldflags -static,$@,github.com/opencontainers/runc)
+	@touch $@
+
+$(BUNDLE_CNI_FILES) &: $(call bundle_sources,cni)
+	$(call bundle_build,cni,,-X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$(BUNDLE_CNI),$(BUNDLE)/cni/,tool)
+	@touch $(BUNDLE_CNI_FILES)
+
+$(BUNDLE)/cni/flannel: $(call bundle_sources,flannelcni)
+	$(call bundle_build,flannelcni,,-X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$(BUNDLE_FLANNELCNI),$@,github.com/containernetworking/plugins/plugins/meta/flannel)
+	@touch $@
+
+$(BUNDLE_PARTS)/flanneld: $(call bundle_sources,flannel)
+	$(call bundle_build,flannel,,,$@,.)
+	@touch $@
+
+$(BUNDLE_PARTS)/coredns $(BUNDLE_PARTS)/etcd $(BUNDLE_PARTS)/echo $(BUNDLE_PARTS)/pause: $(BUNDLE_PARTS)/%:
+	$(call bundle_build,$*,,,$@,.)
+	@touch $@
+$(BUNDLE_PARTS)/coredns: $(call bundle_sources,coredns)
+$(BUNDLE_PARTS)/etcd: $(call bundle_sources,etcd)
+$(BUNDLE_PARTS)/echo: $(call bundle_sources,echo)
+$(BUNDLE_PARTS)/pause: $(call bundle_sources,pause)
+
+$(BUNDLE_PARTS)/nodebundle-build: $(call bundle_sources,build)
+	$(call bundle_build,build,,,$@,.)
+	@touch $@
+
+# gcc, libc6-dev and libseccomp-dev compile runc; nftables is copied into the
+# kube-proxy and flannel images.
+BUNDLE_PACKAGES := gcc libc6-dev libseccomp-dev pkg-config nftables
+
+deps: ## Install the Debian packages that the node bundle's build needs
+	@missing=$$(for p in $(BUNDLE_PACKAGES); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || printf '%s ' $$p; done); \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
+	else \
+		echo "The node bundle needs packages that are not installed: $$missing" >&2; \
+		echo "On Debian or Ubuntu: sudo apt-get install --no-install-recommends $$missing" >&2; \
+		echo "Elsewhere: a C compiler with static libc, libseccomp's headers and static library, and nft" >&2; \
+		exit 1; \
+	fi

@@ -1,0 +1,3 @@
+module github.com/slipway-dev/slipway/nodebundle/echo
+
+go 1.26.0
