@@ -1,0 +1,140 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent"
+	"github.com/slipway-dev/slipway/internal/agent/config"
+	"github.com/slipway-dev/slipway/internal/agent/enroll"
+	"github.com/slipway-dev/slipway/internal/agent/executor"
+	"github.com/slipway-dev/slipway/internal/agent/health"
+	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/inventory"
+	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/internal/version"
+)
+
+// JournalFile is the journal's name in the state directory.
+const JournalFile = "journal"
+
+// Agent is a slipway-agent that is not running yet.
+type Agent struct {
+	Config *config.AgentConfiguration
+	// Root is "/" but in tests.
+	Root hostfs.Root
+	Log  *slog.Logger
+
+	name, identity string
+	journal        *journal.Journal
+	executor       *executor.Executor
+}
+
+// Run runs the agent until the context ends. An error means that it cannot work
+// on this host as it is configured.
+func (a *Agent) Run(ctx context.Context) error {
+	dir := a.Config.StateDir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the state directory: %w", err)
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if a.journal, err = journal.Open(filepath.Join(dir, JournalFile)); err != nil {
+		return err
+	}
+	defer func() { _ = a.journal.Close() }()
+	if a.name, err = enroll.HostName(dir, a.Config.HostName, config.ValidateHostName); err != nil {
+		return err
+	}
+	if a.identity, err = enroll.Identity(dir); err != nil {
+		return err
+	}
+	a.Log.Info("slipway-agent starts", "version", version.Version, "hostID", a.identity, "namespace", a.Config.Namespace, "host", a.name)
+	a.executor = executor.New(executor.Options{
+		Root: a.Root, Identity: a.identity, NodeIP: a.Config.NodeIP, NodeInterface: a.Config.NodeInterface,
+		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket, Log: a.Log,
+	})
+	group, ctx := errgroup.WithContext(ctx)
+	// Before anything that needs the network: a control plane waits for its address.
+	group.Go(func() error {
+		a.executor.VIP.Keep(ctx, func() netip.Addr { return agent.VirtualIP(a.journal) })
+		return nil
+	})
+	group.Go(func() error { return a.enrolAndServe(ctx, group) })
+	return group.Wait()
+}
+
+func (a *Agent) enrolAndServe(ctx context.Context, group *errgroup.Group) error {
+	enroller := &enroll.Enroller{
+		StateDir: a.Config.StateDir, BootstrapKubeconfig: a.Config.BootstrapKubeconfig,
+		Namespace: a.Config.Namespace, HostName: a.name, Log: a.Log, Now: time.Now,
+	}
+	session, err := enroller.Enrol(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	served, err := agent.New(a.options(session))
+	if err != nil {
+		return err
+	}
+	group.Go(func() error {
+		session.Run(ctx)
+		return nil
+	})
+	if a.Config.HealthAddress != "" {
+		server := health.Server{
+			Version: version.Version, Journal: a.journal, LastHeartbeat: served.LastHeartbeat,
+			LeaseDuration: a.Config.LeaseDuration.Duration, CertificateExpires: session.Expires,
+		}
+		group.Go(func() error { return server.Serve(ctx, a.Config.HealthAddress) })
+	}
+	served.Run(ctx)
+	return nil
+}
+
+func (a *Agent) options(session *enroll.Session) agent.Options {
+	collector := inventory.Collector{
+		Root: a.Root, Hostname: os.Hostname, Addresses: vip.Kernel{}.Addresses, Versions: a.executor.Versions.Installed,
+		NodeIP: a.Config.NodeIP, AgentVersion: version.Version,
+	}
+	return agent.Options{
+		Namespace: a.Config.Namespace, HostName: a.name, HostID: a.identity, Config: session.Config(),
+		Journal: a.journal, Executor: a.executor, Inventory: collector.Collect,
+		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
+		Disconnected: func(refused bool) {
+			if refused {
+				session.Refused()
+			}
+			session.CloseConnections()
+		},
+		Log: a.Log,
+	}
+}
+
+// lock makes sure that one agent works on the state directory.
+func lock(dir string) (func(), error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("another slipway-agent uses %s: %w", dir, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}

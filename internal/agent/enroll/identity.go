@@ -1,0 +1,93 @@
+package enroll
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/slipway-dev/slipway/internal/agent/atomicfile"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// Files in the state directory, each readable by root only.
+const (
+	keyFile         = "identity.key"
+	certificateFile = "client.crt"
+	kubeconfigFile  = "kubeconfig"
+	nameFile        = "host-name"
+)
+
+// loadKey reads the identity key, and makes it when there is none. A key that
+// cannot be read is an error: a new one would be another machine.
+func loadKey(dir string) (*ecdsa.PrivateKey, error) {
+	path := filepath.Join(dir, keyFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return makeKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the identity key: %w", err)
+	}
+	parsed, err := keyutil.ParsePrivateKeyPEM(data)
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("the identity key %s is not an ECDSA key; restore it from a backup, or remove it and delete the Host to enrol afresh", path)
+	}
+	return key, nil
+}
+
+func makeKey(path string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	block := pem.EncodeToMemory(&pem.Block{Type: keyutil.ECPrivateKeyBlockType, Bytes: der})
+	return key, atomicfile.Write(path, block, 0o600)
+}
+
+// Identity returns the ID of this machine, and makes its key on the first call.
+func Identity(dir string) (string, error) {
+	key, err := loadKey(dir)
+	if err != nil {
+		return "", err
+	}
+	return host.ID(&key.PublicKey)
+}
+
+// HostName returns the configured name, or the one kept in the state directory,
+// or else the name of the machine, which it then keeps: bootstrap data may
+// rename the machine, but never the Host.
+func HostName(dir, configured string, validate func(string) error) (string, error) {
+	path := filepath.Join(dir, nameFile)
+	kept, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if configured != "" {
+		return configured, nil
+	}
+	if len(kept) > 0 {
+		return string(kept), nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	if err := validate(name); err != nil {
+		return "", fmt.Errorf("the name of this machine %w", err)
+	}
+	return name, atomicfile.Write(path, []byte(name), 0o600)
+}

@@ -1,0 +1,173 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/slipway-dev/slipway/internal/agent/backoff"
+	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
+	"github.com/slipway-dev/slipway/internal/agent/cloudconfig"
+	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
+	"github.com/slipway-dev/slipway/internal/agent/reset"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+)
+
+// verifyTries and verifyPause bound how long a check waits for what goes away by
+// itself: a kubelet unit that exits for want of a configuration, a container
+// runtime that is starting.
+const (
+	verifyTries = 5
+	verifyPause = time.Second
+)
+
+// Executor implements operation.Executor.
+type Executor struct {
+	Root     hostfs.Root
+	Applier  bootstrap.Applier
+	Cleaner  reset.Cleaner
+	Versions kubelet.Versions
+	VIP      vip.Holder
+	// NodeIP is handed to the kubelet when it is set.
+	NodeIP string
+	// Hostname returns the name the bootstrap data knows the machine by.
+	Hostname func() (string, error)
+	Log      *slog.Logger
+}
+
+// Bootstrap implements operation.Executor.
+func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, progress operation.Progress) error {
+	config, err := e.parse(order)
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		run  func() error
+	}{
+		{"Kubernetes version", func() error { return e.selectVersion(ctx, order.Version) }},
+		{"baseline", func() error { return e.prepare(ctx, progress) }},
+		{"virtual IP", func() error { return e.hold(order.VirtualIP, progress) }},
+		{"kubelet arguments", func() error {
+			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: order.ProviderID, NodeIP: e.NodeIP})
+		}},
+	}
+	for _, s := range steps {
+		if err := operation.Step(progress, s.name, s.run); err != nil {
+			return err
+		}
+	}
+	return e.Applier.Apply(ctx, config, progress)
+}
+
+// parse checks the whole data before anything is changed.
+func (e *Executor) parse(order operation.Bootstrap) (*cloudconfig.Config, error) {
+	if order.Format != "" && order.Format != "cloud-config" {
+		return nil, &operation.Error{Reason: cloudconfig.ReasonUnsupportedFormat, Retry: operation.RetryNever, Message: fmt.Sprintf(
+			"the bootstrap data has the format %.32q; set spec.format of the KubeadmConfig to cloud-config", order.Format)}
+	}
+	name, err := e.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	config, err := cloudconfig.Parse(order.Data, cloudconfig.MetaData{
+		LocalHostname: name, InstanceID: order.ClaimID, ProviderID: order.ProviderID, LocalIPv4: e.NodeIP,
+	})
+	if wrong := (*cloudconfig.Error)(nil); errors.As(err, &wrong) {
+		return nil, &operation.Error{Reason: wrong.Reason, Message: wrong.Message, Retry: operation.RetryNever}
+	}
+	return config, err
+}
+
+func (e *Executor) selectVersion(ctx context.Context, version string) error {
+	err := e.Versions.Select(ctx, version)
+	if missing := (*kubelet.VersionUnavailableError)(nil); errors.As(err, &missing) {
+		return &operation.Error{Reason: operation.ReasonVersionUnavailable, Message: missing.Error(), Retry: operation.RetryNever}
+	}
+	return err
+}
+
+// prepare records the baseline of a clean host. A try that was interrupted
+// before its commands began goes on with the baseline it has.
+func (e *Executor) prepare(ctx context.Context, progress operation.Progress) error {
+	if err := e.Cleaner.KillInterrupted(ctx); err != nil {
+		return err
+	}
+	if progress.State().Residue != journal.ResidueNone {
+		return nil
+	}
+	if err := e.mustBeClean(ctx, progress.State()); err != nil {
+		return err
+	}
+	baseline, err := e.Cleaner.Baseline()
+	if err != nil {
+		return err
+	}
+	return progress.Update(func(s *journal.State) {
+		s.Residue, s.ResidueGeneration = journal.ResidueFiles, s.ClaimGeneration
+		s.Baseline, s.CleanProof = baseline, nil
+	})
+}
+
+// mustBeClean refuses a host on which somebody else has put Kubernetes.
+func (e *Executor) mustBeClean(ctx context.Context, state journal.State) error {
+	var left []string
+	var err error
+	for range verifyTries {
+		if left, err = e.Cleaner.Verify(ctx, state); err == nil && len(left) == 0 {
+			return nil
+		}
+		if !backoff.Sleep(ctx, verifyPause) {
+			return context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return operation.NotClean(left, "it was not put there by this agent; take it off the host or use another")
+}
+
+func (e *Executor) hold(address string, progress operation.Progress) error {
+	if address == "" {
+		return nil
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return &operation.Error{Reason: operation.ReasonVirtualIPFailed, Retry: operation.RetryNever,
+			Message: fmt.Sprintf("the virtual IP %.64q is not an address", address)}
+	}
+	if err := progress.Update(func(s *journal.State) { s.VirtualIP = address }); err != nil {
+		return err
+	}
+	if err := e.VIP.Hold(ip); err != nil {
+		return operation.Failf(operation.ReasonVirtualIPFailed, operation.RetryAfterReset, err, "hold the virtual IP")
+	}
+	return nil
+}
+
+// Reset implements operation.Executor.
+func (e *Executor) Reset(ctx context.Context, progress operation.Progress) error {
+	return e.Cleaner.Reset(ctx, progress)
+}
+
+// StopKubelet implements operation.Executor.
+func (e *Executor) StopKubelet(ctx context.Context) error { return e.Cleaner.StopKubelet(ctx) }
+
+// Verify implements operation.Executor.
+func (e *Executor) Verify(ctx context.Context, state journal.State) ([]string, error) {
+	return e.Cleaner.Verify(ctx, state)
+}
+
+// Restore implements operation.Executor: the virtual IP does not outlive a reboot.
+func (e *Executor) Restore(_ context.Context, state journal.State) error {
+	if ip, err := netip.ParseAddr(state.VirtualIP); err == nil {
+		return e.VIP.Hold(ip)
+	}
+	return nil
+}

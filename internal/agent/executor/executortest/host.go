@@ -1,0 +1,269 @@
+package executortest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
+	"github.com/slipway-dev/slipway/internal/agent/command"
+	"github.com/slipway-dev/slipway/internal/agent/executor"
+	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/network"
+	"github.com/slipway-dev/slipway/internal/agent/reset"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+)
+
+// Host is a pretended host.
+type Host struct {
+	Root     hostfs.Root
+	Executor *executor.Executor
+	Programs *Programs
+	Network  *Network
+}
+
+// New makes a clean host with one interface, eth0.
+func New(t *testing.T) *Host {
+	t.Helper()
+	root := hostfs.Root(t.TempDir())
+	for path, content := range map[string]string{
+		"/proc/self/mountinfo": "", "/proc/net/tcp": "", "/proc/meminfo": "MemTotal: 1024 kB\n",
+		"/proc/sys/kernel/random/boot_id": "boot-1\n", "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
+		"/etc/group": "root:x:0:\n", "/var/lib/empty": "", "/run/empty": "",
+	} {
+		write(t, root.Path(path), content)
+	}
+	h := &Host{Root: root, Programs: &Programs{root: root}, Network: &Network{
+		links: []network.Link{{Name: "eth0", Kind: "veth"}}, addresses: []vip.Address{{Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24")}},
+	}}
+	system := command.System{Identity: filepath.Base(string(root)) + t.Name(), Log: io.Discard}
+	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	holder := vip.Holder{Network: h.Network, Log: log}
+	h.Executor = &executor.Executor{
+		Root: root, VIP: holder, Log: log, Hostname: func() (string, error) { return "host-1", nil },
+		Versions: kubelet.Versions{Root: root, Runner: h.Programs, Directories: []string{"/opt/slipway/kubernetes"}},
+		Applier: bootstrap.Applier{
+			Root: root, Runner: h.Programs, Shell: bootstrap.Shell{Root: root, System: system},
+			SetHostname: func(name string) error { return os.WriteFile(root.Path("/run/hostname"), []byte(name), 0o600) },
+		},
+		Cleaner: reset.Cleaner{
+			Root: root, Runner: h.Programs, Network: h.Network, VIP: holder, CRISocket: "/run/containerd/containerd.sock",
+			KillInterrupted: system.KillMarked, Log: log,
+		},
+	}
+	return h
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type testWriter struct{ t *testing.T }
+
+// Write implements io.Writer. A goroutine may still log when the test has ended.
+func (w testWriter) Write(p []byte) (int, error) {
+	if w.t.Context().Err() == nil {
+		w.t.Log(strings.TrimSpace(string(p)))
+	}
+	return len(p), nil
+}
+
+// Programs is a command.Runner that records what it is asked to run.
+type Programs struct {
+	root hostfs.Root
+
+	mu  sync.Mutex
+	ran []string
+	// Fail maps the beginning of a command line to its exit code.
+	Fail map[string]int
+	// Answer maps the beginning of a command line to its output.
+	Answer map[string]string
+	// Missing programs are not on PATH.
+	Missing []string
+}
+
+// Has implements command.Runner.
+func (p *Programs) Has(name string) bool {
+	return !slices.Contains(p.Missing, name) && !strings.HasPrefix(name, "ip")
+}
+
+// Run implements command.Runner.
+func (p *Programs) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return p.RunInput(ctx, nil, name, args...)
+}
+
+// RunInput implements command.Runner. useradd and groupadd write their files.
+func (p *Programs) RunInput(ctx context.Context, input []byte, name string, args ...string) ([]byte, error) {
+	line := strings.Join(append([]string{name}, args...), " ")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(input) > 0 {
+		line += " <<< " + strings.TrimSpace(string(input))
+	}
+	p.ran = append(p.ran, line)
+	for prefix, code := range p.Fail {
+		if strings.HasPrefix(line, prefix) {
+			return nil, &command.ExitError{Program: name, Code: code}
+		}
+	}
+	last := ""
+	if len(args) > 0 {
+		last = args[len(args)-1]
+	}
+	switch name {
+	case "useradd":
+		return nil, p.append("/etc/passwd", fmt.Sprintf("%s:x:0:0::/home/%s:/bin/sh\n", last, last))
+	case "groupadd":
+		return nil, p.append("/etc/group", last+":x:0:\n")
+	}
+	for prefix, out := range p.Answer {
+		if strings.HasPrefix(line, prefix) {
+			return []byte(out), nil
+		}
+	}
+	return nil, ctx.Err()
+}
+
+func (p *Programs) append(path, line string) error {
+	f, err := os.OpenFile(p.root.Path(path), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line)
+	_ = f.Close()
+	return err
+}
+
+// Ran returns the command lines so far.
+func (p *Programs) Ran() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.ran)
+}
+
+// RanPrefix counts the command lines that begin with the prefix.
+func (p *Programs) RanPrefix(prefix string) int {
+	n := 0
+	for _, line := range p.Ran() {
+		if strings.HasPrefix(line, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// Network is a network.System and a vip.Network in memory.
+type Network struct {
+	mu        sync.Mutex
+	links     []network.Link
+	routes    []network.Route
+	tables    []string
+	addresses []vip.Address
+	// Announced counts the announcements.
+	Announced int
+}
+
+// AddLink adds an interface, as a network plugin does.
+func (n *Network) AddLink(l network.Link) { n.locked(func() { n.links = append(n.links, l) }) }
+
+// AddRoute adds a route.
+func (n *Network) AddRoute(r network.Route) { n.locked(func() { n.routes = append(n.routes, r) }) }
+
+// AddTable adds an nftables table.
+func (n *Network) AddTable(t string) { n.locked(func() { n.tables = append(n.tables, t) }) }
+
+// Has reports whether the host has the address.
+func (n *Network) Has(ip string) (found bool) {
+	n.locked(func() {
+		found = slices.ContainsFunc(n.addresses, func(a vip.Address) bool { return a.Prefix.Addr().String() == ip })
+	})
+	return found
+}
+
+func (n *Network) locked(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+}
+
+// Links implements network.System.
+func (n *Network) Links() (all []network.Link, _ error) {
+	n.locked(func() { all = slices.Clone(n.links) })
+	return all, nil
+}
+
+// Routes implements network.System.
+func (n *Network) Routes() (all []network.Route, _ error) {
+	n.locked(func() { all = slices.Clone(n.routes) })
+	return all, nil
+}
+
+// Tables implements network.System.
+func (n *Network) Tables() (all []string, _ error) {
+	n.locked(func() { all = slices.Clone(n.tables) })
+	return all, nil
+}
+
+// RemoveLink implements network.System.
+func (n *Network) RemoveLink(name string) error {
+	n.locked(func() { n.links = slices.DeleteFunc(n.links, func(l network.Link) bool { return l.Name == name }) })
+	return nil
+}
+
+// RemoveRoute implements network.System.
+func (n *Network) RemoveRoute(r network.Route) error {
+	n.locked(func() {
+		n.routes = slices.DeleteFunc(n.routes, func(o network.Route) bool { return o.Text == r.Text })
+	})
+	return nil
+}
+
+// RemoveTable implements network.System.
+func (n *Network) RemoveTable(t string) error {
+	n.locked(func() { n.tables = slices.DeleteFunc(n.tables, func(o string) bool { return o == t }) })
+	return nil
+}
+
+// Addresses implements vip.Network.
+func (n *Network) Addresses() (all []vip.Address, _ error) {
+	n.locked(func() { all = slices.Clone(n.addresses) })
+	return all, nil
+}
+
+// DefaultLink implements vip.Network.
+func (n *Network) DefaultLink() (string, error) { return "eth0", nil }
+
+// Add implements vip.Network.
+func (n *Network) Add(link string, p netip.Prefix) error {
+	n.locked(func() { n.addresses = append(n.addresses, vip.Address{Link: link, Prefix: p}) })
+	return nil
+}
+
+// Remove implements vip.Network.
+func (n *Network) Remove(_ string, p netip.Prefix) error {
+	n.locked(func() {
+		n.addresses = slices.DeleteFunc(n.addresses, func(a vip.Address) bool { return a.Prefix == p })
+	})
+	return nil
+}
+
+// Announce implements vip.Network.
+func (n *Network) Announce(string, netip.Addr) error {
+	n.locked(func() { n.Announced++ })
+	return nil
+}

@@ -1,0 +1,104 @@
+package heartbeat
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-dev/slipway/internal/agent/backoff"
+)
+
+// Leases is the part of the API that a heartbeat needs.
+type Leases interface {
+	GetLease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error)
+	UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+}
+
+// Heartbeat renews one Lease. The Host controller creates it.
+type Heartbeat struct {
+	Leases          Leases
+	Namespace, Name string
+	// Holder is written as holderIdentity: the identity of this machine.
+	Holder string
+	// Interval between renewals and Duration after which the agent counts as away.
+	Interval, Duration time.Duration
+	Log                *slog.Logger
+	// OnFailure is called after each failed renewal with its error.
+	OnFailure func(error)
+
+	lease *coordinationv1.Lease
+	last  atomic.Int64
+}
+
+// Run renews until the context ends.
+func (h *Heartbeat) Run(ctx context.Context) {
+	retry, failed := backoff.Backoff{}, false
+	for {
+		err := h.beat(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := h.Interval
+		switch {
+		case err == nil:
+			if failed {
+				h.Log.Info("heartbeat is back")
+			}
+			retry.Reset()
+			failed = false
+		default:
+			if !failed {
+				h.Log.Warn("heartbeat failed, trying again", "error", err)
+			}
+			failed = true
+			h.OnFailure(err)
+			wait = min(retry.Next(time.Now()), h.Interval)
+		}
+		if !backoff.Sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// Last returns when the last renewal succeeded; zero before the first.
+func (h *Heartbeat) Last() time.Time {
+	if n := h.last.Load(); n != 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}
+
+func (h *Heartbeat) beat(ctx context.Context) error {
+	if h.lease == nil {
+		lease, err := h.Leases.GetLease(ctx, h.Namespace, h.Name)
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Lease %s/%s does not exist (yet); slipway-manager makes it for each Host: %w", h.Namespace, h.Name, err)
+		}
+		if err != nil {
+			return err
+		}
+		h.lease = lease
+	}
+	lease := h.lease.DeepCopy()
+	seconds := int32(h.Duration / time.Second)
+	now := metav1.NowMicro()
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &h.Holder, &seconds, &now
+	if lease.Spec.AcquireTime == nil {
+		lease.Spec.AcquireTime = &now
+	}
+	stored, err := h.Leases.UpdateLease(ctx, lease)
+	if err != nil {
+		// Whatever is wrong, the next try begins with what the server has.
+		h.lease = nil
+		return err
+	}
+	h.lease = stored
+	h.last.Store(now.UnixNano())
+	return nil
+}

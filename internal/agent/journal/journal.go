@@ -1,0 +1,206 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/slipway-dev/slipway/internal/agent/atomicfile"
+)
+
+// compactAt is the file size in bytes from which the journal is rewritten with
+// its last record only.
+const compactAt = 256 << 10
+
+// Journal holds the state in memory and on disk. It is safe for concurrent use.
+type Journal struct {
+	mu    sync.Mutex
+	path  string
+	file  *os.File
+	size  int64
+	state State
+}
+
+// Open reads the journal at path and makes it when there is none. The directory
+// must exist. A torn or damaged end is cut off.
+func Open(path string) (*Journal, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open the journal: %w", err)
+	}
+	state, valid := recoverState(data)
+	j := &Journal{path: path, state: state}
+	if int(valid) == len(data) && len(data) > 0 && valid < compactAt {
+		j.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
+		j.size = valid
+		if err != nil {
+			return nil, fmt.Errorf("open the journal: %w", err)
+		}
+		return j, nil
+	}
+	if err := j.compact(); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// InMemory returns a journal without a file, for simulated agents.
+func InMemory() *Journal { return &Journal{} }
+
+// Read returns the state at path without writing anything, for a command that
+// only looks. A missing file is an empty state.
+func Read(path string) (State, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return State{}, fmt.Errorf("read the journal: %w", err)
+	}
+	state, _ := recoverState(data)
+	return state, nil
+}
+
+// State returns a copy of the current state.
+func (j *Journal) State() State {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return clone(j.state)
+}
+
+// Update changes the state. When it returns nil, the change is on disk; when it
+// returns an error, the state in memory is unchanged.
+func (j *Journal) Update(change func(*State)) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	next := clone(j.state)
+	change(&next)
+	if j.path != "" {
+		if err := j.append(next); err != nil {
+			return fmt.Errorf("write the journal %s: %w; free space on its disk, the agent tries again", j.path, err)
+		}
+	}
+	j.state = next
+	return nil
+}
+
+// Close releases the file.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file == nil {
+		return nil
+	}
+	return j.file.Close()
+}
+
+func (j *Journal) append(s State) error {
+	line, err := encode(s)
+	if err != nil {
+		return err
+	}
+	if j.size+int64(len(line)) > compactAt {
+		previous := j.state
+		j.state = s
+		if err := j.compact(); err != nil {
+			j.state = previous
+			return err
+		}
+		return nil
+	}
+	if err := j.write(line); err != nil {
+		// A partial line would hide the next one: go back to the last whole record.
+		return errors.Join(err, j.file.Truncate(j.size))
+	}
+	j.size += int64(len(line))
+	return nil
+}
+
+func (j *Journal) write(line []byte) error {
+	if _, err := j.file.Write(line); err != nil {
+		return err
+	}
+	return j.file.Sync()
+}
+
+// compact replaces the file by one with the current state only.
+func (j *Journal) compact() error {
+	line, err := encode(j.state)
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(j.path, line, 0o600); err != nil {
+		return fmt.Errorf("make the journal in %s: %w", filepath.Dir(j.path), err)
+	}
+	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if j.file != nil {
+		err = j.file.Close()
+	}
+	j.file, j.size = f, int64(len(line))
+	return err
+}
+
+func encode(s State) ([]byte, error) {
+	body, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(body), body), nil
+}
+
+// recoverState returns the last whole record and how many bytes up to its end
+// are in order.
+func recoverState(data []byte) (State, int64) {
+	var state State
+	var valid int64
+	for rest := data; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			break
+		}
+		s, ok := decode(rest[:end])
+		if !ok {
+			break
+		}
+		state = s
+		valid += int64(end) + 1
+		rest = rest[end+1:]
+	}
+	return state, valid
+}
+
+func decode(line []byte) (State, bool) {
+	sum, body, found := bytes.Cut(line, []byte(" "))
+	if !found {
+		return State{}, false
+	}
+	want, err := strconv.ParseUint(string(sum), 16, 32)
+	if err != nil || crc32.ChecksumIEEE(body) != uint32(want) {
+		return State{}, false
+	}
+	var s State
+	if err := json.Unmarshal(body, &s); err != nil {
+		return State{}, false
+	}
+	return s, true
+}
+
+// clone copies through JSON: the state is small and the copy is sure to be deep.
+func clone(s State) State {
+	body, err := json.Marshal(s)
+	if err != nil {
+		panic("journal: a state that cannot be encoded: " + err.Error())
+	}
+	var c State
+	if err := json.Unmarshal(body, &c); err != nil {
+		panic("journal: a state that cannot be decoded: " + err.Error())
+	}
+	return c
+}

@@ -1,0 +1,103 @@
+package journal
+
+import (
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Residue says what a bootstrap may have left on the host.
+type Residue string
+
+const (
+	// ResidueNone means that nothing was done since the last proof, or ever.
+	ResidueNone Residue = ""
+	// ResidueFiles means that files, users or arguments may have been written.
+	// Doing it again overwrites them.
+	ResidueFiles Residue = "Files"
+	// ResidueCommands means that bootstrap commands have begun. kubeadm is not
+	// idempotent: only a reset makes the host usable for another try.
+	ResidueCommands Residue = "Commands"
+)
+
+// State is the whole content of the journal.
+type State struct {
+	// ClaimGeneration is the newest generation the agent has acted for.
+	ClaimGeneration int64 `json:"claimGeneration"`
+	// ClaimID is the claim of that generation.
+	ClaimID string `json:"claimID,omitempty"`
+	// ResetGeneration is the newest generation a reset was ordered for. A
+	// bootstrap of it or of an older one is refused.
+	ResetGeneration int64 `json:"resetGeneration,omitempty"`
+	// BootstrappedClaimID is the claim whose bootstrap succeeded and was not
+	// reset since. It is never bootstrapped again.
+	BootstrappedClaimID string `json:"bootstrappedClaimID,omitempty"`
+
+	// Residue is what may be on the host, of the claim generation below.
+	Residue           Residue `json:"residue,omitempty"`
+	ResidueGeneration int64   `json:"residueGeneration,omitempty"`
+	// CleanByHand is set by a reset of policy Manual: the operator cleans, the
+	// agent only checks.
+	CleanByHand bool `json:"cleanByHand,omitempty"`
+
+	// Operation is the last operation begun.
+	Operation *Operation `json:"operation,omitempty"`
+	// CleanProof is the last proof; nil when the host is not known to be clean.
+	CleanProof *infrav1.CleanProof `json:"cleanProof,omitempty"`
+
+	// VirtualIP is the address the host holds, re-added after a reboot.
+	VirtualIP string `json:"virtualIP,omitempty"`
+	// Files are the paths that write_files created.
+	Files []string `json:"files,omitempty"`
+	// Users are the names of the accounts the bootstrap created.
+	Users []string `json:"users,omitempty"`
+	// Baseline is what the host looked like before the bootstrap.
+	Baseline *Baseline `json:"baseline,omitempty"`
+}
+
+// Operation is the record of one Host.spec.desired.
+type Operation struct {
+	ID              string                   `json:"id"`
+	ClaimID         string                   `json:"claimID"`
+	ClaimGeneration int64                    `json:"claimGeneration"`
+	Phase           infrav1.HostDesiredPhase `json:"phase"`
+	State           infrav1.OperationState   `json:"state"`
+	// Step is the step under way or the last one; StepDone tells which.
+	Step     string `json:"step,omitempty"`
+	StepDone bool   `json:"stepDone,omitempty"`
+	// Active is true while an executor is at work. When it is found true at the
+	// start of the agent, the work was interrupted.
+	Active bool `json:"active,omitempty"`
+	// StepBootID is the boot in which the step began.
+	StepBootID string `json:"stepBootID,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	Message    string `json:"message,omitempty"`
+	// ResetFirst asks for a reset before the bootstrap: an older claim left
+	// something, or a try was interrupted while commands ran.
+	ResetFirst bool `json:"resetFirst,omitempty"`
+	// Failures counts the tries that failed, Interruptions those that a crash
+	// or a reboot cut short.
+	Failures      int       `json:"failures,omitempty"`
+	Interruptions int       `json:"interruptions,omitempty"`
+	StartTime     time.Time `json:"startTime"`
+	// CompletionTime is zero while the operation is running.
+	CompletionTime time.Time `json:"completionTime,omitzero"`
+}
+
+// Baseline records the parts of the host that Kubernetes adds to and whose
+// additions no name rule can tell from the host's own.
+type Baseline struct {
+	// Links are the names of the network interfaces.
+	Links []string `json:"links,omitempty"`
+	// Routes are the routes of the main table in a canonical form.
+	Routes []string `json:"routes,omitempty"`
+	// NFTables are the nftables tables as "family name".
+	NFTables []string `json:"nfTables,omitempty"`
+	// CNIConfigs are the files of the CNI configuration directory.
+	CNIConfigs []string `json:"cniConfigs,omitempty"`
+}
+
+// Running reports whether an operation is under way.
+func (s State) Running() bool {
+	return s.Operation != nil && s.Operation.State == infrav1.OperationRunning
+}

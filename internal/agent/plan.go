@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"fmt"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
+)
+
+// ActionKind is what the loop does next.
+type ActionKind string
+
+const (
+	// ActionNone waits for another spec.
+	ActionNone ActionKind = "None"
+	// ActionRefuse reports the order as failed without touching anything.
+	ActionRefuse ActionKind = "Refuse"
+	// ActionBegin records a new operation.
+	ActionBegin ActionKind = "Begin"
+	// ActionBootstrap executes the bootstrap data.
+	ActionBootstrap ActionKind = "Bootstrap"
+	// ActionReset resets the host and proves it: for a reset that was ordered, or
+	// because what an earlier try or claim left stands in the way of a bootstrap.
+	ActionReset ActionKind = "Reset"
+	// ActionCheck verifies a host that its operator said to clean by hand.
+	ActionCheck ActionKind = "Check"
+	// ActionStopKubelet is a reset of policy Manual.
+	ActionStopKubelet ActionKind = "StopKubelet"
+	// ActionProve verifies a free host and proves that it is clean.
+	ActionProve ActionKind = "Prove"
+)
+
+// Action is the answer of Plan.
+type Action struct {
+	Kind ActionKind
+	// Reason and Message say why an order is refused.
+	Reason, Message string
+}
+
+// Plan decides from the journal, the spec of the Host (nil when the Host is not
+// there or not yet known) and whether this process has verified the host.
+//
+// A Host, claim or order that vanished never leads to an action: hosts are not
+// wiped because an object is gone.
+func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
+	switch {
+	case spec == nil:
+		return Action{Kind: ActionNone}
+	case spec.Claim == nil:
+		return planFree(s, spec, verified)
+	case spec.Desired == nil:
+		return Action{Kind: ActionNone}
+	}
+	if refused, yes := refuse(s, spec); yes {
+		return refused
+	}
+	op := s.Operation
+	if op == nil || op.ID != spec.Desired.OperationID || op.ClaimGeneration != spec.ClaimGeneration {
+		return Action{Kind: ActionBegin}
+	}
+	if op.State != infrav1.OperationRunning {
+		return Action{Kind: ActionNone}
+	}
+	return Action{Kind: planRunning(s, spec.Desired)}
+}
+
+// planFree proves that a free host is clean: at the start of the agent, and
+// after a claim that came and went without an order. What a claim left is never
+// cleaned without an order.
+func planFree(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
+	if s.Residue != journal.ResidueNone && !s.CleanByHand {
+		return Action{Kind: ActionNone}
+	}
+	proved := s.CleanProof != nil && s.CleanProof.ClaimGeneration == spec.ClaimGeneration
+	if proved && verified {
+		return Action{Kind: ActionNone}
+	}
+	return Action{Kind: ActionProve}
+}
+
+// refuse fences orders that are older than what the journal knows: a stale read,
+// or a management cluster restored from a backup.
+func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
+	no := func(reason, format string, args ...any) (Action, bool) {
+		return Action{Kind: ActionRefuse, Reason: reason, Message: fmt.Sprintf(format, args...)}, true
+	}
+	switch {
+	case spec.ClaimGeneration < s.ClaimGeneration:
+		return no(operation.ReasonStaleClaim, "the order is for claim generation %d, but this host has served generation %d already; "+
+			"if the host was moved to another management cluster, stop the agent, remove its journal and start it again", spec.ClaimGeneration, s.ClaimGeneration)
+	case spec.ClaimGeneration == s.ClaimGeneration && s.ClaimID != "" && spec.Claim.ClaimID != s.ClaimID:
+		return no(operation.ReasonClaimMismatch, "claim generation %d of this host belongs to claim %s, not to %s; a new claim needs a new generation",
+			s.ClaimGeneration, s.ClaimID, spec.Claim.ClaimID)
+	case spec.Desired.Phase == infrav1.HostDesiredBootstrapped && spec.ClaimGeneration <= s.ResetGeneration:
+		return no(operation.ReasonAlreadyReset, "a reset of claim generation %d was ordered already; the host is bootstrapped again only for a new claim", s.ResetGeneration)
+	}
+	return Action{}, false
+}
+
+func planRunning(s journal.State, desired *infrav1.HostDesired) ActionKind {
+	if desired.Phase == infrav1.HostDesiredReset {
+		if desired.ResetPolicy == infrav1.ResetPolicyManual {
+			return ActionStopKubelet
+		}
+		return ActionReset
+	}
+	switch {
+	case !s.Operation.ResetFirst && s.Residue != journal.ResidueCommands:
+		return ActionBootstrap
+	case s.CleanByHand:
+		return ActionCheck
+	default:
+		return ActionReset
+	}
+}

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/backoff"
+	"github.com/slipway-dev/slipway/internal/agent/inventory"
+	"github.com/slipway-dev/slipway/internal/agent/journal"
+)
+
+// maxMessage is the limit of observedOperation.message in the API, in bytes.
+const maxMessage = 2048
+
+// status is the agent's part of Host.status.
+func status(facts inventory.Facts, s journal.State, refused *infrav1.ObservedOperation) infrav1.HostStatus {
+	observed := refused
+	if observed == nil && s.Operation != nil {
+		observed = report(s.Operation)
+	}
+	return infrav1.HostStatus{
+		Inventory: facts.Inventory, Capacity: facts.Capacity, Addresses: facts.Addresses, BootID: facts.BootID,
+		ObservedOperation: observed, CleanProof: s.CleanProof,
+	}
+}
+
+func report(op *journal.Operation) *infrav1.ObservedOperation {
+	observed := &infrav1.ObservedOperation{
+		ID: op.ID, ClaimID: op.ClaimID, Phase: op.Phase, State: op.State, Step: op.Step, Reason: op.Reason,
+		Message: op.Message, StartTime: metav1.NewTime(op.StartTime),
+	}
+	if len(observed.Message) > maxMessage {
+		observed.Message = observed.Message[:maxMessage-3] + "..."
+	}
+	if !op.CompletionTime.IsZero() {
+		observed.CompletionTime = metav1.NewTime(op.CompletionTime)
+	}
+	return observed
+}
+
+// HostStatuses applies the agent's part of a Host's status.
+type HostStatuses interface {
+	ApplyHostStatus(ctx context.Context, host *infrav1.Host) error
+}
+
+// reporter applies the newest status, and only when it differs from the last one
+// that the server accepted.
+type reporter struct {
+	hosts           HostStatuses
+	namespace, name string
+	log             *slog.Logger
+
+	mu      sync.Mutex
+	wanted  *infrav1.HostStatus
+	applied string
+	wake    chan struct{}
+}
+
+func newReporter(hosts HostStatuses, namespace, name string, log *slog.Logger) *reporter {
+	return &reporter{hosts: hosts, namespace: namespace, name: name, log: log, wake: make(chan struct{}, 1)}
+}
+
+// set gives the newest status. It does not block.
+func (r *reporter) set(s infrav1.HostStatus) {
+	r.mu.Lock()
+	r.wanted = &s
+	r.mu.Unlock()
+	r.signal()
+}
+
+// lost tells that the server has not the status that was applied, as after a
+// move of the management cluster.
+func (r *reporter) lost() {
+	r.mu.Lock()
+	r.applied = ""
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *reporter) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run blocks until the context ends.
+func (r *reporter) run(ctx context.Context) {
+	outage, failing := backoff.Backoff{}, false
+	for {
+		err := r.apply(ctx)
+		if err == nil {
+			outage.Reset()
+			failing = false
+			select {
+			case <-ctx.Done():
+				return
+			case <-r.wake:
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !failing {
+			r.log.Warn("cannot report the status of the host, trying again", "error", err)
+		}
+		failing = true
+		if !backoff.Sleep(ctx, outage.Next(time.Now())) {
+			return
+		}
+	}
+}
+
+func (r *reporter) apply(ctx context.Context) error {
+	r.mu.Lock()
+	wanted, applied := r.wanted, r.applied
+	r.mu.Unlock()
+	if wanted == nil {
+		return nil
+	}
+	body, err := json.Marshal(wanted)
+	if err != nil || string(body) == applied {
+		return err
+	}
+	err = r.hosts.ApplyHostStatus(ctx, &infrav1.Host{
+		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Host"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.name},
+		Status:     *wanted,
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.applied == applied {
+		r.applied = string(body)
+	}
+	return nil
+}

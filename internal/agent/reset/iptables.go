@@ -1,0 +1,49 @@
+package reset
+
+import (
+	"context"
+	"strings"
+)
+
+// chainPrefixes are the chains of kube-proxy, the kubelet and the network plugins.
+var chainPrefixes = []string{"KUBE-", "CNI-", "FLANNEL-", "cali-", "CILIUM_"}
+
+// flushIPTables takes the chains of Kubernetes and every rule that names one out
+// of the tables, and leaves the others as they are.
+func (c Cleaner) flushIPTables(ctx context.Context, save string) error {
+	restore := strings.TrimSuffix(save, "save") + "restore"
+	if !c.Runner.Has(save) || !c.Runner.Has(restore) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	rules, err := c.Runner.Run(ctx, save)
+	if err != nil || !namesChain(string(rules)) {
+		return err
+	}
+	_, err = c.Runner.RunInput(ctx, []byte(withoutChains(string(rules))), restore)
+	return err
+}
+
+func withoutChains(rules string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(rules) {
+		if !namesChain(line) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+func namesChain(text string) bool {
+	for line := range strings.Lines(text) {
+		for _, field := range strings.Fields(line) {
+			for _, prefix := range chainPrefixes {
+				if strings.HasPrefix(strings.TrimPrefix(field, ":"), prefix) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+package vip
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Kernel is the Network of the network namespace the agent runs in.
+type Kernel struct{}
+
+// Addresses implements Network.
+func (Kernel) Addresses() ([]Address, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list network interfaces: %w", err)
+	}
+	var all []Address
+	for _, link := range links {
+		attrs := link.Attrs()
+		if attrs.Flags&net.FlagLoopback != 0 || attrs.Flags&net.FlagUp == 0 {
+			continue
+		}
+		addrs, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		if err != nil {
+			return nil, fmt.Errorf("list addresses of %s: %w", attrs.Name, err)
+		}
+		for _, a := range addrs {
+			ip, ok := netip.AddrFromSlice(a.IP)
+			if ones, _ := a.Mask.Size(); ok && !ip.IsLinkLocalUnicast() {
+				all = append(all, Address{Link: attrs.Name, Prefix: netip.PrefixFrom(ip.Unmap(), ones)})
+			}
+		}
+	}
+	return all, nil
+}
+
+// DefaultLink implements Network.
+func (Kernel) DefaultLink() (string, error) {
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return "", fmt.Errorf("list routes: %w", err)
+	}
+	for _, r := range routes {
+		if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+			continue
+		}
+		if link, err := netlink.LinkByIndex(r.LinkIndex); err == nil {
+			return link.Attrs().Name, nil
+		}
+	}
+	return "", nil
+}
+
+// Add implements Network.
+func (Kernel) Add(name string, p netip.Prefix) error {
+	link, addr, err := target(name, p)
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(link, addr); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
+}
+
+// Remove implements Network.
+func (Kernel) Remove(name string, p netip.Prefix) error {
+	link, addr, err := target(name, p)
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrDel(link, addr); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return err
+	}
+	return nil
+}
+
+func target(name string, p netip.Prefix) (netlink.Link, *netlink.Addr, error) {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+	if p.Addr().Is6() {
+		// Duplicate detection would delay the address by a second.
+		addr.Flags = unix.IFA_F_NODAD
+	}
+	return link, addr, nil
+}
+
+// Announce implements Network. IPv6 neighbours learn the address from the
+// kernel's own discovery.
+func (Kernel) Announce(name string, ip netip.Addr) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	mac := link.Attrs().HardwareAddr
+	if !ip.Is4() || len(mac) != 6 {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("announce %s: %w", ip, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	to := &unix.SockaddrLinklayer{
+		Protocol: binary.NativeEndian.Uint16([]byte{0x08, 0x06}), Ifindex: link.Attrs().Index,
+		Halen: 6, Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+	}
+	if err := unix.Sendto(fd, gratuitousARP(mac, ip), 0, to); err != nil {
+		return fmt.Errorf("announce %s on %s: %w", ip, name, err)
+	}
+	return nil
+}
+
+// gratuitousARP is an ARP request for the sender's own address (RFC 5227, 3).
+func gratuitousARP(mac net.HardwareAddr, ip netip.Addr) []byte {
+	p := []byte{0, 1, 8, 0, 6, 4, 0, 1}
+	p = append(append(p, mac...), ip.AsSlice()...)
+	return append(append(p, 0, 0, 0, 0, 0, 0), ip.AsSlice()...)
+}
