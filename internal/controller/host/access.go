@@ -1,0 +1,99 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"sigs.k8s.io/cluster-api/util/labels/format"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// RoleName is the name of the Role and of the RoleBinding of a host's agent.
+func RoleName(hostName string) string { return "slipway-host-" + hostName }
+
+// ensureLease makes the Lease the agent renews. The agent has no right to create
+// one: a create can't be restricted to one name.
+func (r *Reconciler) ensureLease(ctx context.Context, s *scope) (bool, error) {
+	key := client.ObjectKeyFromObject(s.host)
+	err := r.Client.Get(ctx, key, &coordinationv1.Lease{})
+	if err == nil {
+		return true, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("get Lease %s: %w", key.Name, err)
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: named(s.host, key.Name)}
+	if err := r.own(s.host, lease); err != nil {
+		return false, err
+	}
+	if err := r.Client.Create(ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
+		return false, fmt.Errorf("create Lease %s: %w", key.Name, err)
+	}
+	return true, nil
+}
+
+// ensureRBAC keeps the rights of the agent as small as its order: the bootstrap
+// Secret is readable only while it is named in spec.desired.
+func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
+	name := RoleName(s.host.Name)
+	role := &rbacv1.Role{ObjectMeta: named(s.host, name)}
+	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, role, func() error {
+		role.Rules = agentRules(s.host)
+		return r.own(s.host, role)
+	})
+	if err != nil {
+		return false, fmt.Errorf("apply Role %s: %w", name, err)
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: named(s.host, name)}
+	_, err = controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
+		binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
+		binding.Subjects = []rbacv1.Subject{{
+			APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(s.host.Namespace, s.host.Name),
+		}}
+		return r.own(s.host, binding)
+	})
+	if err != nil {
+		return false, fmt.Errorf("apply RoleBinding %s: %w", name, err)
+	}
+	return true, nil
+}
+
+// agentRules are all the rights of the agent of a host.
+func agentRules(h *infrav1.Host) []rbacv1.PolicyRule {
+	this := []string{h.Name}
+	rules := []rbacv1.PolicyRule{
+		{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, ResourceNames: this, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts/status"}, ResourceNames: this, Verbs: []string{"get", "patch", "update"}},
+		{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: this, Verbs: []string{"get", "patch", "update"}},
+	}
+	if h.Spec.Desired != nil && h.Spec.Desired.BootstrapSecretName != "" {
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{h.Spec.Desired.BootstrapSecretName}, Verbs: []string{"get"},
+		})
+	}
+	return rules
+}
+
+func named(h *infrav1.Host, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: h.Namespace, Name: name}
+}
+
+// own ties an object to its host: it goes with the host, and the label brings it
+// into the cache of the manager.
+func (r *Reconciler) own(h *infrav1.Host, o client.Object) error {
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[infrav1.HostLabel] = format.MustFormatValue(h.Name)
+	o.SetLabels(labels)
+	return controllerutil.SetControllerReference(h, o, r.Client.Scheme())
+}

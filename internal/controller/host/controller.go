@@ -1,0 +1,144 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/paused"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// FieldOwner owns phase and conditions in the status of a Host.
+const FieldOwner = "slipway-host-controller"
+
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts/finalizers,verbs=update
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// conflictRetry lets the cache catch up with the write that won.
+const conflictRetry = 50 * time.Millisecond
+
+// Reconciler reconciles Hosts.
+type Reconciler struct {
+	Client client.Client
+	// APIReader reads past the cache, before a claim is called orphaned.
+	APIReader client.Reader
+	Recorder  events.EventRecorder
+	// Clock judges heartbeats.
+	Clock clock.PassiveClock
+	// WatchFilter restricts the reconciler to objects with that value of the
+	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
+	WatchFilter string
+}
+
+// phase is one step of a reconcile. It returns false when it changed the Host, so
+// that the following ones see the change in a reconcile of their own.
+type phase func(context.Context, *scope) (proceed bool, err error)
+
+// scope holds what the phases saw in one reconcile.
+type scope struct {
+	host  *infrav1.Host
+	facts host.Facts
+	// machineGone is true when a live read found no HostMachine for the claim.
+	machineGone bool
+}
+
+// Reconcile brings one Host a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	h := &infrav1.Host{}
+	if err := r.Client.Get(ctx, req.NamespacedName, h); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, h, infrav1.HostFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	cluster, err := r.cluster(ctx, h)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, h); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+
+	s := &scope{host: h}
+	phases := []phase{
+		r.readConnection,
+		r.ensureLease,
+		r.ensureRBAC,
+		r.findOrphan,
+		r.releaseOrphan,
+		r.clearQuarantine,
+		r.clearClaim,
+		r.applyStatus,
+	}
+	if !h.DeletionTimestamp.IsZero() {
+		phases = []phase{r.readConnection, r.findOrphan, r.clearClaim, r.forget, r.applyStatus}
+	}
+	for _, p := range phases {
+		proceed, err := p(ctx, s)
+		if apierrors.IsConflict(err) {
+			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
+			return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		}
+		if err != nil || !proceed {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{RequeueAfter: r.untilStale(s)}, nil
+}
+
+// cluster returns the Cluster that claimed the host, or nil. A paused Cluster
+// pauses its hosts: nothing of them may change while they are being moved.
+func (r *Reconciler) cluster(ctx context.Context, h *infrav1.Host) (*clusterv1.Cluster, error) {
+	if h.Spec.Claim == nil {
+		return nil, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	key := client.ObjectKey{Namespace: h.Namespace, Name: h.Spec.Claim.ClusterName}
+	if err := r.Client.Get(ctx, key, cluster); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("get Cluster %s: %w", key.Name, err)
+	}
+	return cluster, nil
+}
+
+func (r *Reconciler) readConnection(ctx context.Context, s *scope) (bool, error) {
+	lease := &coordinationv1.Lease{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.host), lease)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get the heartbeat of the host: %w", err)
+	}
+	if err == nil {
+		s.facts.Connection = host.Connect(lease, r.Clock.Now())
+	}
+	return true, nil
+}
+
+// untilStale is when the heartbeat stops being fresh. Renewals don't wake this
+// controller, so it looks again then.
+func (r *Reconciler) untilStale(s *scope) time.Duration {
+	if !s.facts.Connection.Connected {
+		return 0
+	}
+	return s.facts.Connection.Expires.Sub(r.Clock.Now())
+}

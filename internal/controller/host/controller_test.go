@@ -1,0 +1,292 @@
+package host_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+func TestAvailableHost(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	h, result := w.reconcile(agent)
+	for _, condition := range []string{clusterv1.ReadyCondition, infrav1.AgentConnectedCondition, infrav1.AvailableCondition} {
+		if !conditions.IsTrue(h, condition) {
+			t.Errorf("%s = %+v", condition, conditions.Get(h, condition))
+		}
+	}
+	if h.Status.Phase != infrav1.HostPhaseAvailable || !conditions.IsFalse(h, clusterv1.PausedCondition) {
+		t.Errorf("status = %+v", h.Status)
+	}
+	if result.RequeueAfter <= 0 || result.RequeueAfter > testenv.LeaseDuration {
+		t.Errorf("looks again after %s, want when the heartbeat gets stale", result.RequeueAfter)
+	}
+}
+
+// The agent and the controller share the status; neither may undo the other.
+func TestStatusHasTwoOwners(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	h, _ := w.reconcile(agent)
+	if !equality.Semantic.DeepEqual(h.Status.Inventory, agent.Status.Inventory) || h.Status.CleanProof == nil || len(h.Status.Addresses) != 1 {
+		t.Fatalf("the controller took away what the agent reported: %+v", h.Status)
+	}
+	agent.Report(t, func(s *infrav1.HostStatus) { s.BootID = "boot-2"; s.Addresses = nil })
+	h = agent.Host(t)
+	if h.Status.Phase != infrav1.HostPhaseAvailable || !conditions.IsTrue(h, clusterv1.ReadyCondition) {
+		t.Errorf("the agent took away what the controller wrote: %+v", h.Status)
+	}
+	if h, _ = w.reconcile(agent); h.Status.BootID != "boot-2" || h.Status.Addresses != nil {
+		t.Errorf("the controller brought back what the agent withdrew: %+v", h.Status)
+	}
+	for _, entry := range h.ManagedFields {
+		if entry.Manager == hostcontroller.FieldOwner && strings.Contains(string(entry.FieldsV1.Raw), "bootID") {
+			t.Errorf("the controller owns fields of the agent: %s", entry.FieldsV1.Raw)
+		}
+	}
+}
+
+func TestHeartbeatCostsNoWrite(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	before, _ := w.reconcile(agent)
+	for range 3 {
+		w.clock.SetTime(w.clock.Now().Add(10 * time.Second))
+		agent.Heartbeat(t, w.clock.Now())
+		if after, _ := w.reconcile(agent); after.ResourceVersion != before.ResourceVersion {
+			t.Fatalf("a heartbeat changed the Host: %+v", after.Status)
+		}
+	}
+	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration))
+	stale, _ := w.reconcile(agent)
+	if reason := conditions.GetReason(stale, infrav1.AgentConnectedCondition); reason != "HeartbeatStale" {
+		t.Errorf("AgentConnected reason = %s", reason)
+	}
+	if reason := conditions.GetReason(stale, infrav1.AvailableCondition); reason != "AgentNotConnected" {
+		t.Errorf("Available reason = %s", reason)
+	}
+}
+
+func TestAgentRights(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	w.reconcile(agent)
+	if secrets := w.secretsOf(agent); len(secrets) > 0 {
+		t.Errorf("a free host may read %v", secrets)
+	}
+	w.claim(agent, infrav1.HostDesiredBootstrapped)
+	w.reconcile(agent)
+	if secrets := w.secretsOf(agent); !slices.Equal(secrets, []string{"secret-1"}) {
+		t.Errorf("a claimed host may read %v, want secret-1", secrets)
+	}
+	h := agent.Host(t)
+	h.Spec.Desired.BootstrapSecretName = ""
+	w.update(h)
+	w.reconcile(agent)
+	if secrets := w.secretsOf(agent); len(secrets) > 0 {
+		t.Errorf("a running host may read %v", secrets)
+	}
+
+	binding := &rbacv1.RoleBinding{}
+	if err := env.Client.Get(context.Background(), client.ObjectKey{Namespace: w.namespace, Name: "slipway-host-host-1"}, binding); err != nil {
+		t.Fatal(err)
+	}
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != "slipway:host:"+w.namespace+":host-1" {
+		t.Errorf("subjects = %+v", binding.Subjects)
+	}
+	if err := env.Client.Get(context.Background(), agent.Key, &coordinationv1.Lease{}); err != nil {
+		t.Errorf("no Lease: %v", err)
+	}
+}
+
+// secretsOf also checks that every right of the agent is tied to names.
+func (w *world) secretsOf(agent *testenv.Agent) []string {
+	w.t.Helper()
+	role := &rbacv1.Role{}
+	key := client.ObjectKey{Namespace: w.namespace, Name: hostcontroller.RoleName(agent.Key.Name)}
+	if err := env.Client.Get(context.Background(), key, role); err != nil {
+		w.t.Fatal(err)
+	}
+	var secrets []string
+	for _, rule := range role.Rules {
+		if len(rule.ResourceNames) == 0 {
+			w.t.Errorf("a rule without names: %+v", rule)
+		}
+		if slices.Contains(rule.Resources, "secrets") {
+			if !slices.Equal(rule.Verbs, []string{"get"}) {
+				w.t.Errorf("verbs on secrets: %v", rule.Verbs)
+			}
+			secrets = append(secrets, rule.ResourceNames...)
+		}
+	}
+	return secrets
+}
+
+func TestClaimIsClearedOnProofOnly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		report  func(*infrav1.HostStatus)
+		cleared bool
+		phase   infrav1.HostPhase
+	}{
+		"not begun": {func(*infrav1.HostStatus) {}, false, infrav1.HostPhaseResetting},
+		"running": {func(s *infrav1.HostStatus) {
+			s.ObservedOperation = operation(infrav1.OperationRunning)
+		}, false, infrav1.HostPhaseResetting},
+		"done without proof": {func(s *infrav1.HostStatus) {
+			s.ObservedOperation = operation(infrav1.OperationSucceeded)
+		}, false, infrav1.HostPhaseQuarantined},
+		"proof of an earlier claim": {func(s *infrav1.HostStatus) {
+			s.ObservedOperation = operation(infrav1.OperationSucceeded)
+			s.CleanProof.ClaimGeneration = 0
+		}, false, infrav1.HostPhaseQuarantined},
+		"proof without the operation": {func(s *infrav1.HostStatus) {
+			s.CleanProof.ClaimGeneration = 1
+		}, false, infrav1.HostPhaseResetting},
+		"failed": {func(s *infrav1.HostStatus) {
+			s.ObservedOperation = operation(infrav1.OperationFailed)
+		}, false, infrav1.HostPhaseQuarantined},
+		"proved": {func(s *infrav1.HostStatus) {
+			s.ObservedOperation = operation(infrav1.OperationSucceeded)
+			s.CleanProof.ClaimGeneration = 1
+		}, true, infrav1.HostPhaseAvailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			agent := w.host("host-1")
+			w.claim(agent, infrav1.HostDesiredReset)
+			agent.Report(t, tc.report)
+			h, _ := w.reconcile(agent)
+			if cleared := h.Spec.Claim == nil && h.Spec.Desired == nil; cleared != tc.cleared {
+				t.Errorf("cleared = %t, want %t: %+v", cleared, tc.cleared, h.Spec)
+			}
+			if h.Status.Phase != tc.phase {
+				t.Errorf("phase = %s, want %s", h.Status.Phase, tc.phase)
+			}
+		})
+	}
+}
+
+func operation(state infrav1.OperationState) *infrav1.ObservedOperation {
+	return &infrav1.ObservedOperation{ID: "op-1", ClaimID: "claim-1", Phase: infrav1.HostDesiredReset, State: state}
+}
+
+func TestOrphanIsNeverReset(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	machine := w.claim(agent, infrav1.HostDesiredBootstrapped)
+	if h, _ := w.reconcile(agent); conditions.GetReason(h, clusterv1.ReadyCondition) == "OrphanedClaim" {
+		t.Fatal("orphaned although its machine exists")
+	}
+	if err := env.Client.Delete(context.Background(), machine); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := w.reconcile(agent)
+	ready := conditions.Get(h, clusterv1.ReadyCondition)
+	if ready.Reason != "OrphanedClaim" || !strings.Contains(ready.Message, infrav1.ReleaseOrphanAnnotation+"=claim-1") {
+		t.Errorf("Ready = %+v", ready)
+	}
+	if h.Spec.Claim == nil || h.Spec.Desired.Phase != infrav1.HostDesiredBootstrapped {
+		t.Fatalf("an orphan was touched: %+v", h.Spec)
+	}
+
+	h.Annotations = map[string]string{infrav1.ReleaseOrphanAnnotation: "claim-of-yesterday"}
+	w.update(h)
+	h, _ = w.reconcile(agent)
+	if h.Spec.Desired.Phase != infrav1.HostDesiredBootstrapped || len(h.Annotations) > 0 {
+		t.Fatalf("an annotation for another claim was obeyed or kept: %+v %v", h.Spec.Desired, h.Annotations)
+	}
+	h.Annotations = map[string]string{infrav1.ReleaseOrphanAnnotation: "claim-1"}
+	w.update(h)
+	if h, _ = w.reconcile(agent); h.Spec.Desired.Phase != infrav1.HostDesiredReset {
+		t.Errorf("the operator's order was not obeyed: %+v", h.Spec.Desired)
+	}
+}
+
+func TestClearQuarantine(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	w.claim(agent, infrav1.HostDesiredReset)
+	agent.Report(t, func(s *infrav1.HostStatus) {
+		s.ObservedOperation = operation(infrav1.OperationFailed)
+		s.ObservedOperation.Message = "busy"
+	})
+	h, _ := w.reconcile(agent)
+	ready := conditions.Get(h, clusterv1.ReadyCondition)
+	if ready.Reason != "ResetFailed" || !strings.Contains(ready.Message, "busy") || !strings.Contains(ready.Message, infrav1.ClearQuarantineAnnotation) {
+		t.Fatalf("Ready = %+v", ready)
+	}
+	h.Annotations = map[string]string{infrav1.ClearQuarantineAnnotation: "true"}
+	w.update(h)
+	h, _ = w.reconcile(agent)
+	if h.Spec.Claim != nil || h.Status.Phase != infrav1.HostPhaseAvailable || len(h.Annotations) > 0 || *h.Spec.ClearedGeneration != 1 {
+		t.Errorf("the quarantine was not lifted: %+v %v", h.Spec, h.Annotations)
+	}
+}
+
+// The annotation on a host that runs a machine must not free it.
+func TestClearQuarantineOfARunningHost(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1", func(h *infrav1.Host) {
+		h.Annotations = map[string]string{infrav1.ClearQuarantineAnnotation: "true"}
+	})
+	w.claim(agent, infrav1.HostDesiredBootstrapped)
+	if h, _ := w.reconcile(agent); h.Spec.Claim == nil || len(h.Annotations) > 0 || h.Spec.ClearedGeneration != nil {
+		t.Errorf("spec = %+v, annotations = %v", h.Spec, h.Annotations)
+	}
+}
+
+func TestDeletedHostStaysWhileItsMachineExists(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	machine := w.claim(agent, infrav1.HostDesiredBootstrapped)
+	h, _ := w.reconcile(agent)
+	if err := env.Client.Delete(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
+	if h, _ = w.reconcile(agent); h == nil || conditions.GetReason(h, infrav1.AvailableCondition) != "Deleting" {
+		t.Fatalf("a claimed host went: %+v", h)
+	}
+	if err := env.Client.Delete(context.Background(), machine); err != nil {
+		t.Fatal(err)
+	}
+	if h, _ = w.reconcile(agent); h != nil {
+		t.Errorf("a host nobody needs does not go: %+v", h.Status)
+	}
+}
+
+func TestPausedClusterPausesItsHosts(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	cluster := testenv.NewCluster(t, env.Client, w.namespace)
+	cluster.Spec.Paused = ptr.To(true)
+	w.update(cluster)
+	w.claim(agent, infrav1.HostDesiredReset)
+	agent.Report(t, func(s *infrav1.HostStatus) {
+		s.ObservedOperation = operation(infrav1.OperationSucceeded)
+		s.CleanProof.ClaimGeneration = 1
+	})
+	h, _ := w.reconcile(agent)
+	if !conditions.IsTrue(h, clusterv1.PausedCondition) || h.Spec.Claim == nil {
+		t.Fatalf("a paused host went on: %+v", h)
+	}
+	cluster.Spec.Paused = nil
+	w.update(cluster)
+	if h, _ = w.reconcile(agent); h.Spec.Claim != nil {
+		t.Errorf("an unpaused host did not go on: %+v", h.Spec)
+	}
+}

@@ -1,0 +1,133 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client,verbs=approve
+
+// CSRReconciler approves the CertificateSigningRequests of agents and creates
+// their Hosts. It leaves every other request alone.
+type CSRReconciler struct {
+	Client client.Client
+	// APIReader reads Hosts past the cache: whether a name is taken decides who
+	// gets its identity.
+	APIReader client.Reader
+	Recorder  events.EventRecorder
+	// Namespace restricts enrolment to one namespace; to none when empty.
+	Namespace string
+	// WatchFilter is put on new Hosts as the label cluster.x-k8s.io/watch-filter.
+	WatchFilter string
+}
+
+// Reconcile decides on one request.
+func (r *CSRReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	csr := &certificatesv1.CertificateSigningRequest{}
+	if err := r.Client.Get(ctx, req.NamespacedName, csr); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if decided(csr) {
+		return ctrl.Result{}, nil
+	}
+	request, ours := parseRequest(csr)
+	if !ours || (r.Namespace != "" && request.namespace != "" && request.namespace != r.Namespace) {
+		return ctrl.Result{}, nil
+	}
+	refused := request.refused
+	if refused == nil {
+		var err error
+		if refused, err = r.admit(ctx, request); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, r.decide(ctx, csr, request, refused)
+}
+
+// admit makes sure that the Host exists and has the identity of the request. The
+// Host is written before the approval, so that no certificate is ever without one.
+func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, error) {
+	h := &infrav1.Host{}
+	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: request.namespace, Name: request.name}, h)
+	switch {
+	case apierrors.IsNotFound(err) && request.renewal:
+		return &refusal{"HostUnknown", fmt.Sprintf("Host %s/%s does not exist any more; enrol the host again with a bootstrap token", request.namespace, request.name)}, nil
+	case apierrors.IsNotFound(err):
+		return r.createHost(ctx, request)
+	case err != nil:
+		return nil, fmt.Errorf("get Host %s/%s: %w", request.namespace, request.name, err)
+	case !h.DeletionTimestamp.IsZero():
+		return nil, fmt.Errorf("the earlier Host %s/%s is still being deleted", request.namespace, request.name)
+	case h.Spec.HostID == request.hostID:
+		return nil, nil
+	case h.Spec.HostID != "" || request.renewal:
+		r.Recorder.Eventf(h, nil, corev1.EventTypeWarning, "DuplicateIdentity", "Enrol",
+			"Refused a second machine with another key under the name of this host")
+		return &refusal{"DuplicateIdentity", fmt.Sprintf("Host %s/%s already belongs to a machine with another key. "+
+			"Give this machine another name, or delete the Host if it replaces the old one", request.namespace, request.name)}, nil
+	}
+	// An operator made the Host in advance; the first agent to come gets it.
+	h.Spec.HostID = request.hostID
+	if err := r.Client.Update(ctx, h); err != nil {
+		return nil, fmt.Errorf("record the identity of Host %s/%s: %w", request.namespace, request.name, err)
+	}
+	return nil, nil
+}
+
+func (r *CSRReconciler) createHost(ctx context.Context, request *request) (*refusal, error) {
+	h := &infrav1.Host{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  request.namespace,
+			Name:       request.name,
+			Finalizers: []string{infrav1.HostFinalizer},
+		},
+		Spec: infrav1.HostSpec{HostID: request.hostID},
+	}
+	if r.WatchFilter != "" {
+		h.Labels = map[string]string{clusterv1.WatchLabel: r.WatchFilter}
+	}
+	if err := r.Client.Create(ctx, h); err != nil {
+		return nil, fmt.Errorf("create Host %s/%s: %w", request.namespace, request.name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Enrolled host", "Host", h.Name, "namespace", h.Namespace)
+	return nil, nil
+}
+
+func (r *CSRReconciler) decide(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, request *request, refused *refusal) error {
+	condition := certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
+		Reason: "SlipwayHost", Message: fmt.Sprintf("Agent of Host %s/%s", request.namespace, request.name),
+	}
+	if refused != nil {
+		condition.Type, condition.Reason, condition.Message = certificatesv1.CertificateDenied, refused.reason, refused.message
+	}
+	csr.Status.Conditions = append(csr.Status.Conditions, condition)
+	if err := r.Client.SubResource("approval").Update(ctx, csr); err != nil {
+		return fmt.Errorf("decide on CertificateSigningRequest %s: %w", csr.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Decided on request", "decision", condition.Type, "reason", condition.Reason, "message", condition.Message)
+	return nil
+}
+
+func decided(csr *certificatesv1.CertificateSigningRequest) bool {
+	for _, condition := range csr.Status.Conditions {
+		if condition.Type == certificatesv1.CertificateApproved || condition.Type == certificatesv1.CertificateDenied {
+			return true
+		}
+	}
+	return false
+}

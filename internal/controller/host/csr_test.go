@@ -1,0 +1,224 @@
+package host_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"net"
+	"strings"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// enrolment is one request, described by how it differs from a good one.
+type enrolment struct {
+	// user and group file the request; the bootstrap token of the namespace
+	// when empty.
+	user, group string
+	commonName  string
+	subject     func(*pkix.Name)
+	template    func(*x509.CertificateRequest)
+	usages      []certificatesv1.KeyUsage
+	signer      string
+	// existing is the identity of a Host of that name; there is none when nil.
+	existing *string
+}
+
+func TestEnrolment(t *testing.T) {
+	const ns = "<namespace>"
+	same, other, empty := "same", "0000", ""
+	for name, tc := range map[string]struct {
+		enrolment
+		want    string // Approved, Denied, or "" for untouched
+		message string
+		noHost  bool
+	}{
+		"new host":                  {want: "Approved"},
+		"same host again":           {enrolment: enrolment{existing: &same}, want: "Approved"},
+		"host made in advance":      {enrolment: enrolment{existing: &empty}, want: "Approved"},
+		"another key":               {enrolment: enrolment{existing: &other}, want: "Denied", message: "already belongs to a machine with another key"},
+		"renewal":                   {enrolment: enrolment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &same}, want: "Approved"},
+		"renewal with another key":  {enrolment: enrolment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &other}, want: "Denied", message: "another key"},
+		"renewal of a deleted host": {enrolment: enrolment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts"}, want: "Denied", message: "enrol the host again", noHost: true},
+		"renewal for a neighbour":   {enrolment: enrolment{user: "slipway:host:" + ns + ":h2", group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent"},
+		"token of another namespace": {
+			enrolment: enrolment{user: "system:bootstrap:abcdef", group: "system:bootstrappers:slipway:other"}, want: "Denied", message: "auth-extra-groups", noHost: true,
+		},
+		"plain bootstrap token": {enrolment: enrolment{user: "system:bootstrap:abcdef", group: "system:bootstrappers"}, want: "Denied", message: "neither the agent", noHost: true},
+		"more organizations": {
+			enrolment: enrolment{subject: func(n *pkix.Name) { n.Organization = append(n.Organization, "cluster-admins") }}, want: "Denied", message: "exactly slipway:hosts", noHost: true,
+		},
+		"another organization": {
+			enrolment: enrolment{subject: func(n *pkix.Name) {
+				n.Organization = []string{"slipway:hosts-of-others"}
+				n.CommonName = "slipway:host:x:h1"
+			}}, want: "Denied", message: "exactly slipway:hosts", noHost: true,
+		},
+		"more in the subject": {
+			enrolment: enrolment{subject: func(n *pkix.Name) { n.OrganizationalUnit = []string{"x"} }}, want: "Denied", message: "only", noHost: true,
+		},
+		"DNS name": {
+			enrolment: enrolment{template: func(r *x509.CertificateRequest) { r.DNSNames = []string{"kubernetes"} }}, want: "Denied", message: "alternative names", noHost: true,
+		},
+		"IP address": {
+			enrolment: enrolment{template: func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} }}, want: "Denied", message: "alternative names", noHost: true,
+		},
+		"server certificate": {
+			enrolment: enrolment{usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth}}, want: "Denied", message: "server auth is not allowed", noHost: true,
+		},
+		"no client certificate": {
+			enrolment: enrolment{usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature}}, want: "Denied", message: "client auth is missing", noHost: true,
+		},
+		"group without a host name": {enrolment: enrolment{commonName: "root"}, want: "Denied", message: "common name", noHost: true},
+		"invalid host name":         {enrolment: enrolment{commonName: "slipway:host:" + ns + ":Host_1"}, want: "Denied", message: "is not valid", noHost: true},
+		"host name with more parts": {enrolment: enrolment{commonName: "slipway:host:" + ns + ":h1:x"}, want: "Denied", message: "common name", noHost: true},
+		"somebody else's request": {
+			enrolment: enrolment{commonName: "jane", subject: func(n *pkix.Name) { n.Organization = []string{"dev"} }}, noHost: true,
+		},
+		"another signer": {enrolment: enrolment{signer: "kubernetes.io/kubelet-serving"}, noHost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			key, hostID := newKey(t)
+			expand := func(s string) string { return strings.ReplaceAll(s, ns, w.namespace) }
+			if tc.existing != nil {
+				id := *tc.existing
+				if id == same {
+					id = hostID
+				}
+				w.host("h1", func(h *infrav1.Host) { h.Spec.HostID = id })
+			}
+			csr := w.file(tc.enrolment, key, expand)
+			got := w.decide(csr)
+			if got.decision != tc.want || !strings.Contains(got.message, tc.message) {
+				t.Errorf("decision = %+v, want %s: %s", got, tc.want, tc.message)
+			}
+			h := &infrav1.Host{}
+			err := env.Client.Get(context.Background(), client.ObjectKey{Namespace: w.namespace, Name: "h1"}, h)
+			switch {
+			case tc.noHost && err == nil:
+				t.Errorf("a Host was made: %+v", h.Spec)
+			case !tc.noHost && err != nil:
+				t.Errorf("no Host: %v", err)
+			case tc.want == "Approved" && h.Spec.HostID != hostID:
+				t.Errorf("hostID = %s, want %s", h.Spec.HostID, hostID)
+			}
+		})
+	}
+}
+
+func newKey(t *testing.T) (*ecdsa.PrivateKey, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := host.ID(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, id
+}
+
+// file files the request as the user it is from: the API server writes the
+// requester into it.
+func (w *world) file(e enrolment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
+	w.t.Helper()
+	subject := pkix.Name{CommonName: "slipway:host:" + w.namespace + ":h1", Organization: []string{"slipway:hosts"}}
+	if e.commonName != "" {
+		subject.CommonName = expand(e.commonName)
+	}
+	if e.subject != nil {
+		e.subject(&subject)
+	}
+	template := &x509.CertificateRequest{Subject: subject}
+	if e.template != nil {
+		e.template(template)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	usages := e.usages
+	if usages == nil {
+		usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
+	}
+	signer := certificatesv1.KubeAPIServerClientSignerName
+	if e.signer != "" {
+		signer = e.signer
+	}
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: signer, Usages: usages,
+		},
+	}
+	user, group := "system:bootstrap:abcdef", infrav1.BootstrapGroupPrefix+w.namespace
+	if e.user != "" {
+		user, group = expand(e.user), expand(e.group)
+	}
+	config := rest.CopyConfig(env.Config)
+	// The admin's certificate may impersonate; system:masters lets it create.
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{group, "system:masters"}}
+	c, err := client.New(config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := c.Create(context.Background(), csr); err != nil {
+		w.t.Fatal(err)
+	}
+	return csr
+}
+
+type decision struct{ decision, message string }
+
+func (w *world) decide(csr *certificatesv1.CertificateSigningRequest) decision {
+	w.t.Helper()
+	r := &hostcontroller.CSRReconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}}
+	// Twice: what is decided must stay so.
+	for range 2 {
+		if _, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csr)}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(csr), csr); err != nil {
+		w.t.Fatal(err)
+	}
+	switch len(csr.Status.Conditions) {
+	case 0:
+		return decision{}
+	case 1:
+		return decision{string(csr.Status.Conditions[0].Type), csr.Status.Conditions[0].Message}
+	default:
+		w.t.Fatalf("decided more than once: %+v", csr.Status.Conditions)
+		return decision{}
+	}
+}
+
+func TestEnrolmentOfOtherNamespacesIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	key, _ := newKey(t)
+	csr := w.file(enrolment{}, key, func(s string) string { return s })
+	r := &hostcontroller.CSRReconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}, Namespace: "mine"}
+	if _, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csr)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.decide(csr); got.decision != "Approved" {
+		t.Errorf("decision = %+v", got)
+	}
+}

@@ -1,0 +1,119 @@
+package host
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// request is what a CertificateSigningRequest asks for, as far as it can be
+// judged without reading anything else.
+type request struct {
+	namespace, name string
+	hostID          string
+	// renewal is true when the agent itself asks, with the certificate it has.
+	renewal bool
+	// refused is why the request is denied whatever the Host says.
+	refused *refusal
+}
+
+// refusal is the reason and message of a denial.
+type refusal struct{ reason, message string }
+
+// parseRequest reads a request. ours is false when it is none of an agent, and so
+// none of our business.
+func parseRequest(csr *certificatesv1.CertificateSigningRequest) (_ *request, ours bool) {
+	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+		return nil, false
+	}
+	x509CSR, err := parsePEM(csr.Spec.Request)
+	if err != nil {
+		return nil, false
+	}
+	subject := x509CSR.Subject
+	if !strings.HasPrefix(subject.CommonName, infrav1.AgentUserPrefix) && !slices.Contains(subject.Organization, infrav1.AgentGroup) {
+		return nil, false
+	}
+	r := &request{}
+	var ok bool
+	if r.namespace, r.name, ok = host.ParseAgentUser(subject.CommonName); !ok {
+		return r.refuse("InvalidSubject", "the common name must be %s<namespace>:<host>", infrav1.AgentUserPrefix)
+	}
+	if problem := checkContent(x509CSR, csr.Spec.Usages, r.name); problem != "" {
+		return r.refuse("InvalidRequest", "%s", problem)
+	}
+	if r.hostID, err = host.ID(x509CSR.PublicKey); err != nil {
+		return r.refuse("InvalidRequest", "%v", err)
+	}
+	return r.checkRequester(csr)
+}
+
+func (r *request) refuse(reason, format string, args ...any) (*request, bool) {
+	r.refused = &refusal{reason, fmt.Sprintf(format, args...)}
+	return r, true
+}
+
+// checkRequester allows a bootstrap token of the host's own namespace, or the
+// agent itself.
+func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest) (*request, bool) {
+	if csr.Spec.Username == infrav1.AgentUser(r.namespace, r.name) && slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) {
+		r.renewal = true
+		return r, true
+	}
+	if group := infrav1.BootstrapGroupPrefix + r.namespace; !slices.Contains(csr.Spec.Groups, group) {
+		return r.refuse("RequesterNotAllowed", "user %s is neither the agent of the host nor in group %s: "+
+			"use a bootstrap token with that group in auth-extra-groups", csr.Spec.Username, group)
+	}
+	return r, true
+}
+
+func parsePEM(data []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return nil, fmt.Errorf("no PEM block of type CERTIFICATE REQUEST")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return parsed, parsed.CheckSignature()
+}
+
+// allowedUsages are those of a client certificate; key encipherment is asked for
+// with RSA keys only.
+var allowedUsages = []certificatesv1.KeyUsage{
+	certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment,
+}
+
+// checkContent returns what a certificate of an agent must not hold, or "".
+func checkContent(csr *x509.CertificateRequest, usages []certificatesv1.KeyUsage, name string) string {
+	if !slices.Equal(csr.Subject.Organization, []string{infrav1.AgentGroup}) {
+		return fmt.Sprintf("the organization must be exactly %s", infrav1.AgentGroup)
+	}
+	if len(csr.Subject.Names) != 2 {
+		return "the subject must hold a common name and an organization only"
+	}
+	if len(csr.DNSNames)+len(csr.EmailAddresses)+len(csr.IPAddresses)+len(csr.URIs) > 0 {
+		return "subject alternative names are not allowed"
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Sprintf("the host name %q is not valid: %s", name, strings.Join(problems, "; "))
+	}
+	if !slices.Contains(usages, certificatesv1.UsageClientAuth) {
+		return "the usage client auth is missing"
+	}
+	for _, usage := range usages {
+		if !slices.Contains(allowedUsages, usage) {
+			return fmt.Sprintf("the usage %s is not allowed", usage)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// findOrphan looks whether the HostMachine of the claim still exists. Only a live
+// read may say that it doesn't, and even then the host is only reported: an object
+// that vanished is never a reason to reset a machine.
+func (r *Reconciler) findOrphan(ctx context.Context, s *scope) (bool, error) {
+	claim := s.host.Spec.Claim
+	if claim == nil {
+		return true, nil
+	}
+	for _, reader := range []client.Reader{r.Client, r.APIReader} {
+		machine := &infrav1.HostMachine{}
+		err := reader.Get(ctx, client.ObjectKey{Namespace: s.host.Namespace, Name: claim.MachineName}, machine)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("get HostMachine %s: %w", claim.MachineName, err)
+		}
+		if err == nil && machine.Spec.ClaimID == claim.ClaimID {
+			return true, nil
+		}
+	}
+	s.machineGone = true
+	// A machine that is gone after it ordered the reset did all it had to.
+	s.facts.Orphaned = !host.Releasing(s.host)
+	if s.facts.Orphaned && conditions.GetReason(s.host, clusterv1.ReadyCondition) != host.ReasonOrphaned {
+		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonOrphaned, "Release",
+			"HostMachine %s of claim %s is gone; the host is left alone until it is annotated with %s=%s",
+			claim.MachineName, claim.ClaimID, infrav1.ReleaseOrphanAnnotation, claim.ClaimID)
+	}
+	return true, nil
+}
+
+// releaseOrphan obeys an operator who orders the reset of an orphaned host. The
+// annotation must name the claim, and goes away whether or not it did.
+func (r *Reconciler) releaseOrphan(ctx context.Context, s *scope) (bool, error) {
+	claimID, ok := s.host.Annotations[infrav1.ReleaseOrphanAnnotation]
+	if !ok {
+		return true, nil
+	}
+	changed := s.host.DeepCopy()
+	delete(changed.Annotations, infrav1.ReleaseOrphanAnnotation)
+	obeyed := s.facts.Orphaned && claimID == s.host.Spec.Claim.ClaimID && host.OrderReset(changed, "")
+	if err := r.Client.Update(ctx, changed); err != nil {
+		return false, fmt.Errorf("release the orphaned host: %w", err)
+	}
+	if obeyed {
+		r.Recorder.Eventf(s.host, nil, "Normal", "OrphanReleased", "Release", "Ordered the reset of claim %s by annotation", claimID)
+	} else {
+		r.Recorder.Eventf(s.host, nil, "Warning", "AnnotationIgnored", "Release",
+			"Removed annotation %s: %q is not the ID of an orphaned claim of this host", infrav1.ReleaseOrphanAnnotation, claimID)
+	}
+	return false, nil
+}
+
+// clearQuarantine takes an operator's word that the host was cleaned by hand. The
+// word is recorded for this claim only.
+func (r *Reconciler) clearQuarantine(ctx context.Context, s *scope) (bool, error) {
+	if _, ok := s.host.Annotations[infrav1.ClearQuarantineAnnotation]; !ok {
+		return true, nil
+	}
+	changed := s.host.DeepCopy()
+	delete(changed.Annotations, infrav1.ClearQuarantineAnnotation)
+	quarantined := host.StateOf(s.host).Quarantined()
+	if quarantined {
+		changed.Spec.ClearedGeneration = ptr.To(s.host.Spec.ClaimGeneration)
+		changed.Spec.Claim, changed.Spec.Desired = nil, nil
+	}
+	if err := r.Client.Update(ctx, changed); err != nil {
+		return false, fmt.Errorf("clear the quarantine: %w", err)
+	}
+	if quarantined {
+		r.Recorder.Eventf(s.host, nil, "Normal", "QuarantineCleared", "Release", "Cleared by annotation")
+	} else {
+		r.Recorder.Eventf(s.host, nil, "Warning", "AnnotationIgnored", "Release",
+			"Removed annotation %s: the host is not quarantined", infrav1.ClearQuarantineAnnotation)
+	}
+	return false, nil
+}
+
+// clearClaim frees a host that proved to be clean of its claim. Update carries the
+// resourceVersion of the Host the proof was read from.
+func (r *Reconciler) clearClaim(ctx context.Context, s *scope) (bool, error) {
+	if !host.ResetProved(s.host) {
+		return true, nil
+	}
+	claim := s.host.Spec.Claim
+	changed := s.host.DeepCopy()
+	changed.Spec.Claim, changed.Spec.Desired = nil, nil
+	if err := r.Client.Update(ctx, changed); err != nil {
+		return false, fmt.Errorf("clear the claim: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Host is clean and free", "HostMachine", claim.MachineName, "claimID", claim.ClaimID)
+	r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Clean of HostMachine %s and free again", claim.MachineName)
+	return false, nil
+}
+
+// forget lets a deleted Host go when no machine needs it any more. Should the
+// machine come back, it must enrol anew, and is not clean then.
+func (r *Reconciler) forget(ctx context.Context, s *scope) (bool, error) {
+	if s.host.Spec.Claim != nil && !s.machineGone {
+		return true, nil
+	}
+	changed := s.host.DeepCopy()
+	if !controllerutil.RemoveFinalizer(changed, infrav1.HostFinalizer) {
+		return false, nil
+	}
+	if err := r.Client.Update(ctx, changed); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("remove the finalizer: %w", err)
+	}
+	return false, nil
+}

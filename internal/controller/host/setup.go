@@ -1,0 +1,107 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/predicates"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// SetupWithManager watches Hosts, their heartbeats and rights, and the machines
+// and clusters that claim them.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", "host")
+	scheme := mgr.GetScheme()
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("host").
+		WithOptions(options).
+		For(&infrav1.Host{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilter))).
+		Owns(&coordinationv1.Lease{}, builder.WithPredicates(reconnections())).
+		Owns(&rbacv1.Role{}).
+		Owns(&rbacv1.RoleBinding{}).
+		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(machineToHost), builder.WithPredicates(vanished())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
+			builder.WithPredicates(predicates.ClusterPausedTransitions(scheme, log))).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the Host controller: %w", err)
+	}
+	return nil
+}
+
+// SetupWithManager watches CertificateSigningRequests.
+func (r *CSRReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("hostcsr").
+		WithOptions(options).
+		For(&certificatesv1.CertificateSigningRequest{}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the enrolment controller: %w", err)
+	}
+	return nil
+}
+
+// reconnections drops the renewals of a heartbeat that was fresh anyway.
+func reconnections() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*coordinationv1.Lease)
+			after, ok2 := e.ObjectNew.(*coordinationv1.Lease)
+			return ok1 && ok2 && host.Reconnects(before, after)
+		},
+	}
+}
+
+// vanished passes only machines that go: they may leave an orphaned claim.
+func vanished() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+func machineToHost(_ context.Context, o client.Object) []reconcile.Request {
+	machine, ok := o.(*infrav1.HostMachine)
+	if !ok {
+		return nil
+	}
+	namespace, name, _, ok := host.ParseProviderID(machine.Spec.ProviderID)
+	if !ok || namespace != machine.Namespace {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+func (r *Reconciler) clusterToHosts(ctx context.Context, o client.Object) []reconcile.Request {
+	hosts := &infrav1.HostList{}
+	if err := r.Client.List(ctx, hosts, client.InNamespace(o.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List hosts")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range hosts.Items {
+		if claim := hosts.Items[i].Spec.Claim; claim != nil && claim.ClusterName == o.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
+		}
+	}
+	return requests
+}

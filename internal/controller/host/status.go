@@ -1,0 +1,74 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// applyStatus writes phase and conditions, and only when one of them changed: with
+// thousands of hosts, a heartbeat must not cost a write.
+func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
+	state := host.StateOf(s.host)
+	wanted := s.host.DeepCopy()
+	wanted.Status.Phase = state.Phase
+	changed := s.host.Status.Phase != state.Phase
+	for _, condition := range host.Conditions(s.host, s.facts) {
+		before := conditions.Get(s.host, condition.Type)
+		changed = changed || before == nil || !conditions.HasSameState(before, &condition)
+		conditions.Set(wanted, condition)
+	}
+	if !changed {
+		return true, nil
+	}
+	apply, err := statusApply(wanted)
+	if err != nil {
+		return false, err
+	}
+	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("apply the status of the host: %w", err)
+	}
+	if state.Quarantined() && s.host.Status.Phase != state.Phase {
+		r.Recorder.Eventf(s.host, nil, "Warning", "Quarantined", "Release", "%.900s", state.Message)
+	}
+	return true, nil
+}
+
+// ownConditions are the conditions this controller applies. Paused is written by
+// Cluster API's helper.
+var ownConditions = map[string]bool{
+	clusterv1.ReadyCondition:        true,
+	infrav1.AgentConnectedCondition: true,
+	infrav1.AvailableCondition:      true,
+}
+
+// statusApply holds nothing but what this controller owns.
+func statusApply(h *infrav1.Host) (*unstructured.Unstructured, error) {
+	own := &infrav1.HostStatus{Phase: h.Status.Phase}
+	for _, condition := range h.Status.Conditions {
+		if ownConditions[condition.Type] {
+			own.Conditions = append(own.Conditions, condition)
+		}
+	}
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(own)
+	if err != nil {
+		return nil, fmt.Errorf("encode the status of the host: %w", err)
+	}
+	apply := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	apply.SetGroupVersionKind(infrav1.GroupVersion.WithKind("Host"))
+	apply.SetNamespace(h.Namespace)
+	apply.SetName(h.Name)
+	// With the UID, an apply can't bring a deleted host back to life.
+	apply.SetUID(h.UID)
+	return apply, nil
+}

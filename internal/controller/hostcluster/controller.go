@@ -1,0 +1,112 @@
+package hostcluster
+
+import (
+	"context"
+	"fmt"
+
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// DefaultPort is the port of the control plane when only its host is given.
+const DefaultPort = 6443
+
+// Reconciler reconciles HostClusters.
+type Reconciler struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	// WatchFilter restricts the reconciler to objects with that value of the
+	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
+	WatchFilter string
+}
+
+// scope holds what the phases saw in one reconcile.
+type scope struct {
+	hostCluster *infrav1.HostCluster
+	cluster     *clusterv1.Cluster
+	// problem is what is wrong with the endpoint; nil when nothing is.
+	problem *problem
+}
+
+type phase func(context.Context, *scope) error
+
+// Reconcile brings one HostCluster to what its spec asks for.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	hostCluster := &infrav1.HostCluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, hostCluster); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	log := ctrl.LoggerFrom(ctx)
+	if annotations.IsExternallyManaged(hostCluster) {
+		log.V(4).Info("Externally managed, left alone")
+		return ctrl.Result{}, nil
+	}
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, hostCluster.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("get the owner of HostCluster %s: %w", hostCluster.Name, err)
+	}
+	if cluster == nil && hostCluster.DeletionTimestamp.IsZero() {
+		log.V(4).Info("Waiting for Cluster API to set the owner")
+		return ctrl.Result{}, nil
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, hostCluster, infrav1.HostClusterFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, hostCluster); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+
+	helper, err := patch.NewHelper(hostCluster, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	s := &scope{hostCluster: hostCluster, cluster: cluster}
+	defer func() {
+		setReady(s)
+		err := helper.Patch(ctx, hostCluster, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition}})
+		reterr = kerrors.NewAggregate([]error{reterr, err})
+	}()
+	if !hostCluster.DeletionTimestamp.IsZero() {
+		// Core deletes the infrastructure of a Cluster after its machines, and
+		// the endpoint lives on the machines: nothing is left to undo.
+		controllerutil.RemoveFinalizer(hostCluster, infrav1.HostClusterFinalizer)
+		return ctrl.Result{}, nil
+	}
+	for _, p := range []phase{r.ensureEndpoint, r.collectFailureDomains, r.markProvisioned} {
+		if err := p(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// markProvisioned tells core to go on. It is never taken back.
+func (r *Reconciler) markProvisioned(_ context.Context, s *scope) error {
+	provisioned := &s.hostCluster.Status.Initialization.Provisioned
+	if s.problem != nil || ptr.Deref(*provisioned, false) {
+		return nil
+	}
+	*provisioned = ptr.To(true)
+	endpoint := s.hostCluster.Spec.ControlPlaneEndpoint
+	r.Recorder.Eventf(s.hostCluster, nil, "Normal", "Provisioned", "Provision", "The control plane will answer at %s", endpoint.String())
+	return nil
+}

@@ -1,0 +1,240 @@
+package hostcluster_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/controller/hostcluster"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+var (
+	env *testenv.Env
+	ctx = context.Background()
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) { env = e }))
+}
+
+func addToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newCluster makes a Cluster with the given endpoint and returns its owner
+// reference.
+func newCluster(t *testing.T, namespace string, mutate func(*clusterv1.Cluster)) metav1.OwnerReference {
+	t.Helper()
+	cluster := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"},
+		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: infrav1.GroupVersion.Group, Kind: "HostCluster", Name: "c1",
+		}},
+	}
+	if mutate != nil {
+		mutate(cluster)
+	}
+	if err := env.Client.Create(ctx, cluster); err != nil {
+		t.Fatal(err)
+	}
+	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}
+}
+
+func reconcile(t *testing.T, hc *infrav1.HostCluster) *infrav1.HostCluster {
+	t.Helper()
+	r := &hostcluster.Reconciler{Client: env.Client, Recorder: &events.FakeRecorder{}}
+	key := client.ObjectKeyFromObject(hc)
+	for range 4 {
+		if _, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := &infrav1.HostCluster{}
+	if err := env.Client.Get(ctx, key, after); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return nil
+	}
+	return after
+}
+
+func TestEndpoint(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cluster  func(*clusterv1.Cluster)
+		spec     infrav1.HostClusterSpec
+		want     clusterv1.APIEndpoint
+		reason   string
+		message  string
+		provided bool
+	}{
+		"complete": {
+			spec: infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 7443}},
+			want: clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 7443}, reason: "Provisioned", provided: true,
+		},
+		"default port": {
+			spec: infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "fd00::1"}},
+			want: clusterv1.APIEndpoint{Host: "fd00::1", Port: 6443}, reason: "Provisioned", provided: true,
+		},
+		"from the Cluster": {
+			cluster: func(c *clusterv1.Cluster) {
+				c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.2", Port: 6443}
+			},
+			want: clusterv1.APIEndpoint{Host: "10.0.0.2", Port: 6443}, reason: "Provisioned", provided: true,
+		},
+		"missing": {reason: "EndpointMissing", message: "unused IP address"},
+		"missing, external": {
+			spec:   infrav1.HostClusterSpec{Endpoint: infrav1.EndpointSpec{Type: infrav1.EndpointExternal}},
+			reason: "EndpointMissing", message: "load balancer",
+		},
+		"name, external": {
+			spec: infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example"}, Endpoint: infrav1.EndpointSpec{Type: infrav1.EndpointExternal}},
+			want: clusterv1.APIEndpoint{Host: "api.example", Port: 6443}, reason: "Provisioned", provided: true,
+		},
+		"name held by hosts": {
+			spec: infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example"}},
+			want: clusterv1.APIEndpoint{Host: "api.example", Port: 6443}, reason: "EndpointInvalid", message: "not an IP address",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testenv.Skip(t)
+			namespace := env.Namespace(t)
+			hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}, Spec: tc.spec}
+			hc.OwnerReferences = []metav1.OwnerReference{newCluster(t, namespace, tc.cluster)}
+			if err := env.Client.Create(ctx, hc); err != nil {
+				t.Fatal(err)
+			}
+			got := reconcile(t, hc)
+			ready := conditions.Get(got, clusterv1.ReadyCondition)
+			if ready == nil || ready.Reason != tc.reason || !strings.Contains(ready.Message, tc.message) {
+				t.Errorf("Ready = %+v", ready)
+			}
+			if got.Spec.ControlPlaneEndpoint != tc.want {
+				t.Errorf("endpoint = %+v, want %+v", got.Spec.ControlPlaneEndpoint, tc.want)
+			}
+			if ptr.Deref(got.Status.Initialization.Provisioned, false) != tc.provided {
+				t.Errorf("provisioned = %v", got.Status.Initialization.Provisioned)
+			}
+		})
+	}
+}
+
+func TestEndpointCannotChange(t *testing.T) {
+	testenv.Skip(t)
+	hc := &infrav1.HostCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "c1"},
+		Spec:       infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "10.0.0.1"}},
+	}
+	if err := env.Client.Create(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	hc.Spec.ControlPlaneEndpoint.Port = 6443
+	if err := env.Client.Update(ctx, hc); err != nil {
+		t.Fatalf("the port can't be completed: %v", err)
+	}
+	for name, change := range map[string]func(*clusterv1.APIEndpoint){
+		"host":    func(e *clusterv1.APIEndpoint) { e.Host = "10.0.0.2" },
+		"port":    func(e *clusterv1.APIEndpoint) { e.Port = 1 },
+		"no host": func(e *clusterv1.APIEndpoint) { e.Host = "" },
+		"removed": func(e *clusterv1.APIEndpoint) { *e = clusterv1.APIEndpoint{} },
+	} {
+		changed := hc.DeepCopy()
+		change(&changed.Spec.ControlPlaneEndpoint)
+		if err := env.Client.Update(ctx, changed, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "cannot change once set") {
+			t.Errorf("%s: err = %v", name, err)
+		}
+	}
+}
+
+func TestFailureDomains(t *testing.T) {
+	testenv.Skip(t)
+	for label, want := range map[string]string{"": "rack-1 rack-2", "row": "b"} {
+		namespace := env.Namespace(t)
+		for name, rack := range map[string]string{"h1": "rack-2", "h2": "rack-1", "h3": "rack-2", "h4": ""} {
+			h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: infrav1.HostSpec{FailureDomain: rack}}
+			if name == "h4" {
+				h.Labels = map[string]string{"row": "b"}
+			}
+			if err := env.Client.Create(ctx, h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}
+		hc.OwnerReferences = []metav1.OwnerReference{newCluster(t, namespace, nil)}
+		hc.Spec.FailureDomainLabel = label
+		if err := env.Client.Create(ctx, hc); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, domain := range reconcile(t, hc).Status.FailureDomains {
+			if !ptr.Deref(domain.ControlPlane, false) {
+				t.Errorf("%s may not hold control planes", domain.Name)
+			}
+			names = append(names, domain.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("label %q: domains %q, want %q", label, got, want)
+		}
+	}
+}
+
+func TestLifecycle(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}
+	hc.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.1"}
+	if err := env.Client.Create(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	if got := reconcile(t, hc); len(got.Finalizers) > 0 || len(got.Status.Conditions) > 0 {
+		t.Errorf("touched before it has an owner: %+v", got)
+	}
+	hc = reconcile(t, hc)
+	hc.OwnerReferences = []metav1.OwnerReference{newCluster(t, namespace, nil)}
+	hc.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "someone"}
+	if err := env.Client.Update(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	if hc = reconcile(t, hc); len(hc.Finalizers) > 0 {
+		t.Errorf("touched although externally managed: %+v", hc)
+	}
+	hc.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	if err := env.Client.Update(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	if hc = reconcile(t, hc); !conditions.IsTrue(hc, clusterv1.PausedCondition) || hc.Spec.ControlPlaneEndpoint.Port != 0 {
+		t.Errorf("went on while paused: %+v", hc)
+	}
+	hc.Annotations = nil
+	if err := env.Client.Update(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	if hc = reconcile(t, hc); !conditions.IsTrue(hc, clusterv1.ReadyCondition) || len(hc.Finalizers) != 1 {
+		t.Errorf("not provisioned: %+v", hc)
+	}
+	if err := env.Client.Delete(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	if hc = reconcile(t, hc); hc != nil {
+		t.Errorf("does not go: %+v", hc)
+	}
+}

@@ -1,0 +1,61 @@
+package hostcluster
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// problem is a reason and message for the condition Ready.
+type problem struct{ reason, message string }
+
+// ensureEndpoint completes the endpoint and checks it. Nothing is allocated here:
+// only the user knows which address of the network is free.
+func (r *Reconciler) ensureEndpoint(_ context.Context, s *scope) error {
+	endpoint := &s.hostCluster.Spec.ControlPlaneEndpoint
+	if endpoint.IsZero() {
+		*endpoint = s.cluster.Spec.ControlPlaneEndpoint
+	}
+	if endpoint.Host != "" && endpoint.Port == 0 {
+		endpoint.Port = DefaultPort
+	}
+	s.problem = checkEndpoint(s.hostCluster.Spec)
+	return nil
+}
+
+// checkEndpoint returns what is wrong with an endpoint, or nil.
+func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
+	host := spec.ControlPlaneEndpoint.Host
+	external := spec.Endpoint.Type == infrav1.EndpointExternal
+	switch {
+	case host == "" && external:
+		return &problem{"EndpointMissing", "Set spec.controlPlaneEndpoint.host to the address of your load balancer"}
+	case host == "":
+		return &problem{"EndpointMissing", "Set spec.controlPlaneEndpoint.host to an unused IP address of the hosts' network"}
+	case external:
+		return nil
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		return &problem{"EndpointInvalid", fmt.Sprintf("spec.controlPlaneEndpoint.host %q is not an IP address: with endpoint type HostVIP "+
+			"the hosts hold it; create the Cluster anew with an IP address, or with spec.endpoint.type External", host)}
+	}
+	return nil
+}
+
+func setReady(s *scope) {
+	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Provisioned"}
+	switch {
+	case !s.hostCluster.DeletionTimestamp.IsZero():
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.DeletingReason
+	case s.problem != nil:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, s.problem.reason, s.problem.message
+	}
+	conditions.Set(s.hostCluster, condition)
+}

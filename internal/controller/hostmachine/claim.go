@@ -1,0 +1,150 @@
+package hostmachine
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement"
+)
+
+// recordIntent writes the claimID before any host is touched, so that a host
+// which carries it can always be traced back to its machine.
+func (r *Reconciler) recordIntent(ctx context.Context, s *scope) (bool, error) {
+	if s.hostMachine.Spec.ClaimID != "" {
+		return true, nil
+	}
+	claimID := string(uuid.NewUUID())
+	if err := s.writeSpec(ctx, func(spec *infrav1.HostMachineSpec) { spec.ClaimID = claimID }); err != nil {
+		return false, fmt.Errorf("record the claim: %w", err)
+	}
+	s.newIntent = true
+	return true, nil
+}
+
+// claimHost takes a host and records its providerID. It first looks for a host
+// that already carries the claimID: the manager may have crashed after the claim.
+func (r *Reconciler) claimHost(ctx context.Context, s *scope) (bool, error) {
+	if s.hostMachine.Spec.ProviderID != "" {
+		return true, nil
+	}
+	claimed, err := r.findClaimed(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if claimed == nil {
+		if claimed, err = r.takeHost(ctx, s); err != nil || claimed == nil {
+			return false, err
+		}
+	}
+	providerID := infrav1.ProviderID(claimed.Namespace, claimed.Name, s.hostMachine.Spec.ClaimID)
+	if err := s.writeSpec(ctx, func(spec *infrav1.HostMachineSpec) { spec.ProviderID = providerID }); err != nil {
+		return false, fmt.Errorf("record the providerID: %w", err)
+	}
+	return true, nil
+}
+
+// findClaimed looks up the host of an earlier attempt. Of several, which only two
+// managers at once can produce, it keeps the first by name that isn't being reset:
+// none has an order yet, since that needs the providerID.
+func (r *Reconciler) findClaimed(ctx context.Context, s *scope) (*infrav1.Host, error) {
+	if s.newIntent {
+		return nil, nil
+	}
+	hosts, err := r.hostsOfClaim(ctx, s.hostMachine)
+	if err != nil {
+		return nil, err
+	}
+	for i := range hosts {
+		if !host.Releasing(&hosts[i]) {
+			return &hosts[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// hostsOfClaim reads, past the cache, the hosts that carry the claimID, by name.
+func (r *Reconciler) hostsOfClaim(ctx context.Context, m *infrav1.HostMachine) ([]infrav1.Host, error) {
+	hosts := &infrav1.HostList{}
+	err := r.APIReader.List(ctx, hosts, client.InNamespace(m.Namespace), client.MatchingFields{infrav1.HostClaimIDField: m.Spec.ClaimID})
+	if err != nil {
+		return nil, fmt.Errorf("look for the hosts of claim %s: %w", m.Spec.ClaimID, err)
+	}
+	return hosts.Items, nil
+}
+
+// takeHost claims the best host that fits. It returns nil, and says why in the
+// scope, when there is none. The choice is made over the cache and checked again
+// on a live read, whose resourceVersion the one Update carries: of two managers
+// that choose the same host, one gets a conflict and begins anew.
+func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, error) {
+	chooser, err := r.chooser(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	connections, err := r.connections(ctx, s.hostMachine.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	hosts := &infrav1.HostList{}
+	if err := r.Client.List(ctx, hosts, client.InNamespace(s.hostMachine.Namespace)); err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	candidates := make([]placement.Candidate, 0, len(hosts.Items))
+	for i := range hosts.Items {
+		h := &hosts.Items[i]
+		candidates = append(candidates, placement.Candidate{Host: h, Connected: connections[h.Name].Connected})
+	}
+	result := chooser.Choose(candidates)
+	for _, choice := range result.Ranked {
+		live := &infrav1.Host{}
+		if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(choice), live); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return nil, fmt.Errorf("get Host %s: %w", choice.Name, err)
+		}
+		reason := chooser.Reject(placement.Candidate{Host: live, Connected: connections[live.Name].Connected})
+		if reason == "" {
+			return r.take(ctx, s, live)
+		}
+		result.Rejected = append(result.Rejected, placement.Rejection{Host: live.Name, Reason: reason})
+	}
+	s.waiting = &waiting{reasonNoHostFits, result.Explain()}
+	return nil, nil
+}
+
+func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*infrav1.Host, error) {
+	writeClaim(live, s)
+	if err := r.Client.Update(ctx, live); err != nil {
+		if apierrors.IsConflict(err) {
+			claimConflicts.Inc()
+		}
+		return nil, fmt.Errorf("claim Host %s: %w", live.Name, err)
+	}
+	claims.Inc()
+	ctrl.LoggerFrom(ctx).Info("Claimed host", "Host", live.Name, "claimID", s.hostMachine.Spec.ClaimID)
+	r.Recorder.Eventf(s.hostMachine, live, "Normal", "Claimed", "Claim", "Claimed Host %s", live.Name)
+	return live, nil
+}
+
+// writeClaim is the whole change to a Host that a claim makes. It orders nothing
+// yet. A free host keeps a word of an operator only until its next claim.
+func writeClaim(h *infrav1.Host, s *scope) {
+	controllerutil.AddFinalizer(h, infrav1.HostFinalizer)
+	h.Spec.Claim = &infrav1.HostClaim{
+		MachineName: s.hostMachine.Name,
+		ClusterName: s.cluster.Name,
+		ClaimID:     s.hostMachine.Spec.ClaimID,
+	}
+	h.Spec.ClaimGeneration++
+	h.Spec.ClearedGeneration = nil
+	h.Spec.Desired = nil
+}

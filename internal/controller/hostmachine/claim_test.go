@@ -1,0 +1,331 @@
+package hostmachine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+func TestClaimToProvisioned(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1", func(h *infrav1.Host) { h.Spec.FailureDomain = "rack-1" })
+	key := w.machine("m1", func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+		m.Labels = map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName, clusterv1.MachineControlPlaneLabel: ""}
+	})
+
+	m, _ := w.reconcile(key)
+	h := agent.Host(t)
+	if h.Spec.Claim == nil || *h.Spec.Claim != (infrav1.HostClaim{MachineName: "m1", ClusterName: testenv.ClusterName, ClaimID: m.Spec.ClaimID}) {
+		t.Fatalf("claim = %+v", h.Spec.Claim)
+	}
+	want := infrav1.HostDesired{
+		Phase: infrav1.HostDesiredBootstrapped, OperationID: "bootstrap-" + m.Spec.ClaimID, BootstrapSecretName: "bootstrap-m1",
+		Version: testenv.Version, ProviderID: m.Spec.ProviderID, VirtualIP: testenv.VirtualIP,
+	}
+	if *h.Spec.Desired != want {
+		t.Errorf("desired = %+v, want %+v", *h.Spec.Desired, want)
+	}
+	if m.Spec.ProviderID != fmt.Sprintf("slipway://%s/host-1/%s", w.namespace, m.Spec.ClaimID) {
+		t.Errorf("providerID = %s", m.Spec.ProviderID)
+	}
+	if h.Spec.ClaimGeneration != 1 {
+		t.Errorf("claimGeneration = %d, want 1", h.Spec.ClaimGeneration)
+	}
+	if ptr.Deref(m.Status.Initialization.Provisioned, false) || !conditions.IsFalse(m, clusterv1.ReadyCondition) {
+		t.Errorf("provisioned before the agent reported: %+v", m.Status)
+	}
+
+	agent.Obey(t, w.clock.Now())
+	m, _ = w.reconcile(key)
+	if !ptr.Deref(m.Status.Initialization.Provisioned, false) || !conditions.IsTrue(m, clusterv1.ReadyCondition) {
+		t.Errorf("not provisioned after the agent's success: %+v", m.Status)
+	}
+	if len(m.Status.Addresses) != 1 || m.Status.FailureDomain != "rack-1" || m.Status.HostRef.Name != "host-1" {
+		t.Errorf("status does not mirror the host: %+v", m.Status)
+	}
+	if secret := agent.Host(t).Spec.Desired.BootstrapSecretName; secret != "" {
+		t.Errorf("the order still names Secret %s", secret)
+	}
+}
+
+func TestPreconditions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		machine func(*clusterv1.Machine, *infrav1.HostMachine)
+		reason  string
+		message string
+	}{
+		"no bootstrap data": {
+			machine: func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+				m.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "x"}}
+			},
+			reason: "WaitingForBootstrapData",
+		},
+		"no cluster": {
+			machine: func(_ *clusterv1.Machine, m *infrav1.HostMachine) { m.Labels = nil },
+			reason:  "WaitingForCluster",
+		},
+		"no host of that version": {
+			machine: func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.Version = "v1.35.0" },
+			reason:  "NoHostFits", message: "1 Kubernetes v1.35.0 not installed (host-1)",
+		},
+		"no host in the failure domain": {
+			machine: func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.FailureDomain = "rack-9" },
+			reason:  "NoHostFits", message: "1 not in failure domain rack-9 (host-1)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			agent := w.host("host-1")
+			m, _ := w.reconcile(w.machine("m1", tc.machine))
+			got := conditions.Get(m, infrav1.HostClaimedCondition)
+			if got == nil || got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) {
+				t.Errorf("HostClaimed = %+v, want %s: %s", got, tc.reason, tc.message)
+			}
+			if h := agent.Host(t); h.Spec.Claim != nil {
+				t.Errorf("the host was claimed: %+v", h.Spec.Claim)
+			}
+		})
+	}
+}
+
+// A manager killed after any of its writes leaves a state from which the next one
+// gets to the same end, with one host claimed once.
+func TestCrashAfterEachWrite(t *testing.T) {
+	for after := 1; ; after++ {
+		crash := &testenv.Crash{After: after}
+		t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) {
+			testenv.Skip(t)
+			w := crashWorld(t)
+			agents := []*testenv.Agent{w.host("host-1"), w.host("host-2")}
+			key := w.machine("m1")
+			killed := w.reconciler(testenv.NewCrashing(env.Client, crash))
+			for range 10 {
+				if _, err := killed.Reconcile(context.Background(), ctrl.Request{NamespacedName: key}); err != nil && !errors.Is(err, testenv.ErrCrashed) && !strings.Contains(err.Error(), testenv.ErrCrashed.Error()) {
+					t.Fatal(err)
+				}
+			}
+
+			m, _ := w.reconcile(key)
+			claimed := 0
+			for _, agent := range agents {
+				if h := agent.Host(t); h.Spec.Claim != nil {
+					claimed++
+					if h.Spec.ClaimGeneration != 1 || h.Spec.Claim.ClaimID != m.Spec.ClaimID {
+						t.Errorf("Host %s: generation %d, claim %+v; machine %s", h.Name, h.Spec.ClaimGeneration, h.Spec.Claim, m.Spec.ClaimID)
+					}
+				}
+			}
+			if claimed != 1 || !conditions.IsTrue(m, infrav1.HostClaimedCondition) {
+				t.Errorf("%d hosts claimed, want 1; %+v", claimed, m.Status.Conditions)
+			}
+		})
+		if t.Failed() || !crash.Crashed() {
+			if crash.Writes() < 4 {
+				t.Errorf("a claim takes %d writes: the test does not see them", crash.Writes())
+			}
+			return
+		}
+	}
+}
+
+// crashWorld is a world that runs one after the other.
+func crashWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, namespace: env.Namespace(t), clock: newClock()}
+	w.Reconciler = w.reconciler(env.Client)
+	testenv.NewCluster(t, env.Client, w.namespace)
+	return w
+}
+
+// Two managers without leader election race for too few hosts.
+func TestRace(t *testing.T) {
+	w := newWorld(t)
+	const hosts, machines = 5, 8
+	agents := make([]*testenv.Agent, 0, hosts)
+	for i := range hosts {
+		agents = append(agents, w.host(fmt.Sprintf("host-%d", i)))
+	}
+	keys := make([]client.ObjectKey, 0, machines)
+	for i := range machines {
+		keys = append(keys, w.machine(fmt.Sprintf("m%d", i)))
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		manager := w.reconciler(env.Client)
+		for _, key := range keys {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for range 30 {
+					_, err := manager.Reconcile(context.Background(), ctrl.Request{NamespacedName: key})
+					if err != nil && !apierrors.IsConflict(errors.Unwrap(err)) && !strings.Contains(err.Error(), "the object has been modified") {
+						t.Errorf("%s: %v", key.Name, err)
+						return
+					}
+				}
+			}()
+		}
+	}
+	wg.Wait()
+	settled := settle(w, agents, keys)
+
+	holders := map[string]string{}
+	for _, agent := range agents {
+		h := agent.Host(t)
+		if h.Spec.Claim == nil {
+			t.Errorf("Host %s stayed free although machines wait", h.Name)
+			continue
+		}
+		if other, ok := holders[h.Spec.Claim.ClaimID]; ok {
+			t.Errorf("claim %s holds both %s and %s", h.Spec.Claim.ClaimID, other, h.Name)
+		}
+		holders[h.Spec.Claim.ClaimID] = h.Name
+	}
+	for _, m := range settled {
+		if m.Spec.ProviderID == "" {
+			continue
+		}
+		if want := infrav1.ProviderID(w.namespace, holders[m.Spec.ClaimID], m.Spec.ClaimID); m.Spec.ProviderID != want {
+			t.Errorf("%s believes to be on %s, is on %s", m.Name, m.Spec.ProviderID, want)
+		}
+	}
+}
+
+// settle lets surplus hosts reset and everybody find a host.
+func settle(w *world, agents []*testenv.Agent, keys []client.ObjectKey) []*infrav1.HostMachine {
+	w.t.Helper()
+	var machines []*infrav1.HostMachine
+	for range 3 {
+		machines = nil
+		for _, agent := range agents {
+			h := agent.Host(w.t)
+			if h.Spec.Desired != nil && h.Spec.Desired.Phase == infrav1.HostDesiredReset {
+				agent.Obey(w.t, w.clock.Now())
+				w.clear(agent)
+			}
+		}
+		for _, key := range keys {
+			m, _ := w.reconcile(key)
+			machines = append(machines, m)
+		}
+	}
+	return machines
+}
+
+// Two managers each took a host for one machine; the providerID names the first.
+func TestSurplusHostIsReset(t *testing.T) {
+	w := newWorld(t)
+	kept, surplus := w.host("host-1"), w.host("host-2")
+	key := w.machine("m1")
+	m, _ := w.reconcile(key)
+
+	h := surplus.Host(t)
+	h.Spec.Claim = kept.Host(t).Spec.Claim
+	h.Spec.ClaimGeneration = 1
+	h.Spec.Desired = kept.Host(t).Spec.Desired
+	if err := env.Client.Update(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
+	after, _ := w.reconcile(key)
+	if h := surplus.Host(t); h.Spec.Desired.Phase != infrav1.HostDesiredReset {
+		t.Errorf("the surplus host was not told to reset: %+v", h.Spec.Desired)
+	}
+	if h := kept.Host(t); h.Spec.Desired.Phase != infrav1.HostDesiredBootstrapped || after.Spec.ProviderID != m.Spec.ProviderID {
+		t.Errorf("the machine's own host was touched: %+v", h.Spec.Desired)
+	}
+}
+
+func TestBootstrapFailure(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	key := w.machine("m1")
+	w.reconcile(key)
+	agent.FailNext = "kubeadm join exited with 1"
+	agent.Obey(t, w.clock.Now())
+
+	m, _ := w.reconcile(key)
+	ready := conditions.Get(m, clusterv1.ReadyCondition)
+	if ready.Reason != "BootstrapFailed" || !strings.Contains(ready.Message, "Step runcmd failed: kubeadm join exited with 1") || !strings.Contains(ready.Message, "Delete the Machine") {
+		t.Errorf("Ready = %+v", ready)
+	}
+	if ptr.Deref(m.Status.Initialization.Provisioned, false) {
+		t.Error("provisioned after a failed bootstrap")
+	}
+}
+
+func TestRotatedSecretIsFollowed(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	key := w.machine("m1")
+	w.reconcile(key)
+	machine := &clusterv1.Machine{}
+	if err := env.Client.Get(context.Background(), key, machine); err != nil {
+		t.Fatal(err)
+	}
+	machine.Spec.Bootstrap.DataSecretName = ptr.To("rotated")
+	if err := env.Client.Update(context.Background(), machine); err != nil {
+		t.Fatal(err)
+	}
+	before := agent.Host(t).Spec.Desired.OperationID
+	w.reconcile(key)
+	if got := agent.Host(t).Spec.Desired; got.BootstrapSecretName != "rotated" || got.OperationID != before {
+		t.Errorf("desired = %+v", got)
+	}
+}
+
+func TestPauseStopsTheClaim(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	key := w.machine("m1", func(_ *clusterv1.Machine, m *infrav1.HostMachine) {
+		m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
+	m, _ := w.reconcile(key)
+	if !conditions.IsTrue(m, clusterv1.PausedCondition) || m.Spec.ClaimID != "" || agent.Host(t).Spec.Claim != nil {
+		t.Errorf("a paused machine went on: %+v", m)
+	}
+	m.Annotations = nil
+	if err := env.Client.Update(context.Background(), m); err != nil {
+		t.Fatal(err)
+	}
+	m, _ = w.reconcile(key)
+	if !conditions.IsFalse(m, clusterv1.PausedCondition) || m.Spec.ProviderID == "" {
+		t.Errorf("an unpaused machine did not go on: %+v", m)
+	}
+}
+
+func TestMachineKeepsItsHostForLife(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	key := w.machine("m1")
+	w.reconcile(key)
+	w.host("host-2")
+	if err := env.Client.Delete(context.Background(), agent.Host(t)); err != nil {
+		t.Fatal(err)
+	}
+	h := agent.Host(t)
+	h.Finalizers = nil
+	if err := env.Client.Update(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := w.reconcile(key)
+	if reason := conditions.GetReason(m, clusterv1.ReadyCondition); reason != "HostLost" {
+		t.Errorf("Ready reason = %s, want HostLost", reason)
+	}
+	if !strings.Contains(m.Spec.ProviderID, "/host-1/") {
+		t.Errorf("the machine went to another host: %s", m.Spec.ProviderID)
+	}
+}

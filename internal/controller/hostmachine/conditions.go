@@ -1,0 +1,105 @@
+package hostmachine
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// Reasons of the conditions of a HostMachine, besides those of Cluster API.
+const (
+	reasonWaitingForCluster = "WaitingForCluster"
+	reasonWaitingForOwner   = "WaitingForOwner"
+	reasonNoHostFits        = "NoHostFits"
+	reasonHostLost          = "HostLost"
+	reasonClaimed           = "Claimed"
+	reasonClaiming          = "Claiming"
+	reasonSucceeded         = "Succeeded"
+	reasonFailed            = "Failed"
+	reasonRunning           = "Running"
+	reasonPending           = "Pending"
+	reasonProvisioned       = "Provisioned"
+	reasonReleased          = "Released"
+)
+
+// setConditions computes every condition but Paused from what was seen.
+func setConditions(m *infrav1.HostMachine, s *scope) {
+	claimed, bootstrapped := hostClaimed(s), bootstrapSucceeded(m, s)
+	conditions.Set(m, claimed)
+	conditions.Set(m, bootstrapped)
+	conditions.Set(m, ready(m, s, claimed, bootstrapped))
+}
+
+func hostClaimed(s *scope) metav1.Condition {
+	condition := metav1.Condition{Type: infrav1.HostClaimedCondition, Status: metav1.ConditionFalse}
+	switch {
+	case s.host != nil:
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonClaimed
+		condition.Message = "Host " + s.host.Name
+	case s.released:
+		condition.Reason = reasonReleased
+	case s.waiting != nil:
+		condition.Reason, condition.Message = s.waiting.reason, s.waiting.message
+	default:
+		condition.Reason = reasonClaiming
+	}
+	return condition
+}
+
+// bootstrapSucceeded mirrors the agent's report. What once succeeded stays so.
+func bootstrapSucceeded(m *infrav1.HostMachine, s *scope) metav1.Condition {
+	condition := metav1.Condition{Type: infrav1.BootstrapSucceededCondition, Status: metav1.ConditionFalse, Reason: reasonPending}
+	if ptr.Deref(m.Status.Initialization.Provisioned, false) {
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonSucceeded
+		return condition
+	}
+	if s.host == nil {
+		return condition
+	}
+	state := host.StateOf(s.host)
+	condition.Message = state.Message
+	switch state.Phase {
+	case infrav1.HostPhaseBootstrapping:
+		condition.Reason = reasonRunning
+	case infrav1.HostPhaseFailed:
+		condition.Reason = reasonFailed
+		condition.Message += fmt.Sprintf(". Delete the Machine to try again on a clean host; the log is on Host %s", s.host.Name)
+	}
+	return condition
+}
+
+// bootstrapReportedFailed says whether the failure was reported before, so that
+// it makes one event only.
+func bootstrapReportedFailed(m *infrav1.HostMachine) bool {
+	return conditions.GetReason(m, infrav1.BootstrapSucceededCondition) == reasonFailed
+}
+
+// ready is true while the machine has its host and its host was bootstrapped.
+func ready(m *infrav1.HostMachine, s *scope, claimed, bootstrapped metav1.Condition) metav1.Condition {
+	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse}
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		condition.Reason, condition.Message = clusterv1.DeletingReason, deletionMessage(s)
+	case claimed.Status != metav1.ConditionTrue:
+		condition.Reason, condition.Message = claimed.Reason, claimed.Message
+	case bootstrapped.Status != metav1.ConditionTrue:
+		condition.Reason, condition.Message = "Bootstrap"+bootstrapped.Reason, bootstrapped.Message
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonProvisioned
+	}
+	return condition
+}
+
+func deletionMessage(s *scope) string {
+	if s.host == nil {
+		return ""
+	}
+	return fmt.Sprintf("Waiting for Host %s to reset. %s", s.host.Name, host.StateOf(s.host).Message)
+}

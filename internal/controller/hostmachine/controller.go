@@ -1,0 +1,183 @@
+package hostmachine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters;hostmachinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// conflictRetry lets the cache catch up with the write that won.
+const conflictRetry = 50 * time.Millisecond
+
+// Reconciler reconciles HostMachines.
+type Reconciler struct {
+	Client client.Client
+	// APIReader reads past the cache. Every decision to claim, release or let go
+	// of a host rests on it.
+	APIReader client.Reader
+	Recorder  events.EventRecorder
+	// Clock judges heartbeats.
+	Clock clock.PassiveClock
+	// WatchFilter restricts the reconciler to objects with that value of the
+	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
+	WatchFilter string
+}
+
+// phase is one step on the way to a running machine. It returns false when the
+// following ones must wait.
+type phase func(context.Context, *scope) (proceed bool, err error)
+
+// Reconcile brings one HostMachine a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	hostMachine := &infrav1.HostMachine{}
+	if err := r.Client.Get(ctx, req.NamespacedName, hostMachine); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, hostMachine, infrav1.HostMachineFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	cluster, err := r.cluster(ctx, hostMachine)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, hostMachine); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+
+	s, err := newScope(r.Client, hostMachine, cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() {
+		setConditions(hostMachine, s)
+		if err := s.patch(ctx); err != nil {
+			reterr = kerrors.NewAggregate([]error{reterr, err})
+		}
+	}()
+
+	if err := r.run(ctx, s); err != nil {
+		if apierrors.IsConflict(err) {
+			// Somebody else wrote first, which is how races for a host end.
+			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
+			return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		}
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+}
+
+func (r *Reconciler) run(ctx context.Context, s *scope) error {
+	phases := []phase{
+		r.findOwner,
+		r.recordIntent,
+		r.claimHost,
+		r.releaseSurplus,
+		r.observeHost,
+		r.syncOrder,
+	}
+	if !s.hostMachine.DeletionTimestamp.IsZero() {
+		phases = []phase{r.orderReset, r.awaitRelease}
+	}
+	for _, p := range phases {
+		if proceed, err := p(ctx, s); err != nil || !proceed {
+			return err
+		}
+	}
+	return nil
+}
+
+// cluster returns the Cluster of a HostMachine, or nil while there is none.
+func (r *Reconciler) cluster(ctx context.Context, m *infrav1.HostMachine) (*clusterv1.Cluster, error) {
+	name := m.Labels[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil, nil
+	}
+	cluster, err := util.GetClusterByName(ctx, r.Client, m.Namespace, name)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Cluster %s: %w", name, err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return cluster, nil
+}
+
+// scope holds what the phases saw in one reconcile.
+type scope struct {
+	hostMachine *infrav1.HostMachine
+	cluster     *clusterv1.Cluster
+	owner       *owner
+	// host is the claimed host; nil until there is one.
+	host *infrav1.Host
+	// waiting says why there is no claim yet; why the claim is lost, when lost.
+	waiting *waiting
+	// released is true when a deleted machine has let go of its host.
+	released bool
+	// newIntent is true when the claimID was made in this very reconcile, so
+	// that no host can carry it yet.
+	newIntent    bool
+	requeueAfter time.Duration
+
+	client client.Client
+	helper *patch.Helper
+}
+
+// waiting is a reason and message for the condition HostClaimed.
+type waiting struct{ reason, message string }
+
+func newScope(c client.Client, m *infrav1.HostMachine, cluster *clusterv1.Cluster) (*scope, error) {
+	helper, err := patch.NewHelper(m, c)
+	if err != nil {
+		return nil, err
+	}
+	return &scope{hostMachine: m, cluster: cluster, client: c, helper: helper}, nil
+}
+
+func (s *scope) patch(ctx context.Context) error {
+	return s.helper.Patch(ctx, s.hostMachine, patch.WithOwnedConditions{Conditions: []string{
+		clusterv1.ReadyCondition,
+		infrav1.HostClaimedCondition,
+		infrav1.BootstrapSucceededCondition,
+	}})
+}
+
+// writeSpec changes the spec at once, and only if nobody changed the object in
+// the meantime: the claim depends on the order of its writes.
+func (s *scope) writeSpec(ctx context.Context, mutate func(*infrav1.HostMachineSpec)) error {
+	changed := s.hostMachine.DeepCopy()
+	mutate(&changed.Spec)
+	before := client.MergeFromWithOptions(s.hostMachine.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if err := s.client.Patch(ctx, changed, before); err != nil {
+		return err
+	}
+	helper, err := patch.NewHelper(changed, s.client)
+	if err != nil {
+		return err
+	}
+	s.hostMachine.Spec, s.hostMachine.ObjectMeta = changed.Spec, changed.ObjectMeta
+	s.helper = helper
+	return nil
+}

@@ -1,0 +1,71 @@
+package hostmachine
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement"
+)
+
+// chooser parses what the machine asks of a host.
+func (r *Reconciler) chooser(ctx context.Context, s *scope) (*placement.Chooser, error) {
+	hostCluster, err := r.hostCluster(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	request := placement.Request{
+		Version:        s.owner.version,
+		FailureDomains: s.owner.failureDomains,
+		HostName:       s.hostMachine.Spec.HostName,
+		Placement:      s.hostMachine.Spec.Placement,
+	}
+	if hostCluster != nil {
+		request.FailureDomainLabel = hostCluster.Spec.FailureDomainLabel
+	}
+	return placement.NewChooser(request)
+}
+
+// hostCluster is nil when the cluster has infrastructure of another provider.
+func (r *Reconciler) hostCluster(ctx context.Context, s *scope) (*infrav1.HostCluster, error) {
+	if s.cluster == nil || s.cluster.Spec.InfrastructureRef.Kind != "HostCluster" ||
+		s.cluster.Spec.InfrastructureRef.APIGroup != infrav1.GroupVersion.Group {
+		return nil, nil
+	}
+	hostCluster := &infrav1.HostCluster{}
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
+	if err := r.Client.Get(ctx, key, hostCluster); err != nil {
+		return nil, fmt.Errorf("get HostCluster %s: %w", key.Name, err)
+	}
+	return hostCluster, nil
+}
+
+// connections reads the heartbeats of all hosts of a namespace, by host name.
+func (r *Reconciler) connections(ctx context.Context, namespace string) (map[string]host.Connection, error) {
+	leases := &coordinationv1.LeaseList{}
+	if err := r.Client.List(ctx, leases, client.InNamespace(namespace), client.HasLabels{infrav1.HostLabel}); err != nil {
+		return nil, fmt.Errorf("list the heartbeats of hosts: %w", err)
+	}
+	now := r.Clock.Now()
+	connections := make(map[string]host.Connection, len(leases.Items))
+	for i := range leases.Items {
+		connections[leases.Items[i].Name] = host.Connect(&leases.Items[i], now)
+	}
+	return connections, nil
+}
+
+// connection reads the heartbeat of one host.
+func (r *Reconciler) connection(ctx context.Context, reader client.Reader, h *infrav1.Host) (host.Connection, error) {
+	lease := &coordinationv1.Lease{}
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(h), lease); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return host.Connection{}, nil
+		}
+		return host.Connection{}, fmt.Errorf("get the heartbeat of Host %s: %w", h.Name, err)
+	}
+	return host.Connect(lease, r.Clock.Now()), nil
+}

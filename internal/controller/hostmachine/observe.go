@@ -1,0 +1,125 @@
+package hostmachine
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// releaseSurplus resets every host that carries the claim besides the one the
+// providerID names. Two managers at once can each take a host; the providerID,
+// written once with a lock, says which of them counts.
+func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (bool, error) {
+	hosts := &infrav1.HostList{}
+	err := r.Client.List(ctx, hosts, client.InNamespace(s.hostMachine.Namespace),
+		client.MatchingFields{infrav1.HostClaimIDField: s.hostMachine.Spec.ClaimID})
+	if err != nil {
+		return false, fmt.Errorf("look for surplus hosts of claim %s: %w", s.hostMachine.Spec.ClaimID, err)
+	}
+	for i := range hosts.Items {
+		h := &hosts.Items[i]
+		if infrav1.ProviderID(h.Namespace, h.Name, s.hostMachine.Spec.ClaimID) == s.hostMachine.Spec.ProviderID {
+			continue
+		}
+		if err := r.reset(ctx, s, h); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// observeHost mirrors the claimed host. A machine keeps its host for life: when
+// the host is gone or taken from it, that is reported and left to remediation.
+func (r *Reconciler) observeHost(ctx context.Context, s *scope) (bool, error) {
+	_, name, claimID, ok := host.ParseProviderID(s.hostMachine.Spec.ProviderID)
+	if !ok {
+		s.waiting = &waiting{reasonHostLost, fmt.Sprintf("spec.providerID %q is not of this provider. Delete the Machine", s.hostMachine.Spec.ProviderID)}
+		return false, nil
+	}
+	h := &infrav1.Host{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, h)
+	if apierrors.IsNotFound(err) {
+		s.waiting = &waiting{reasonHostLost, fmt.Sprintf("Host %s is gone. Delete the Machine to replace it", name)}
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get Host %s: %w", name, err)
+	}
+	if !carries(h, claimID) {
+		return r.lostClaim(ctx, s, h, claimID)
+	}
+	s.host, s.waiting = h, nil
+	r.mirror(ctx, s)
+	return true, nil
+}
+
+// lostClaim makes sure that the claim is really gone from the host: right after
+// the claim, the cache may still show the host without it.
+func (r *Reconciler) lostClaim(ctx context.Context, s *scope, h *infrav1.Host, claimID string) (bool, error) {
+	live := &infrav1.Host{}
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(h), live); err != nil {
+		return false, fmt.Errorf("get Host %s: %w", h.Name, err)
+	}
+	if carries(live, claimID) {
+		s.host, s.waiting = live, nil
+		r.mirror(ctx, s)
+		return true, nil
+	}
+	s.waiting = &waiting{reasonHostLost, fmt.Sprintf("Host %s no longer carries this claim. Delete the Machine to replace it", h.Name)}
+	return false, nil
+}
+
+func carries(h *infrav1.Host, claimID string) bool {
+	return h.Spec.Claim != nil && h.Spec.Claim.ClaimID == claimID
+}
+
+func (r *Reconciler) mirror(ctx context.Context, s *scope) {
+	status := &s.hostMachine.Status
+	status.HostRef = infrav1.HostReference{Name: s.host.Name}
+	status.Addresses = s.host.Status.Addresses
+	status.FailureDomain = r.failureDomain(ctx, s)
+
+	op := host.Observed(s.host)
+	if op == nil || op.Phase != infrav1.HostDesiredBootstrapped {
+		return
+	}
+	switch op.State {
+	case infrav1.OperationSucceeded:
+		if !ptr.Deref(status.Initialization.Provisioned, false) {
+			r.bootstrapped(ctx, s, op)
+		}
+		// It never goes back: the contract wants it so.
+		status.Initialization.Provisioned = ptr.To(true)
+	case infrav1.OperationFailed:
+		if !bootstrapReportedFailed(s.hostMachine) {
+			bootstrapFailures.Inc()
+			r.Recorder.Eventf(s.hostMachine, s.host, "Warning", "BootstrapFailed", "Bootstrap", "Host %s: %.900s", s.host.Name, host.FailureMessage(op))
+		}
+	case infrav1.OperationRunning:
+	}
+}
+
+func (r *Reconciler) bootstrapped(ctx context.Context, s *scope, op *infrav1.ObservedOperation) {
+	if !op.StartTime.IsZero() && !op.CompletionTime.IsZero() {
+		bootstrapSeconds.Observe(op.CompletionTime.Sub(op.StartTime.Time).Seconds())
+	}
+	ctrl.LoggerFrom(ctx).Info("Bootstrapped host", "Host", s.host.Name)
+	r.Recorder.Eventf(s.hostMachine, s.host, "Normal", "Bootstrapped", "Bootstrap", "Host %s runs", s.host.Name)
+}
+
+// failureDomain names the domain in the terms of the HostCluster. Without one, or
+// when it can't be read now, the host's own spec says it.
+func (r *Reconciler) failureDomain(ctx context.Context, s *scope) string {
+	hostCluster, err := r.hostCluster(ctx, s)
+	if err != nil || hostCluster == nil {
+		return host.FailureDomain(s.host, "")
+	}
+	return host.FailureDomain(s.host, hostCluster.Spec.FailureDomainLabel)
+}

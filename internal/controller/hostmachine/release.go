@@ -1,0 +1,96 @@
+package hostmachine
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// orderReset tells every host that carries the claim to reset. Hosts are read
+// past the cache: a host the cache doesn't show yet would be leaked.
+func (r *Reconciler) orderReset(ctx context.Context, s *scope) (bool, error) {
+	if s.hostMachine.Spec.ClaimID == "" {
+		return true, nil
+	}
+	hosts, err := r.hostsOfClaim(ctx, s.hostMachine)
+	if err != nil {
+		return false, err
+	}
+	for i := range hosts {
+		if err := r.reset(ctx, s, &hosts[i]); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// reset orders the reset of one host, with the resourceVersion h was read with.
+func (r *Reconciler) reset(ctx context.Context, s *scope, h *infrav1.Host) error {
+	if !host.OrderReset(h, s.hostMachine.Spec.ResetPolicy) {
+		return nil
+	}
+	if err := r.Client.Update(ctx, h); err != nil {
+		return fmt.Errorf("order the reset of Host %s: %w", h.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Ordered reset of host", "Host", h.Name, "claimID", s.hostMachine.Spec.ClaimID)
+	r.Recorder.Eventf(s.hostMachine, h, "Normal", "Releasing", "Release", "Ordered the reset of Host %s", h.Name)
+	return nil
+}
+
+// awaitRelease lets the machine go once nothing more can come of waiting: the
+// Host controller cleared the claim on proof, or the agent is not connected, or it
+// gave up. In the latter cases the order stays on the Host, which nobody can claim
+// until it is proved clean; the deletion of a Cluster never hangs on a dead host.
+func (r *Reconciler) awaitRelease(ctx context.Context, s *scope) (bool, error) {
+	if s.hostMachine.Spec.ClaimID != "" {
+		hosts, err := r.hostsOfClaim(ctx, s.hostMachine)
+		if err != nil {
+			return false, err
+		}
+		for i := range hosts {
+			busy, err := r.busyResetting(ctx, s, &hosts[i])
+			if err != nil {
+				return false, err
+			}
+			if busy {
+				s.host = &hosts[i]
+				return false, nil
+			}
+		}
+		r.reportRelease(s, hosts)
+	}
+	s.released = true
+	controllerutil.RemoveFinalizer(s.hostMachine, infrav1.HostMachineFinalizer)
+	return true, nil
+}
+
+// busyResetting says whether the agent can be expected to go on with the reset.
+func (r *Reconciler) busyResetting(ctx context.Context, s *scope, h *infrav1.Host) (bool, error) {
+	if host.StateOf(h).Quarantined() {
+		return false, nil
+	}
+	// Past the cache: a manager that just started must not take a busy host for
+	// a dead one.
+	connection, err := r.connection(ctx, r.APIReader, h)
+	if err != nil || !connection.Connected {
+		return false, err
+	}
+	s.requeueAfter = connection.Expires.Sub(r.Clock.Now())
+	return true, nil
+}
+
+func (r *Reconciler) reportRelease(s *scope, left []infrav1.Host) {
+	if len(left) == 0 {
+		r.Recorder.Eventf(s.hostMachine, nil, "Normal", "Released", "Release", "The host proved to be clean and is free again")
+		return
+	}
+	for i := range left {
+		r.Recorder.Eventf(s.hostMachine, &left[i], "Warning", "ReleasedUnproved", "Release",
+			"Host %s did not prove to be clean; it resets when its agent returns, and nobody can claim it before", left[i].Name)
+	}
+}

@@ -1,0 +1,84 @@
+package hostmachine
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/labels/format"
+	"sigs.k8s.io/cluster-api/util/predicates"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// SetupWithManager watches HostMachines and everything a claim depends on.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", "hostmachine")
+	scheme := mgr.GetScheme()
+	clusterToMachines, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &infrav1.HostMachineList{}, scheme)
+	if err != nil {
+		return fmt.Errorf("map Clusters to HostMachines: %w", err)
+	}
+	changed := predicates.ResourceIsChanged(scheme, log)
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("hostmachine").
+		WithOptions(options).
+		For(&infrav1.HostMachine{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilter))).
+		Watches(&clusterv1.Machine{},
+			handler.EnqueueRequestsFromMapFunc(util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("HostMachine"))),
+			builder.WithPredicates(changed)).
+		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(r.machinePoolToMachines), builder.WithPredicates(changed)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
+			builder.WithPredicates(changed, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
+		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines), builder.WithPredicates(changed)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the HostMachine controller: %w", err)
+	}
+	return nil
+}
+
+// hostToMachines maps a claimed host to its machine, and a free one to the
+// machines that wait for a host.
+func (r *Reconciler) hostToMachines(ctx context.Context, o client.Object) []reconcile.Request {
+	h, ok := o.(*infrav1.Host)
+	if !ok {
+		return nil
+	}
+	if h.Spec.Claim != nil {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: h.Namespace, Name: h.Spec.Claim.MachineName}}}
+	}
+	return r.requests(ctx, func(m *infrav1.HostMachine) bool {
+		return m.Spec.ProviderID == "" && m.DeletionTimestamp.IsZero()
+	}, client.InNamespace(h.Namespace))
+}
+
+func (r *Reconciler) machinePoolToMachines(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.requests(ctx, func(m *infrav1.HostMachine) bool { return m.Spec.ProviderID == "" },
+		client.InNamespace(o.GetNamespace()),
+		client.MatchingLabels{clusterv1.MachinePoolNameLabel: format.MustFormatValue(o.GetName())})
+}
+
+func (r *Reconciler) requests(ctx context.Context, wanted func(*infrav1.HostMachine) bool, options ...client.ListOption) []reconcile.Request {
+	machines := &infrav1.HostMachineList{}
+	if err := r.Client.List(ctx, machines, options...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List HostMachines")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range machines.Items {
+		if wanted(&machines.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,111 @@
+package hostmachinepool
+
+import (
+	"context"
+	"fmt"
+
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/finalizers"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// FieldOwner owns what this controller applies to Machines.
+const FieldOwner = "slipway-hostmachinepool-controller"
+
+// machineKind is the kind behind the pool's Machines.
+const machineKind = "HostMachine"
+
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools/finalizers,verbs=update
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles HostMachinePools.
+type Reconciler struct {
+	Client client.Client
+	// APIReader reads past the cache. No machine is made or deleted, and no
+	// providerID is dropped, on the word of the cache.
+	APIReader client.Reader
+	Recorder  events.EventRecorder
+	// WatchFilter restricts the reconciler to objects with that value of the
+	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
+	WatchFilter string
+}
+
+// phase is one step of a reconcile.
+type phase func(context.Context, *scope) error
+
+// Reconcile brings one HostMachinePool a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	pool := &infrav1.HostMachinePool{}
+	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	machinePool, err := util.GetOwnerMachinePool(ctx, r.Client, pool.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("get the owner of HostMachinePool %s: %w", pool.Name, err)
+	}
+	if machinePool == nil && pool.DeletionTimestamp.IsZero() {
+		ctrl.LoggerFrom(ctx).V(4).Info("Waiting for Cluster API to set the owner")
+		return ctrl.Result{}, nil
+	}
+	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, pool, infrav1.HostMachinePoolFinalizer); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	cluster, err := r.cluster(ctx, pool)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, pool); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+
+	helper, err := patch.NewHelper(pool, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	s := newScope(pool, machinePool)
+	defer func() {
+		setReady(s)
+		err := helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition}})
+		reterr = kerrors.NewAggregate([]error{reterr, err})
+	}()
+	phases := []phase{r.readMembers, r.scale, r.configureMachines, r.publish}
+	if !pool.DeletionTimestamp.IsZero() {
+		phases = []phase{r.readMembers, r.scale, r.publish, r.finish}
+	}
+	for _, p := range phases {
+		if err := p(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, nil
+}
+
+// cluster returns the Cluster of a pool, or nil while there is none.
+func (r *Reconciler) cluster(ctx context.Context, pool *infrav1.HostMachinePool) (*clusterv1.Cluster, error) {
+	name := pool.Labels[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil, nil
+	}
+	cluster, err := util.GetClusterByName(ctx, r.Client, pool.Namespace, name)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Cluster %s: %w", name, err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return cluster, nil
+}

@@ -1,0 +1,382 @@
+package hostmachinepool_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+var (
+	env *testenv.Env
+	ctx = context.Background()
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) { env = e }))
+}
+
+func addToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, coordinationv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// world is a MachinePool with its HostMachinePool; the HostMachine controller and
+// core are played.
+type world struct {
+	*hostmachinepool.Reconciler
+	t           *testing.T
+	machinePool *clusterv1.MachinePool
+	key         client.ObjectKey
+}
+
+func newWorld(t *testing.T, replicas int32, mutate ...func(*clusterv1.MachinePool, *infrav1.HostMachinePool)) *world {
+	t.Helper()
+	testenv.Skip(t)
+	w := &world{t: t, Reconciler: &hostmachinepool.Reconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}}}
+	namespace := env.Namespace(t)
+	testenv.NewCluster(t, env.Client, namespace)
+	machinePool, pool := testenv.NewMachinePool(t, env.Client, namespace, "workers", replicas, mutate...)
+	w.machinePool, w.key = machinePool, client.ObjectKeyFromObject(pool)
+	return w
+}
+
+// reconcile returns nil when the pool is gone.
+func (w *world) reconcile() *infrav1.HostMachinePool {
+	w.t.Helper()
+	for range 4 {
+		if _, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: w.key}); err != nil {
+			w.t.Fatal(err)
+		}
+		testenv.PlayCore(w.t, env.Client, w.machinePool)
+	}
+	pool := &infrav1.HostMachinePool{}
+	if err := env.Client.Get(ctx, w.key, pool); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			w.t.Fatal(err)
+		}
+		return nil
+	}
+	return pool
+}
+
+func (w *world) scale(replicas int32) {
+	w.t.Helper()
+	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(w.machinePool), w.machinePool); err != nil {
+		w.t.Fatal(err)
+	}
+	w.machinePool.Spec.Replicas = ptr.To(replicas)
+	if err := env.Client.Update(ctx, w.machinePool); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) hostMachines() []infrav1.HostMachine {
+	w.t.Helper()
+	list := &infrav1.HostMachineList{}
+	if err := env.Client.List(ctx, list, client.InNamespace(w.key.Namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func (w *world) machines() []clusterv1.Machine {
+	w.t.Helper()
+	list := &clusterv1.MachineList{}
+	if err := env.Client.List(ctx, list, client.InNamespace(w.key.Namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// claim gives every machine a host, as the HostMachine controller would.
+func (w *world) claim() {
+	w.t.Helper()
+	for _, m := range w.hostMachines() {
+		if m.Spec.ProviderID != "" {
+			continue
+		}
+		m.Spec.ClaimID = "claim-" + m.Name
+		m.Spec.ProviderID = infrav1.ProviderID(m.Namespace, "host-of-"+m.Name, m.Spec.ClaimID)
+		if err := env.Client.Update(ctx, &m); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) provision(names ...string) {
+	w.t.Helper()
+	for _, m := range w.hostMachines() {
+		if len(names) > 0 && !slices.Contains(names, m.Name) {
+			continue
+		}
+		m.Status.Initialization.Provisioned = ptr.To(true)
+		if err := env.Client.Status().Update(ctx, &m); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// release lets HostMachines that are being deleted go.
+func (w *world) release() {
+	w.t.Helper()
+	for _, m := range w.hostMachines() {
+		if m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		m.Finalizers = nil
+		if err := env.Client.Update(ctx, &m); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	testenv.PlayCore(w.t, env.Client, w.machinePool)
+}
+
+func TestScaleUpAndDown(t *testing.T) {
+	w := newWorld(t, 0)
+	pool := w.reconcile()
+	if !pool.Status.Ready || pool.Status.InfrastructureMachineKind != "HostMachine" || pool.Status.Replicas != 0 {
+		t.Fatalf("an empty pool is not ready: %+v", pool.Status)
+	}
+
+	w.scale(3)
+	pool = w.reconcile()
+	if pool.Status.Replicas != 3 || len(pool.Spec.ProviderIDList) != 0 || len(w.machines()) != 3 {
+		t.Fatalf("status %+v, list %v, %d machines", pool.Status, pool.Spec.ProviderIDList, len(w.machines()))
+	}
+	for _, m := range w.hostMachines() {
+		if !strings.HasPrefix(m.Name, "workers-") || m.Labels[clusterv1.MachinePoolNameLabel] != "workers" || m.Labels[clusterv1.ClusterNameLabel] != testenv.ClusterName {
+			t.Errorf("member %s has labels %v", m.Name, m.Labels)
+		}
+		for _, ref := range m.OwnerReferences {
+			if ref.Controller != nil && *ref.Controller {
+				t.Errorf("the pool controls %s: core could not", m.Name)
+			}
+		}
+	}
+
+	w.claim()
+	pool = w.reconcile()
+	if ids := pool.Spec.ProviderIDList; len(ids) != 3 || !slices.IsSorted(ids) {
+		t.Fatalf("providerIDList = %v", ids)
+	}
+	w.provision()
+	pool = w.reconcile()
+	if pool.Status.ReadyReplicas != 3 || !conditions.IsTrue(pool, clusterv1.ReadyCondition) || len(pool.Status.Instances) != 3 {
+		t.Fatalf("status = %+v", pool.Status)
+	}
+
+	w.scale(1)
+	pool = w.reconcile()
+	if leaving := leaving(w.hostMachines()); len(leaving) != 2 {
+		t.Fatalf("%d members leave, want 2", len(leaving))
+	}
+	if len(pool.Spec.ProviderIDList) != 3 || pool.Status.Replicas != 3 {
+		t.Fatalf("a providerID left the list before its host was released: %v", pool.Spec.ProviderIDList)
+	}
+	if reason := conditions.GetReason(pool, clusterv1.ReadyCondition); reason != "ScalingDown" {
+		t.Errorf("Ready reason = %s", reason)
+	}
+	w.release()
+	pool = w.reconcile()
+	if len(pool.Spec.ProviderIDList) != 1 || pool.Status.Replicas != 1 || len(w.machines()) != 1 || !pool.Status.Ready {
+		t.Errorf("list %v, status %+v, %d machines", pool.Spec.ProviderIDList, pool.Status, len(w.machines()))
+	}
+}
+
+func leaving(machines []infrav1.HostMachine) []string {
+	var names []string
+	for i := range machines {
+		if !machines[i].DeletionTimestamp.IsZero() {
+			names = append(names, machines[i].Name)
+		}
+	}
+	return names
+}
+
+func TestReadiness(t *testing.T) {
+	w := newWorld(t, 2)
+	if pool := w.reconcile(); pool.Status.Ready || pool.Status.InfrastructureMachineKind == "" {
+		t.Fatalf("status = %+v", pool.Status)
+	}
+	w.claim()
+	pool := w.reconcile()
+	if !pool.Status.Ready || !ptr.Deref(pool.Status.Initialization.Provisioned, false) {
+		t.Fatalf("not ready although every member has a host: %+v", pool.Status)
+	}
+	w.scale(5)
+	if pool = w.reconcile(); !pool.Status.Ready {
+		t.Error("ready went back to false")
+	}
+}
+
+// A pool that finds only one host shows the one it has.
+func TestReadinessOfAPoolShortOfHosts(t *testing.T) {
+	w := newWorld(t, 2)
+	w.reconcile()
+	first := w.hostMachines()[0]
+	first.Spec.ClaimID = "claim"
+	first.Spec.ProviderID = infrav1.ProviderID(first.Namespace, "host-1", "claim")
+	if err := env.Client.Update(ctx, &first); err != nil {
+		t.Fatal(err)
+	}
+	if pool := w.reconcile(); pool.Status.Ready {
+		t.Fatal("ready with a host that does not run yet and one missing")
+	}
+	w.provision(first.Name)
+	pool := w.reconcile()
+	if !pool.Status.Ready || len(pool.Spec.ProviderIDList) != 1 {
+		t.Errorf("status %+v, list %v", pool.Status, pool.Spec.ProviderIDList)
+	}
+}
+
+func TestMarkedMachineGoesFirst(t *testing.T) {
+	w := newWorld(t, 3)
+	w.reconcile()
+	w.claim()
+	w.provision()
+	w.reconcile()
+	marked := w.machines()[1]
+	marked.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: "true"}
+	if err := env.Client.Update(ctx, &marked); err != nil {
+		t.Fatal(err)
+	}
+	w.scale(2)
+	w.reconcile()
+	if names := leaving(w.hostMachines()); !slices.Equal(names, []string{marked.Name}) {
+		t.Errorf("%v leave, want %s", names, marked.Name)
+	}
+}
+
+// A Machine that was deleted by hand or by a MachineHealthCheck is replaced.
+func TestDeletedMachineIsReplaced(t *testing.T) {
+	w := newWorld(t, 2)
+	w.reconcile()
+	gone := w.machines()[0]
+	if err := env.Client.Delete(ctx, &gone); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile()
+	if n := len(w.hostMachines()) - len(leaving(w.hostMachines())); n != 2 {
+		t.Errorf("%d members stay, want 2", n)
+	}
+}
+
+func TestMachineSettings(t *testing.T) {
+	w := newWorld(t, 1, func(mp *clusterv1.MachinePool, _ *infrav1.HostMachinePool) {
+		mp.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(int32(30))
+		mp.Spec.Template.Spec.MinReadySeconds = ptr.To(int32(7))
+	})
+	w.reconcile()
+	machine := w.machines()[0]
+	if ptr.Deref(machine.Spec.Deletion.NodeDrainTimeoutSeconds, 0) != 30 || ptr.Deref(machine.Spec.MinReadySeconds, 0) != 7 {
+		t.Fatalf("spec = %+v", machine.Spec)
+	}
+	before := machine.ResourceVersion
+	w.reconcile()
+	if after := w.machines()[0]; after.ResourceVersion != before {
+		t.Error("the Machine is written at each reconcile")
+	}
+	w.scale(1)
+	w.machinePool.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = nil
+	if err := env.Client.Update(ctx, w.machinePool); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile()
+	if machine := w.machines()[0]; machine.Spec.Deletion.NodeDrainTimeoutSeconds != nil || ptr.Deref(machine.Spec.MinReadySeconds, 0) != 7 {
+		t.Errorf("what left the template stayed: %+v", machine.Spec)
+	}
+}
+
+func TestDeletion(t *testing.T) {
+	w := newWorld(t, 2)
+	w.reconcile()
+	w.claim()
+	pool := w.reconcile()
+	if err := env.Client.Delete(ctx, pool); err != nil {
+		t.Fatal(err)
+	}
+	pool = w.reconcile()
+	if pool == nil || len(leaving(w.hostMachines())) != 2 || len(pool.Spec.ProviderIDList) != 2 {
+		t.Fatalf("the pool does not wait for its machines: %+v", pool)
+	}
+	w.release()
+	if pool = w.reconcile(); pool != nil {
+		t.Errorf("the pool does not go: %+v", pool.Status)
+	}
+}
+
+func TestPause(t *testing.T) {
+	w := newWorld(t, 2, func(_ *clusterv1.MachinePool, p *infrav1.HostMachinePool) {
+		p.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
+	pool := w.reconcile()
+	if !conditions.IsTrue(pool, clusterv1.PausedCondition) || len(w.hostMachines()) != 0 {
+		t.Errorf("a paused pool went on: %+v", pool.Status)
+	}
+}
+
+// lagging answers lists from before the pool was scaled, as a cache may.
+type lagging struct {
+	client.Client
+	hidden bool
+}
+
+func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*infrav1.HostMachineList); ok && l.hidden {
+		return nil
+	}
+	return l.Client.List(ctx, list, opts...)
+}
+
+func TestStaleCacheNeitherDoublesNorDrops(t *testing.T) {
+	w := newWorld(t, 2)
+	w.reconcile()
+	w.claim()
+	w.reconcile()
+	stale := &lagging{Client: env.Client, hidden: true}
+	w.Reconciler.Client = stale
+	pool := w.reconcile()
+	if n := len(w.hostMachines()); n != 2 {
+		t.Errorf("%d members, want 2", n)
+	}
+	if len(pool.Spec.ProviderIDList) != 2 {
+		t.Errorf("providerIDs were dropped on the word of the cache: %v", pool.Spec.ProviderIDList)
+	}
+	if len(leaving(w.hostMachines())) != 0 {
+		t.Error("members were deleted on the word of the cache")
+	}
+}
+
+func TestInstancesAreCapped(t *testing.T) {
+	w := newWorld(t, infrav1.MaxInstances+5)
+	start := time.Now()
+	pool := w.reconcile()
+	if len(pool.Status.Instances) != infrav1.MaxInstances || pool.Status.Replicas != infrav1.MaxInstances+5 {
+		t.Errorf("%d instances, %d replicas", len(pool.Status.Instances), pool.Status.Replicas)
+	}
+	t.Logf("%d members in %s", pool.Status.Replicas, time.Since(start))
+}

@@ -1,0 +1,79 @@
+package host
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Facts are what conditions are computed from, besides the Host itself.
+type Facts struct {
+	Connection Connection
+	// Orphaned is true when a live read found no HostMachine for the claim.
+	Orphaned bool
+}
+
+// Conditions computes AgentConnected, Available and Ready. Their transition times
+// are left to the caller, who knows the conditions before.
+func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
+	conditions := []metav1.Condition{agentConnected(f.Connection), available(h, f), ready(h, f)}
+	for i := range conditions {
+		conditions[i].ObservedGeneration = h.Generation
+	}
+	return conditions
+}
+
+func agentConnected(c Connection) metav1.Condition {
+	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue, Reason: "HeartbeatFresh"}
+	switch {
+	case c.Connected:
+	case c.LastSeen.IsZero():
+		condition.Status, condition.Reason = metav1.ConditionFalse, "NoHeartbeat"
+		condition.Message = "The agent has never been heard of. Start slipway-agent on the host"
+	default:
+		condition.Status, condition.Reason = metav1.ConditionFalse, "HeartbeatStale"
+		condition.Message = fmt.Sprintf("The agent was last heard of at %s. Check the host's power and network, and that slipway-agent runs",
+			c.LastSeen.UTC().Format(time.RFC3339))
+	}
+	return condition
+}
+
+func available(h *infrav1.Host, f Facts) metav1.Condition {
+	why := Unavailable(h, f.Connection.Connected)
+	if why == (State{}) {
+		return metav1.Condition{Type: infrav1.AvailableCondition, Status: metav1.ConditionTrue, Reason: ReasonAvailable}
+	}
+	return metav1.Condition{Type: infrav1.AvailableCondition, Status: metav1.ConditionFalse, Reason: why.Reason, Message: why.Message}
+}
+
+// ready is true while the host does what it is asked for: free and claimable, or
+// claimed and running. What an operator must act on makes it false.
+func ready(h *infrav1.Host, f Facts) metav1.Condition {
+	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse}
+	state := StateOf(h)
+	switch {
+	case !h.DeletionTimestamp.IsZero():
+		condition.Reason, condition.Message = ReasonDeleting, "Waiting for the claim to be released"
+	case f.Orphaned && h.Spec.Claim != nil:
+		condition.Reason, condition.Message = ReasonOrphaned, orphanMessage(h.Spec.Claim)
+	case !f.Connection.Connected && state.Phase != infrav1.HostPhaseEnrolling:
+		connected := agentConnected(f.Connection)
+		condition.Reason, condition.Message = ReasonDisconnected, connected.Message
+	default:
+		condition.Reason, condition.Message = state.Reason, state.Message
+		if state.Phase == infrav1.HostPhaseAvailable || state.Phase == infrav1.HostPhaseRunning {
+			condition.Status = metav1.ConditionTrue
+		}
+	}
+	return condition
+}
+
+func orphanMessage(claim *infrav1.HostClaim) string {
+	return fmt.Sprintf("HostMachine %s, which claimed the host, is gone and ordered no reset; the host is left alone. "+
+		"To reset it, annotate it with %s=%s", claim.MachineName, infrav1.ReleaseOrphanAnnotation, claim.ClaimID)
+}

@@ -1,0 +1,231 @@
+package host_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// free is a host that was claimed and cleaned twice.
+func free() *infrav1.Host {
+	h := &infrav1.Host{}
+	h.Spec.ClaimGeneration = 2
+	h.Status.BootID = "boot"
+	h.Status.CleanProof = &infrav1.CleanProof{ClaimGeneration: 2}
+	return h
+}
+
+// claimed is a host whose agent reports on its order.
+func claimed(desired infrav1.HostDesiredPhase, state infrav1.OperationState, change ...func(*infrav1.Host)) *infrav1.Host {
+	h := free()
+	h.Spec.Claim = &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: "id"}
+	h.Spec.Desired = &infrav1.HostDesired{Phase: desired, OperationID: "op"}
+	h.Status.CleanProof = nil
+	if state != "" {
+		h.Status.ObservedOperation = &infrav1.ObservedOperation{ID: "op", ClaimID: "id", Phase: desired, State: state, Step: "kubeadm-join"}
+	}
+	for _, c := range change {
+		c(h)
+	}
+	return h
+}
+
+func TestStateOf(t *testing.T) {
+	const (
+		boot  = infrav1.HostDesiredBootstrapped
+		reset = infrav1.HostDesiredReset
+	)
+	proved := func(h *infrav1.Host) { h.Status.CleanProof = &infrav1.CleanProof{ClaimGeneration: 2} }
+	for name, tc := range map[string]struct {
+		host   *infrav1.Host
+		phase  infrav1.HostPhase
+		reason string
+	}{
+		"never heard of":    {&infrav1.Host{}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
+		"new and clean":     {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseAvailable, host.ReasonAvailable},
+		"new and dirty":     {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, host.ReasonNotClean},
+		"clean":             {free(), infrav1.HostPhaseAvailable, host.ReasonAvailable},
+		"status lost":       {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
+		"order not seen":    {claimed(boot, ""), infrav1.HostPhaseClaimed, host.ReasonClaimed},
+		"report on another": {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, host.ReasonClaimed},
+		"bootstrapping":     {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, host.ReasonBootstrapping},
+		"running":           {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
+		"failed":            {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonBootstrap},
+		"reset not seen":    {claimed(reset, ""), infrav1.HostPhaseResetting, host.ReasonResetting},
+		"resetting":         {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, host.ReasonResetting},
+		"reset and proved":  {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, host.ReasonResetting},
+		"reset unproved":    {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, host.ReasonNotClean},
+		"reset failed":      {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, host.ReasonResetFailed},
+		"reset by hand": {claimed(reset, infrav1.OperationSucceeded, func(h *infrav1.Host) {
+			h.Spec.Desired.ResetPolicy = infrav1.ResetPolicyManual
+		}), infrav1.HostPhaseQuarantined, host.ReasonManualReset},
+		"proof of an earlier claim": {func() *infrav1.Host { h := free(); h.Spec.ClaimGeneration = 3; return h }(), infrav1.HostPhaseQuarantined, host.ReasonNotClean},
+		"cleared by hand": {func() *infrav1.Host {
+			h := free()
+			h.Status.CleanProof, h.Spec.ClearedGeneration = nil, ptr.To(int64(2))
+			return h
+		}(), infrav1.HostPhaseAvailable, host.ReasonAvailable},
+		"cleared before the last claim": {func() *infrav1.Host {
+			h := free()
+			h.Status.CleanProof, h.Spec.ClearedGeneration = nil, ptr.To(int64(1))
+			return h
+		}(), infrav1.HostPhaseQuarantined, host.ReasonNotClean},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := host.StateOf(tc.host)
+			if got.Phase != tc.phase || got.Reason != tc.reason {
+				t.Errorf("state = %+v, want %s, %s", got, tc.phase, tc.reason)
+			}
+			if got.Quarantined() && !strings.Contains(got.Message, infrav1.ClearQuarantineAnnotation) {
+				t.Errorf("a quarantine without remedy: %s", got.Message)
+			}
+		})
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change       func(*infrav1.Host)
+		disconnected bool
+		reason       string
+	}{
+		"available":     {change: func(*infrav1.Host) {}},
+		"disconnected":  {change: func(*infrav1.Host) {}, disconnected: true, reason: host.ReasonDisconnected},
+		"unschedulable": {change: func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, reason: host.ReasonUnschedulable},
+		"deleting":      {change: func(h *infrav1.Host) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, reason: host.ReasonDeleting},
+		"claimed":       {change: func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }, reason: host.ReasonClaimed},
+		"not clean":     {change: func(h *infrav1.Host) { h.Spec.ClaimGeneration = 9 }, reason: host.ReasonNotClean},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := free()
+			tc.change(h)
+			if got := host.Unavailable(h, !tc.disconnected); got.Reason != tc.reason {
+				t.Errorf("reason = %q, want %q", got.Reason, tc.reason)
+			}
+		})
+	}
+}
+
+func TestConditions(t *testing.T) {
+	connected := host.Connection{Connected: true, LastSeen: time.Now()}
+	for name, tc := range map[string]struct {
+		host  *infrav1.Host
+		facts host.Facts
+		ready metav1.ConditionStatus
+		why   string
+	}{
+		"free":         {free(), host.Facts{Connection: connected}, metav1.ConditionTrue, host.ReasonAvailable},
+		"running":      {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: connected}, metav1.ConditionTrue, host.ReasonRunning},
+		"silent":       {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: host.Connection{LastSeen: time.Now()}}, metav1.ConditionFalse, host.ReasonDisconnected},
+		"orphaned":     {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: connected, Orphaned: true}, metav1.ConditionFalse, host.ReasonOrphaned},
+		"resetting":    {claimed(infrav1.HostDesiredReset, infrav1.OperationRunning), host.Facts{Connection: connected}, metav1.ConditionFalse, host.ReasonResetting},
+		"not enrolled": {&infrav1.Host{}, host.Facts{}, metav1.ConditionFalse, host.ReasonEnrolling},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, condition := range host.Conditions(tc.host, tc.facts) {
+				if condition.Type == clusterv1.ReadyCondition && (condition.Status != tc.ready || condition.Reason != tc.why) {
+					t.Errorf("Ready = %+v, want %s %s", condition, tc.ready, tc.why)
+				}
+				if condition.Reason == "" {
+					t.Errorf("%s has no reason", condition.Type)
+				}
+			}
+		})
+	}
+}
+
+func lease(renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: ptr.To(int32(40))}}
+}
+
+func TestConnect(t *testing.T) {
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		lease *coordinationv1.Lease
+		want  bool
+	}{
+		"no lease":     {nil, false},
+		"never":        {&coordinationv1.Lease{}, false},
+		"fresh":        {lease(now.Add(-39 * time.Second)), true},
+		"just expired": {lease(now.Add(-40 * time.Second)), false},
+	} {
+		if got := host.Connect(tc.lease, now); got.Connected != tc.want {
+			t.Errorf("%s: connected = %t", name, got.Connected)
+		}
+	}
+	if host.Reconnects(lease(now), lease(now.Add(10*time.Second))) {
+		t.Error("a renewal in time counts as a reconnection")
+	}
+	if !host.Reconnects(lease(now), lease(now.Add(41*time.Second))) || !host.Reconnects(&coordinationv1.Lease{}, lease(now)) {
+		t.Error("a reconnection is missed")
+	}
+}
+
+func TestOrderReset(t *testing.T) {
+	for name, tc := range map[string]struct {
+		host    *infrav1.Host
+		policy  infrav1.ResetPolicy
+		ordered bool
+		want    infrav1.ResetPolicy
+	}{
+		"default":           {claimed(infrav1.HostDesiredBootstrapped, ""), "", true, infrav1.ResetPolicyKubeadm},
+		"policy of machine": {claimed(infrav1.HostDesiredBootstrapped, ""), infrav1.ResetPolicyManual, true, infrav1.ResetPolicyManual},
+		"policy of host": {claimed(infrav1.HostDesiredBootstrapped, "", func(h *infrav1.Host) {
+			h.Spec.ResetPolicy = infrav1.ResetPolicyManual
+		}), "", true, infrav1.ResetPolicyManual},
+		"already ordered": {claimed(infrav1.HostDesiredReset, ""), infrav1.ResetPolicyManual, false, ""},
+		"free":            {free(), "", false, ""},
+	} {
+		if got := host.OrderReset(tc.host, tc.policy); got != tc.ordered {
+			t.Errorf("%s: ordered = %t", name, got)
+		}
+		if tc.ordered && (tc.host.Spec.Desired.ResetPolicy != tc.want || tc.host.Spec.Desired.OperationID != "reset-id") {
+			t.Errorf("%s: desired = %+v", name, tc.host.Spec.Desired)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	if ns, name, ok := host.ParseAgentUser(infrav1.AgentUser("ns", "h.example")); !ok || ns != "ns" || name != "h.example" {
+		t.Errorf("ParseAgentUser = %s, %s, %t", ns, name, ok)
+	}
+	for _, user := range []string{"", "slipway:host:", "slipway:host:ns", "slipway:host:ns:", "slipway:host::h", "slipway:host:ns:h:x", "system:node:h"} {
+		if _, _, ok := host.ParseAgentUser(user); ok {
+			t.Errorf("ParseAgentUser accepts %q", user)
+		}
+	}
+	if ns, name, claim, ok := host.ParseProviderID(infrav1.ProviderID("ns", "h", "c")); !ok || ns != "ns" || name != "h" || claim != "c" {
+		t.Errorf("ParseProviderID = %s, %s, %s, %t", ns, name, claim, ok)
+	}
+	for _, id := range []string{"", "slipway://", "slipway://ns/h", "slipway://ns/h/", "slipway://ns/h/c/x", "aws:///ns/h/c"} {
+		if _, _, _, ok := host.ParseProviderID(id); ok {
+			t.Errorf("ParseProviderID accepts %q", id)
+		}
+	}
+}
+
+func TestID(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := host.ID(key.Public())
+	if err != nil || len(id) != 64 || strings.ToLower(id) != id {
+		t.Errorf("ID = %q, %v", id, err)
+	}
+	if _, err := host.ID("no key"); err == nil {
+		t.Error("ID accepts what is no key")
+	}
+}

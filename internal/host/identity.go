@@ -1,0 +1,51 @@
+package host
+
+import (
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// ID is the identity of an agent: the SHA-256 of its public key in PKIX form, as
+// 64 lowercase hexadecimal digits.
+func ID(publicKey crypto.PublicKey) (string, error) {
+	der, err := x509.MarshalPKIXPublicKey(publicKey)
+	if err != nil {
+		return "", fmt.Errorf("encode the agent's public key: %w", err)
+	}
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// ParseAgentUser splits the user name of an agent, slipway:host:<namespace>:<name>.
+// ok is false when user is anything else.
+func ParseAgentUser(user string) (namespace, name string, ok bool) {
+	rest, found := strings.CutPrefix(user, infrav1.AgentUserPrefix)
+	if !found {
+		return "", "", false
+	}
+	namespace, name, found = strings.Cut(rest, ":")
+	if !found || namespace == "" || name == "" || strings.Contains(name, ":") {
+		return "", "", false
+	}
+	return namespace, name, true
+}
+
+// ParseProviderID splits slipway://<namespace>/<host>/<claimID>. ok is false when
+// id is anything else.
+func ParseProviderID(id string) (namespace, name, claimID string, ok bool) {
+	rest, found := strings.CutPrefix(id, infrav1.ProviderIDPrefix)
+	if !found {
+		return "", "", "", false
+	}
+	parts := strings.Split(rest, "/")
+	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
+		return "", "", "", false
+	}
+	return parts[0], parts[1], parts[2], true
+}

@@ -1,0 +1,139 @@
+package host
+
+import (
+	"fmt"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Reasons of the conditions Ready and Available of a Host.
+const (
+	ReasonEnrolling     = "Enrolling"
+	ReasonAvailable     = "Available"
+	ReasonClaimed       = "Claimed"
+	ReasonBootstrapping = "Bootstrapping"
+	ReasonRunning       = "Running"
+	ReasonResetting     = "Resetting"
+	ReasonBootstrap     = "BootstrapFailed"
+	ReasonNotClean      = "NotClean"
+	ReasonManualReset   = "ManualReset"
+	ReasonResetFailed   = "ResetFailed"
+	ReasonOrphaned      = "OrphanedClaim"
+	ReasonDisconnected  = "AgentNotConnected"
+	ReasonUnschedulable = "Unschedulable"
+	ReasonDeleting      = "Deleting"
+)
+
+// State is the phase of a host with the reason for it.
+type State struct {
+	Phase infrav1.HostPhase
+	// Reason is a CamelCase word; it becomes the reason of a condition.
+	Reason string
+	// Message tells what is the case and, when something is wrong, what to do.
+	Message string
+}
+
+// Quarantined says whether the host waits for an operator to clean it.
+func (s State) Quarantined() bool { return s.Phase == infrav1.HostPhaseQuarantined }
+
+// StateOf computes the phase of a host from its spec and from what its agent
+// reported; the phase in status is never read.
+func StateOf(h *infrav1.Host) State {
+	switch {
+	case h.Spec.Claim == nil:
+		return freeState(h)
+	case Releasing(h):
+		return releasingState(h)
+	default:
+		return claimedState(h)
+	}
+}
+
+func freeState(h *infrav1.Host) State {
+	switch {
+	case ProvedClean(h):
+		return State{infrav1.HostPhaseAvailable, ReasonAvailable, ""}
+	case h.Status.BootID == "" && h.Status.CleanProof == nil:
+		return State{infrav1.HostPhaseEnrolling, ReasonEnrolling, "No agent has reported for this host yet"}
+	default:
+		return State{infrav1.HostPhaseQuarantined, ReasonNotClean, "The agent has not proved that the host is clean. " + clearRemedy}
+	}
+}
+
+func claimedState(h *infrav1.Host) State {
+	claim := h.Spec.Claim
+	op := Observed(h)
+	if op == nil {
+		return State{infrav1.HostPhaseClaimed, ReasonClaimed,
+			fmt.Sprintf("Claimed by HostMachine %s of Cluster %s; the agent has not begun", claim.MachineName, claim.ClusterName)}
+	}
+	switch op.State {
+	case infrav1.OperationSucceeded:
+		return State{infrav1.HostPhaseRunning, ReasonRunning, ""}
+	case infrav1.OperationFailed:
+		return State{infrav1.HostPhaseFailed, ReasonBootstrap, FailureMessage(op)}
+	default:
+		return State{infrav1.HostPhaseBootstrapping, ReasonBootstrapping, stepMessage(op)}
+	}
+}
+
+func releasingState(h *infrav1.Host) State {
+	op := Observed(h)
+	if op == nil {
+		return State{infrav1.HostPhaseResetting, ReasonResetting, "The agent has not begun to reset the host"}
+	}
+	switch {
+	case op.State == infrav1.OperationFailed:
+		return State{infrav1.HostPhaseQuarantined, ReasonResetFailed, FailureMessage(op) + ". " + clearRemedy}
+	case op.State != infrav1.OperationSucceeded || ProvedClean(h):
+		return State{infrav1.HostPhaseResetting, ReasonResetting, stepMessage(op)}
+	case h.Spec.Desired.ResetPolicy == infrav1.ResetPolicyManual:
+		return State{infrav1.HostPhaseQuarantined, ReasonManualReset, "The reset policy is Manual. " + clearRemedy}
+	default:
+		return State{infrav1.HostPhaseQuarantined, ReasonNotClean, "The reset ended without proof that the host is clean. " + clearRemedy}
+	}
+}
+
+// clearRemedy ends the message of every quarantine.
+const clearRemedy = "Clean the host by hand, then annotate it with " + infrav1.ClearQuarantineAnnotation + "=true"
+
+// FailureMessage tells which step failed and why, as the agent reported it.
+func FailureMessage(op *infrav1.ObservedOperation) string {
+	message := op.Message
+	if message == "" {
+		message = "the agent gave no reason; see the log of slipway-agent on the host"
+	}
+	if op.Step == "" {
+		return message
+	}
+	return fmt.Sprintf("Step %s failed: %s", op.Step, message)
+}
+
+func stepMessage(op *infrav1.ObservedOperation) string {
+	switch {
+	case op.Step == "":
+		return op.Message
+	case op.Message == "":
+		return "Step " + op.Step
+	default:
+		return fmt.Sprintf("Step %s: %s", op.Step, op.Message)
+	}
+}
+
+// Unavailable returns why nobody may claim the host now; the zero State when
+// anybody may.
+func Unavailable(h *infrav1.Host, connected bool) State {
+	state := StateOf(h)
+	switch {
+	case !h.DeletionTimestamp.IsZero():
+		return State{state.Phase, ReasonDeleting, "The host is being deleted"}
+	case state.Phase != infrav1.HostPhaseAvailable:
+		return state
+	case !connected:
+		return State{state.Phase, ReasonDisconnected, "The agent is not connected"}
+	case h.Spec.Unschedulable != nil && *h.Spec.Unschedulable:
+		return State{state.Phase, ReasonUnschedulable, "spec.unschedulable is set"}
+	default:
+		return State{}
+	}
+}

@@ -1,0 +1,82 @@
+package manager
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Options of the provider. DefaultOptions holds what the flags default to.
+type Options struct {
+	// Namespace restricts the provider to one namespace; it takes all when empty.
+	Namespace string
+	// WatchFilter restricts it to objects with that value of the label
+	// cluster.x-k8s.io/watch-filter; it takes all when empty.
+	WatchFilter string
+
+	// MetricsAddress serves metrics over HTTPS, with authentication and
+	// authorization by the API server; "0" turns them off.
+	MetricsAddress string
+	// ProbeAddress serves /healthz and /readyz; "0" turns them off.
+	ProbeAddress string
+	// WebhookPort serves the webhooks.
+	WebhookPort int
+	// WebhookCertDir holds tls.crt and tls.key of the webhook server.
+	WebhookCertDir string
+
+	// LeaderElect keeps all but one manager waiting.
+	LeaderElect bool
+	// LeaderElectionNamespace holds the Lease; that of the pod when empty.
+	LeaderElectionNamespace string
+	LeaseDuration           time.Duration
+	RenewDeadline           time.Duration
+	RetryPeriod             time.Duration
+
+	// HostConcurrency is how many Hosts are reconciled at once; likewise for the
+	// other kinds.
+	HostConcurrency            int
+	HostClusterConcurrency     int
+	HostMachineConcurrency     int
+	HostMachinePoolConcurrency int
+
+	// SkipNameValidation allows several managers with the same controllers in
+	// one process.
+	SkipNameValidation bool
+}
+
+// DefaultOptions returns the options of a manager that is started without flags.
+func DefaultOptions() Options {
+	return Options{
+		MetricsAddress:             ":8443",
+		ProbeAddress:               ":9440",
+		WebhookPort:                9443,
+		WebhookCertDir:             "/tmp/k8s-webhook-server/serving-certs/",
+		LeaseDuration:              15 * time.Second,
+		RenewDeadline:              10 * time.Second,
+		RetryPeriod:                2 * time.Second,
+		HostConcurrency:            10,
+		HostClusterConcurrency:     5,
+		HostMachineConcurrency:     10,
+		HostMachinePoolConcurrency: 5,
+	}
+}
+
+// BindFlags makes the options settable by flags, named as in Cluster API's own
+// managers.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace to watch; all when empty")
+	fs.StringVar(&o.WatchFilter, "watch-filter", o.WatchFilter, "watch only objects with this value of the label cluster.x-k8s.io/watch-filter; all when empty")
+	fs.StringVar(&o.MetricsAddress, "diagnostics-address", o.MetricsAddress, "address of the metrics over HTTPS; 0 turns them off")
+	fs.StringVar(&o.ProbeAddress, "health-addr", o.ProbeAddress, "address of /healthz and /readyz; 0 turns them off")
+	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
+	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", o.WebhookCertDir, "directory with tls.crt and tls.key of the webhooks")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "wait until this manager is elected leader")
+	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "namespace of the leader's Lease; that of the pod when empty")
+	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "time after which another manager may take over")
+	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "time the leader tries to renew before it gives up")
+	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "time between two tries to become leader")
+	fs.IntVar(&o.HostConcurrency, "host-concurrency", o.HostConcurrency, "Hosts reconciled at once")
+	fs.IntVar(&o.HostClusterConcurrency, "hostcluster-concurrency", o.HostClusterConcurrency, "HostClusters reconciled at once")
+	fs.IntVar(&o.HostMachineConcurrency, "hostmachine-concurrency", o.HostMachineConcurrency, "HostMachines reconciled at once")
+	fs.IntVar(&o.HostMachinePoolConcurrency, "hostmachinepool-concurrency", o.HostMachinePoolConcurrency, "HostMachinePools reconciled at once")
+}

@@ -1,0 +1,47 @@
+package manager
+
+import (
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// AddToScheme registers every type the provider reads or writes.
+func AddToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme,
+		clusterv1.AddToScheme, infrav1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("register API types: %w", err)
+		}
+	}
+	return nil
+}
+
+// CacheByObject keeps the cache to the Leases, Roles and RoleBindings of hosts. A
+// manager without it would hold those of the whole cluster.
+func CacheByObject() (map[client.Object]cache.ByObject, error) {
+	ofHosts, err := labels.NewRequirement(infrav1.HostLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("select the objects of hosts: %w", err)
+	}
+	selected := cache.ByObject{Label: labels.NewSelector().Add(*ofHosts)}
+	return map[client.Object]cache.ByObject{
+		&coordinationv1.Lease{}: selected,
+		&rbacv1.Role{}:          selected,
+		&rbacv1.RoleBinding{}:   selected,
+	}, nil
+}

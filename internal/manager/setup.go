@@ -1,0 +1,114 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/controller/hostcluster"
+	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
+	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
+	"github.com/slipway-dev/slipway/internal/webhook"
+)
+
+// reportedBy is the name events are reported under.
+const reportedBy = "slipway-manager"
+
+// SetupWithManager adds the provider to a manager: indexes, metrics, controllers
+// and webhooks. The scheme of the manager must know AddToScheme's types, and its
+// cache should be kept to CacheByObject.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.Host{}, infrav1.HostClaimIDField, claimIDOf); err != nil {
+		return fmt.Errorf("index hosts by claim: %w", err)
+	}
+	if err := registerMetrics(mgr.GetClient()); err != nil {
+		return err
+	}
+	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
+		setupHost, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool,
+	} {
+		if err := setup(ctx, mgr, o); err != nil {
+			return err
+		}
+	}
+	return webhook.SetupWithManager(mgr)
+}
+
+func claimIDOf(o client.Object) []string {
+	if h, ok := o.(*infrav1.Host); ok && h.Spec.Claim != nil {
+		return []string{h.Spec.Claim.ClaimID}
+	}
+	return nil
+}
+
+// registerMetrics tolerates that another manager of this process came first.
+func registerMetrics(reader client.Reader) error {
+	for _, collector := range append(hostmachine.Collectors(), host.NewCollector(reader)) {
+		var already prometheus.AlreadyRegisteredError
+		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+func concurrency(n int, o Options) controller.Options {
+	return controller.Options{MaxConcurrentReconciles: n, SkipNameValidation: ptr.To(o.SkipNameValidation)}
+}
+
+func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&host.Reconciler{
+		Client:      mgr.GetClient(),
+		APIReader:   mgr.GetAPIReader(),
+		Recorder:    mgr.GetEventRecorder(reportedBy),
+		Clock:       clock.RealClock{},
+		WatchFilter: o.WatchFilter,
+	}).SetupWithManager(ctx, mgr, concurrency(o.HostConcurrency, o))
+}
+
+func setupEnrolment(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&host.CSRReconciler{
+		Client:      mgr.GetClient(),
+		APIReader:   mgr.GetAPIReader(),
+		Recorder:    mgr.GetEventRecorder(reportedBy),
+		Namespace:   o.Namespace,
+		WatchFilter: o.WatchFilter,
+	}).SetupWithManager(ctx, mgr, concurrency(o.HostConcurrency, o))
+}
+
+func setupHostCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&hostcluster.Reconciler{
+		Client:      mgr.GetClient(),
+		Recorder:    mgr.GetEventRecorder(reportedBy),
+		WatchFilter: o.WatchFilter,
+	}).SetupWithManager(ctx, mgr, concurrency(o.HostClusterConcurrency, o))
+}
+
+func setupHostMachine(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&hostmachine.Reconciler{
+		Client:      mgr.GetClient(),
+		APIReader:   mgr.GetAPIReader(),
+		Recorder:    mgr.GetEventRecorder(reportedBy),
+		Clock:       clock.RealClock{},
+		WatchFilter: o.WatchFilter,
+	}).SetupWithManager(ctx, mgr, concurrency(o.HostMachineConcurrency, o))
+}
+
+func setupHostMachinePool(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&hostmachinepool.Reconciler{
+		Client:      mgr.GetClient(),
+		APIReader:   mgr.GetAPIReader(),
+		Recorder:    mgr.GetEventRecorder(reportedBy),
+		WatchFilter: o.WatchFilter,
+	}).SetupWithManager(ctx, mgr, concurrency(o.HostMachinePoolConcurrency, o))
+}

@@ -1,0 +1,43 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxNamed is how many hosts a reason names before it counts the rest: a
+// condition must stay readable with thousands of hosts.
+const maxNamed = 3
+
+// Explain tells in one line why no host was chosen, the most frequent reason
+// first: "no host fits: 2 claimed (host-1, host-2); 1 agent not connected (host-3)".
+func (r Result) Explain() string {
+	if len(r.Rejected) == 0 {
+		return "there are no hosts in this namespace; enrol one"
+	}
+	byReason := map[string][]string{}
+	for _, rejected := range r.Rejected {
+		byReason[rejected.Reason] = append(byReason[rejected.Reason], rejected.Host)
+	}
+	reasons := make([]string, 0, len(byReason))
+	for reason := range byReason {
+		reasons = append(reasons, reason)
+	}
+	slices.SortFunc(reasons, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(byReason[b]), len(byReason[a])), cmp.Compare(a, b))
+	})
+	parts := make([]string, 0, len(reasons))
+	for _, reason := range reasons {
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(byReason[reason]), reason, named(byReason[reason])))
+	}
+	return "no host fits: " + strings.Join(parts, "; ")
+}
+
+func named(hosts []string) string {
+	if len(hosts) <= maxNamed {
+		return strings.Join(hosts, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(hosts[:maxNamed], ", "), len(hosts)-maxNamed)
+}

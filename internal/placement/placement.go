@@ -1,0 +1,156 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// Request is what a machine asks of a host.
+type Request struct {
+	// Version is the Kubernetes version to run, for example v1.36.3. Any host
+	// fits when it is empty.
+	Version string
+	// FailureDomains are the domains allowed; all are when it is empty.
+	FailureDomains []string
+	// FailureDomainLabel is the label that names a host's domain;
+	// Host.spec.failureDomain does when it is empty.
+	FailureDomainLabel string
+	// HostName pins the machine to one host.
+	HostName string
+	// Placement holds the selector and the preferences.
+	Placement infrav1.Placement
+}
+
+// Candidate is a host with the state of its agent.
+type Candidate struct {
+	Host      *infrav1.Host
+	Connected bool
+}
+
+// Rejection says why a host was not chosen.
+type Rejection struct {
+	Host   string
+	Reason string
+}
+
+// Result is the outcome of Choose.
+type Result struct {
+	// Ranked are the hosts that fit, best first.
+	Ranked []*infrav1.Host
+	// Rejected are all the others, by name.
+	Rejected []Rejection
+}
+
+// Chooser is a request whose selectors were parsed.
+type Chooser struct {
+	request  Request
+	selector labels.Selector
+	scores   []score
+}
+
+type score struct {
+	weight   int32
+	selector labels.Selector
+}
+
+// NewChooser parses the selectors of a request. It fails when one is malformed.
+func NewChooser(r Request) (*Chooser, error) {
+	c := &Chooser{request: r, selector: labels.Everything()}
+	if r.Placement.HostSelector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(r.Placement.HostSelector)
+		if err != nil {
+			return nil, fmt.Errorf("spec.hostSelector: %w", err)
+		}
+		c.selector = selector
+	}
+	for i, preferred := range r.Placement.Preferred {
+		selector, err := metav1.LabelSelectorAsSelector(preferred.HostSelector)
+		if err != nil {
+			return nil, fmt.Errorf("spec.preferred[%d].hostSelector: %w", i, err)
+		}
+		c.scores = append(c.scores, score{preferred.Weight, selector})
+	}
+	return c, nil
+}
+
+// Choose ranks the candidates that fit: the higher score first, then by name.
+func (c *Chooser) Choose(candidates []Candidate) Result {
+	var result Result
+	for _, candidate := range candidates {
+		if reason := c.Reject(candidate); reason != "" {
+			result.Rejected = append(result.Rejected, Rejection{candidate.Host.Name, reason})
+			continue
+		}
+		result.Ranked = append(result.Ranked, candidate.Host)
+	}
+	slices.SortFunc(result.Ranked, func(a, b *infrav1.Host) int {
+		return cmp.Or(cmp.Compare(c.score(b), c.score(a)), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(result.Rejected, func(a, b Rejection) int { return cmp.Compare(a.Host, b.Host) })
+	return result
+}
+
+// Reject returns why a host doesn't fit, or "" when it does. What the machine
+// asks for comes first, so that a host of another kind is not reported as busy.
+func (c *Chooser) Reject(candidate Candidate) string {
+	h, r := candidate.Host, c.request
+	domain := host.FailureDomain(h, r.FailureDomainLabel)
+	switch {
+	case r.HostName != "" && h.Name != r.HostName:
+		return fmt.Sprintf("spec.hostName asks for %s", r.HostName)
+	case !c.selector.Matches(labels.Set(h.Labels)):
+		return "labels do not match spec.hostSelector"
+	case len(r.FailureDomains) > 0 && !slices.Contains(r.FailureDomains, domain):
+		return fmt.Sprintf("not in failure domain %s", strings.Join(r.FailureDomains, " or "))
+	}
+	if why := host.Unavailable(h, candidate.Connected); why != (host.State{}) {
+		return rejection(h, why)
+	}
+	return c.rejectVersion(h)
+}
+
+func (c *Chooser) rejectVersion(h *infrav1.Host) string {
+	offered := h.Status.Inventory.KubernetesVersions
+	switch {
+	case c.request.Version == "" || slices.Contains(offered, c.request.Version):
+		return ""
+	case len(offered) == 0:
+		return "Kubernetes versions not reported yet"
+	default:
+		return fmt.Sprintf("Kubernetes %s not installed", c.request.Version)
+	}
+}
+
+// rejection is short on purpose: it stands beside those of all other hosts.
+func rejection(h *infrav1.Host, why host.State) string {
+	switch why.Reason {
+	case host.ReasonDisconnected:
+		return "agent not connected"
+	case host.ReasonUnschedulable:
+		return "unschedulable"
+	case host.ReasonDeleting:
+		return "being deleted"
+	}
+	if h.Spec.Claim != nil && why.Phase != infrav1.HostPhaseResetting && why.Phase != infrav1.HostPhaseQuarantined {
+		return "claimed"
+	}
+	return strings.ToLower(string(why.Phase))
+}
+
+func (c *Chooser) score(h *infrav1.Host) int32 {
+	var sum int32
+	for _, s := range c.scores {
+		if s.selector.Matches(labels.Set(h.Labels)) {
+			sum += s.weight
+		}
+	}
+	return sum
+}

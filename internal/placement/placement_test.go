@@ -1,0 +1,132 @@
+package placement_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/placement"
+)
+
+const version = "v1.36.3"
+
+func candidate(name string, change ...func(*infrav1.Host)) placement.Candidate {
+	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"disk": "ssd", "zone": "z-" + name}}}
+	h.Spec.FailureDomain = "rack-1"
+	h.Status.BootID = "boot"
+	h.Status.CleanProof = &infrav1.CleanProof{}
+	h.Status.Inventory.KubernetesVersions = []string{version}
+	for _, c := range change {
+		c(h)
+	}
+	return placement.Candidate{Host: h, Connected: true}
+}
+
+func selector(labels map[string]string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: labels}
+}
+
+func TestReject(t *testing.T) {
+	none := func(*infrav1.Host) {}
+	for name, tc := range map[string]struct {
+		request placement.Request
+		host    func(*infrav1.Host)
+		want    string
+	}{
+		"anything":          {placement.Request{}, none, ""},
+		"version":           {placement.Request{Version: version}, none, ""},
+		"other version":     {placement.Request{Version: "v1.35.0"}, none, "Kubernetes v1.35.0 not installed"},
+		"unknown versions":  {placement.Request{Version: version}, func(h *infrav1.Host) { h.Status.Inventory.KubernetesVersions = nil }, "Kubernetes versions not reported yet"},
+		"pinned":            {placement.Request{HostName: "a"}, none, ""},
+		"pinned to another": {placement.Request{HostName: "b"}, none, "spec.hostName asks for b"},
+		"selected":          {placement.Request{Placement: infrav1.Placement{HostSelector: selector(map[string]string{"disk": "ssd"})}}, none, ""},
+		"not selected":      {placement.Request{Placement: infrav1.Placement{HostSelector: selector(map[string]string{"disk": "hdd"})}}, none, "labels do not match spec.hostSelector"},
+		"domain":            {placement.Request{FailureDomains: []string{"rack-2", "rack-1"}}, none, ""},
+		"other domain":      {placement.Request{FailureDomains: []string{"rack-2", "rack-3"}}, none, "not in failure domain rack-2 or rack-3"},
+		"domain by label":   {placement.Request{FailureDomains: []string{"z-a"}, FailureDomainLabel: "zone"}, none, ""},
+		"claimed":           {placement.Request{}, func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }, "claimed"},
+		"resetting": {placement.Request{}, func(h *infrav1.Host) {
+			h.Spec.Claim = &infrav1.HostClaim{}
+			h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset}
+		}, "resetting"},
+		"quarantined":                 {placement.Request{}, func(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 }, "quarantined"},
+		"not reported":                {placement.Request{}, func(h *infrav1.Host) { h.Status = infrav1.HostStatus{} }, "enrolling"},
+		"unschedulable":               {placement.Request{}, func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, "unschedulable"},
+		"status phase is not trusted": {placement.Request{}, func(h *infrav1.Host) { h.Status.Phase = infrav1.HostPhaseAvailable; h.Spec.ClaimGeneration = 1 }, "quarantined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chooser, err := placement.NewChooser(tc.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := chooser.Reject(candidate("a", tc.host)); got != tc.want {
+				t.Errorf("reason = %q, want %q", got, tc.want)
+			}
+		})
+	}
+	t.Run("disconnected", func(t *testing.T) {
+		chooser, _ := placement.NewChooser(placement.Request{})
+		c := candidate("a")
+		c.Connected = false
+		if got := chooser.Reject(c); got != "agent not connected" {
+			t.Errorf("reason = %q", got)
+		}
+	})
+}
+
+func TestChooseRanks(t *testing.T) {
+	chooser, err := placement.NewChooser(placement.Request{Placement: infrav1.Placement{Preferred: []infrav1.PreferredHosts{
+		{Weight: 10, HostSelector: selector(map[string]string{"zone": "z-c"})},
+		{Weight: 5, HostSelector: selector(map[string]string{"disk": "ssd"})},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := func(h *infrav1.Host) { h.Labels["disk"] = "hdd" }
+	candidates := []placement.Candidate{candidate("a", slow), candidate("d"), candidate("c", slow), candidate("b")}
+	for range 20 {
+		rand.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+		var names []string
+		for _, h := range chooser.Choose(candidates).Ranked {
+			names = append(names, h.Name)
+		}
+		if got := strings.Join(names, ""); got != "cbda" {
+			t.Fatalf("order = %s, want cbda", got)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	chooser, err := placement.NewChooser(placement.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := chooser.Choose(nil).Explain(); !strings.Contains(got, "enrol one") {
+		t.Errorf("no hosts: %s", got)
+	}
+	var candidates []placement.Candidate
+	for i := range 5 {
+		candidates = append(candidates, candidate(fmt.Sprintf("h%d", i), func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }))
+	}
+	candidates = append(candidates, candidate("x", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }))
+	want := "no host fits: 5 claimed (h0, h1, h2 and 2 more); 1 unschedulable (x)"
+	if got := chooser.Choose(candidates).Explain(); got != want {
+		t.Errorf("Explain = %s\nwant      %s", got, want)
+	}
+}
+
+func TestMalformedSelector(t *testing.T) {
+	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+	for _, p := range []infrav1.Placement{
+		{HostSelector: bad}, {Preferred: []infrav1.PreferredHosts{{Weight: 1, HostSelector: bad}}},
+	} {
+		if _, err := placement.NewChooser(placement.Request{Placement: p}); err == nil || !strings.Contains(err.Error(), "ostSelector") {
+			t.Errorf("err = %v", err)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package testenv
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/labels/format"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// ClusterName is the name of the Cluster that NewCluster makes.
+const ClusterName = "c1"
+
+// VirtualIP is the control-plane endpoint of that Cluster.
+const VirtualIP = "10.88.0.200"
+
+// NewCluster makes a Cluster whose infrastructure, a HostCluster, is provisioned.
+func NewCluster(t *testing.T, c client.Client, namespace string) *clusterv1.Cluster {
+	t.Helper()
+	cluster := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ClusterName},
+		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: infrav1.GroupVersion.Group, Kind: "HostCluster", Name: ClusterName,
+		}},
+	}
+	create(t, c, cluster)
+	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	updateStatus(t, c, cluster)
+	create(t, c, &infrav1.HostCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ClusterName, OwnerReferences: []metav1.OwnerReference{owner("Cluster", cluster)}},
+		Spec:       infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: VirtualIP, Port: 6443}},
+	})
+	return cluster
+}
+
+// NewMachine makes a Machine with bootstrap data and its HostMachine, as a
+// MachineSet would.
+func NewMachine(t *testing.T, c client.Client, namespace, name string, mutate ...func(*clusterv1.Machine, *infrav1.HostMachine)) *infrav1.HostMachine {
+	t.Helper()
+	labels := map[string]string{clusterv1.ClusterNameLabel: ClusterName}
+	machine := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec: clusterv1.MachineSpec{
+			ClusterName: ClusterName,
+			Version:     Version,
+			Bootstrap:   clusterv1.Bootstrap{DataSecretName: ptr.To("bootstrap-" + name)},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: name,
+			},
+		},
+	}
+	hostMachine := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+	for _, m := range mutate {
+		m(machine, hostMachine)
+	}
+	create(t, c, machine)
+	hostMachine.OwnerReferences = []metav1.OwnerReference{owner("Machine", machine)}
+	create(t, c, hostMachine)
+	return hostMachine
+}
+
+// NewMachinePool makes a MachinePool with bootstrap data and its HostMachinePool.
+func NewMachinePool(t *testing.T, c client.Client, namespace, name string, replicas int32, mutate ...func(*clusterv1.MachinePool, *infrav1.HostMachinePool)) (*clusterv1.MachinePool, *infrav1.HostMachinePool) {
+	t.Helper()
+	labels := map[string]string{clusterv1.ClusterNameLabel: ClusterName}
+	machinePool := &clusterv1.MachinePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec: clusterv1.MachinePoolSpec{
+			ClusterName: ClusterName,
+			Replicas:    ptr.To(replicas),
+			Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+				ClusterName: ClusterName,
+				Version:     Version,
+				Bootstrap:   clusterv1.Bootstrap{DataSecretName: ptr.To("bootstrap-" + name)},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+					APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachinePool", Name: name,
+				},
+			}},
+		},
+	}
+	pool := &infrav1.HostMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+	for _, m := range mutate {
+		m(machinePool, pool)
+	}
+	create(t, c, machinePool)
+	pool.OwnerReferences = []metav1.OwnerReference{owner("MachinePool", machinePool)}
+	create(t, c, pool)
+	return machinePool, pool
+}
+
+// PlayCore makes the Machine of every HostMachine of a pool that has none, and
+// takes deleted Machines through deletion, as core's controllers would.
+func PlayCore(t *testing.T, c client.Client, machinePool *clusterv1.MachinePool) {
+	t.Helper()
+	ctx := context.Background()
+	members := client.MatchingLabels{
+		clusterv1.ClusterNameLabel:     machinePool.Spec.ClusterName,
+		clusterv1.MachinePoolNameLabel: format.MustFormatValue(machinePool.Name),
+	}
+	hostMachines := &infrav1.HostMachineList{}
+	if err := c.List(ctx, hostMachines, client.InNamespace(machinePool.Namespace), members); err != nil {
+		t.Fatal(err)
+	}
+	exists := map[string]bool{}
+	for i := range hostMachines.Items {
+		exists[hostMachines.Items[i].Name] = true
+		playMachine(t, c, machinePool, &hostMachines.Items[i], members)
+	}
+	machines := &clusterv1.MachineList{}
+	if err := c.List(ctx, machines, client.InNamespace(machinePool.Namespace), members); err != nil {
+		t.Fatal(err)
+	}
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		if m.DeletionTimestamp.IsZero() || exists[m.Name] {
+			continue
+		}
+		m.Finalizers = nil
+		if err := c.Update(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func playMachine(t *testing.T, c client.Client, machinePool *clusterv1.MachinePool, hostMachine *infrav1.HostMachine, labels map[string]string) {
+	t.Helper()
+	ctx := context.Background()
+	machine := &clusterv1.Machine{}
+	err := c.Get(ctx, client.ObjectKeyFromObject(hostMachine), machine)
+	switch {
+	case err == nil && !machine.DeletionTimestamp.IsZero() && hostMachine.DeletionTimestamp.IsZero():
+		// The Node is drained at once here; then the infrastructure goes.
+		if err := c.Delete(ctx, hostMachine); err != nil {
+			t.Fatal(err)
+		}
+	case err == nil:
+	case client.IgnoreNotFound(err) != nil:
+		t.Fatal(err)
+	default:
+		ref := owner("MachinePool", machinePool)
+		ref.Controller = ptr.To(true)
+		create(t, c, &clusterv1.Machine{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: hostMachine.Namespace, Name: hostMachine.Name, Labels: labels,
+				Finalizers: []string{clusterv1.MachineFinalizer}, OwnerReferences: []metav1.OwnerReference{ref},
+			},
+			Spec: clusterv1.MachineSpec{
+				ClusterName: machinePool.Spec.ClusterName,
+				Bootstrap:   clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+					APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: hostMachine.Name,
+				},
+			},
+		})
+	}
+}
+
+func owner(kind string, o client.Object) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID()}
+}
+
+func create(t *testing.T, c client.Client, o client.Object) {
+	t.Helper()
+	if err := c.Create(context.Background(), o); err != nil {
+		t.Fatalf("create %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+func updateStatus(t *testing.T, c client.Client, o client.Object) {
+	t.Helper()
+	if err := c.Status().Update(context.Background(), o); err != nil {
+		t.Fatalf("update the status of %T %s: %v", o, o.GetName(), err)
+	}
+}

@@ -1,0 +1,148 @@
+package testenv
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// Env is a running API server.
+type Env struct {
+	Config *rest.Config
+	Scheme *runtime.Scheme
+	// Client reads and writes without a cache.
+	Client client.WithWatch
+	// WebhookOptions tell a webhook server where the API server will call it.
+	WebhookOptions envtest.WebhookInstallOptions
+}
+
+// Main runs the tests of a package with one API server between them; start gets it
+// before the first test. Under -short nothing is started, and such tests must skip
+// (see Skip). It returns the exit code for os.Exit.
+func Main(m *testing.M, addToScheme func(*runtime.Scheme) error, start func(*Env)) int {
+	flag.Parse()
+	if testing.Short() {
+		return m.Run()
+	}
+	env, stop, err := run(addToScheme)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testenv:", err)
+		return 1
+	}
+	defer stop()
+	start(env)
+	return m.Run()
+}
+
+// Skip skips a test that needs the API server when there is none.
+func Skip(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server, skipped by -short")
+	}
+}
+
+func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, nil, err
+	}
+	capi, err := moduleDir(root, "sigs.k8s.io/cluster-api")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := findAssets(root); err != nil {
+		return nil, nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := addToScheme(scheme); err != nil {
+		return nil, nil, err
+	}
+	server := &envtest.Environment{
+		Scheme:                scheme,
+		ErrorIfCRDPathMissing: true,
+		CRDDirectoryPaths: []string{
+			filepath.Join(root, "config", "crd", "bases"),
+			filepath.Join(capi, "core", "config", "crd", "bases"),
+		},
+		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}},
+	}
+	return start(server, scheme)
+}
+
+func start(server *envtest.Environment, scheme *runtime.Scheme) (*Env, func(), error) {
+	webhooks := server.WebhookInstallOptions
+	server.WebhookInstallOptions = envtest.WebhookInstallOptions{}
+	config, err := server.Start()
+	if err != nil {
+		return nil, nil, fmt.Errorf("start the API server: %w", err)
+	}
+	stop := func() {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "testenv: stop the API server:", err)
+		}
+	}
+	config.QPS = -1
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return &Env{Config: config, Scheme: scheme, Client: c, WebhookOptions: webhooks}, stop, nil
+}
+
+// Namespace makes a namespace for one test. There is no namespace controller, so
+// it isn't deleted.
+func (e *Env) Namespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := e.Client.Create(context.Background(), ns); err != nil {
+		t.Fatalf("create a namespace: %v", err)
+	}
+	return ns.Name
+}
+
+func findAssets(root string) error {
+	const variable = "KUBEBUILDER_ASSETS"
+	dir := os.Getenv(variable)
+	if dir == "" {
+		dir = filepath.Join(root, "bin", "envtest")
+		if err := os.Setenv(variable, dir); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "kube-apiserver")); err != nil {
+		return fmt.Errorf("no kube-apiserver in %s: run `make envtest`, or the tests with -short: %w", dir, err)
+	}
+	return nil
+}
+
+func repositoryRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+func moduleDir(root, module string) (string, error) {
+	command := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
+	command.Dir = root
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("find the sources of %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
