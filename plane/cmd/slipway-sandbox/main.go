@@ -1,0 +1,59 @@
+// Command slipway-sandbox runs local hosts: it launches them, is their PID 1, runs
+// commands on them and, called as systemctl, speaks to their PID 1. People use it
+// through `slipway host`.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/slipway-dev/slipway/plane/internal/sandbox"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox/unit"
+)
+
+const usage = `usage:
+  slipway-sandbox launch DIR            switch on the host whose directory is DIR
+  slipway-sandbox exec DIR COMMAND...   run a command on it
+  slipway-sandbox init DIR              PID 1 of a host, started by launch
+`
+
+func main() {
+	args := os.Args
+	if filepath.Base(args[0]) == "systemctl" {
+		os.Exit(systemctl(args[1:]))
+	}
+	if len(args) < 3 {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	code, err := run(args[1], args[2], args[3:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "slipway-sandbox:", err)
+		code = sandbox.ExecFailed
+	}
+	os.Exit(code)
+}
+
+func run(verb, dir string, argv []string) (int, error) {
+	switch verb {
+	case "launch":
+		return 0, sandbox.Launch(dir)
+	case "init":
+		return 0, sandbox.Init(dir)
+	case "exec":
+		return sandbox.Exec(dir, argv)
+	}
+	return 0, fmt.Errorf("unknown command %q\n%s", verb, usage)
+}
+
+func systemctl(args []string) int {
+	r, err := unit.Call(unit.Socket, args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "systemctl:", err)
+		return 1
+	}
+	fmt.Print(r.Stdout)
+	fmt.Fprint(os.Stderr, r.Stderr)
+	return r.Code
+}

@@ -1,0 +1,219 @@
+package apiserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+// Options configure a Server. All fields but Listener, Advertise and ExtraArgs
+// are required.
+type Options struct {
+	// EtcdEndpoint is the URL of etcd.
+	EtcdEndpoint string
+
+	// Bind is the address to listen on, host:port. It is ignored when Listener
+	// is set.
+	Bind string
+
+	// Listener is used instead of Bind; the server closes it.
+	Listener net.Listener
+
+	// Advertise is the IP address at which others reach the server. Default
+	// the host of Bind or of Listener.
+	Advertise net.IP
+
+	// ServingCertFile and ServingKeyFile are watched and reloaded.
+	ServingCertFile, ServingKeyFile string
+
+	// ClientCAFile verifies client certificates. It is watched and reloaded.
+	ClientCAFile string
+
+	// ServiceAccountKeyFile signs and verifies service-account tokens.
+	ServiceAccountKeyFile string
+
+	// Probe is a client configuration allowed to read /readyz.
+	Probe *rest.Config
+
+	// ExtraArgs are further kube-apiserver flags, which win over the plane's.
+	ExtraArgs []string
+}
+
+// Server is the kube-apiserver component.
+type Server struct {
+	component.Task
+	opts  Options
+	probe *http.Client
+}
+
+// New returns a Server that has not been started.
+func New(opts Options) *Server { return &Server{opts: opts} }
+
+var _ component.Mortal = (*Server)(nil)
+
+// Name implements component.Component.
+func (s *Server) Name() string { return "kube-apiserver" }
+
+// Init tells early when the port is taken. The API server itself keeps no
+// state on disk.
+func (s *Server) Init(ctx context.Context) error {
+	if s.opts.Listener == nil {
+		var lc net.ListenConfig
+		ln, err := lc.Listen(ctx, "tcp", s.opts.Bind)
+		if err != nil {
+			return fmt.Errorf("cannot listen on %s, the address of the API server: %w: stop what uses it, or choose another port", s.opts.Bind, err)
+		}
+		s.opts.Listener = ln
+	}
+	client, err := rest.HTTPClientFor(s.opts.Probe)
+	if err != nil {
+		return fmt.Errorf("client for /readyz: %w", err)
+	}
+	s.probe = client
+	return nil
+}
+
+// Start implements component.Component.
+func (s *Server) Start(ctx context.Context) error {
+	// Completing options starts watchers; they live as long as the server.
+	watchers, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	completed, err := s.complete(watchers)
+	if err != nil {
+		cancel()
+		return errors.Join(err, s.opts.Listener.Close())
+	}
+	s.Go(func(ctx context.Context) error {
+		defer cancel()
+		if err := app.Run(ctx, completed); err != nil {
+			return fmt.Errorf("kube-apiserver: %w", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// complete does what upstream's command does between its flags and app.Run.
+func (s *Server) complete(ctx context.Context) (options.CompletedOptions, error) {
+	run := options.NewServerRunOptions()
+	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	for _, set := range run.Flags().FlagSets {
+		fs.AddFlagSet(set)
+	}
+	var none options.CompletedOptions
+	args, err := s.args()
+	if err != nil {
+		return none, err
+	}
+	if err := fs.Parse(args); err != nil {
+		return none, fmt.Errorf("flags of kube-apiserver: %w", err)
+	}
+	if err := run.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return none, fmt.Errorf("feature gates of kube-apiserver: %w", err)
+	}
+	run.SecureServing.Listener = s.opts.Listener
+	completed, err := run.Complete(ctx)
+	if err != nil {
+		return none, fmt.Errorf("options of kube-apiserver: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) != 0 {
+		return none, fmt.Errorf("options of kube-apiserver: %w", utilerrors.NewAggregate(errs))
+	}
+	return completed, nil
+}
+
+// Addr is the address the server listens on. It is valid after Init.
+func (s *Server) Addr() net.Addr { return s.opts.Listener.Addr() }
+
+// slowHook writes the default RBAC roles; it always takes a second or more, in
+// which an administrator can use the server already.
+const slowHook = "poststarthook/rbac/bootstrap-roles"
+
+// Ready asks the server's own /readyz. It does not wait for RBAC's default
+// roles; see Roles.
+func (s *Server) Ready(ctx context.Context) error {
+	return s.readyz(ctx, "/readyz?exclude="+slowHook)
+}
+
+func (s *Server) readyz(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.opts.Probe.Host+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.probe.Do(req)
+	if err != nil {
+		return errors.New("waiting for the API server to answer")
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("waiting for the API server's %s", failedChecks(resp.Body))
+	}
+	return nil
+}
+
+// failedChecks reads the answer of /readyz, where a line "[-]<check> failed:
+// reason withheld" stands for what is missing.
+func failedChecks(body io.Reader) string {
+	var failed []string
+	for sc := bufio.NewScanner(body); sc.Scan(); {
+		if check, ok := strings.CutPrefix(sc.Text(), "[-]"); ok {
+			name, _, _ := strings.Cut(check, " ")
+			failed = append(failed, name)
+		}
+	}
+	if len(failed) == 0 {
+		return "checks"
+	}
+	return strings.Join(failed, ", ")
+}
+
+// Stop implements component.Component.
+func (s *Server) Stop(ctx context.Context) error {
+	if s.probe != nil {
+		s.probe.CloseIdleConnections()
+	}
+	return s.Task.Stop(ctx)
+}
+
+func (s *Server) args() ([]string, error) {
+	host, port, err := net.SplitHostPort(s.opts.Listener.Addr().String())
+	if err != nil {
+		return nil, fmt.Errorf("address of the API server: %w", err)
+	}
+	if _, err := strconv.Atoi(port); err != nil {
+		return nil, fmt.Errorf("port of the API server: %w", err)
+	}
+	advertise := host
+	if s.opts.Advertise != nil {
+		advertise = s.opts.Advertise.String()
+	}
+	args := []string{
+		"--etcd-servers=" + s.opts.EtcdEndpoint,
+		"--bind-address=" + host,
+		"--secure-port=" + port,
+		"--advertise-address=" + advertise,
+		"--tls-cert-file=" + s.opts.ServingCertFile,
+		"--tls-private-key-file=" + s.opts.ServingKeyFile,
+		"--client-ca-file=" + s.opts.ClientCAFile,
+		"--service-account-key-file=" + s.opts.ServiceAccountKeyFile,
+		"--service-account-signing-key-file=" + s.opts.ServiceAccountKeyFile,
+		"--disable-admission-plugins=" + strings.Join(disabledAdmission, ","),
+		"--runtime-config=" + strings.Join(disabledAPIs, ","),
+	}
+	return append(append(args, fixedArgs...), s.opts.ExtraArgs...), nil
+}

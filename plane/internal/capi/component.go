@@ -1,0 +1,169 @@
+package capi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/cluster-api/feature"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// gates are the feature gates of Cluster API that the plane turns on.
+const gates = "ClusterTopology=true,MachinePool=true,RuntimeSDK=true"
+
+// Options configure a Component. All fields but Providers are required.
+type Options struct {
+	// RESTConfig returns the client configuration of an identity returned by
+	// Clients, by its name.
+	RESTConfig func(client string) *rest.Config
+
+	// WebhookHost and WebhookPort are the address of the webhook server.
+	WebhookHost string
+	WebhookPort int
+
+	// WebhookCertDir holds tls.crt and tls.key, which are reloaded on change.
+	WebhookCertDir string
+
+	// Providers run beside the upstream ones.
+	Providers []Provider
+}
+
+// Component runs all managers and the webhook server.
+type Component struct {
+	component.Task
+	opts   Options
+	server webhook.Server
+	mgrs   []ctrl.Manager
+
+	mu     sync.Mutex
+	synced map[string]bool
+}
+
+// New returns a Component that has not been started.
+func New(opts Options) *Component {
+	return &Component{opts: opts, synced: map[string]bool{}}
+}
+
+var _ component.Mortal = (*Component)(nil)
+
+// Name implements component.Component.
+func (c *Component) Name() string { return "cluster-api" }
+
+// Init turns the feature gates on, which upstream keeps in a package variable.
+func (c *Component) Init(context.Context) error {
+	if err := feature.MutableGates.Set(gates); err != nil {
+		return fmt.Errorf("feature gates: %w", err)
+	}
+	return nil
+}
+
+// Start builds all managers, then runs them. No controller runs before all
+// webhooks are registered.
+func (c *Component) Start(ctx context.Context) error {
+	// Setup functions keep their context for background work of controllers.
+	setupCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	setupCtx = ctrl.LoggerInto(setupCtx, klog.Background())
+	c.server = webhook.NewServer(webhook.Options{
+		Host: c.opts.WebhookHost, Port: c.opts.WebhookPort, CertDir: c.opts.WebhookCertDir,
+	})
+	if err := c.build(setupCtx); err != nil {
+		cancel()
+		return err
+	}
+	c.Go(func(ctx context.Context) error {
+		defer cancel()
+		return c.run(ctx)
+	})
+	return nil
+}
+
+// build makes the managers side by side: each first asks the API server for its
+// resources.
+func (c *Component) build(ctx context.Context) error {
+	all := managers(c.opts.Providers)
+	c.mgrs = make([]ctrl.Manager, len(all))
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, m := range all {
+		hooks := newMount(c.server, m.info.Label())
+		wg.Go(func() {
+			var err error
+			c.mgrs[i], err = m.build(ctx, c.opts.RESTConfig(m.client.Name), hooks)
+			if err != nil {
+				errs[i] = fmt.Errorf("provider %s: %w", m.info.Label(), err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// run returns when ctx ended or any of what it runs did; the rest is stopped.
+func (c *Component) run(ctx context.Context) error {
+	runCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// The webhook server outlives the managers, whose last writes call it.
+	hookCtx, stopHooks := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHooks()
+
+	all := managers(c.opts.Providers)
+	errs := make([]error, len(all)+1)
+	var wg, hooks sync.WaitGroup
+	hooks.Go(func() {
+		defer cancel()
+		if err := c.server.Start(hookCtx); err != nil {
+			errs[len(all)] = fmt.Errorf("webhook server: %w", err)
+		}
+	})
+	for i, mgr := range c.mgrs {
+		wg.Go(func() {
+			defer cancel()
+			if err := mgr.Start(runCtx); err != nil {
+				errs[i] = fmt.Errorf("provider %s: %w", all[i].info.Label(), err)
+			}
+		})
+		go c.noteSync(runCtx, all[i].info.Label(), mgr)
+	}
+	wg.Wait()
+	stopHooks()
+	hooks.Wait()
+	if ctx.Err() != nil {
+		// Asked to stop: reconciles cut off are no failure.
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Component) noteSync(ctx context.Context, label string, mgr ctrl.Manager) {
+	select {
+	case <-mgr.Elected():
+	case <-ctx.Done():
+		return
+	}
+	if mgr.GetCache().WaitForCacheSync(ctx) {
+		c.mu.Lock()
+		c.synced[label] = true
+		c.mu.Unlock()
+	}
+}
+
+// Ready implements component.Component.
+func (c *Component) Ready(context.Context) error {
+	if err := c.server.StartedChecker()(nil); err != nil {
+		return errors.New("waiting for the webhook server")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range managers(c.opts.Providers) {
+		if label := m.info.Label(); !c.synced[label] {
+			return fmt.Errorf("waiting for provider %s to fill its caches", label)
+		}
+	}
+	return nil
+}

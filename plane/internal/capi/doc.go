@@ -1,0 +1,17 @@
+// Package capi runs Cluster API inside the plane's process: the upstream core,
+// kubeadm bootstrap and kubeadm control-plane providers, and providers of ours.
+//
+// Every provider keeps a manager of its own, with the scheme, caches and
+// clients that upstream's main gives it, and the identity and RBAC that it has
+// in a Pod. Only the listener of the webhooks is shared: the webhooks of a
+// provider are below /<label>/ of it. What a provider consists of is data: see
+// the slices of steps in core.go, bootstrap.go and controlplane.go.
+//
+// Two things differ from upstream's mains, as upstream keeps them in internal
+// packages: the Runtime SDK client (extensions.go) and the lookup of a kind's
+// API version (apiversion.go). One thing is added: controllers are woken by
+// events where upstream polls every 15 to 30 seconds (wake.go; why and what it
+// brings is in docs/design/latency.md).
+//
+// The package imports component, manifests, pki and cluster-api.
+package capi

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/plane/internal/enrol"
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+)
+
+func hostCommand(g *global) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "host",
+		Short: "Look at hosts, enter them, and break and mend them",
+		Args:  cobra.NoArgs,
+	}
+	command.AddCommand(hostListCommand(g), hostTokenCommand(g), hostShellCommand(g), hostLogsCommand(g),
+		hostAction(g, "power-cycle", "Cut the power of a local host and switch it on again",
+			func(ctx context.Context, m *localhost.Manager, host string) error { return m.PowerCycle(ctx, host) }),
+		hostAction(g, "cut", "Unplug the network of a local host",
+			func(ctx context.Context, m *localhost.Manager, host string) error { return m.Cut(ctx, host) }),
+		hostAction(g, "heal", "Plug the network of a local host in again",
+			func(ctx context.Context, m *localhost.Manager, host string) error { return m.Heal(ctx, host) }),
+	)
+	return command
+}
+
+// manager of the local hosts of an instance. The programs of the hosts lie
+// beside this one.
+func manager(inst *instance.Instance) (*localhost.Manager, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	bin := filepath.Dir(self)
+	return &localhost.Manager{
+		StateDir: inst.Dir, Name: inst.Name, Bundle: inst.Bundle,
+		Sandbox: filepath.Join(bin, "slipway-sandbox"), Agent: filepath.Join(bin, "slipway-agent"),
+	}, nil
+}
+
+// hostAction is a command that does one thing to one local host.
+func hostAction(g *global, name, short string, act func(context.Context, *localhost.Manager, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:               name + " HOST",
+		Short:             short,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeHosts(g),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			inst, err := g.open()
+			if err != nil {
+				return err
+			}
+			m, err := manager(inst)
+			if err != nil {
+				return err
+			}
+			begin := time.Now()
+			if err := act(cmd.Context(), m, args[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s done in %.1fs\n", args[0], name, time.Since(begin).Seconds())
+			return err
+		},
+	}
+}
+
+func completeHosts(g *global) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		inst, err := g.open()
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		m, err := manager(inst)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		hosts, _ := m.List(cmd.Context())
+		names := make([]string, 0, len(hosts))
+		for _, h := range hosts {
+			names = append(names, h.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func hostTokenCommand(g *global) *cobra.Command {
+	var (
+		namespace, server string
+		ttl               time.Duration
+	)
+	command := &cobra.Command{
+		Use:   "token",
+		Short: "Make a bootstrap token and print the kubeconfig an agent enrols with",
+		Long: `Make a bootstrap token for hosts of a namespace and print the kubeconfig an agent
+enrols with. Put it on the host as ` + enrol.BootstrapKubeconfigPath + ` (mode 0600), write
+` + enrol.AgentConfigPath + ` and start slipway-agent. It holds a secret: whoever has it may
+enrol hosts until it expires.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ttl <= 0 {
+				return errors.New("--ttl: want a positive duration, for example 1h")
+			}
+			inst, err := g.open()
+			if err != nil {
+				return err
+			}
+			c, err := planeclient.New(inst)
+			if err != nil {
+				return err
+			}
+			token, err := enrol.NewToken()
+			if err != nil {
+				return err
+			}
+			ca, err := planeclient.CA(inst)
+			if err != nil {
+				return err
+			}
+			if err := enrol.EnsureToken(cmd.Context(), c, token, namespace, ttl); err != nil {
+				return err
+			}
+			kubeconfig, err := enrol.BootstrapKubeconfig(server, ca, token)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(kubeconfig)
+			return err
+		},
+	}
+	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace the hosts enrol into")
+	command.Flags().StringVar(&server, "server", "https://"+fabric.Gateway.String()+":6443", "address of the plane's API server as the hosts see it")
+	command.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good for")
+	return command
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
+)
+
+func hostShellCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:   "shell HOST [-- COMMAND...]",
+		Short: "Run a shell, or a command, inside a local host",
+		Example: `  slipway host shell host-1
+  slipway host shell host-1 -- crictl ps`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeHosts(g),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			inst, err := g.open()
+			if err != nil {
+				return err
+			}
+			m, err := manager(inst)
+			if err != nil {
+				return err
+			}
+			argv := args[1:]
+			if len(argv) == 0 {
+				argv = []string{"/bin/bash", "-l"}
+			}
+			code, err := m.Exec(cmd.Context(), args[0], argv, localhost.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+			if err == nil && code != 0 {
+				return &ExitError{Code: code}
+			}
+			return err
+		},
+	}
+}
+
+// ExitError asks main to end with the exit code of a command that ran inside a
+// host; it has nothing to say itself.
+type ExitError struct{ Code int }
+
+func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
+
+func hostLogsCommand(g *global) *cobra.Command {
+	var (
+		follow bool
+		lines  int
+	)
+	command := &cobra.Command{
+		Use:   "logs HOST [SERVICE]",
+		Short: "Show the log of a service of a local host: agent, kubelet, containerd or init",
+		Args:  cobra.RangeArgs(1, 2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, complete string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return []string{"agent", "kubelet", "containerd", "init"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeHosts(g)(cmd, args, complete)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			inst, err := g.open()
+			if err != nil {
+				return err
+			}
+			m, err := manager(inst)
+			if err != nil {
+				return err
+			}
+			service := "slipway-agent"
+			if len(args) == 2 && args[1] != "agent" {
+				service = args[1]
+			}
+			path, err := m.LogPath(args[0], service)
+			if err != nil {
+				return err
+			}
+			return showLog(cmd, path, lines, follow)
+		},
+	}
+	command.Flags().BoolVarP(&follow, "follow", "f", false, "show new lines as they come")
+	command.Flags().IntVar(&lines, "tail", 100, "how many lines of the end to show")
+	return command
+}
+
+func showLog(cmd *cobra.Command, path string, lines int, follow bool) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("no log yet at %s: the service has not run", path)
+	}
+	if err != nil {
+		return err
+	}
+	all := strings.SplitAfter(string(data), "\n")
+	for _, line := range all[max(0, len(all)-lines-1):] {
+		fmt.Fprint(cmd.OutOrStdout(), line)
+	}
+	if !follow {
+		return nil
+	}
+	return followLog(cmd, path, int64(len(data)))
+}
+
+// followLog copies what is appended. A log that was cut starts over.
+func followLog(cmd *cobra.Command, path string, from int64) error {
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-ticker.C:
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if info.Size() < from {
+			from = 0
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		n, err := io.Copy(cmd.OutOrStdout(), io.NewSectionReader(f, from, info.Size()-from))
+		from += n
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+}
+
+// ExitCode is what the process ends with for an error of a command, and whether
+// there is nothing to say about it.
+func ExitCode(err error) (code int, silent bool) {
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		return exit.Code, true
+	}
+	return 1, false
+}

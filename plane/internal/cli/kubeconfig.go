@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+)
+
+func kubeconfigCommand(g *global) *cobra.Command {
+	var namespace string
+	command := &cobra.Command{
+		Use:   "kubeconfig [CLUSTER]",
+		Short: "Print the path of a kubeconfig: of the plane, or of a cluster",
+		Example: `  export KUBECONFIG=$(slipway kubeconfig)         # the management plane
+  export KUBECONFIG=$(slipway kubeconfig local)   # the cluster "local"`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			inst, err := g.open()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				if _, err := os.Stat(inst.Kubeconfig()); err != nil {
+					return planeclient.ErrNotRunning
+				}
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), inst.Kubeconfig())
+				return err
+			}
+			c, err := planeclient.New(inst)
+			if err != nil {
+				return err
+			}
+			path, err := planeclient.WriteKubeconfig(cmd.Context(), inst, c, client.ObjectKey{Namespace: namespace, Name: args[0]})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), path)
+			return err
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return clusterNames(cmd.Context(), g, namespace), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the cluster")
+	return command
+}
+
+// clusterNames completes; without a plane there is nothing to complete.
+func clusterNames(ctx context.Context, g *global, namespace string) []string {
+	inst, err := g.open()
+	if err != nil {
+		return nil
+	}
+	c, err := planeclient.New(inst)
+	if err != nil {
+		return nil
+	}
+	var clusters clusterv1.ClusterList
+	if err := c.List(ctx, &clusters, client.InNamespace(namespace)); err != nil {
+		return nil
+	}
+	names := make([]string, 0, len(clusters.Items))
+	for i := range clusters.Items {
+		names = append(names, clusters.Items[i].Name)
+	}
+	return names
+}

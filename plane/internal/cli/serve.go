@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/forward"
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/provider"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/up"
+)
+
+// apiListener is the name under which the socket on the machine's 127.0.0.1 is
+// passed on into the namespace of the plane.
+const apiListener = "api"
+
+func serveCommand(g *global) *cobra.Command {
+	config := instance.Config{}
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the plane in the foreground: what `slipway up` starts",
+		Long: `Run etcd, kube-apiserver, Cluster API and the slipway provider in the foreground,
+until interrupted. "slipway up" starts it in the background; here is how to run it
+under a service manager.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			files, err := fabric.Inherited()
+			if err != nil {
+				return err
+			}
+			if files == nil {
+				return enterFabric(cmd.Context(), g, config)
+			}
+			return servePlane(cmd.Context(), g, files)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&config.Name, "name", instance.DefaultName, "name of the plane's network namespace and cgroups; chosen when the plane is made")
+	flags.IntVar(&config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; chosen when the plane is made")
+	flags.BoolVar(&config.Fast, "fast", false, "do without fsync, for throw-away planes; chosen when the plane is made")
+	flags.StringVar(&config.Bundle, "bundle", defaultBundle(), "directory of the node bundle; $"+envBundle+" when set")
+	return command
+}
+
+// enterFabric opens the socket on the machine's loopback, then goes on as the same
+// command inside the network namespace of the plane.
+func enterFabric(ctx context.Context, g *global, config instance.Config) error {
+	inst, err := instance.Create(g.stateDir, config)
+	if err != nil {
+		return err
+	}
+	if err := fabric.Ensure(ctx, inst.Name); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)))
+	if err != nil {
+		return &up.PortBusyError{Port: inst.APIPort, Err: err}
+	}
+	socket, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return fabric.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), map[string]*os.File{apiListener: socket})
+}
+
+func servePlane(ctx context.Context, g *global, files map[string]*os.File) error {
+	inst, err := g.open()
+	if err != nil {
+		return err
+	}
+	listener, err := net.FileListener(files[apiListener])
+	if err != nil {
+		return fmt.Errorf("take over the socket on 127.0.0.1: %w", err)
+	}
+	machine := files[fabric.MachineNetNS]
+	api := &fabric.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:6443")
+	}}
+	forwarderCtx, cancel := context.WithCancel(ctx)
+	forwarded := make(chan struct{})
+	go func() {
+		defer close(forwarded)
+		_ = api.Serve(forwarderCtx)
+	}()
+	defer func() {
+		cancel()
+		<-forwarded
+	}()
+	clusters := func(ctx context.Context, mgr ctrl.Manager) error {
+		return (&forward.Reconciler{
+			Client: mgr.GetClient(), StateDir: inst.Dir,
+			Listen: func(ctx context.Context, port int) (net.Listener, error) {
+				return fabric.ListenIn(ctx, machine, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			},
+		}).SetupWithManager(forwarderCtx, mgr)
+	}
+	slipway, err := provider.Slipway(clusters)
+	if err != nil {
+		return err
+	}
+	return serve.Run(ctx, serve.Options{
+		StateDir: inst.Dir, Name: inst.Name, Fast: inst.Fast,
+		Advertise:   net.IP(fabric.Gateway.AsSlice()),
+		AdminServer: "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
+		Providers:   []serve.Provider{slipway},
+	})
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+	"github.com/slipway-dev/slipway/plane/internal/status"
+)
+
+// watchInterval is how often `status --watch` looks.
+const watchInterval = time.Second
+
+func statusCommand(g *global) *cobra.Command {
+	var (
+		output string
+		watch  bool
+	)
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show the plane, its clusters and hosts, and what is waited for",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			inst, err := g.open()
+			if err != nil {
+				return err
+			}
+			show := func(ctx context.Context, out io.Writer) error {
+				s, err := planeclient.Status(ctx, inst)
+				if err != nil {
+					return err
+				}
+				if output == outputJSON {
+					return json.NewEncoder(out).Encode(s)
+				}
+				return status.Render(out, s, output == outputWide)
+			}
+			if watch {
+				return watchStatus(cmd, output == outputJSON, show)
+			}
+			return show(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second until interrupted; with -o json one document a line")
+	outputFlag(command, &output, outputJSON, outputWide)
+	return command
+}
+
+func watchStatus(cmd *cobra.Command, lines bool, show func(context.Context, io.Writer) error) error {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		if !lines {
+			fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J")
+		}
+		if err := show(cmd.Context(), cmd.OutOrStdout()); err != nil && cmd.Context().Err() == nil {
+			return err
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}

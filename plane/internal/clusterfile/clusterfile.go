@@ -1,0 +1,158 @@
+package clusterfile
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/yaml"
+)
+
+// Error is a fault in the user's file: where it is and what to do.
+type Error struct {
+	// File as the user named it.
+	File string
+	// Document is the number of the YAML document, from 1; 0 when it is about the whole file.
+	Document int
+	// Problem and remedy in one sentence.
+	Problem string
+}
+
+func (e *Error) Error() string {
+	if e.Document == 0 {
+		return fmt.Sprintf("%s: %s", e.File, e.Problem)
+	}
+	return fmt.Sprintf("%s: document %d: %s", e.File, e.Document, e.Problem)
+}
+
+// File is a parsed cluster file.
+type File struct {
+	// Name as the user gave it.
+	Name string
+	// Objects in the order of the file.
+	Objects []*unstructured.Unstructured
+	// Clusters among them.
+	Clusters []Cluster
+}
+
+// Cluster is a Cluster of the file.
+type Cluster struct {
+	*unstructured.Unstructured
+	// Class is the name of its ClusterClass, empty without a topology.
+	Class string
+	// ClassNamespace is the ClusterClass's namespace when it is not the Cluster's.
+	ClassNamespace string
+	// Hosts is how many machines its topology asks for; 0 without a topology.
+	Hosts int
+}
+
+// Parse reads every document of data. An object without a namespace gets
+// "default" only when it is a Cluster: the scope of other kinds is not known here.
+func Parse(name string, data []byte) (*File, error) {
+	f := &File{Name: name}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, &Error{name, n, err.Error()}
+		}
+		if err := f.add(n, document); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.Objects) == 0 {
+		return nil, &Error{name, 0, "no object in it; give a Cluster, or leave out -f for the default cluster"}
+	}
+	return f, nil
+}
+
+func (f *File) add(n int, document []byte) error {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(document, &object.Object); err != nil {
+		return &Error{f.Name, n, fmt.Sprintf("not a YAML object: %v", err)}
+	}
+	if len(object.Object) == 0 {
+		return nil // a comment between two separators
+	}
+	switch {
+	case object.GetAPIVersion() == "":
+		return &Error{f.Name, n, "apiVersion is missing"}
+	case object.GetKind() == "":
+		return &Error{f.Name, n, "kind is missing"}
+	case object.GetName() == "":
+		return &Error{f.Name, n, fmt.Sprintf("metadata.name of the %s is missing", object.GetKind())}
+	}
+	f.Objects = append(f.Objects, object)
+	gvk := object.GroupVersionKind()
+	if gvk.Group != clusterv1.GroupVersion.Group || gvk.Kind != "Cluster" {
+		return nil
+	}
+	if gvk.Version != clusterv1.GroupVersion.Version {
+		return &Error{f.Name, n, fmt.Sprintf("apiVersion %s of Cluster %s is not read here; use %s", object.GetAPIVersion(), object.GetName(), clusterv1.GroupVersion)}
+	}
+	return f.addCluster(n, document, object)
+}
+
+func (f *File) addCluster(n int, document []byte, object *unstructured.Unstructured) error {
+	var typed clusterv1.Cluster
+	if err := yaml.UnmarshalStrict(document, &typed); err != nil {
+		return &Error{f.Name, n, fmt.Sprintf("Cluster %s: %v", object.GetName(), err)}
+	}
+	if object.GetNamespace() == "" {
+		object.SetNamespace("default")
+	}
+	cluster := Cluster{Unstructured: object}
+	if typed.Spec.Topology.IsDefined() {
+		cluster.Class = typed.Spec.Topology.ClassRef.Name
+		cluster.ClassNamespace = typed.Spec.Topology.ClassRef.Namespace
+		cluster.Hosts = hosts(&typed.Spec.Topology)
+	}
+	f.Clusters = append(f.Clusters, cluster)
+	return nil
+}
+
+// hosts counts the machines of a topology. Replicas that are left out count as
+// one, as Cluster API defaults them.
+func hosts(t *clusterv1.Topology) int {
+	count := func(replicas *int32) int {
+		if replicas == nil {
+			return 1
+		}
+		return int(*replicas)
+	}
+	total := count(t.ControlPlane.Replicas)
+	for i := range t.Workers.MachinePools {
+		total += count(t.Workers.MachinePools[i].Replicas)
+	}
+	for i := range t.Workers.MachineDeployments {
+		total += count(t.Workers.MachineDeployments[i].Replicas)
+	}
+	return total
+}
+
+// Hosts is how many hosts all Clusters of the file need together.
+func (f *File) Hosts() int {
+	total := 0
+	for _, c := range f.Clusters {
+		total += c.Hosts
+	}
+	return total
+}
+
+// HasClass reports whether the file brings a ClusterClass of this name.
+func (f *File) HasClass(namespace, name string) bool {
+	for _, o := range f.Objects {
+		if o.GetKind() == "ClusterClass" && o.GetName() == name && (o.GetNamespace() == namespace || o.GetNamespace() == "") {
+			return true
+		}
+	}
+	return false
+}

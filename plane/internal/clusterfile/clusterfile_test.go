@@ -1,0 +1,79 @@
+package clusterfile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/slipway-dev/slipway/templates"
+)
+
+const cluster = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: a}
+spec:
+  topology:
+    classRef: {name: c}
+    version: v1.36.3
+    controlPlane: {replicas: 3}
+    workers:
+      machinePools: [{class: w, name: p, replicas: 2}]
+      machineDeployments: [{class: w, name: d}]
+`
+
+func TestParseCountsHosts(t *testing.T) {
+	f, err := Parse("x.yaml", []byte("# comment\n---\n"+cluster+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Hosts(); got != 6 {
+		t.Errorf("Hosts() = %d, want 3 control planes, 2 of the pool, 1 by default of the deployment", got)
+	}
+	if len(f.Objects) != 2 || f.Clusters[0].Class != "c" || f.Clusters[0].GetNamespace() != "default" {
+		t.Errorf("got %d objects, class %q, namespace %q", len(f.Objects), f.Clusters[0].Class, f.Clusters[0].GetNamespace())
+	}
+}
+
+func TestDefaultClusterParses(t *testing.T) {
+	data, err := templates.Local.ReadFile("local/cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Parse("cluster.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Hosts() != 3 {
+		t.Errorf("Hosts() = %d, want 3", f.Hosts())
+	}
+}
+
+func TestParseNamesTheFault(t *testing.T) {
+	for name, tc := range map[string]struct{ in, want string }{
+		"not yaml":         {"a: [", "document 1: not a YAML object"},
+		"a list":           {"- a\n- b\n", "document 1: not a YAML object"},
+		"empty":            {"# nothing\n", "no object in it"},
+		"no kind":          {"apiVersion: v1\nmetadata: {name: x}\n", "kind is missing"},
+		"no name":          {"apiVersion: v1\nkind: ConfigMap\n", "metadata.name of the ConfigMap is missing"},
+		"unknown field":    {strings.Replace(cluster, "classRef", "classref2", 1), "classref2"},
+		"old version":      {strings.Replace(cluster, "v1beta2", "v1beta1", 1), "use cluster.x-k8s.io/v1beta2"},
+		"second document":  {cluster + "---\nkind: X\n", "document 2: apiVersion is missing"},
+		"replicas no int":  {strings.Replace(cluster, "replicas: 3", "replicas: three", 1), "Cluster a"},
+		"binary":           {"\x00\x01\x02", "document 1"},
+		"topology no list": {strings.Replace(cluster, "[{class: w, name: p, replicas: 2}]", "7", 1), "Cluster a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse("x.yaml", []byte(tc.in))
+			var fault *Error
+			if !errors.As(err, &fault) || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "x.yaml: ") {
+				t.Errorf("got %v, want an *Error that contains %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(cluster))
+	f.Add([]byte("---\n---\n"))
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = Parse("x.yaml", data) })
+}

@@ -1,0 +1,277 @@
+package etcd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
+)
+
+// TestMain lets the test binary be a process with an etcd, to be killed or to
+// run out of disk.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 {
+		switch os.Args[1] {
+		case "write":
+			exit(write(os.Args[2]))
+		case "fill":
+			exit(fill(os.Args[2]))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Println("ERROR", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// write commits keys for ever and prints each once it is committed.
+func write(dir string) error {
+	s, err := up(context.Background(), Options{Dir: dir})
+	for i := 0; err == nil; i++ {
+		key := fmt.Sprintf("key-%06d", i)
+		if err = put(s, key, []byte("value")); err == nil {
+			fmt.Println(key)
+		}
+	}
+	return err
+}
+
+// fill runs etcd on a disk of its own that is too small, until it dies.
+func fill(dir string) error {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+		return err
+	}
+	s, err := up(context.Background(), Options{Dir: filepath.Join(dir, "etcd")})
+	if err != nil {
+		return err
+	}
+	value := bytes.Repeat([]byte("x"), 1<<20)
+	for i := 0; err == nil; i++ {
+		err = put(s, fmt.Sprint(i), value)
+	}
+	select {
+	case <-s.Done():
+	case <-time.After(10 * time.Second):
+		return fmt.Errorf("etcd did not die: %w", err)
+	}
+	var full *NoSpaceError
+	if !errors.As(s.Err(), &full) {
+		return fmt.Errorf("not a NoSpaceError: %w", s.Err())
+	}
+	fmt.Println(full)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return s.Stop(ctx)
+}
+
+func up(ctx context.Context, opts Options) (*Server, error) {
+	s := New(opts)
+	if err := s.Init(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		err := s.Ready(ctx)
+		if err == nil {
+			return s, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, err
+		}
+	}
+}
+
+func start(t *testing.T, opts Options) *Server {
+	t.Helper()
+	s, err := up(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, s) })
+	return s
+}
+
+func stop(t *testing.T, s *Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func put(s *Server, key string, value []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err := s.etcd.Server.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: value})
+	return err
+}
+
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "write", dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var committed []string
+	for sc := bufio.NewScanner(out); sc.Scan(); {
+		committed = append(committed, sc.Text())
+		if len(committed) == 100 {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait()
+	if len(committed) < 100 {
+		t.Fatalf("only %d keys were written: %v", len(committed), committed)
+	}
+
+	s := start(t, Options{Dir: dir})
+	resp, err := s.etcd.Server.Range(t.Context(), &pb.RangeRequest{Key: []byte("key-"), RangeEnd: []byte("key."), CountOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Count < int64(len(committed)) {
+		t.Errorf("%d of %d committed keys are left", resp.Count, len(committed))
+	}
+}
+
+func TestSecondServerIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Options{Dir: dir, Fast: true})
+	err := New(Options{Dir: dir}).Init(t.Context())
+	var locked *LockedError
+	if !errors.As(err, &locked) {
+		t.Fatalf("got %v, want a LockedError", err)
+	}
+	if locked.PID != os.Getpid() {
+		t.Errorf("holder is %d, want %d", locked.PID, os.Getpid())
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a mount namespace")
+	}
+	cmd := exec.Command(os.Args[0], "fill", t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.Output()
+	if strings.Contains(string(out), syscall.EPERM.Error()) {
+		t.Skip("no mount namespaces here")
+	}
+	if err != nil || !strings.Contains(string(out), "free some space") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	s := start(t, Options{Dir: t.TempDir(), Fast: true, Quota: 8 << 20})
+	value := bytes.Repeat([]byte("x"), 1<<20)
+	var err error
+	for i := 0; err == nil && i < 32; i++ {
+		err = put(s, "one key", value)
+	}
+	if err == nil {
+		t.Fatal("the quota was never reached")
+	}
+	var quota *QuotaError
+	if err := s.Ready(t.Context()); !errors.As(err, &quota) {
+		t.Fatalf("Ready says %v, want a QuotaError", err)
+	}
+	if err := s.relieve(t.Context()); !errors.As(err, &quota) {
+		t.Fatalf("nothing was compacted, but the alarm was lifted: %v", err)
+	}
+	resp, err := s.etcd.Server.Range(t.Context(), &pb.RangeRequest{Key: []byte("one key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.etcd.Server.Compact(t.Context(), &pb.CompactionRequest{Revision: resp.Header.Revision, Physical: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.relieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Ready(t.Context()), put(s, "two", value)); err != nil {
+		t.Errorf("after room was made: %v", err)
+	}
+}
+
+// TestStopWithWatch stops while a client that never closes its watch is
+// connected, as kube-apiserver is.
+func TestStopWithWatch(t *testing.T) {
+	s := start(t, Options{Dir: t.TempDir(), Fast: true})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	events := client.Watch(t.Context(), "k", clientv3.WithCreatedNotify())
+	if r := <-events; !r.Created {
+		t.Fatalf("no watch: %v", r)
+	}
+	began := time.Now()
+	stop(t, s)
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("the stop took %s", d)
+	}
+}
+
+func TestDataDirectoryIsSmallAndPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	s := start(t, Options{Dir: dir, Fast: true})
+	if err := put(s, "k", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && !d.IsDir() {
+			size += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size > 32<<20 {
+		t.Errorf("an empty etcd takes %d MiB", size>>20)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, error %v", info.Mode(), err)
+	}
+}
+
+func TestLongPathIsExplained(t *testing.T) {
+	err := New(Options{Dir: filepath.Join(t.TempDir(), strings.Repeat("long", 30))}).Init(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "shorter state directory") {
+		t.Errorf("got %v", err)
+	}
+}

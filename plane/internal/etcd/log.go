@@ -1,0 +1,62 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// newLogger returns etcd's logger: JSON lines on stderr, warnings and above.
+func newLogger(hook zapcore.CheckWriteHook) *zap.Logger {
+	enc := zap.NewProductionEncoderConfig()
+	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), zapcore.WarnLevel)
+	return zap.New(core, zap.WithFatalHook(hook), zap.WithPanicHook(hook)).Named("etcd")
+}
+
+// fatalHook takes the place of os.Exit and panic in etcd's logger: etcd dies
+// of a full disk that way, and the process must live to say so and stop the
+// other components. It ends the goroutine that logged, as etcd's code relies
+// on not coming back.
+type fatalHook struct {
+	once sync.Once
+	done chan struct{}
+	err  error
+}
+
+func newFatalHook() *fatalHook { return &fatalHook{done: make(chan struct{})} }
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (h *fatalHook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
+	h.once.Do(func() {
+		h.err = entryError(e.Message, fields)
+		close(h.done)
+	})
+	runtime.Goexit()
+}
+
+func (h *fatalHook) Done() <-chan struct{} { return h.done }
+
+func (h *fatalHook) Err() error { return h.err }
+
+func entryError(message string, fields []zapcore.Field) error {
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range fields {
+		if err, ok := f.Interface.(error); ok {
+			return fmt.Errorf("%s: %w", message, err)
+		}
+		f.AddTo(enc)
+	}
+	var b strings.Builder
+	b.WriteString(message)
+	for k, v := range enc.Fields {
+		fmt.Fprintf(&b, ", %s: %v", k, v)
+	}
+	return errors.New(b.String())
+}

@@ -1,0 +1,15 @@
+// Package fabric is the network of one Slipway instance: a network namespace of
+// its own, pinned at /run/netns/<instance> so that `ip netns exec` sees it too,
+// with one bridge that all local hosts hang on.
+//
+//	machine's namespace            namespace <instance>           host
+//	127.0.0.1:36443 ── Forwarder ──> 10.88.0.1 (br0) ── h-host-1 ═ eth0 10.88.0.11
+//
+// The machine's own network is left alone: no route, no firewall rule, no
+// address. Processes cross the border by sockets only: ListenIn opens a socket
+// in another namespace, DialContext connects from one, Forwarder joins the two.
+//
+// The package knows nothing of sandboxes but the process whose namespace a link
+// is put into. It may be imported by everything in the plane; it imports the
+// standard library, x/sys and netlink.
+package fabric

@@ -1,0 +1,151 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Bridge is the name of the bridge inside the namespace.
+const Bridge = "br0"
+
+var (
+	// Subnet holds the addresses of the hosts and of their virtual IPs.
+	Subnet = netip.MustParsePrefix("10.88.0.0/24")
+	// Gateway is the plane's own address on the bridge.
+	Gateway = netip.MustParseAddr("10.88.0.1")
+)
+
+// ErrForeign means that the pinned namespace exists but was not made by Slipway.
+var ErrForeign = errors.New("network namespace belongs to something else")
+
+var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// ValidateName reports whether name can be the name of an instance, which also
+// names a cgroup and a file in /run/netns.
+func ValidateName(name string) error {
+	if !validName.MatchString(name) {
+		return fmt.Errorf("instance name %q: want at most 32 lower-case letters, digits and dashes, not starting with a dash", name)
+	}
+	return nil
+}
+
+// Ensure creates the namespace of the instance, its loopback, its bridge with
+// the gateway address, and switches forwarding on inside it. It may be called at
+// any time and again after a crash at any point.
+func Ensure(ctx context.Context, name string) error {
+	if err := ValidateName(name); err != nil {
+		return err
+	}
+	unlock, err := lockNetnsDir(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := pin(Path(name)); err != nil {
+		return err
+	}
+	if err := configure(name); err != nil {
+		return fmt.Errorf("fabric %s: %w", name, err)
+	}
+	return nil
+}
+
+// Remove unpins the namespace. With the last process in it, the bridge and all
+// links vanish. A namespace that does not exist is not an error.
+func Remove(name string) error {
+	if err := ValidateName(name); err != nil {
+		return err
+	}
+	path := Path(name)
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmount %s: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	// Succeeds only for the last one; a directory that `ip netns` mounted stays.
+	_ = os.Remove(filepath.Dir(path))
+	return nil
+}
+
+// Exists reports whether the namespace of the instance is pinned.
+func Exists(name string) bool { return isNetNS(Path(name)) }
+
+func configure(name string) error {
+	h, err := handleAt(Path(name))
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	br, err := ensureBridge(h)
+	if err != nil {
+		return err
+	}
+	lo, err := h.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find lo: %w", err)
+	}
+	for _, l := range []netlink.Link{lo, br} {
+		if err := h.LinkSetUp(l); err != nil {
+			return fmt.Errorf("set %s up: %w", l.Attrs().Name, err)
+		}
+	}
+	if err := h.AddrReplace(br, addr(Gateway)); err != nil {
+		return fmt.Errorf("add address %s to %s: %w", Gateway, Bridge, err)
+	}
+	return inNamespace(Path(name), func() error {
+		// Bridged frames must not pass the (empty) firewall and conntrack of this namespace.
+		if err := os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("0"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+	})
+}
+
+// ensureBridge refuses a namespace with foreign interfaces: Slipway never
+// reconfigures a network that it did not make.
+func ensureBridge(h *netlink.Handle) (netlink.Link, error) {
+	links, err := h.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	for _, l := range links {
+		if l.Attrs().Name == Bridge && l.Type() == "bridge" {
+			return l, nil
+		}
+	}
+	for _, l := range links {
+		if t := l.Type(); t == "veth" || t == "bridge" {
+			return nil, fmt.Errorf("%w: it holds %s %s but no bridge %s; choose another --name", ErrForeign, t, l.Attrs().Name, Bridge)
+		}
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = Bridge
+	// Without an address of its own a bridge takes over that of its ports, and changes it as they come and go.
+	attrs.HardwareAddr = hardwareAddr(Gateway)
+	if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
+		return nil, fmt.Errorf("create bridge %s (is the kernel's bridge module there? `modprobe bridge`): %w", Bridge, err)
+	}
+	return h.LinkByName(Bridge)
+}
+
+// addr is ip with the prefix length of the subnet.
+func addr(ip netip.Addr) *netlink.Addr {
+	return &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(Subnet.Bits(), ip.BitLen())}}
+}
+
+// hardwareAddr derives a locally administered address from ip, so that a host
+// keeps its address when it is powered off and on.
+func hardwareAddr(ip netip.Addr) net.HardwareAddr {
+	b := ip.As4()
+	return net.HardwareAddr{0x02, 0x88, b[0], b[1], b[2], b[3]}
+}

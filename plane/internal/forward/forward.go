@@ -1,0 +1,136 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
+)
+
+// Listen opens a port on 127.0.0.1 of the machine; port 0 takes a free one.
+type Listen func(ctx context.Context, port int) (net.Listener, error)
+
+// Reconciler keeps one forwarder for each Cluster that has an endpoint.
+type Reconciler struct {
+	// Client reads Clusters.
+	Client client.Reader
+	// StateDir is where the table is kept.
+	StateDir string
+	// Listen opens ports.
+	Listen Listen
+
+	ctx     context.Context // life of the forwarders; set by SetupWithManager
+	mu      sync.Mutex
+	running map[string]*running
+}
+
+type running struct {
+	target string
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// SetupWithManager adds the controller. The forwarders end with ctx.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	r.ctx, r.running = ctx, map[string]*running{}
+	skip := true
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("forward").
+		For(&clusterv1.Cluster{}).
+		WithOptions(controller.Options{SkipNameValidation: &skip}).
+		Complete(r)
+}
+
+// Reconcile opens, moves or closes the forwarder of one Cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	cluster := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, req.NamespacedName, cluster)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, r.remove(req.NamespacedName)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	endpoint := cluster.Spec.ControlPlaneEndpoint
+	if !endpoint.IsValid() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, r.ensure(ctx, req.NamespacedName, net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port))))
+}
+
+func (r *Reconciler) ensure(ctx context.Context, key client.ObjectKey, target string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old, ok := r.running[key.String()]; ok {
+		if old.target == target {
+			return nil
+		}
+		r.stop(key)
+	}
+	table, err := Read(r.StateDir)
+	if err != nil {
+		return err
+	}
+	listener, err := r.Listen(ctx, table.Port(key))
+	if errors.Is(err, syscall.EADDRINUSE) { // taken while the plane was down
+		listener, err = r.Listen(ctx, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("open a port for cluster %s: %w", key, err)
+	}
+	table[key.String()] = listener.Addr().(*net.TCPAddr).Port
+	if err := table.write(r.StateDir); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	r.start(key, target, listener)
+	return nil
+}
+
+func (r *Reconciler) start(key client.ObjectKey, target string, listener net.Listener) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	run := &running{target: target, cancel: cancel, done: make(chan struct{})}
+	r.running[key.String()] = run
+	forwarder := &fabric.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", target)
+	}}
+	log := ctrl.LoggerFrom(r.ctx).WithName("forward").WithValues("cluster", key.String(), "address", listener.Addr().String())
+	go func() {
+		defer close(run.done)
+		if err := forwarder.Serve(ctx); err != nil {
+			log.Error(err, "Forwarder ended")
+		}
+	}()
+	log.Info("Forwarding to the workload cluster", "target", target)
+}
+
+func (r *Reconciler) stop(key client.ObjectKey) {
+	if run, ok := r.running[key.String()]; ok {
+		run.cancel()
+		<-run.done
+		delete(r.running, key.String())
+	}
+}
+
+func (r *Reconciler) remove(key client.ObjectKey) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stop(key)
+	table, err := Read(r.StateDir)
+	if err != nil || table.Port(key) == 0 {
+		return err
+	}
+	delete(table, key.String())
+	return table.write(r.StateDir)
+}

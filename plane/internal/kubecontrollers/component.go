@@ -1,0 +1,130 @@
+package kubecontrollers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
+	"k8s.io/client-go/rest"
+)
+
+// Options configure a Component. All fields are required.
+type Options struct {
+	// RESTConfig returns the client configuration of a service account of
+	// kube-system, by its name.
+	RESTConfig func(account string) *rest.Config
+
+	// SigningCertFile and SigningKeyFile sign certificate requests.
+	SigningCertFile, SigningKeyFile string
+}
+
+// Clients returns the identities the controllers act as. Each file name is the
+// account's name.
+func Clients() []pki.Client {
+	clients := make([]pki.Client, 0, len(controllers))
+	for _, c := range controllers {
+		clients = append(clients, pki.Client{
+			Name:   c.account,
+			User:   "system:serviceaccount:kube-system:" + c.account,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"},
+		})
+	}
+	return clients
+}
+
+// Component runs all controllers.
+type Component struct {
+	component.Task
+	opts Options
+	envs []*environment
+}
+
+// New returns a Component that has not been started.
+func New(opts Options) *Component { return &Component{opts: opts} }
+
+var _ component.Mortal = (*Component)(nil)
+
+// Name implements component.Component.
+func (c *Component) Name() string { return "kube-controllers" }
+
+// Init implements component.Component.
+func (c *Component) Init(context.Context) error { return nil }
+
+// Start implements component.Component.
+func (c *Component) Start(ctx context.Context) error {
+	// Some constructors start goroutines with the context they are given.
+	setupCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	runs, err := c.setup(setupCtx)
+	if err != nil {
+		cancel()
+		return err
+	}
+	c.Go(func(ctx context.Context) error {
+		defer cancel()
+		return c.run(ctx, runs)
+	})
+	return nil
+}
+
+func (c *Component) setup(ctx context.Context) ([]func(context.Context), error) {
+	runs := make([]func(context.Context), 0, len(controllers))
+	for _, ctl := range controllers {
+		env, err := newEnvironment(c.opts, c.opts.RESTConfig(ctl.account))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", ctl.account, err)
+		}
+		run, err := ctl.setup(ctx, env)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", ctl.account, err)
+		}
+		c.envs = append(c.envs, env)
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+func (c *Component) run(ctx context.Context, runs []func(context.Context)) error {
+	var wg sync.WaitGroup
+	for i, run := range runs {
+		c.envs[i].start(ctx)
+		wg.Go(func() { run(ctx) })
+	}
+	wg.Wait()
+	for _, env := range c.envs {
+		env.informers.Shutdown()
+		env.metaInfs.Shutdown()
+	}
+	if ctx.Err() == nil {
+		return errors.New("all controllers returned")
+	}
+	return nil
+}
+
+// Ready waits for the informers, without which no controller acts, and for the
+// aggregated ClusterRoles, without which Cluster API's managers may do nothing.
+func (c *Component) Ready(context.Context) error {
+	done := make(chan struct{})
+	close(done)
+	for i, env := range c.envs {
+		select {
+		case <-env.started:
+		default:
+			return errors.New("waiting for the controllers to start")
+		}
+		for kind, synced := range env.informers.WaitForCacheSync(done) {
+			if !synced {
+				return fmt.Errorf("waiting for %s to list %s", controllers[i].account, kind)
+			}
+		}
+		if controllers[i].ready == nil {
+			continue
+		}
+		if err := controllers[i].ready(env); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// Extra is a provider beyond the upstream ones, with its YAML files.
+type Extra struct {
+	Provider Provider
+	Files    fs.FS
+}
+
+// Options configure a Component. All fields but Extras are required.
+type Options struct {
+	// Config is an administrator's client configuration.
+	Config *rest.Config
+	// WebhookURL is the base URL of the webhook server, without a path.
+	WebhookURL string
+	// CABundle returns the PEM that verifies the webhook server.
+	CABundle func() ([]byte, error)
+	Extras   []Extra
+}
+
+// Component installs everything during Start; it leaves nothing running.
+type Component struct {
+	opts Options
+	objs []Object
+}
+
+// New returns a Component.
+func New(opts Options) *Component { return &Component{opts: opts} }
+
+var _ component.Component = (*Component)(nil)
+
+// Name implements component.Component.
+func (c *Component) Name() string { return "manifests" }
+
+// Init reads the embedded objects.
+func (c *Component) Init(context.Context) error {
+	objs, err := Upstream()
+	if err != nil {
+		return err
+	}
+	for _, x := range c.opts.Extras {
+		extra, err := FromFiles(x.Provider, x.Files)
+		if err != nil {
+			return err
+		}
+		objs = append(objs, extra...)
+	}
+	c.objs = objs
+	return nil
+}
+
+// Start installs them and waits until all CRDs are served.
+func (c *Component) Start(ctx context.Context) error {
+	ca, err := c.opts.CABundle()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	in := &Installer{Config: c.opts.Config, WebhookURL: c.opts.WebhookURL, CABundle: ca}
+	result, err := in.Install(ctx, c.objs)
+	if err != nil {
+		return fmt.Errorf("install the providers' manifests: %w", err)
+	}
+	// Parsed megabytes that are not needed again.
+	c.objs = nil
+	klog.Background().WithName("manifests").Info("Installed", "applied", result.Applied, "unchanged", result.Unchanged, "duration", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// Ready implements component.Component.
+func (c *Component) Ready(context.Context) error { return nil }
+
+// Stop implements component.Component.
+func (c *Component) Stop(context.Context) error { return nil }

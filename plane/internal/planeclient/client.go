@@ -1,0 +1,88 @@
+package planeclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+)
+
+// ErrNotRunning means that no plane serves in the state directory.
+var ErrNotRunning = errors.New("the plane is not running; start it with `slipway up`")
+
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme, infrav1.AddToScheme} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}
+
+// New returns a client of the plane with the rights of its administrator.
+func New(inst *instance.Instance) (client.WithWatch, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", inst.Kubeconfig())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotRunning
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w: only root may use the plane's kubeconfig; run it with sudo", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = 50, 100
+	config.WarningHandler = rest.NoWarnings{}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme()})
+}
+
+// WorkloadNodes lists the Nodes of a workload cluster, whose API server is
+// reached inside the plane's network.
+func WorkloadNodes(inst *instance.Instance, c client.Reader) func(context.Context, client.ObjectKey) ([]corev1.Node, error) {
+	return func(ctx context.Context, cluster client.ObjectKey) ([]corev1.Node, error) {
+		workload, err := Workload(ctx, inst, c, cluster)
+		if err != nil {
+			return nil, err
+		}
+		var nodes corev1.NodeList
+		err = workload.List(ctx, &nodes)
+		return nodes.Items, err
+	}
+}
+
+// Workload returns a client of a workload cluster.
+func Workload(ctx context.Context, inst *instance.Instance, c client.Reader, cluster client.ObjectKey) (client.Client, error) {
+	data, err := clusterKubeconfig(ctx, c, cluster)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, err
+	}
+	config.Dial = fabric.Dialer(inst.Name)
+	config.WarningHandler = rest.NoWarnings{}
+	return client.New(config, client.Options{Scheme: scheme()})
+}
+
+func readFileIfExists(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}

@@ -1,0 +1,51 @@
+package provider
+
+import (
+	"context"
+
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/internal/manager"
+	"github.com/slipway-dev/slipway/internal/version"
+	"github.com/slipway-dev/slipway/plane/internal/capi"
+	"github.com/slipway-dev/slipway/plane/internal/manifests"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
+)
+
+// Slipway returns the provider. The setups are added to its manager: what of the
+// plane watches Cluster API's objects needs no caches of its own.
+func Slipway(setups ...func(context.Context, ctrl.Manager) error) (serve.Provider, error) {
+	byObject, err := manager.CacheByObject()
+	if err != nil {
+		return serve.Provider{}, err
+	}
+	info := manifests.Provider{
+		Name: "slipway", Type: clusterctlv1.InfrastructureProviderType,
+		Namespace: "slipway-system", Version: version.Version,
+	}
+	options := manager.DefaultOptions()
+	options.SkipNameValidation = true
+	setup := func(ctx context.Context, mgr ctrl.Manager) error {
+		if err := manager.SetupWithManager(ctx, mgr, options); err != nil {
+			return err
+		}
+		for _, more := range setups {
+			if err := more(ctx, mgr); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return serve.Provider{
+		Provider: capi.Provider{
+			Info:      info,
+			Client:    capi.ServiceAccount(info, "slipway-manager"),
+			Types:     []capi.AddToScheme{manager.AddToScheme},
+			Configure: func(o *ctrl.Options) { o.Cache.ByObject = byObject },
+			Setup:     setup,
+		},
+		Manifests: manifests.Extra{Provider: info, Files: config.FS},
+	}, nil
+}

@@ -1,0 +1,176 @@
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Root is where a host, and nearly every machine, has its hierarchies.
+const Root = "/sys/fs/cgroup"
+
+// ErrNone means that no usable hierarchy is mounted.
+var ErrNone = errors.New("no cgroup hierarchy with controllers is mounted at " + Root)
+
+// Hierarchy is one mounted tree of groups.
+type Hierarchy struct {
+	// Mountpoint on the machine.
+	Mountpoint string `json:"mountpoint"`
+	// Controllers it holds, sorted.
+	Controllers []string `json:"controllers"`
+}
+
+// Layout is how the machine offers its controllers.
+type Layout struct {
+	// Unified tells v2 from v1.
+	Unified bool `json:"unified,omitempty"`
+	// Hierarchies is a single one if Unified.
+	Hierarchies []Hierarchy `json:"hierarchies,omitempty"`
+}
+
+// Detect reads the layout of this machine.
+func Detect() (Layout, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return Layout{}, err
+	}
+	defer f.Close()
+	return parse(f, enabledControllers)
+}
+
+// parse finds the hierarchies in a mountinfo; controllers reads those of a
+// cgroup2 mount.
+func parse(mountinfo io.Reader, controllers func(mountpoint string) ([]string, error)) (Layout, error) {
+	var v1, v2 []Hierarchy
+	lines := bufio.NewScanner(mountinfo)
+	for lines.Scan() {
+		mountpoint, fstype, options, ok := parseLine(lines.Text())
+		if !ok {
+			continue
+		}
+		switch fstype {
+		case "cgroup":
+			if c := legacyControllers(options); len(c) > 0 && !contains(v1, c) {
+				v1 = append(v1, Hierarchy{mountpoint, c})
+			}
+		case "cgroup2":
+			c, err := controllers(mountpoint)
+			if err != nil {
+				return Layout{}, err
+			}
+			v2 = append(v2, Hierarchy{mountpoint, c})
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return Layout{}, err
+	}
+	switch {
+	case len(v1) > 0:
+		return Layout{Hierarchies: v1}, nil
+	case len(v2) > 0 && len(v2[0].Controllers) > 0:
+		return Layout{Unified: true, Hierarchies: v2[:1]}, nil
+	default:
+		return Layout{}, ErrNone
+	}
+}
+
+// parseLine splits a line as described in proc_pid_mountinfo(5).
+func parseLine(line string) (mountpoint, fstype, options string, ok bool) {
+	left, right, found := strings.Cut(line, " - ")
+	l, r := strings.Fields(left), strings.Fields(right)
+	if !found || len(l) < 6 || len(r) < 3 {
+		return "", "", "", false
+	}
+	return l[4], r[0], r[2], true
+}
+
+// legacyControllers picks the controllers out of the options of a v1 mount; a
+// named hierarchy has none.
+func legacyControllers(options string) []string {
+	known := []string{"blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc", "net_cls", "net_prio", "perf_event", "pids", "rdma"}
+	var out []string
+	for _, o := range strings.Split(options, ",") {
+		if slices.Contains(known, o) {
+			out = append(out, o)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// contains tells a second mount of the same hierarchy.
+func contains(all []Hierarchy, controllers []string) bool {
+	return slices.ContainsFunc(all, func(h Hierarchy) bool { return slices.Equal(h.Controllers, controllers) })
+}
+
+func enabledControllers(dir string) ([]string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return nil, err
+	}
+	c := strings.Fields(string(b))
+	slices.Sort(c)
+	return c, nil
+}
+
+// Missing returns what the kubelet needs and the machine does not offer.
+func (l Layout) Missing() []string {
+	required := []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}
+	if l.Unified {
+		required = []string{"cpu", "cpuset", "memory", "pids"}
+	}
+	var missing []string
+	for _, c := range required {
+		if !slices.ContainsFunc(l.Hierarchies, func(h Hierarchy) bool { return slices.Contains(h.Controllers, c) }) {
+			missing = append(missing, c)
+		}
+	}
+	return missing
+}
+
+// Writable tries to make a group in every hierarchy, and removes it.
+func (l Layout) Writable(instance string) error {
+	for _, h := range l.Hierarchies {
+		probe := filepath.Join(h.Mountpoint, instance+"-preflight")
+		if err := os.Mkdir(probe, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("create a cgroup: %w", err)
+		}
+		if err := os.Remove(probe); err != nil {
+			return fmt.Errorf("remove a cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// Mount is a hierarchy as a host mounts it below Root.
+type Mount struct {
+	// Dir is relative to Root.
+	Dir string
+	// FSType is cgroup or cgroup2.
+	FSType string
+	// Data is the mount option.
+	Data string
+	// Aliases are names of single controllers of a joint hierarchy, to be links to Dir.
+	Aliases []string
+}
+
+// Mounts says what a host has to mount inside its cgroup namespace.
+func (l Layout) Mounts() []Mount {
+	if l.Unified {
+		return []Mount{{Dir: ".", FSType: "cgroup2"}}
+	}
+	mounts := make([]Mount, 0, len(l.Hierarchies))
+	for _, h := range l.Hierarchies {
+		m := Mount{Dir: strings.Join(h.Controllers, ","), FSType: "cgroup", Data: strings.Join(h.Controllers, ",")}
+		if len(h.Controllers) > 1 {
+			m.Aliases = h.Controllers
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts
+}

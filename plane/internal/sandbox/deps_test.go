@@ -1,0 +1,37 @@
+package sandbox
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestInitStaysSmall holds what doc.go promises: PID 1 of every host is made of
+// the standard library and x/sys.
+func TestInitStaysSmall(t *testing.T) {
+	const program, maxSize = "github.com/slipway-dev/slipway/plane/cmd/slipway-sandbox", 8 << 20
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		if !strings.HasPrefix(pkg, "golang.org/x/sys/") && !strings.HasPrefix(pkg, "github.com/slipway-dev/slipway/plane/internal/sandbox") && pkg != program {
+			t.Errorf("slipway-sandbox depends on %s", pkg)
+		}
+	}
+	binary := filepath.Join(t.TempDir(), "slipway-sandbox")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, program)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	st, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Size() > maxSize {
+		t.Errorf("slipway-sandbox has %d bytes, more than %d", st.Size(), maxSize)
+	}
+}

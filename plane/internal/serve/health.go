@@ -1,0 +1,90 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/slipway-dev/slipway/plane/internal/component"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// health is the component that serves /healthz, /readyz and /metrics on a unix
+// socket. It starts first, so that what the others wait for can be asked.
+type health struct {
+	component.Task
+	path   string
+	server *http.Server
+	stages [][]component.Component
+	up     atomic.Bool
+}
+
+func newHealth(path string, stages [][]component.Component) *health {
+	h := &health{path: path, stages: stages}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", h.readyz)
+	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	return h
+}
+
+// Name implements component.Component.
+func (h *health) Name() string { return "health" }
+
+// Init removes the socket of a plane that was killed.
+func (h *health) Init(context.Context) error {
+	if err := os.Remove(h.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the old socket: %w", err)
+	}
+	return nil
+}
+
+// Start implements component.Component.
+func (h *health) Start(ctx context.Context) error {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "unix", h.path)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", h.path, err)
+	}
+	h.Go(func(context.Context) error {
+		if err := h.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}
+
+// Ready implements component.Component.
+func (h *health) Ready(context.Context) error { return nil }
+
+// Stop implements component.Component.
+func (h *health) Stop(ctx context.Context) error {
+	return errors.Join(h.server.Close(), h.Task.Stop(ctx))
+}
+
+// readyz asks every component; components that have not been started are not
+// asked, as their Ready is not valid yet.
+func (h *health) readyz(w http.ResponseWriter, r *http.Request) {
+	if !h.up.Load() {
+		http.Error(w, "the plane is not up", http.StatusServiceUnavailable)
+		return
+	}
+	for _, stage := range h.stages {
+		for _, c := range stage {
+			if err := c.Ready(r.Context()); err != nil {
+				http.Error(w, c.Name()+": "+err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+	}
+	fmt.Fprintln(w, "ok")
+}

@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"github.com/slipway-dev/slipway/plane/internal/capi"
+	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/manifests"
+)
+
+// Defaults of Options.
+const (
+	DefaultName        = "slipway"
+	DefaultBind        = "0.0.0.0:6443"
+	DefaultWebhookPort = 9443
+)
+
+// Options configure a plane.
+type Options struct {
+	// StateDir holds everything the plane keeps. It is made with mode 0700.
+	// Required.
+	StateDir string
+
+	// Name is the name of the instance, for people. Default DefaultName.
+	Name string
+
+	// Bind is the address the API server listens on, host:port. Default
+	// DefaultBind.
+	Bind string
+
+	// Listener, when set, is used instead of Bind.
+	Listener net.Listener
+
+	// Advertise is the address by which hosts reach the API server; it is in
+	// the serving certificate. Default none beyond loopback.
+	Advertise net.IP
+
+	// AdminServer is the URL written into the administrator's kubeconfig.
+	// Default https://127.0.0.1:<port of the API server>.
+	AdminServer string
+
+	// WebhookPort is the port of the webhook server on 127.0.0.1. Default
+	// DefaultWebhookPort.
+	WebhookPort int
+
+	// Fast trades safety against a crash of the machine for speed: etcd does
+	// not call fsync.
+	Fast bool
+
+	// Providers are run, and their manifests installed, beside upstream's.
+	Providers []Provider
+
+	// Progress, when set, is told each change. Calls never overlap.
+	Progress func(component.Event)
+}
+
+// Provider is a provider of ours with what it installs.
+type Provider struct {
+	capi.Provider
+	Manifests manifests.Extra
+}
+
+func (o *Options) complete() error {
+	if o.StateDir == "" {
+		return errors.New("no state directory given")
+	}
+	dir, err := filepath.Abs(o.StateDir)
+	if err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	o.StateDir = dir
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	if o.WebhookPort == 0 {
+		o.WebhookPort = DefaultWebhookPort
+	}
+	if o.Listener != nil {
+		o.Bind = o.Listener.Addr().String()
+	}
+	if o.Bind == "" {
+		o.Bind = DefaultBind
+	}
+	if o.AdminServer == "" {
+		o.AdminServer = o.loopback()
+	}
+	return nil
+}
+
+// loopback is the URL by which the plane's own components reach the API server.
+func (o *Options) loopback() string {
+	_, port, err := net.SplitHostPort(o.Bind)
+	if err != nil {
+		return ""
+	}
+	return "https://" + net.JoinHostPort("127.0.0.1", port)
+}
+
+func (o *Options) webhookURL() string {
+	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(o.WebhookPort))
+}
+
+// Kubeconfig is where the administrator's kubeconfig of a plane is.
+func Kubeconfig(stateDir string) string { return filepath.Join(stateDir, "kubeconfig") }
+
+// Socket is where a plane serves /healthz, /readyz and /metrics.
+func Socket(stateDir string) string { return filepath.Join(stateDir, "plane.sock") }

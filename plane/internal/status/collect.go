@@ -1,0 +1,180 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// NodeLister lists the Nodes of a workload cluster.
+type NodeLister func(ctx context.Context, cluster client.ObjectKey) ([]corev1.Node, error)
+
+// nodesTimeout bounds the look into one workload cluster, so that one that is
+// down does not hold up the others.
+const nodesTimeout = 3 * time.Second
+
+// Collect reads clusters and hosts of the plane behind c. It leaves Status.Plane
+// to the caller, who knows the process.
+func Collect(ctx context.Context, c client.Reader, nodes NodeLister) (Status, error) {
+	var (
+		clusters     clusterv1.ClusterList
+		pools        clusterv1.MachinePoolList
+		deployments  clusterv1.MachineDeploymentList
+		machines     clusterv1.MachineList
+		hostMachines infrav1.HostMachineList
+		hosts        infrav1.HostList
+	)
+	for _, list := range []client.ObjectList{&clusters, &pools, &deployments, &machines, &hostMachines, &hosts} {
+		if err := c.List(ctx, list); err != nil {
+			return Status{}, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	s := Status{Clusters: []Cluster{}, Hosts: []Host{}}
+	for i := range clusters.Items {
+		cluster := clusterOf(&clusters.Items[i], machines.Items)
+		cluster.Pools = poolsOf(cluster, pools.Items, deployments.Items)
+		cluster.Waiting = waitingOf(&clusters.Items[i], hostMachines.Items)
+		s.Clusters = append(s.Clusters, cluster)
+	}
+	for i := range hosts.Items {
+		s.Hosts = append(s.Hosts, hostOf(&hosts.Items[i]))
+	}
+	slices.SortFunc(s.Clusters, func(a, b Cluster) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(s.Hosts, func(a, b Host) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), naturalCompare(a.Name, b.Name))
+	})
+	addNodes(ctx, &s, nodes)
+	return s, nil
+}
+
+// addNodes looks into all workload clusters at once. A cluster that can't be
+// reached has no nodes to show, which is not an error of the status.
+func addNodes(ctx context.Context, s *Status, nodes NodeLister) {
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range s.Clusters {
+		cluster := &s.Clusters[i]
+		wg.Go(func() {
+			list, err := nodes(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name})
+			if err != nil {
+				return
+			}
+			for j := range list {
+				cluster.Nodes = append(cluster.Nodes, NodeOf(&list[j]))
+			}
+			slices.SortFunc(cluster.Nodes, func(a, b Node) int { return naturalCompare(a.Name, b.Name) })
+		})
+	}
+	wg.Wait()
+}
+
+func clusterOf(c *clusterv1.Cluster, machines []clusterv1.Machine) Cluster {
+	cluster := Cluster{Namespace: c.Namespace, Name: c.Name, Phase: c.Status.Phase, Pools: []Pool{}, Nodes: []Node{}}
+	if c.Status.ControlPlane != nil {
+		cluster.ControlPlane.Desired = ptr.Deref(c.Status.ControlPlane.DesiredReplicas, 0)
+	}
+	if cluster.ControlPlane.Desired == 0 && c.Spec.Topology.IsDefined() {
+		cluster.ControlPlane.Desired = ptr.Deref(c.Spec.Topology.ControlPlane.Replicas, 0)
+	}
+	for i := range machines {
+		m := &machines[i]
+		_, isControlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
+		if m.Namespace == c.Namespace && m.Spec.ClusterName == c.Name && isControlPlane && machineReady(m) {
+			cluster.ControlPlane.Ready++
+		}
+	}
+	return cluster
+}
+
+// machineReady is stricter than the Machine's phase: its Node must be Ready.
+func machineReady(m *clusterv1.Machine) bool {
+	return m.DeletionTimestamp.IsZero() && meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineNodeReadyCondition)
+}
+
+func poolsOf(cluster Cluster, pools []clusterv1.MachinePool, deployments []clusterv1.MachineDeployment) []Pool {
+	out := []Pool{}
+	for i := range pools {
+		p := &pools[i]
+		if p.Namespace == cluster.Namespace && p.Spec.ClusterName == cluster.Name {
+			out = append(out, Pool{
+				Name: cmp.Or(p.Labels[clusterv1.ClusterTopologyMachinePoolNameLabel], p.Name), Kind: "MachinePool",
+				Replicas: Replicas{Desired: ptr.Deref(p.Spec.Replicas, 0), Ready: ptr.Deref(p.Status.ReadyReplicas, 0)},
+			})
+		}
+	}
+	for i := range deployments {
+		d := &deployments[i]
+		if d.Namespace == cluster.Namespace && d.Spec.ClusterName == cluster.Name {
+			out = append(out, Pool{
+				Name: cmp.Or(d.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel], d.Name), Kind: "MachineDeployment",
+				Replicas: Replicas{Desired: ptr.Deref(d.Spec.Replicas, 0), Ready: ptr.Deref(d.Status.ReadyReplicas, 0)},
+			})
+		}
+	}
+	return out
+}
+
+// waitingOf gathers what is not ready, from the conditions that say what to do:
+// the topology's, and those of the machines on hosts.
+func waitingOf(c *clusterv1.Cluster, machines []infrav1.HostMachine) []string {
+	var out []string
+	topology := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition)
+	if topology != nil && topology.Status == "False" && topology.Message != "" {
+		out = append(out, topology.Message)
+	}
+	for i := range machines {
+		m := &machines[i]
+		ready := meta.FindStatusCondition(m.Status.Conditions, clusterv1.ReadyCondition)
+		if m.Namespace == c.Namespace && m.Labels[clusterv1.ClusterNameLabel] == c.Name && ready != nil && ready.Status != "True" {
+			out = append(out, m.Name+": "+cmp.Or(ready.Message, ready.Reason))
+		}
+	}
+	return out
+}
+
+// NodeOf is the part of a Node that the status shows.
+func NodeOf(n *corev1.Node) Node {
+	node := Node{Name: n.Name, ProviderID: n.Spec.ProviderID, Version: n.Status.NodeInfo.KubeletVersion}
+	for _, condition := range n.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			node.Ready = condition.Status == corev1.ConditionTrue
+		}
+	}
+	return node
+}
+
+func hostOf(h *infrav1.Host) Host {
+	host := Host{Namespace: h.Namespace, Name: h.Name, Phase: string(h.Status.Phase), Addresses: []string{},
+		Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)}
+	if h.Spec.Claim != nil {
+		host.ClaimedBy = h.Spec.Claim.ClusterName + "/" + h.Spec.Claim.MachineName
+	}
+	for _, a := range h.Status.Addresses {
+		if a.Type == clusterv1.MachineInternalIP {
+			host.Addresses = append(host.Addresses, a.Address)
+		}
+	}
+	if ready := meta.FindStatusCondition(h.Status.Conditions, clusterv1.ReadyCondition); ready != nil && ready.Status != "True" {
+		host.Message = cmp.Or(ready.Message, ready.Reason)
+	}
+	return host
+}
+
+// naturalCompare orders host-2 before host-10.
+func naturalCompare(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}

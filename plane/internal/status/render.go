@@ -1,0 +1,68 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Render writes s for a person; wide adds the columns that are long.
+func Render(out io.Writer, s Status, wide bool) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "PLANE\t%s\n", planeLine(s.Plane))
+	renderClusters(w, s.Clusters, wide)
+	renderHosts(w, s.Hosts, wide)
+	return w.Flush()
+}
+
+func planeLine(p Plane) string {
+	if p.Ready {
+		return fmt.Sprintf("ready (pid %d, %s)", p.PID, p.Server)
+	}
+	return "not ready: " + p.Message
+}
+
+func renderClusters(w io.Writer, clusters []Cluster, wide bool) {
+	for _, c := range clusters {
+		fmt.Fprintf(w, "\nCLUSTER\tPHASE\tCONTROL PLANE\tWORKERS\n%s/%s\t%s\t%s\t%s\n",
+			c.Namespace, c.Name, c.Phase, count(c.ControlPlane), pools(c.Pools))
+		for _, reason := range c.Waiting {
+			fmt.Fprintf(w, "  waiting for\t%s\n", strings.Join(strings.Fields(reason), " "))
+		}
+		if len(c.Nodes) > 0 {
+			fmt.Fprint(w, "\n  NODE\tREADY\tVERSION", ifWide(wide, "\tPROVIDER ID"), "\n")
+		}
+		for _, n := range c.Nodes {
+			fmt.Fprintf(w, "  %s\t%t\t%s%s\n", n.Name, n.Ready, n.Version, ifWide(wide, "\t"+n.ProviderID))
+		}
+	}
+}
+
+func renderHosts(w io.Writer, hosts []Host, wide bool) {
+	if len(hosts) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\nHOST\tPHASE\tCONNECTED\tCLAIMED BY", ifWide(wide, "\tADDRESSES\tMESSAGE"), "\n")
+	for _, h := range hosts {
+		fmt.Fprintf(w, "%s/%s\t%s\t%t\t%s%s\n", h.Namespace, h.Name, h.Phase, h.Connected, h.ClaimedBy,
+			ifWide(wide, "\t"+strings.Join(h.Addresses, ",")+"\t"+h.Message))
+	}
+}
+
+func count(r Replicas) string { return fmt.Sprintf("%d/%d", r.Ready, r.Desired) }
+
+func pools(pools []Pool) string {
+	out := make([]string, 0, len(pools))
+	for _, p := range pools {
+		out = append(out, p.Name+" "+count(p.Replicas))
+	}
+	return strings.Join(out, ", ")
+}
+
+func ifWide(wide bool, s string) string {
+	if wide {
+		return s
+	}
+	return ""
+}

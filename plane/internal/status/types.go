@@ -1,0 +1,80 @@
+package status
+
+// Status is the state of a plane.
+type Status struct {
+	// Plane is the management plane itself.
+	Plane Plane `json:"plane"`
+	// Clusters in all namespaces, sorted by namespace and name.
+	Clusters []Cluster `json:"clusters"`
+	// Hosts in all namespaces, sorted by namespace and name.
+	Hosts []Host `json:"hosts"`
+}
+
+// Plane is the management plane itself.
+type Plane struct {
+	// Ready is true when every component is.
+	Ready bool `json:"ready"`
+	// Message says why it is not ready.
+	Message string `json:"message,omitempty"`
+	// PID of the process, 0 when it is not running.
+	PID int `json:"pid,omitempty"`
+	// Server is the address of the API server on this machine.
+	Server string `json:"server,omitempty"`
+}
+
+// Replicas counts machines.
+type Replicas struct {
+	// Desired by the spec.
+	Desired int32 `json:"desired"`
+	// Ready now.
+	Ready int32 `json:"ready"`
+}
+
+// Cluster is one workload cluster.
+type Cluster struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Phase of the Cluster object.
+	Phase string `json:"phase"`
+	// ControlPlane counts its machines.
+	ControlPlane Replicas `json:"controlPlane"`
+	// Pools are the machine pools and machine deployments.
+	Pools []Pool `json:"pools"`
+	// Nodes as the workload cluster reports them; empty while it cannot be reached.
+	Nodes []Node `json:"nodes"`
+	// Waiting says what the cluster waits for and what to do, one entry a cause.
+	Waiting []string `json:"waiting,omitempty"`
+}
+
+// Pool is a set of workers.
+type Pool struct {
+	// Name in the Cluster's topology, or of the object when it has none.
+	Name string `json:"name"`
+	// Kind is MachinePool or MachineDeployment.
+	Kind string `json:"kind"`
+	Replicas
+}
+
+// Node of a workload cluster.
+type Node struct {
+	Name       string `json:"name"`
+	Ready      bool   `json:"ready"`
+	ProviderID string `json:"providerID"`
+	// Version of its kubelet.
+	Version string `json:"version"`
+}
+
+// Host is one machine with an agent.
+type Host struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Phase of the Host object.
+	Phase string `json:"phase"`
+	// Connected is true while the agent's heartbeat is fresh.
+	Connected bool `json:"connected"`
+	// ClaimedBy is <cluster>/<machine>, empty when the host is free.
+	ClaimedBy string   `json:"claimedBy"`
+	Addresses []string `json:"addresses"`
+	// Message says what the host is doing or what is wrong with it.
+	Message string `json:"message,omitempty"`
+}

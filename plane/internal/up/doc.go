@@ -1,0 +1,10 @@
+// Package up is what `slipway up` does: stages of phases, in order, from the
+// look at the machine to the Ready nodes. Every phase finds out what is there
+// already, so that a second run continues where the first was cut off.
+//
+//	options.go   what the user chose
+//	session.go   what the phases share
+//	phases.go    the stages as data; one phase_*.go each
+//
+// It is imported by internal/cli only.
+package up

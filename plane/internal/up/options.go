@@ -1,0 +1,60 @@
+package up
+
+import (
+	"fmt"
+
+	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
+	"github.com/slipway-dev/slipway/templates"
+)
+
+// Namespace that local hosts enrol into, and the default cluster lives in.
+const Namespace = "default"
+
+// spareHosts are booted besides those the cluster needs, so that it can be scaled.
+const spareHosts = 1
+
+// Options are what the user chose.
+type Options struct {
+	// Hosts is how many local hosts there shall be; 0 means what the cluster
+	// file needs and one spare.
+	Hosts int
+	// File is the cluster file as parsed; nil without a cluster.
+	File *clusterfile.File
+	// KeepExisting leaves objects of the file alone that are there already: set
+	// for the default file, since the user may have scaled its cluster.
+	KeepExisting bool
+}
+
+// DefaultFile is the cluster file of a plain `slipway up`.
+func DefaultFile() (*clusterfile.File, error) {
+	data, err := templates.Local.ReadFile("local/cluster.yaml")
+	if err != nil {
+		return nil, err
+	}
+	return clusterfile.Parse("default cluster", data)
+}
+
+// NotEnoughHostsError says that the clusters ask for more hosts than there may be.
+type NotEnoughHostsError struct {
+	File       string
+	Need, Have int
+}
+
+func (e *NotEnoughHostsError) Error() string {
+	return fmt.Sprintf("%s asks for %d hosts, --hosts allows %d: raise --hosts or lower the replicas", e.File, e.Need, e.Have)
+}
+
+// complete fills in the defaults and refuses what cannot be met.
+func (o *Options) complete() error {
+	need := 0
+	if o.File != nil {
+		need = o.File.Hosts()
+	}
+	if o.Hosts == 0 {
+		o.Hosts = need + spareHosts
+	}
+	if need > o.Hosts {
+		return &NotEnoughHostsError{o.File.Name, need, o.Hosts}
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
+	"github.com/slipway-dev/slipway/plane/internal/progress"
+	"github.com/slipway-dev/slipway/plane/internal/status"
+	"github.com/slipway-dev/slipway/templates"
+)
+
+// cniLabel on a Cluster chooses the pod network that is installed into it.
+const cniLabel = "slipway.dev/cni"
+
+// pollInterval is how often a phase looks.
+const pollInterval = 200 * time.Millisecond
+
+// UnknownClassError says that no ClusterClass of that name is there.
+type UnknownClassError struct {
+	File, Cluster, Class string
+	Known                []string
+}
+
+func (e *UnknownClassError) Error() string {
+	return fmt.Sprintf("%s: Cluster %s names the class %q, which is neither in the file nor in the plane (there: %s); correct spec.topology.classRef.name or add the ClusterClass to the file",
+		e.File, e.Cluster, e.Class, strings.Join(e.Known, ", "))
+}
+
+// applyCluster installs the classes of the local hosts, then the user's file.
+func (s *Session) applyCluster(ctx context.Context, step *progress.Step) error {
+	step.Wait("installing the ClusterClass and the pod network")
+	local, err := localObjects()
+	if err != nil {
+		return err
+	}
+	for _, o := range local {
+		if err := apply(ctx, s.client, o); err != nil {
+			return err
+		}
+	}
+	if err := s.checkClasses(ctx); err != nil {
+		return err
+	}
+	for _, o := range s.Options.File.Objects {
+		step.Wait("applying %s %s", o.GetKind(), o.GetName())
+		if err := s.applyUser(ctx, o); err != nil {
+			return err
+		}
+	}
+	step.Done("%s", strings.Join(clusterNames(s.Options.File), ", "))
+	return nil
+}
+
+// applyUser leaves a Cluster that exists alone when it comes from the default
+// file: the user may have scaled it since.
+func (s *Session) applyUser(ctx context.Context, o *unstructured.Unstructured) error {
+	if s.Options.KeepExisting {
+		existing := o.DeepCopy()
+		err := s.client.Get(ctx, client.ObjectKeyFromObject(o), existing)
+		if err == nil || !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return apply(ctx, s.client, o)
+}
+
+func clusterNames(f *clusterfile.File) []string {
+	names := make([]string, 0, len(f.Clusters))
+	for _, c := range f.Clusters {
+		names = append(names, c.GetNamespace()+"/"+c.GetName())
+	}
+	return names
+}
+
+// localObjects are the ClusterClass for local hosts and the pod network, the
+// latter wrapped for a ClusterResourceSet.
+func localObjects() ([]*unstructured.Unstructured, error) {
+	objects, err := decode(templates.Local, "local/clusterclass.yaml")
+	if err != nil {
+		return nil, err
+	}
+	flannel, err := fs.ReadFile(templates.Local, "local/flannel.yaml")
+	if err != nil {
+		return nil, err
+	}
+	name := "slipway-flannel"
+	manifest := object("v1", "ConfigMap", name)
+	manifest.Object["data"] = map[string]any{"flannel.yaml": string(flannel)}
+	set := object("addons.cluster.x-k8s.io/v1beta2", "ClusterResourceSet", name)
+	set.Object["spec"] = map[string]any{
+		"strategy":        "Reconcile",
+		"clusterSelector": map[string]any{"matchLabels": map[string]any{cniLabel: "flannel"}},
+		"resources":       []any{map[string]any{"kind": "ConfigMap", "name": name}},
+	}
+	return append(objects, manifest, set), nil
+}
+
+func object(apiVersion, kind, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetName(name)
+	return o
+}
+
+// checkClasses refuses a Cluster whose class is nowhere, before anything of the
+// file is applied: the Cluster would wait for it without end.
+func (s *Session) checkClasses(ctx context.Context) error {
+	var classes clusterv1.ClusterClassList
+	if err := s.client.List(ctx, &classes); err != nil {
+		return err
+	}
+	for _, c := range s.Options.File.Clusters {
+		namespace := c.ClassNamespace
+		if namespace == "" {
+			namespace = c.GetNamespace()
+		}
+		if c.Class == "" || s.Options.File.HasClass(namespace, c.Class) {
+			continue
+		}
+		known := []string{}
+		for i := range classes.Items {
+			if classes.Items[i].Namespace == namespace {
+				known = append(known, classes.Items[i].Name)
+			}
+		}
+		if !slices.Contains(known, c.Class) {
+			return &UnknownClassError{s.Options.File.Name, c.GetName(), c.Class, known}
+		}
+	}
+	return nil
+}
+
+// waitForNodes shows each cluster until all its machines have ready Nodes.
+func (s *Session) waitForNodes(ctx context.Context, step *progress.Step) error {
+	steps := map[string]*progress.Step{}
+	for _, c := range s.Options.File.Clusters {
+		steps[c.GetNamespace()+"/"+c.GetName()] = step.Step(c.GetName())
+	}
+	return poll(ctx, func() (bool, error) {
+		now, err := status.Collect(ctx, s.client, s.nodes)
+		if err != nil {
+			return false, nil //nolint:nilerr // a server that is busy now is asked again
+		}
+		ready, want, pending := 0, 0, false
+		for _, c := range now.Clusters {
+			show, ok := steps[c.Namespace+"/"+c.Name]
+			if !ok {
+				continue
+			}
+			r, w := countNodes(c)
+			ready, want = ready+r, want+w
+			if r < w || w == 0 {
+				pending = true
+				show.Wait("%d of %d nodes ready%s", r, w, because(c.Waiting))
+			} else {
+				show.Done("%d nodes ready", r)
+			}
+		}
+		if pending || len(now.Clusters) < len(steps) {
+			step.Wait("%d of %d nodes ready", ready, want)
+			return false, nil
+		}
+		step.Done("%d of %d nodes ready", ready, want)
+		return true, nil
+	})
+}
+
+func countNodes(c status.Cluster) (ready, want int) {
+	want = int(c.ControlPlane.Desired)
+	for _, pool := range c.Pools {
+		want += int(pool.Desired)
+	}
+	for _, node := range c.Nodes {
+		if node.Ready {
+			ready++
+		}
+	}
+	return ready, want
+}
+
+func because(reasons []string) string {
+	if len(reasons) == 0 {
+		return ""
+	}
+	return ": " + reasons[0]
+}
+
+// poll looks until done, an error, or the end of ctx.
+func poll(ctx context.Context, look func() (done bool, err error)) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		done, err := look()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/plane/internal/enrol"
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/progress"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox"
+)
+
+const (
+	// tokenLife is how long local hosts may take to enrol; each `up` renews it.
+	tokenLife = 24 * time.Hour
+	// bootsAtOnce keeps a machine with few cores from thrashing.
+	bootsAtOnce = 4
+)
+
+// hostName of the nth host, from 1.
+func hostName(n int) string { return fmt.Sprintf("host-%d", n) }
+
+// bootHosts makes the local hosts there shall be and boots all there are: hosts
+// of an earlier run with more of them stay.
+func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
+	if err := fabric.Ensure(ctx, s.Instance.Name); err != nil {
+		return err
+	}
+	files, err := s.agentFiles(ctx, step)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, s.Options.Hosts)
+	for n := 1; n <= s.Options.Hosts; n++ {
+		names = append(names, hostName(n))
+	}
+	earlier, err := s.Hosts.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, host := range earlier {
+		if !slices.Contains(names, host.Name) {
+			names = append(names, host.Name)
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(bootsAtOnce)
+	for i, name := range names {
+		host := step.Step(name)
+		group.Go(func() error {
+			if i < s.Options.Hosts {
+				host.Wait("preparing its disk")
+				if err := s.createHost(ctx, i+1, files(name)); err != nil {
+					host.Fail(err)
+					return err
+				}
+			}
+			host.Wait("booting")
+			if err := s.Hosts.Boot(ctx, name); err != nil {
+				host.Fail(err)
+				return err
+			}
+			host.Done("booted")
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	step.Done("%d booted", len(names))
+	return nil
+}
+
+func (s *Session) createHost(ctx context.Context, n int, files []sandbox.File) error {
+	ip, err := localhost.IPOf(n)
+	if err != nil {
+		return err
+	}
+	return s.Hosts.Create(ctx, localhost.Spec{Name: hostName(n), IP: ip, Files: files})
+}
+
+// agentFiles returns what a host needs to enrol. The plane makes its certificates
+// before all else, so hosts boot while it starts.
+func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(host string) []sandbox.File, error) {
+	token, err := s.token()
+	if err != nil {
+		return nil, err
+	}
+	ca, err := s.authority(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	server := "https://" + fabric.Gateway.String() + ":6443"
+	kubeconfig, err := enrol.BootstrapKubeconfig(server, ca, token)
+	if err != nil {
+		return nil, err
+	}
+	return func(host string) []sandbox.File {
+		return []sandbox.File{
+			{Path: enrol.AgentConfigPath, Mode: 0o644, Content: enrol.AgentConfig(Namespace, host)},
+			{Path: enrol.BootstrapKubeconfigPath, Mode: 0o600, Content: kubeconfig},
+		}
+	}, nil
+}
+
+// token is kept in the state directory, so that a second run writes the same
+// files to the hosts.
+func (s *Session) token() (string, error) {
+	path := s.Instance.Path("bootstrap-token")
+	data, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(data)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	token, err := enrol.NewToken()
+	if err != nil {
+		return "", err
+	}
+	return token, instance.WriteFile(path, []byte(token+"\n"), 0o600)
+}
+
+// enrolHosts lets the agents in and waits until every host is known.
+func (s *Session) enrolHosts(ctx context.Context, step *progress.Step) error {
+	token, err := s.token()
+	if err != nil {
+		return err
+	}
+	if err := enrol.EnsureToken(ctx, s.client, token, Namespace, tokenLife); err != nil {
+		return err
+	}
+	return poll(ctx, func() (bool, error) {
+		var hosts infrav1.HostList
+		if err := s.client.List(ctx, &hosts); err != nil {
+			return false, nil //nolint:nilerr // a server that is busy now is asked again
+		}
+		known, missing := 0, ""
+		for n := 1; n <= s.Options.Hosts; n++ {
+			if host := find(hosts.Items, hostName(n)); host == nil || host.Status.Phase == "" || host.Status.Phase == infrav1.HostPhaseEnrolling {
+				missing = hostName(n)
+			} else {
+				known++
+			}
+		}
+		if missing == "" {
+			step.Done("%d hosts", known)
+			return true, nil
+		}
+		step.Wait("%d of %d hosts; waiting for the agent of %s (`slipway host logs %s`)", known, s.Options.Hosts, missing, missing)
+		return false, nil
+	})
+}
+
+func find(hosts []infrav1.Host, name string) *infrav1.Host {
+	for i := range hosts {
+		if hosts[i].Name == name && hosts[i].Namespace == Namespace {
+			return &hosts[i]
+		}
+	}
+	return nil
+}

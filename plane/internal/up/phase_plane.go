@@ -1,0 +1,142 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
+	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+	"github.com/slipway-dev/slipway/plane/internal/progress"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
+)
+
+// planeTimeout is how long a plane may take to be ready.
+const planeTimeout = 2 * time.Minute
+
+// startPlane runs `slipway serve` in the background, unless it runs already, and
+// shows its components until all are ready.
+func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
+	if err := fabric.Ensure(ctx, s.Instance.Name); err != nil {
+		return err
+	}
+	_, running, err := serve.Running(s.Instance.Dir)
+	if err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	if !running {
+		if err := s.spawn(exited); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, planeTimeout, fmt.Errorf("not ready after %s; see %s", planeTimeout, s.Instance.PlaneLog()))
+	defer cancel()
+	if err := s.waitForPlane(ctx, step, exited); err != nil {
+		return err
+	}
+	if s.client, err = planeclient.New(s.Instance); err != nil {
+		return err
+	}
+	s.nodes = planeclient.WorkloadNodes(s.Instance, s.client)
+	return nil
+}
+
+// spawn starts the plane in a session of its own, so that Ctrl-C here does not
+// reach it. exited is closed when it ends.
+func (s *Session) spawn(exited chan<- struct{}) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.Instance.PlaneLog(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	// What the last plane left must not be taken for this one's.
+	if err := os.Remove(s.Instance.Path("status.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	cmd := exec.Command(self, "serve", "--state-dir", s.Instance.Dir)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the plane: %w", err)
+	}
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	return nil
+}
+
+func (s *Session) waitForPlane(ctx context.Context, step *progress.Step, exited <-chan struct{}) error {
+	shown := map[string]*progress.Step{}
+	return poll(ctx, func() (bool, error) {
+		status, err := serve.ReadStatus(s.Instance.Dir)
+		if err == nil {
+			showComponents(step, shown, status.Components)
+		}
+		if err == nil && status.Ready {
+			step.Done("serving at %s", status.Server)
+			return true, nil
+		}
+		select {
+		case <-exited:
+			return false, errors.New(s.lastWords(status))
+		default:
+		}
+		step.Wait("starting")
+		return false, nil
+	})
+}
+
+func showComponents(parent *progress.Step, shown map[string]*progress.Step, components []serve.ComponentStatus) {
+	for _, c := range components {
+		step, ok := shown[c.Name]
+		if !ok {
+			step = parent.Step(c.Name)
+			shown[c.Name] = step
+		}
+		if c.Phase == component.PhaseReady {
+			step.Done("")
+		} else {
+			step.Wait("%s", strings.TrimSpace(string(c.Phase)+" "+c.Reason))
+		}
+	}
+}
+
+// lastWords is why the plane ended: its own word for it, or the end of its log.
+func (s *Session) lastWords(status serve.Status) string {
+	if status.Error != "" {
+		return status.Error
+	}
+	log, _ := os.ReadFile(s.Instance.PlaneLog())
+	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+	return fmt.Sprintf("ended at once: %s (log: %s)", lines[len(lines)-1], s.Instance.PlaneLog())
+}
+
+// authority reads the certificates of the plane, which it makes first of all.
+func (s *Session) authority(ctx context.Context, step *progress.Step) ([]byte, error) {
+	authority := pki.New(pki.Options{Dir: s.Instance.Path("pki")})
+	var ca []byte
+	err := poll(ctx, func() (bool, error) {
+		var err error
+		if ca, err = authority.CABundle(); errors.Is(err, fs.ErrNotExist) {
+			step.Wait("waiting for the plane's certificates")
+			return false, nil
+		}
+		return err == nil, err
+	})
+	return ca, err
+}

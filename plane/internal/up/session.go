@@ -1,0 +1,81 @@
+package up
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/progress"
+	"github.com/slipway-dev/slipway/plane/internal/status"
+)
+
+// Session is one run of `slipway up`.
+type Session struct {
+	// Instance whose plane is brought up.
+	Instance *instance.Instance
+	// Hosts manages the local hosts.
+	Hosts *localhost.Manager
+	// Options the user chose.
+	Options Options
+	// Progress shows what is waited for.
+	Progress *progress.Tree
+
+	client client.WithWatch // set by the plane phase
+	nodes  status.NodeLister
+}
+
+// phase is one step that the user sees. It returns nil when what it stands for
+// is there, whether or not it was there before.
+type phase struct {
+	name string
+	skip func(*Session) bool
+	run  func(*Session, context.Context, *progress.Step) error
+}
+
+// stages run one after the other; the phases of a stage run at the same time.
+var stages = [][]phase{
+	{{name: "machine", run: (*Session).checkMachine}},
+	{{name: "plane", run: (*Session).startPlane}, {name: "hosts", run: (*Session).bootHosts}},
+	{{name: "enrolment", run: (*Session).enrolHosts}, {name: "cluster", skip: (*Session).withoutCluster, run: (*Session).applyCluster}},
+	{{name: "nodes", skip: (*Session).withoutCluster, run: (*Session).waitForNodes}},
+}
+
+func (s *Session) withoutCluster() bool { return s.Options.File == nil }
+
+// Run brings everything up, or says what could not be.
+func (s *Session) Run(ctx context.Context) error {
+	if err := s.Options.complete(); err != nil {
+		return err
+	}
+	for _, stage := range stages {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, p := range stage {
+			if p.skip != nil && p.skip(s) {
+				continue
+			}
+			step := s.Progress.Step(p.name)
+			group.Go(func() error { return runPhase(ctx, s, p, step) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) error {
+	err := p.run(s, ctx, step)
+	if ctx.Err() != nil && err != nil {
+		step.Wait("interrupted")
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		step.Fail(err)
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	return nil
+}
