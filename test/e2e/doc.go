@@ -1,0 +1,7 @@
+// Package e2e runs slipway as a user does: the built binaries, a fresh state
+// directory, real kubeadm and kubelets in local hosts. It uses nothing but the
+// command line and the public APIs.
+//
+// It needs root and SLIPWAY_BIN, the directory of the binaries that
+// `make build` writes; `make test` sets both up.
+package e2e

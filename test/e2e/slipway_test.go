@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// plane is one instance under test, driven through its command line.
+type plane struct {
+	t        *testing.T
+	bin      string
+	stateDir string
+	flags    []string // flags of `up`
+}
+
+// status mirrors what `slipway status -o json` promises; it is written down
+// again here so that a change of the promise fails a test.
+type status struct {
+	Plane struct {
+		Ready bool `json:"ready"`
+		PID   int  `json:"pid"`
+	} `json:"plane"`
+	Clusters []struct {
+		Namespace    string   `json:"namespace"`
+		Name         string   `json:"name"`
+		Phase        string   `json:"phase"`
+		ControlPlane replicas `json:"controlPlane"`
+		Pools        []struct {
+			Name string `json:"name"`
+			replicas
+		} `json:"pools"`
+		Nodes []struct {
+			Name       string `json:"name"`
+			Ready      bool   `json:"ready"`
+			ProviderID string `json:"providerID"`
+			Version    string `json:"version"`
+		} `json:"nodes"`
+		Waiting []string `json:"waiting"`
+	} `json:"clusters"`
+	Hosts []struct {
+		Name      string   `json:"name"`
+		Phase     string   `json:"phase"`
+		ClaimedBy string   `json:"claimedBy"`
+		Addresses []string `json:"addresses"`
+		Message   string   `json:"message"`
+	} `json:"hosts"`
+}
+
+type replicas struct {
+	Desired int `json:"desired"`
+	Ready   int `json:"ready"`
+}
+
+func newPlane(t *testing.T) *plane {
+	t.Helper()
+	bin := os.Getenv("SLIPWAY_BIN")
+	if bin == "" || os.Geteuid() != 0 {
+		reason := "needs root and SLIPWAY_BIN; run it with `make test`"
+		if os.Getenv("SLIPWAY_REQUIRE_ROOT") != "" {
+			t.Fatal(reason)
+		}
+		t.Skip(reason)
+	}
+	port := freePort(t)
+	p := &plane{t: t, bin: bin, stateDir: filepath.Join(t.TempDir(), "s")}
+	p.flags = []string{"--name", fmt.Sprintf("e2e-%d", port), "--api-port", strconv.Itoa(port)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			p.dump()
+		}
+		if out, err := p.run(time.Minute, "down", "--purge"); err != nil {
+			t.Errorf("down: %v\n%s", err, out)
+		}
+	})
+	return p
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // only its number is wanted
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// run runs slipway and returns what it printed.
+func (p *plane) run(limit time.Duration, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.stateDir}, args...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if err != nil {
+		return stdout.String(), fmt.Errorf("slipway %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// must is run for what has to succeed.
+func (p *plane) must(limit time.Duration, args ...string) string {
+	p.t.Helper()
+	out, err := p.run(limit, args...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+func (p *plane) up(args ...string) {
+	p.t.Helper()
+	begin := time.Now()
+	p.must(6*time.Minute, append(append([]string{"up"}, p.flags...), args...)...)
+	p.t.Logf("slipway up: %.1fs", time.Since(begin).Seconds())
+}
+
+func (p *plane) status() status {
+	p.t.Helper()
+	var s status
+	if err := json.Unmarshal([]byte(p.must(30*time.Second, "status", "-o", "json")), &s); err != nil {
+		p.t.Fatal(err)
+	}
+	return s
+}
+
+// eventually looks at the status until ok says nothing is missing.
+func (p *plane) eventually(limit time.Duration, what string, missing func(status) string) status {
+	p.t.Helper()
+	begin := time.Now()
+	for {
+		s := p.status()
+		why := missing(s)
+		if why == "" {
+			p.t.Logf("%s: %.1fs", what, time.Since(begin).Seconds())
+			return s
+		}
+		if time.Since(begin) > limit {
+			p.t.Fatalf("%s: not after %s: %s\n%+v", what, limit, why, s)
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+
+// kubectl against the plane, or against a workload cluster when one is named.
+func (p *plane) kubectl(cluster string, args ...string) (string, error) {
+	kubeconfig := []string{"kubeconfig"}
+	if cluster != "" {
+		kubeconfig = append(kubeconfig, cluster)
+	}
+	path, err := p.run(30*time.Second, kubeconfig...)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(filepath.Join(p.bin, "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+strings.TrimSpace(path))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+func (p *plane) mustKubectl(cluster string, args ...string) string {
+	p.t.Helper()
+	out, err := p.kubectl(cluster, args...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// apply applies a manifest to the workload cluster.
+func (p *plane) apply(cluster, manifest string) {
+	p.t.Helper()
+	file := filepath.Join(p.t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.mustKubectl(cluster, "apply", "-f", file)
+}
+
+// dump shows what an operator would look at.
+func (p *plane) dump() {
+	for _, args := range [][]string{{"status", "-o", "wide"}, {"host", "list", "-o", "wide"}} {
+		out, err := p.run(30*time.Second, args...)
+		p.t.Logf("slipway %s (%v)\n%s", strings.Join(args, " "), err, out)
+	}
+	for _, cluster := range []string{"", "local"} {
+		for _, args := range [][]string{{"get", "cluster,machine,machinepool,hostmachinepool,hostmachine,host", "-A", "-o", "wide"}, {"get", "node,pod", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
+			out, err := p.kubectl(cluster, args...)
+			p.t.Logf("kubectl %s, cluster %q (%v)\n%s", strings.Join(args, " "), cluster, err, tail(out, 60))
+		}
+	}
+	for _, pattern := range []string{"plane.log", "hosts/*/var/log/*.log"} {
+		files, _ := filepath.Glob(filepath.Join(p.stateDir, pattern))
+		for _, file := range files {
+			data, _ := os.ReadFile(file)
+			p.t.Logf("%s\n%s", file, tail(string(data), 40))
+		}
+	}
+}
+
+func tail(s string, lines int) string {
+	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

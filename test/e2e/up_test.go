@@ -1,0 +1,292 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// workload is two servers that must not share a node, behind a Service.
+const workload = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: echo}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: echo}}
+  template:
+    metadata: {labels: {app: echo}}
+    spec:
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            - labelSelector: {matchLabels: {app: echo}}
+              topologyKey: kubernetes.io/hostname
+      containers:
+        - name: echo
+          image: slipway.dev/echo:v1
+          imagePullPolicy: Never
+          readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo}
+spec:
+  selector: {app: echo}
+  ports: [{port: 80, targetPort: 8080}]
+`
+
+// TestUp is the life of a plane as the README tells it.
+func TestUp(t *testing.T) {
+	p := newPlane(t)
+	before := look(t, p.bin)
+	p.up("--fast")
+
+	steps := []struct {
+		name string
+		run  func(*testing.T, *plane)
+	}{
+		{"three nodes are ready", threeNodes},
+		{"columns are meaningful", columns},
+		{"pods on different nodes reach each other by Service name", service},
+		{"scaling the pool up adds a node", scaleUp},
+		{"scaling the pool down drains a node and returns its host clean", scaleDown},
+		{"a power-cycled host comes back", powerCycle},
+		{"a cut link makes a node not ready, healing it mends that", cutAndHeal},
+		{"kill -9 of the plane loses nothing", killPlane},
+		{"deleting the Cluster returns every host", deleteCluster},
+	}
+	for _, step := range steps {
+		if !t.Run(step.name, func(t *testing.T) {
+			q := *p
+			q.t = t
+			step.run(t, &q)
+		}) {
+			return
+		}
+	}
+	p.must(time.Minute, "down", "--purge")
+	before.assertUnchanged(t, look(t, p.bin))
+	if _, err := os.Stat(p.stateDir); !os.IsNotExist(err) {
+		t.Errorf("the state directory is still there after down --purge: %v", err)
+	}
+}
+
+// readyNodes says what is missing to n ready nodes of the first cluster.
+func readyNodes(n int) func(status) string {
+	return func(s status) string {
+		if len(s.Clusters) != 1 {
+			return fmt.Sprintf("%d clusters", len(s.Clusters))
+		}
+		ready := 0
+		for _, node := range s.Clusters[0].Nodes {
+			if node.Ready {
+				ready++
+			}
+		}
+		if ready != n || len(s.Clusters[0].Nodes) != n {
+			return fmt.Sprintf("%d of %d nodes ready, want %d; waiting for %v", ready, len(s.Clusters[0].Nodes), n, s.Clusters[0].Waiting)
+		}
+		return ""
+	}
+}
+
+// poolReady says what is missing to a settled pool of n.
+func poolReady(n int) func(status) string {
+	return func(s status) string {
+		for _, pool := range s.Clusters[0].Pools {
+			if pool.Name == "pool" && (pool.Desired != n || pool.Ready != n) {
+				return fmt.Sprintf("pool has %d ready of %d, want %d", pool.Ready, pool.Desired, n)
+			}
+		}
+		return ""
+	}
+}
+
+func all(checks ...func(status) string) func(status) string {
+	return func(s status) string {
+		for _, check := range checks {
+			if why := check(s); why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+}
+
+func threeNodes(t *testing.T, p *plane) {
+	s := p.eventually(2*time.Minute, "three ready nodes", all(readyNodes(3), poolReady(2)))
+	cluster := s.Clusters[0]
+	if cluster.ControlPlane != (replicas{1, 1}) || cluster.Phase != "Provisioned" {
+		t.Errorf("control plane %+v, phase %s", cluster.ControlPlane, cluster.Phase)
+	}
+	seen := map[string]bool{}
+	for _, node := range cluster.Nodes {
+		if !strings.HasPrefix(node.ProviderID, "slipway://default/"+node.Name+"/") || node.Version != "v1.36.3" || seen[node.ProviderID] {
+			t.Errorf("node %+v", node)
+		}
+		seen[node.ProviderID] = true
+	}
+	claimed := 0
+	for _, host := range s.Hosts {
+		if host.ClaimedBy != "" {
+			claimed++
+		}
+		if len(host.Addresses) != 1 {
+			t.Errorf("host %s has addresses %v", host.Name, host.Addresses)
+		}
+	}
+	if claimed != 3 || len(s.Hosts) != 4 {
+		t.Errorf("%d of %d hosts claimed, want 3 of 4", claimed, len(s.Hosts))
+	}
+}
+
+func columns(t *testing.T, p *plane) {
+	for resource, want := range map[string][]string{
+		"cluster":         {"local", "Provisioned"},
+		"machinepool":     {"local-pool", "v1.36.3"},
+		"hostmachinepool": {"local", "2", "True"},
+		"hostmachine":     {"local", "host-", "True"},
+		"host":            {"host-1", "Running", "10.88.0."},
+	} {
+		out := p.mustKubectl("", "get", resource, "-A")
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("kubectl get %s does not show %q:\n%s", resource, w, out)
+			}
+		}
+	}
+}
+
+func service(t *testing.T, p *plane) {
+	p.apply("local", workload)
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+	nodes := strings.Fields(p.mustKubectl("local", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].spec.nodeName}"))
+	if len(nodes) != 2 || nodes[0] == nodes[1] {
+		t.Fatalf("pods run on %v", nodes)
+	}
+	pods := strings.Fields(p.mustKubectl("local", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].metadata.name}"))
+	answered := map[string]bool{}
+	for range 40 {
+		out, err := p.kubectl("local", "exec", pods[0], "--", "/usr/local/bin/echo", "get", "http://echo.default.svc.cluster.local/")
+		if err != nil {
+			t.Fatalf("by Service name: %v", err)
+		}
+		answered[strings.TrimSpace(out)] = true
+		if len(answered) == 2 {
+			return
+		}
+	}
+	t.Errorf("both pods must answer behind the Service, got only %v of %v", answered, pods)
+}
+
+func scalePool(p *plane, n int) {
+	p.t.Helper()
+	p.mustKubectl("", "patch", "cluster", "local", "--type", "json", "-p",
+		fmt.Sprintf(`[{"op":"replace","path":"/spec/topology/workers/machinePools/0/replicas","value":%d}]`, n))
+}
+
+func scaleUp(_ *testing.T, p *plane) {
+	scalePool(p, 3)
+	p.eventually(90*time.Second, "one more ready node", all(readyNodes(4), poolReady(3)))
+}
+
+func scaleDown(t *testing.T, p *plane) {
+	scalePool(p, 2)
+	s := p.eventually(2*time.Minute, "drained, removed and the host available", all(readyNodes(3), poolReady(2), func(s status) string {
+		for _, host := range s.Hosts {
+			if host.Phase == "Available" && host.ClaimedBy == "" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("no host is available: %+v", s.Hosts)
+	}))
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=60s")
+	var events string
+	if events = p.mustKubectl("", "get", "events", "-A"); !strings.Contains(events, "SuccessfulDrainNode") {
+		t.Errorf("core did not drain the node:\n%s\n%+v", events, s)
+	}
+}
+
+// aWorker is the name of a host of the pool.
+func aWorker(p *plane) string {
+	p.t.Helper()
+	for _, host := range p.status().Hosts {
+		if strings.HasPrefix(host.ClaimedBy, "local/local-pool") {
+			return host.Name
+		}
+	}
+	p.t.Fatal("no host of the pool")
+	return ""
+}
+
+func nodeReady(name string, want bool) func(status) string {
+	return func(s status) string {
+		for _, node := range s.Clusters[0].Nodes {
+			if node.Name == name && node.Ready == want {
+				return ""
+			}
+		}
+		return fmt.Sprintf("node %s: want ready=%t in %+v", name, want, s.Clusters[0].Nodes)
+	}
+}
+
+func powerCycle(t *testing.T, p *plane) {
+	worker := aWorker(p)
+	bootID := func() string {
+		return p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.bootID}")
+	}
+	before := bootID()
+	p.must(time.Minute, "host", "power-cycle", worker)
+	p.eventually(90*time.Second, "back after the power-cycle", all(nodeReady(worker, true), readyNodes(3), func(status) string {
+		if bootID() == before {
+			return "the agent has not reported the new boot"
+		}
+		return ""
+	}))
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+	service(t, p)
+}
+
+func cutAndHeal(_ *testing.T, p *plane) {
+	worker := aWorker(p)
+	p.must(time.Minute, "host", "cut", worker)
+	p.eventually(2*time.Minute, "not ready behind the cut", nodeReady(worker, false))
+	p.must(time.Minute, "host", "heal", worker)
+	p.eventually(time.Minute, "ready again", nodeReady(worker, true))
+}
+
+func killPlane(t *testing.T, p *plane) {
+	pid := p.status().Plane.PID
+	p.mustKubectl("", "create", "configmap", "survivor", "--from-literal=a=b")
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := p.run(30*time.Second, "host", "list"); err == nil {
+		t.Logf("host list while the plane is dead:\n%s", out)
+	}
+	p.up("--fast")
+	if s := p.status(); s.Plane.PID == pid || !s.Plane.Ready {
+		t.Fatalf("plane %+v", s.Plane)
+	}
+	p.mustKubectl("", "get", "configmap", "survivor")
+	p.eventually(time.Minute, "the cluster as it was", all(readyNodes(3), poolReady(2)))
+}
+
+func deleteCluster(_ *testing.T, p *plane) {
+	p.mustKubectl("", "delete", "cluster", "local", "--timeout=180s")
+	p.eventually(2*time.Minute, "every host available", func(s status) string {
+		if len(s.Clusters) != 0 {
+			return "the cluster is still there"
+		}
+		for _, host := range s.Hosts {
+			if host.Phase != "Available" {
+				return fmt.Sprintf("host %s is %s: %s", host.Name, host.Phase, host.Message)
+			}
+		}
+		return ""
+	})
+}
