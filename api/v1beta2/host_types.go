@@ -340,7 +340,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // The rules stand here and not on the spec, since an update without a spec would
 // slip past them there.
 //
-// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue('') in ['', self.?spec.?hostID.orValue('')]",message="spec.hostID cannot change: delete the Host and enrol the machine again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue(\"\") in [\"\", self.?spec.?hostID.orValue(\"\")]",message="spec.hostID cannot change: delete the Host and enrol the machine again"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimGeneration.orValue(0) <= self.?spec.?claimGeneration.orValue(0)",message="spec.claimGeneration only grows: agents refuse orders of an earlier claim"
 // +kubebuilder:object:root=true
 // +kubebuilder:selectablefield:JSONPath=`.spec.claim.claimID`

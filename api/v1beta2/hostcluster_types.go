@@ -86,7 +86,7 @@ type HostClusterStatus struct {
 // The rules stand here and not on the spec, since an update without a spec would
 // slip past them there, and since templates share the spec but not the rules.
 //
-// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?host.orValue('') in ['', self.?spec.?controlPlaneEndpoint.?host.orValue('')]",message="spec.controlPlaneEndpoint.host cannot change once set: the certificates and every kubeconfig name it; create a new Cluster instead"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?host.orValue(\"\") in [\"\", self.?spec.?controlPlaneEndpoint.?host.orValue(\"\")]",message="spec.controlPlaneEndpoint.host cannot change once set: the certificates and every kubeconfig name it; create a new Cluster instead"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?port.orValue(0) in [0, self.?spec.?controlPlaneEndpoint.?port.orValue(0)]",message="spec.controlPlaneEndpoint.port cannot change once set: every kubeconfig names it; create a new Cluster instead"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -109,8 +109,8 @@ type HostMachineStatus struct {
 // The rules stand here and not on the spec, since an update without a spec would
 // slip past them there.
 //
-// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimID.orValue('') in ['', self.?spec.?claimID.orValue('')]",message="spec.claimID is set by the controller and cannot change: a machine keeps its host for life"
-// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?providerID.orValue('') in ['', self.?spec.?providerID.orValue('')]",message="spec.providerID is set by the controller and cannot change"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimID.orValue(\"\") in [\"\", self.?spec.?claimID.orValue(\"\")]",message="spec.claimID is set by the controller and cannot change: a machine keeps its host for life"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?providerID.orValue(\"\") in [\"\", self.?spec.?providerID.orValue(\"\")]",message="spec.providerID is set by the controller and cannot change"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"

@@ -15,5 +15,5 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(klog.Background())
-	os.Exit(testenv.Main(m, manager.AddToScheme, func(e *testenv.Env) { env = e }))
+	os.Exit(testenv.Main(m, manager.AddToScheme, func(e *testenv.Env) error { env = e; return nil }))
 }

@@ -4,18 +4,24 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-dev/slipway/config"
 )
 
 // Env is a running API server.
@@ -31,7 +37,7 @@ type Env struct {
 // Main runs the tests of a package with one API server between them; start gets it
 // before the first test. Under -short nothing is started, and such tests must skip
 // (see Skip). It returns the exit code for os.Exit.
-func Main(m *testing.M, addToScheme func(*runtime.Scheme) error, start func(*Env)) int {
+func Main(m *testing.M, addToScheme func(*runtime.Scheme) error, start func(*Env) error) int {
 	flag.Parse()
 	if testing.Short() {
 		return m.Run()
@@ -42,7 +48,10 @@ func Main(m *testing.M, addToScheme func(*runtime.Scheme) error, start func(*Env
 		return 1
 	}
 	defer stop()
-	start(env)
+	if err := start(env); err != nil {
+		fmt.Fprintln(os.Stderr, "testenv:", err)
+		return 1
+	}
 	return m.Run()
 }
 
@@ -70,37 +79,66 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 	if err := addToScheme(scheme); err != nil {
 		return nil, nil, err
 	}
-	server := &envtest.Environment{
-		Scheme:                scheme,
-		ErrorIfCRDPathMissing: true,
-		CRDDirectoryPaths: []string{
-			filepath.Join(root, "config", "crd", "bases"),
-			filepath.Join(capi, "core", "config", "crd", "bases"),
-		},
-		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}},
+	crds, err := decode[apiextensionsv1.CustomResourceDefinition]("crd/bases/*.yaml")
+	if err != nil {
+		return nil, nil, err
 	}
-	return start(server, scheme)
+	webhooks, err := decode[admissionv1.ValidatingWebhookConfiguration]("webhook/*.yaml")
+	if err != nil {
+		return nil, nil, err
+	}
+	env := &Env{Scheme: scheme, WebhookOptions: envtest.WebhookInstallOptions{ValidatingWebhooks: webhooks}}
+	stop, err := env.start(&envtest.Environment{
+		Scheme:                scheme,
+		CRDs:                  crds,
+		ErrorIfCRDPathMissing: true,
+		CRDDirectoryPaths:     []string{filepath.Join(capi, "core", "config", "crd", "bases")},
+	})
+	return env, stop, err
 }
 
-func start(server *envtest.Environment, scheme *runtime.Scheme) (*Env, func(), error) {
-	webhooks := server.WebhookInstallOptions
-	server.WebhookInstallOptions = envtest.WebhookInstallOptions{}
-	config, err := server.Start()
+// decode reads our manifests as they are compiled in, so that the cache of `go
+// test` knows when they change.
+func decode[T any](pattern string) ([]*T, error) {
+	names, err := fs.Glob(config.FS, pattern)
 	if err != nil {
-		return nil, nil, fmt.Errorf("start the API server: %w", err)
+		return nil, err
 	}
+	var objects []*T
+	for _, name := range names {
+		data, err := fs.ReadFile(config.FS, name)
+		if err != nil {
+			return nil, err
+		}
+		object := new(T)
+		if err := yaml.UnmarshalStrict(data, object); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", name, err)
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// start fills in the rest of the Env. What it returns stops the API server.
+func (e *Env) start(server *envtest.Environment) (func(), error) {
 	stop := func() {
 		if err := server.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "testenv: stop the API server:", err)
 		}
 	}
-	config.QPS = -1
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	restConfig, err := server.Start()
 	if err != nil {
+		// The processes may run already, when only the CRDs were refused.
 		stop()
-		return nil, nil, err
+		return nil, fmt.Errorf("start the API server: %w", err)
 	}
-	return &Env{Config: config, Scheme: scheme, Client: c, WebhookOptions: webhooks}, stop, nil
+	restConfig.QPS = -1
+	e.Config = restConfig
+	if e.Client, err = client.NewWithWatch(restConfig, client.Options{Scheme: e.Scheme}); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
 }
 
 // Namespace makes a namespace for one test. There is no namespace controller, so

@@ -26,12 +26,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) {
+	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error {
 		env = e
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, "serve the webhooks:", err)
-			os.Exit(1)
-		}
+		return serve()
 	}))
 }
 

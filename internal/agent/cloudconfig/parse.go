@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -174,19 +175,20 @@ func scalar[T string | bool](key string, m json.RawMessage, into *T) error {
 	return nil
 }
 
-// strict decodes into a struct and refuses fields it does not have.
+// strict decodes into a struct and refuses fields it does not have, also those
+// that differ only in case.
 func strict(place string, m json.RawMessage, into any) error {
-	d := json.NewDecoder(bytes.NewReader(m))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
+	unknown, err := kjson.UnmarshalStrict(m, into, kjson.DisallowUnknownFields)
+	if len(unknown) > 0 {
+		return unsupported("%s in the cloud-config has an %.80s, which this agent does not support; remove it", place, strings.ReplaceAll(unknown[0].Error(), "\n", " "))
+	}
 	if err == nil {
 		return nil
 	}
-	if field, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
-		return unsupported("%s in the cloud-config has the field %.64s, which this agent does not support; remove it", place, field)
-	}
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return invalid("%s in the cloud-config: field %q must be a %s, not a %s", place, wrong.Field, wrong.Type, wrong.Value)
+	// The standard decoder tells the field; its text and that of the strict one
+	// can quote a value.
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(json.Unmarshal(m, into), &wrong) {
+		return invalid("%s in the cloud-config: field %q must be a %s", place, wrong.Field, wrong.Type)
 	}
 	return invalid("%s in the cloud-config cannot be read", place)
 }

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -78,9 +79,14 @@ func Load(path string) (*AgentConfiguration, error) {
 }
 
 func parse(data []byte) (*AgentConfiguration, error) {
+	body, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, err
+	}
 	c := &AgentConfiguration{}
-	if err := yaml.UnmarshalStrict(data, c); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: "))
+	unknown, err := kjson.UnmarshalStrict(body, c)
+	if err := errors.Join(append(unknown, err)...); err != nil {
+		return nil, err
 	}
 	if c.APIVersion != APIVersion || c.Kind != Kind {
 		return nil, fmt.Errorf("apiVersion and kind must be %s and %s, not %q and %q", APIVersion, Kind, c.APIVersion, c.Kind)

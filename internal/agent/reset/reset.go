@@ -167,7 +167,8 @@ func (c Cleaner) unmount() error {
 	sort.Sort(sort.Reverse(sort.StringSlice(mounts)))
 	errs := []error{err}
 	for _, m := range mounts {
-		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		err := unix.Unmount(c.Root.Path(m), unix.MNT_DETACH)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("unmount %s: %w", m, err))
 		}
 	}

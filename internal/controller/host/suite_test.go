@@ -26,7 +26,7 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) { env = e }))
+	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error { env = e; return nil }))
 }
 
 func addToScheme(scheme *runtime.Scheme) error {

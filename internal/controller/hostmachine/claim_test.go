@@ -105,10 +105,10 @@ func TestPreconditions(t *testing.T) {
 // A manager killed after any of its writes leaves a state from which the next one
 // gets to the same end, with one host claimed once.
 func TestCrashAfterEachWrite(t *testing.T) {
+	testenv.Skip(t)
 	for after := 1; ; after++ {
 		crash := &testenv.Crash{After: after}
 		t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) {
-			testenv.Skip(t)
 			w := crashWorld(t)
 			agents := []*testenv.Agent{w.host("host-1"), w.host("host-2")}
 			key := w.machine("m1")

@@ -116,11 +116,11 @@ func (r *Reconciler) cluster(ctx context.Context, m *infrav1.HostMachine) (*clus
 		return nil, nil
 	}
 	cluster, err := util.GetClusterByName(ctx, r.Client, m.Namespace, name)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get Cluster %s: %w", name, err)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil
+		return nil, fmt.Errorf("get Cluster %s: %w", name, err)
 	}
 	return cluster, nil
 }

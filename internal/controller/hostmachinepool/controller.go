@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -101,11 +102,11 @@ func (r *Reconciler) cluster(ctx context.Context, pool *infrav1.HostMachinePool)
 		return nil, nil
 	}
 	cluster, err := util.GetClusterByName(ctx, r.Client, pool.Namespace, name)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get Cluster %s: %w", name, err)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil
+		return nil, fmt.Errorf("get Cluster %s: %w", name, err)
 	}
 	return cluster, nil
 }
