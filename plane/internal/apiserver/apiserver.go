@@ -65,8 +65,11 @@ func New(opts Options) *Server { return &Server{opts: opts} }
 
 var _ component.Mortal = (*Server)(nil)
 
+// Name is the component's name.
+const Name = "kube-apiserver"
+
 // Name implements component.Component.
-func (s *Server) Name() string { return "kube-apiserver" }
+func (s *Server) Name() string { return Name }
 
 // Init tells early when the port is taken. The API server itself keeps no
 // state on disk.

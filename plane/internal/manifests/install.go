@@ -2,8 +2,6 @@ package manifests
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -97,7 +95,7 @@ func (run *installation) apply(ctx context.Context, objs []Object) error {
 	group.SetLimit(parallel)
 	for i := range objs {
 		o := &objs[i]
-		hash := run.hash(o)
+		hash := run.hooks.hash(o)
 		if present[o.String()] == hash {
 			run.count(func(r *Result) { r.Unchanged++ })
 			continue
@@ -148,15 +146,6 @@ func selector(gvr schema.GroupVersionResource) string {
 		return ""
 	}
 	return clusterctlv1.ClusterctlLabel
-}
-
-func (run *installation) hash(o *Object) string {
-	h := sha256.New()
-	for _, part := range [][]byte{o.Raw, []byte(o.Mount), []byte(run.hooks.base), run.hooks.ca} {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 func (run *installation) applyOne(ctx context.Context, o *Object, hash string) error {

@@ -220,18 +220,18 @@ func TestFromFilesNamesTheBrokenFile(t *testing.T) {
 
 func TestHashCoversEverything(t *testing.T) {
 	o := Object{Mount: "m", Raw: []byte("raw")}
-	base := installation{hooks: webhooks{base: "u", ca: []byte("c")}}
+	base := webhooks{base: "u", ca: []byte("c")}
 	seen := map[string]string{base.hash(&o): "the object itself"}
 	for what, v := range map[string]struct {
-		run installation
-		obj Object
+		hooks webhooks
+		obj   Object
 	}{
 		"content": {base, Object{Mount: "m", Raw: []byte("rat")}},
 		"mount":   {base, Object{Mount: "n", Raw: []byte("raw")}},
-		"url":     {installation{hooks: webhooks{base: "v", ca: []byte("c")}}, o},
-		"ca":      {installation{hooks: webhooks{base: "u", ca: []byte("d")}}, o},
+		"url":     {webhooks{base: "v", ca: []byte("c")}, o},
+		"ca":      {webhooks{base: "u", ca: []byte("d")}, o},
 	} {
-		h := v.run.hash(&v.obj)
+		h := v.hooks.hash(&v.obj)
 		if other, ok := seen[h]; ok {
 			t.Errorf("a change of %s gives the hash of %s", what, other)
 		}

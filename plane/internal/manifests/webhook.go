@@ -1,7 +1,9 @@
 package manifests
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,4 +58,14 @@ func (w webhooks) fillOne(mount string, hook map[string]any) error {
 		"caBundle": base64.StdEncoding.EncodeToString(w.ca),
 	}
 	return nil
+}
+
+// hash is a digest of o as it is applied: of its content and of what fill adds.
+func (w webhooks) hash(o *Object) string {
+	h := sha256.New()
+	for _, part := range [][]byte{o.Raw, []byte(o.Mount), []byte(w.base), w.ca} {
+		fmt.Fprintf(h, "%d:", len(part))
+		h.Write(part)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -11,6 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const (
+	lockTries = 5
+	lockPause = 20 * time.Millisecond
+)
+
 // LockedError says that another process serves the state directory.
 type LockedError struct {
 	StateDir string
@@ -44,7 +49,7 @@ func acquireLock(stateDir string) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flockPatiently(f); err != nil {
 		defer f.Close()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock the state directory: %w", err)
@@ -59,6 +64,17 @@ func acquireLock(stateDir string) (*lock, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return l, nil
+}
+
+// flockPatiently tries a few times, since Running takes the lock for an instant.
+func flockPatiently(f *os.File) error {
+	for try := 0; ; try++ {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || try == lockTries {
+			return err
+		}
+		time.Sleep(lockPause)
+	}
 }
 
 // sign writes who holds the lock. The file stays in place over the life of the

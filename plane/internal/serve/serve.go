@@ -21,16 +21,16 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// The plane keeps many small, long-lived objects: a collector that runs a
-// little more often costs little time and saves a third of the memory.
-const (
-	gcPercent   = 50
-	memoryLimit = 400 << 20
-)
+// gcPercent: the plane keeps many small, long-lived objects; a collector that
+// runs a little more often costs little time and saves a third of the memory.
+// There is no memory limit, which would make a large plane collect all the time.
+const gcPercent = 50
 
 // Run runs a plane until ctx ends, then stops it. It returns nil when it was
 // stopped that way; a *LockedError when another process serves the state
-// directory; otherwise what component.Group.Run returns.
+// directory; otherwise what component.Group.Run returns. It sets the pace of the
+// garbage collector and the logger of controller-runtime for the process, which
+// can run a plane only once: upstream keeps names of informers for its life.
 func Run(ctx context.Context, opts Options) error {
 	if err := opts.complete(); err != nil {
 		return err
@@ -43,9 +43,7 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
-	// Settings of the process are put back, for tests that run several planes.
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
+	debug.SetGCPercent(gcPercent)
 
 	status := newStatus(opts)
 	stages := assemble(opts)
@@ -60,6 +58,8 @@ func Run(ctx context.Context, opts Options) error {
 		},
 		OnReady: func(context.Context) error {
 			health.up.Store(true)
+			// What coming up took is not needed again.
+			go debug.FreeOSMemory()
 			return status.ready()
 		},
 	}

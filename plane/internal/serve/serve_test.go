@@ -183,7 +183,7 @@ func (p *plane) memory(t *testing.T) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.process.Process.Pid))
 	must(t, err)
 	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "VmHWM") {
+		if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "RssAnon") {
 			t.Log(strings.TrimSpace(line))
 		}
 	}

@@ -117,6 +117,8 @@ func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(hos
 // token is kept in the state directory, so that a second run writes the same
 // files to the hosts.
 func (s *Session) token() (string, error) {
+	s.tokenMu.Lock()
+	defer s.tokenMu.Unlock()
 	path := s.Instance.Path("bootstrap-token")
 	data, err := os.ReadFile(path)
 	if err == nil {
@@ -132,13 +134,10 @@ func (s *Session) token() (string, error) {
 	return token, instance.WriteFile(path, []byte(token+"\n"), 0o600)
 }
 
-// enrolHosts lets the agents in and waits until every host is known.
+// enrolHosts waits until every host is known. The token is made good once more:
+// the attempt while the plane started may have failed.
 func (s *Session) enrolHosts(ctx context.Context, step *progress.Step) error {
-	token, err := s.token()
-	if err != nil {
-		return err
-	}
-	if err := enrol.EnsureToken(ctx, s.client, token, Namespace, tokenLife); err != nil {
+	if err := s.letHostsIn(ctx); err != nil {
 		return err
 	}
 	return poll(ctx, func() (bool, error) {

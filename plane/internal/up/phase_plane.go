@@ -8,11 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/enrol"
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
@@ -82,10 +85,13 @@ func (s *Session) spawn(exited chan<- struct{}) error {
 
 func (s *Session) waitForPlane(ctx context.Context, step *progress.Step, exited <-chan struct{}) error {
 	shown := map[string]*progress.Step{}
+	letIn := false
 	return poll(ctx, func() (bool, error) {
 		status, err := serve.ReadStatus(s.Instance.Dir)
 		if err == nil {
 			showComponents(step, shown, status.Components)
+			// The earlier the agents' token is known, the less they back off.
+			letIn = letIn || answers(status.Components) && s.letHostsIn(ctx) == nil
 		}
 		if err == nil && status.Ready {
 			step.Done("serving at %s", status.Server)
@@ -114,6 +120,26 @@ func showComponents(parent *progress.Step, shown map[string]*progress.Step, comp
 			step.Wait("%s", strings.TrimSpace(string(c.Phase)+" "+c.Reason))
 		}
 	}
+}
+
+// answers reports whether the API server is ready, long before all of the plane is.
+func answers(components []serve.ComponentStatus) bool {
+	return slices.ContainsFunc(components, func(c serve.ComponentStatus) bool {
+		return c.Name == apiserver.Name && c.Phase == component.PhaseReady
+	})
+}
+
+// letHostsIn makes the token of the local hosts good.
+func (s *Session) letHostsIn(ctx context.Context) error {
+	token, err := s.token()
+	if err != nil {
+		return err
+	}
+	c, err := planeclient.New(s.Instance)
+	if err != nil {
+		return err
+	}
+	return enrol.EnsureToken(ctx, c, token, Namespace, tokenLife)
 }
 
 // lastWords is why the plane ended: its own word for it, or the end of its log.

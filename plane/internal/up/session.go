@@ -3,6 +3,7 @@ package up
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,8 @@ type Session struct {
 
 	client client.WithWatch // set by the plane phase
 	nodes  status.NodeLister
+
+	tokenMu sync.Mutex // guards the token's file: two phases want it first
 }
 
 // phase is one step that the user sees. It returns nil when what it stands for
