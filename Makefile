@@ -18,10 +18,7 @@ TOOL = GOWORK=off go tool -modfile=$(ROOT)/go.tools.mod
 
 LDFLAGS = -s -w -X github.com/slipway-dev/slipway/internal/version.Version=$(VERSION)
 # what the embedded kube-apiserver answers at /version
-PLANE_KUBERNETES := v1.36.3
-PLANE_LDFLAGS = $(LDFLAGS) $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
-  -X $(p).gitVersion=$(PLANE_KUBERNETES) -X $(p).gitMajor=1 -X $(p).gitMinor=36 -X $(p).gitTreeState=clean \
-  -X $(p).gitCommit=unknown -X $(p).buildDate=2026-01-01T00:00:00Z)
+PLANE_LDFLAGS = $(LDFLAGS) $(bundle_k8s_ldflags)
 
 ##@ Use
 
@@ -44,6 +41,7 @@ binaries: manifests ## Build the binaries only
 	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(BIN)/slipway-manager ./cmd/slipway-manager
 	cd plane && $(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(BIN)/slipway-sandbox ./cmd/slipway-sandbox
 	cd plane && $(GO_BUILD) -ldflags "$(PLANE_LDFLAGS)" -o $(BIN)/slipway ./cmd/slipway
+	@ln -sfn bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(BIN)/kubectl
 
 .PHONY: manifests
 manifests: ## Render upstream's manifests from the module cache (not committed)
@@ -58,9 +56,14 @@ generate: ## Write deepcopy code, CRDs, RBAC and webhook manifests from the type
 ##@ Check
 
 .PHONY: test
-test: build ## Everything CI runs: unit, API server and end-to-end tests
-	KUBEBUILDER_ASSETS=$(BIN)/envtest SLIPWAY_BIN=$(BIN) SLIPWAY_REQUIRE_ROOT=1 go test -trimpath -timeout 40m work
-	cd nodebundle/build && GOWORK=off go test ./...
+test: build bundle-test ## Everything CI runs: unit, API server and end-to-end tests
+	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) SLIPWAY_REQUIRE_ROOT=1 \
+	  go test -trimpath -timeout 20m $$(go list work | grep -v /test/e2e)
+	$(MAKE) --no-print-directory test-e2e
+
+.PHONY: test-e2e
+test-e2e: ## The end-to-end tests alone, with the machine to themselves: they wait for real kubelets
+	SLIPWAY_BIN=$(BIN) SLIPWAY_REQUIRE_ROOT=1 go test -trimpath -count=1 -timeout 30m -v ./test/e2e
 
 .PHONY: test-unit
 test-unit: manifests ## Only the tests that need neither root nor built binaries
