@@ -127,20 +127,25 @@ func (l *Loop) settle(ctx context.Context, err error, success func(*journal.Stat
 		if err := l.Journal.Update(success); err != nil {
 			return err
 		}
-		op := l.Journal.State().Operation
-		l.Log.Info("done", "operation", op.ID, "phase", op.Phase, "state", op.State)
+		if op := l.Journal.State().Operation; op.State == infrav1.OperationRunning {
+			l.Log.Info("the host is clean for another try", "operation", op.ID, "phase", op.Phase)
+		} else {
+			l.Log.Info("done", "operation", op.ID, "phase", op.Phase, "state", op.State)
+		}
 		return nil
 	}
-	if ctx.Err() != nil || errors.Is(err, errSuperseded) {
+	if stopped(ctx, err) {
 		return nil
 	}
 	e := operation.AsError(err)
-	l.Log.Warn("the operation did not succeed", "reason", e.Reason, "message", e.Message, "cause", e.Err)
 	if e.Retry == operation.RetryLater {
 		l.delay.until = l.Now().Add(l.delay.later())
 		if l.delay.tries < quietTries {
 			return nil
 		}
+	}
+	l.Log.Warn("the operation did not succeed", "reason", e.Reason, "message", e.Message, "cause", e.Err)
+	if e.Retry == operation.RetryLater {
 		return l.Journal.Update(func(s *journal.State) {
 			s.Operation.Active, s.Operation.Reason, s.Operation.Message = false, e.Reason, e.Message
 		})
@@ -156,6 +161,11 @@ func (l *Loop) settle(ctx context.Context, err error, success func(*journal.Stat
 	return err
 }
 
+// stopped reports whether an effect ended early on request.
+func stopped(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, errSuperseded)
+}
+
 // prove verifies a free host. What somebody else put there is never touched:
 // without a proof the host is not claimed.
 func (l *Loop) prove(ctx context.Context, generation int64) error {
@@ -166,7 +176,7 @@ func (l *Loop) prove(ctx context.Context, generation int64) error {
 		return err
 	})
 	switch {
-	case ctx.Err() != nil || errors.Is(err, errSuperseded):
+	case stopped(ctx, err):
 		return nil
 	case err == nil && len(left) == 0:
 		l.verified, l.delay = true, delays{}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -20,12 +21,17 @@ import (
 )
 
 // inventoryInterval is how often the inventory is read again.
-const inventoryInterval = 5 * time.Minute
+const (
+	inventoryInterval = 5 * time.Minute
+	inventoryRetry    = 5 * time.Second
+)
 
 // Options of an agent that is enrolled.
 type Options struct {
 	// Namespace and HostName name the Host.
 	Namespace, HostName string
+	// BootID of this boot of the host.
+	BootID string
 	// HostID is the identity of the machine, written into the Lease.
 	HostID string
 	// Config reaches the management cluster as this agent.
@@ -36,10 +42,10 @@ type Options struct {
 	Inventory func(ctx context.Context, virtualIP string) (inventory.Facts, error)
 	// HeartbeatInterval and LeaseDuration of the Lease.
 	HeartbeatInterval, LeaseDuration time.Duration
-	// Disconnected is called after a failed heartbeat; refused tells that the
-	// server did not accept the certificate. May be nil.
-	Disconnected func(refused bool)
-	Log          *slog.Logger
+	// Disconnected is called when the server could not be reached, Refused when
+	// it did not accept the certificate. May be nil.
+	Disconnected, Refused func()
+	Log                   *slog.Logger
 }
 
 // Agent serves one Host.
@@ -61,33 +67,30 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Disconnected == nil {
-		o.Disconnected = func(bool) {}
-	}
 	a := &Agent{options: o, client: client, reporter: newReporter(client, o.Namespace, o.HostName, o.Log), loop: NewLoop()}
 	a.heartbeat = &heartbeat.Heartbeat{
 		Leases: client, Namespace: o.Namespace, Name: o.HostName, Holder: o.HostID,
-		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.disconnected,
+		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed,
 	}
 	a.loop.Journal, a.loop.Executor, a.loop.Secrets = o.Journal, o.Executor, client
-	a.loop.Namespace, a.loop.Log, a.loop.Changed = o.Namespace, o.Log, a.changed
+	a.loop.Namespace, a.loop.BootID, a.loop.Log, a.loop.Changed = o.Namespace, o.BootID, o.Log, a.changed
 	return a, nil
 }
 
 // Run blocks until the context ends, and returns after everything it began has
 // stopped. An operation that is under way is resumed by the next Run.
 func (a *Agent) Run(ctx context.Context) {
-	a.collect(ctx)
-	a.loop.BootID = a.facts.BootID
+	collected := a.collect(ctx)
 	a.changed(a.options.Journal.State(), nil)
 	watcher := &watcher{
 		hosts: a.client, namespace: a.options.Namespace, name: a.options.HostName, log: a.options.Log,
-		changed: a.observe, refused: a.disconnected,
+		changed: a.observe, failed: a.failed,
 	}
 	var wg sync.WaitGroup
-	for _, run := range []func(context.Context){a.heartbeat.Run, a.reporter.run, watcher.run, a.loop.Run, a.refresh} {
+	for _, run := range []func(context.Context){a.heartbeat.Run, a.reporter.run, watcher.run, a.loop.Run} {
 		wg.Go(func() { run(ctx) })
 	}
+	wg.Go(func() { a.refresh(ctx, collected) })
 	wg.Wait()
 }
 
@@ -116,8 +119,17 @@ func (a *Agent) observe(host *infrav1.Host) {
 	a.loop.Observe(&host.Spec)
 }
 
-func (a *Agent) disconnected(err error) {
-	a.options.Disconnected(apierrors.IsUnauthorized(err))
+// failed is called with each error of the heartbeat and of the watch. An answer
+// of the server means that the connection is sound.
+func (a *Agent) failed(err error) {
+	switch answer := apierrors.APIStatus(nil); {
+	case apierrors.IsUnauthorized(err):
+		if a.options.Refused != nil {
+			a.options.Refused()
+		}
+	case !errors.As(err, &answer) && a.options.Disconnected != nil:
+		a.options.Disconnected()
+	}
 }
 
 // changed is called after each change of the journal.
@@ -125,12 +137,12 @@ func (a *Agent) changed(state journal.State, refused *infrav1.ObservedOperation)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused = refused
-	a.reporter.set(status(a.facts, state, refused))
+	a.reporter.set(status(a.facts, a.options.BootID, state, refused))
 }
 
-func (a *Agent) refresh(ctx context.Context) {
-	for backoff.Sleep(ctx, inventoryInterval) {
-		a.collect(ctx)
+func (a *Agent) refresh(ctx context.Context, collected bool) {
+	for backoff.Sleep(ctx, refreshWait(collected)) {
+		collected = a.collect(ctx)
 		a.mu.Lock()
 		refused := a.refused
 		a.mu.Unlock()
@@ -138,13 +150,22 @@ func (a *Agent) refresh(ctx context.Context) {
 	}
 }
 
-func (a *Agent) collect(ctx context.Context) {
+func refreshWait(collected bool) time.Duration {
+	if collected {
+		return inventoryInterval
+	}
+	return inventoryRetry
+}
+
+// collect reads the inventory and reports whether it could.
+func (a *Agent) collect(ctx context.Context) bool {
 	facts, err := a.options.Inventory(ctx, a.options.Journal.State().VirtualIP)
 	if err != nil {
 		a.options.Log.Error("cannot read the inventory of the host", "error", err)
-		return
+		return false
 	}
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.facts = facts
-	a.mu.Unlock()
+	return true
 }

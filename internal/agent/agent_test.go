@@ -187,13 +187,8 @@ users: [{name: u, user: {token: "%s"}}]
 		}
 		a, err := agent.New(agent.Options{
 			Namespace: "ns", HostName: "host-1", HostID: "id", Config: session.Config(), Journal: j, Executor: h.Executor,
-			Inventory: collector.Collect, HeartbeatInterval: time.Second, LeaseDuration: 4 * time.Second, Log: log,
-			Disconnected: func(refused bool) {
-				if refused {
-					session.Refused()
-				}
-				session.CloseConnections()
-			},
+			Inventory: collector.Collect, BootID: inventory.BootID(h.Root), HeartbeatInterval: time.Second, LeaseDuration: 4 * time.Second, Log: log,
+			Disconnected: session.CloseConnections, Refused: session.Refused,
 		})
 		if err != nil {
 			t.Error(err)

@@ -20,8 +20,7 @@ type delays struct {
 
 // left returns how long the action has to wait. A new order never waits.
 func (d *delays) left(kind ActionKind, now time.Time) time.Duration {
-	switch kind {
-	case ActionBegin, ActionNone, ActionRefuse:
+	if kind == ActionBegin || kind == ActionNone || kind == ActionRefuse {
 		return 0
 	}
 	return d.until.Sub(now)

@@ -145,6 +145,7 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 		return l.prove(ctx, spec.ClaimGeneration)
 	case ActionRefuse:
 		l.Log.Error("refusing an order", "operation", spec.Desired.OperationID, "reason", action.Reason, "message", action.Message)
+	case ActionNone:
 	}
 	select {
 	case <-ctx.Done():

@@ -163,7 +163,7 @@ func TestLoopLife(t *testing.T) {
 	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof != nil {
 		t.Fatalf("after the bootstrap: %+v, proof %+v", s.Operation, s.CleanProof)
 	}
-	s = runUntil(t, l, ordered(1, "a", resets("r", "")), ended("r"))
+	s = runUntil(t, l, ordered(1, "a", resets("")), ended("r"))
 	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof == nil || s.CleanProof.ClaimGeneration != 1 {
 		t.Fatalf("after the reset: %+v, proof %+v", s.Operation, s.CleanProof)
 	}
@@ -234,7 +234,7 @@ func TestOlderClaimIsResetFirst(t *testing.T) {
 func TestHostThatDoesNotGetCleanFails(t *testing.T) {
 	f, j := &fakeExecutor{leftovers: []string{"mount /var/lib/kubelet/pods/x"}}, journal.InMemory()
 	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
-	s := runUntil(t, testLoop(f, j), ordered(1, "a", resets("r", "")), ended("r"))
+	s := runUntil(t, testLoop(f, j), ordered(1, "a", resets("")), ended("r"))
 	if s.Operation.State != infrav1.OperationFailed || s.Operation.Reason != operation.ReasonNotClean || s.CleanProof != nil {
 		t.Fatalf("operation %+v, proof %+v", s.Operation, s.CleanProof)
 	}
@@ -246,7 +246,7 @@ func TestHostThatDoesNotGetCleanFails(t *testing.T) {
 func TestManualResetStopsTheKubeletAndProvesNothing(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
 	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
-	s := runUntil(t, testLoop(f, j), ordered(1, "a", resets("r", infrav1.ResetPolicyManual)), ended("r"))
+	s := runUntil(t, testLoop(f, j), ordered(1, "a", resets(infrav1.ResetPolicyManual)), ended("r"))
 	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof != nil || !strings.HasSuffix(f.Calls(), "stop") {
 		t.Fatalf("operation %+v, proof %+v, calls %q", s.Operation, s.CleanProof, f.Calls())
 	}
@@ -267,7 +267,7 @@ func TestNewOrderEndsTheRunningOne(t *testing.T) {
 	l := testLoop(f, j)
 	go func() {
 		<-f.hang
-		l.Observe(ordered(1, "a", resets("r", "")))
+		l.Observe(ordered(1, "a", resets("")))
 	}()
 	s := runUntil(t, l, ordered(1, "a", boot("b")), ended("r"))
 	if s.Operation.State != infrav1.OperationSucceeded || f.Calls() != "bootstrap:data reset verify" {
@@ -304,7 +304,7 @@ func TestRefusedOrderIsReportedAndTouchesNothing(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
 	runUntil(t, testLoop(f, j), ordered(5, "a", boot("b")), ended("b"))
 	var got *infrav1.ObservedOperation
-	runUntil(t, testLoop(f, j), ordered(4, "z", resets("r", "")), func(_ journal.State, refused *infrav1.ObservedOperation) bool {
+	runUntil(t, testLoop(f, j), ordered(4, "z", resets("")), func(_ journal.State, refused *infrav1.ObservedOperation) bool {
 		got = refused
 		return refused != nil
 	})

@@ -20,8 +20,8 @@ func boot(id string) *infrav1.HostDesired {
 	return &infrav1.HostDesired{Phase: infrav1.HostDesiredBootstrapped, OperationID: id}
 }
 
-func resets(id string, policy infrav1.ResetPolicy) *infrav1.HostDesired {
-	return &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: id, ResetPolicy: policy}
+func resets(policy infrav1.ResetPolicy) *infrav1.HostDesired {
+	return &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "r", ResetPolicy: policy}
 }
 
 func op(id string, generation int64, phase infrav1.HostDesiredPhase, state infrav1.OperationState) *journal.Operation {
@@ -60,13 +60,13 @@ func TestPlan(t *testing.T) {
 		"bootstrapped":                        {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueCommands, Operation: op("b", 1, bootstrapped, done)}, spec: spec(1, "a", boot("b")), want: ActionNone},
 		"failed":                              {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueCommands, Operation: op("b", 1, bootstrapped, failed)}, spec: spec(1, "a", boot("b")), want: ActionNone},
 		"same operation of a newer claim":     {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("b", 1, bootstrapped, done)}, spec: spec(2, "c", boot("b")), want: ActionBegin},
-		"released":                            {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("b", 1, bootstrapped, done)}, spec: spec(1, "a", resets("r", "")), want: ActionBegin},
-		"released in mid bootstrap":           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("b", 1, bootstrapped, running)}, spec: spec(1, "a", resets("r", "")), want: ActionBegin},
-		"resetting":                           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", ResetGeneration: 1, Operation: op("r", 1, reset, running)}, spec: spec(1, "a", resets("r", infrav1.ResetPolicyKubeadm)), want: ActionReset},
-		"resetting by hand":                   {state: journal.State{ClaimGeneration: 1, ClaimID: "a", ResetGeneration: 1, Operation: op("r", 1, reset, running)}, spec: spec(1, "a", resets("r", infrav1.ResetPolicyManual)), want: ActionStopKubelet},
+		"released":                            {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("b", 1, bootstrapped, done)}, spec: spec(1, "a", resets("")), want: ActionBegin},
+		"released in mid bootstrap":           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("b", 1, bootstrapped, running)}, spec: spec(1, "a", resets("")), want: ActionBegin},
+		"resetting":                           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", ResetGeneration: 1, Operation: op("r", 1, reset, running)}, spec: spec(1, "a", resets(infrav1.ResetPolicyKubeadm)), want: ActionReset},
+		"resetting by hand":                   {state: journal.State{ClaimGeneration: 1, ClaimID: "a", ResetGeneration: 1, Operation: op("r", 1, reset, running)}, spec: spec(1, "a", resets(infrav1.ResetPolicyManual)), want: ActionStopKubelet},
 		"new claim while the old one resets":  {state: journal.State{ClaimGeneration: 1, ClaimID: "a", ResetGeneration: 1, Operation: op("r", 1, reset, running)}, spec: spec(2, "c", boot("b2")), want: ActionBegin},
 		"fenced: older generation":            {state: journal.State{ClaimGeneration: 3, ClaimID: "c"}, spec: spec(2, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonStaleClaim},
-		"fenced: reset of older generation":   {state: journal.State{ClaimGeneration: 3, ClaimID: "c", Residue: journal.ResidueCommands}, spec: spec(2, "a", resets("r", "")), want: ActionRefuse, reason: operation.ReasonStaleClaim},
+		"fenced: reset of older generation":   {state: journal.State{ClaimGeneration: 3, ClaimID: "c", Residue: journal.ResidueCommands}, spec: spec(2, "a", resets("")), want: ActionRefuse, reason: operation.ReasonStaleClaim},
 		"fenced: other claim, same number":    {state: journal.State{ClaimGeneration: 3, ClaimID: "c"}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonClaimMismatch},
 		"fenced: bootstrap after its reset":   {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3, Operation: op("r", 3, reset, done)}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonAlreadyReset},
 		"fenced: bootstrap during its reset":  {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3, Operation: op("r", 3, reset, running)}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonAlreadyReset},

@@ -19,13 +19,13 @@ import (
 const maxMessage = 2048
 
 // status is the agent's part of Host.status.
-func status(facts inventory.Facts, s journal.State, refused *infrav1.ObservedOperation) infrav1.HostStatus {
+func status(facts inventory.Facts, bootID string, s journal.State, refused *infrav1.ObservedOperation) infrav1.HostStatus {
 	observed := refused
 	if observed == nil && s.Operation != nil {
 		observed = report(s.Operation)
 	}
 	return infrav1.HostStatus{
-		Inventory: facts.Inventory, Capacity: facts.Capacity, Addresses: facts.Addresses, BootID: facts.BootID,
+		Inventory: facts.Inventory, Capacity: facts.Capacity, Addresses: facts.Addresses, BootID: bootID,
 		ObservedOperation: observed, CleanProof: s.CleanProof,
 	}
 }

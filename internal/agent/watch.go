@@ -31,8 +31,8 @@ type watcher struct {
 	log             *slog.Logger
 	// changed is called with each version, and with nil when the Host is deleted.
 	changed func(*infrav1.Host)
-	// refused is called when the server does not accept the certificate.
-	refused func(error)
+	// failed is called with each error.
+	failed func(error)
 
 	uid types.UID
 }
@@ -55,7 +55,7 @@ func (w *watcher) run(ctx context.Context) {
 			w.log.Warn("cannot watch the Host, trying again", "error", err)
 		}
 		failing = true
-		w.refused(err)
+		w.failed(err)
 		backoff.Sleep(ctx, outage.Next(time.Now()))
 	}
 }

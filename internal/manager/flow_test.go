@@ -183,7 +183,7 @@ func TestPoolLifeWithAManager(t *testing.T) {
 	eventually(t, "all hosts are back", wantPhases(t, namespace, 0, 3))
 	eventually(t, "the pool is gone", func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("finalizers %v, err %v", pool.Finalizers, err)
+			return fmt.Errorf("finalizers %v, err %w", pool.Finalizers, err)
 		}
 		return nil
 	})

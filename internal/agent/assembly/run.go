@@ -42,7 +42,7 @@ type Agent struct {
 
 // Run runs the agent until the context ends. An error means that it cannot work
 // on this host as it is configured.
-func (a *Agent) Run(ctx context.Context) error {
+func (a *Agent) Run(parent context.Context) error {
 	dir := a.Config.StateDir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the state directory: %w", err)
@@ -67,14 +67,19 @@ func (a *Agent) Run(ctx context.Context) error {
 		Root: a.Root, Identity: a.identity, NodeIP: a.Config.NodeIP, NodeInterface: a.Config.NodeInterface,
 		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket, Log: a.Log,
 	})
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(parent)
 	// Before anything that needs the network: a control plane waits for its address.
 	group.Go(func() error {
 		a.executor.VIP.Keep(ctx, func() netip.Addr { return agent.VirtualIP(a.journal) })
 		return nil
 	})
 	group.Go(func() error { return a.enrolAndServe(ctx, group) })
-	return group.Wait()
+	err = group.Wait()
+	if parent.Err() != nil && errors.Is(err, context.Cause(parent)) {
+		// It was asked to end.
+		err = nil
+	}
+	return err
 }
 
 func (a *Agent) enrolAndServe(ctx context.Context, group *errgroup.Group) error {
@@ -83,9 +88,6 @@ func (a *Agent) enrolAndServe(ctx context.Context, group *errgroup.Group) error 
 		Namespace: a.Config.Namespace, HostName: a.name, Log: a.Log, Now: time.Now,
 	}
 	session, err := enroller.Enrol(ctx)
-	if ctx.Err() != nil {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -115,14 +117,9 @@ func (a *Agent) options(session *enroll.Session) agent.Options {
 	}
 	return agent.Options{
 		Namespace: a.Config.Namespace, HostName: a.name, HostID: a.identity, Config: session.Config(),
-		Journal: a.journal, Executor: a.executor, Inventory: collector.Collect,
+		Journal: a.journal, Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
 		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
-		Disconnected: func(refused bool) {
-			if refused {
-				session.Refused()
-			}
-			session.CloseConnections()
-		},
+		Disconnected: session.CloseConnections, Refused: session.Refused,
 		Log: a.Log,
 	}
 }

@@ -23,7 +23,7 @@ func Status(c *config.AgentConfiguration, out io.Writer) error {
 		if value == "" {
 			value = "none"
 		}
-		fmt.Fprintf(w, "%s\t%s\n", name, value)
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", name, value)
 	}
 	line("Claim", s.ClaimID)
 	line("Claim generation", fmt.Sprint(s.ClaimGeneration))

@@ -19,6 +19,8 @@ const (
 type Backoff struct {
 	started time.Time
 	next    time.Duration
+	// EarlyCap replaces the 5 s.
+	EarlyCap time.Duration
 	// Rand returns a number in [0,1). Defaults to math/rand/v2.
 	Rand func() float64
 }
@@ -30,6 +32,9 @@ func (b *Backoff) Next(now time.Time) time.Duration {
 		b.started, b.next = now, first
 	}
 	limit := earlyCap
+	if b.EarlyCap != 0 {
+		limit = b.EarlyCap
+	}
 	if now.Sub(b.started) >= earlyPeriod {
 		limit = lateCap
 	}

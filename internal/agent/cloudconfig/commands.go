@@ -26,7 +26,7 @@ func commands(key string, m json.RawMessage) ([]string, error) {
 
 func command(item json.RawMessage) (string, error) {
 	var line string
-	if json.Unmarshal(item, &line) == nil && string(item) != "null" {
+	if json.Unmarshal(item, &line) == nil && !isNull(item) {
 		if strings.ContainsRune(line, 0) {
 			return "", fmt.Errorf("has a NUL byte")
 		}
@@ -47,13 +47,16 @@ func command(item json.RawMessage) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
+// isNull reports whether a value was left empty.
+func isNull(m json.RawMessage) bool { return string(m) == "null" }
+
 // text takes a string, or a number or boolean as it was written.
 func text(m json.RawMessage) (string, error) {
 	var s string
-	if err := json.Unmarshal(m, &s); err == nil && string(m) != "null" {
+	if err := json.Unmarshal(m, &s); err == nil && !isNull(m) {
 		return s, nil
 	}
-	if len(m) == 0 || m[0] == '{' || m[0] == '[' || string(m) == "null" {
+	if len(m) == 0 || m[0] == '{' || m[0] == '[' || isNull(m) {
 		return "", fmt.Errorf("is not text")
 	}
 	return string(m), nil

@@ -135,7 +135,7 @@ func gunzip(data []byte, limit int) ([]byte, error) {
 // mode reads permissions: a string is octal, a number is what YAML made of it
 // (0644 without quotes is octal in YAML 1.1).
 func mode(m json.RawMessage) (fs.FileMode, error) {
-	if len(m) == 0 || string(m) == "null" {
+	if len(m) == 0 || isNull(m) {
 		return defaultMode, nil
 	}
 	var s string

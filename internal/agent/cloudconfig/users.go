@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+//nolint:tagliatelle // cloud-init writes its names so.
 type rawUser struct {
 	Name              string          `json:"name"`
 	Gecos             string          `json:"gecos"`
@@ -103,7 +104,7 @@ func userLists(place string, raw rawUser, u *User) error {
 
 // list takes a list of strings, or one string that sep divides.
 func list(m json.RawMessage, sep string) ([]string, error) {
-	if len(m) == 0 || string(m) == "null" {
+	if len(m) == 0 || isNull(m) {
 		return nil, nil
 	}
 	var one string
@@ -132,7 +133,7 @@ func trimmed(in []string) []string {
 }
 
 func optional(m json.RawMessage) (string, error) {
-	if len(m) == 0 || string(m) == "null" {
+	if len(m) == 0 || isNull(m) {
 		return "", nil
 	}
 	return text(m)

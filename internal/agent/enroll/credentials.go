@@ -22,8 +22,9 @@ import (
 // parseCertificate pairs a PEM certificate with the key. It fails when the
 // certificate is for another key or user, or is not valid now.
 func parseCertificate(data []byte, key *ecdsa.PrivateKey, user string, now time.Time) (*tls.Certificate, error) {
-	chain := [][]byte{}
-	for _, c := range certificates(data) {
+	parsed := certificates(data)
+	chain := make([][]byte, 0, len(parsed))
+	for _, c := range parsed {
 		chain = append(chain, c.Raw)
 	}
 	if len(chain) == 0 {

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
@@ -21,6 +22,10 @@ import (
 // refusedPause is the least time between two tries to replace a certificate
 // that the server refuses.
 const refusedPause = time.Minute
+
+// enrolCap bounds the waits in the first minute: somebody is watching, and the
+// token or the server may come up at any moment.
+const enrolCap = time.Second
 
 // Enroller obtains and renews the agent's client certificate.
 type Enroller struct {
@@ -53,7 +58,7 @@ func (e *Enroller) Enrol(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{enroller: e, key: key, refused: make(chan struct{}, 1), certificate: e.loadCertificate(key)}
-	for retry := (backoff.Backoff{}); ; {
+	for retry := (backoff.Backoff{EarlyCap: enrolCap}); ; {
 		err := s.connect(ctx)
 		if err == nil {
 			return s, nil
@@ -187,9 +192,9 @@ func (s *Session) replace(ctx context.Context, config *rest.Config) error {
 }
 
 func encode(c *tls.Certificate) []byte {
-	var out []byte
+	var out bytes.Buffer
 	for _, der := range c.Certificate {
-		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+		out.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	}
-	return out
+	return out.Bytes()
 }

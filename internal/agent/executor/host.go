@@ -37,7 +37,7 @@ func New(o Options) *Executor {
 	holder := vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, NodeIP: nodeIP, Log: o.Log}
 	return &Executor{
 		Root: o.Root, VIP: holder, NodeIP: o.NodeIP, Hostname: os.Hostname, Log: o.Log,
-		Versions: kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories},
+		Versions: kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}},
 		Applier: bootstrap.Applier{
 			Root: o.Root, Runner: system, Shell: bootstrap.Shell{Root: o.Root, System: system},
 			SetHostname: func(name string) error { return unix.Sethostname([]byte(name)) },

@@ -45,14 +45,13 @@ func (h *Heartbeat) Run(ctx context.Context) {
 			return
 		}
 		wait := h.Interval
-		switch {
-		case err == nil:
+		if err == nil {
 			if failed {
 				h.Log.Info("heartbeat is back")
 			}
 			retry.Reset()
 			failed = false
-		default:
+		} else {
 			if !failed {
 				h.Log.Warn("heartbeat failed, trying again", "error", err)
 			}

@@ -43,7 +43,6 @@ type Facts struct {
 	Inventory infrav1.HostInventory
 	Capacity  corev1.ResourceList
 	Addresses []clusterv1.MachineAddress
-	BootID    string
 }
 
 // Collect reads everything. virtualIP is left out of the addresses: it moves
@@ -62,7 +61,6 @@ func (c Collector) Collect(ctx context.Context, virtualIP string) (Facts, error)
 		return Facts{}, err
 	}
 	return Facts{
-		BootID:    BootID(c.Root),
 		Addresses: addresses,
 		Capacity:  capacity,
 		Inventory: infrav1.HostInventory{

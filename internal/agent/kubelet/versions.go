@@ -43,6 +43,8 @@ type Versions struct {
 	// Directories hold one directory per version, for example
 	// /opt/slipway/kubernetes/v1.36.3/{kubelet,kubeadm,kubectl}.
 	Directories []string
+	// Cache keeps what programs answered. May be nil.
+	Cache *Cache
 }
 
 // Installed lists the versions of the host, sorted, without duplicates.
@@ -85,13 +87,15 @@ func (v Versions) current(ctx context.Context, program string, args ...string) s
 	if !v.Runner.Has(program) {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	out, err := v.Runner.Run(ctx, program, args...)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes"))
+	return v.Cache.answer(program, func() string {
+		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+		defer cancel()
+		out, err := v.Runner.Run(ctx, program, args...)
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes"))
+	})
 }
 
 // link replaces the links one by one; each is either old or new.

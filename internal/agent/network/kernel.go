@@ -8,6 +8,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/netdump"
 )
 
 // Kernel is the System of the network namespace the agent runs in.
@@ -15,7 +17,7 @@ type Kernel struct{}
 
 // Links implements System.
 func (Kernel) Links() ([]Link, error) {
-	links, err := netlink.LinkList()
+	links, err := netdump.Read(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
@@ -44,7 +46,7 @@ func (Kernel) RemoveLink(name string) error {
 
 // Routes implements System.
 func (Kernel) Routes() ([]Route, error) {
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_ALL)
+	routes, err := netdump.Read(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}

@@ -143,8 +143,12 @@ func (c Cleaner) containers(ctx context.Context) error {
 }
 
 func (c Cleaner) listContainers(ctx context.Context) ([]string, error) {
-	if !c.Runner.Has("ctr") || !c.socketExists() {
+	if !c.Runner.Has("ctr") {
 		return nil, nil
+	}
+	if !c.socketExists() {
+		// A runtime that is down still has its containers.
+		return nil, fmt.Errorf("containerd is not running: %s does not exist; start it", c.CRISocket)
 	}
 	out, err := c.ctr(ctx, "containers", "list", "--quiet")
 	return strings.Fields(string(out)), err
@@ -176,9 +180,12 @@ func (c Cleaner) unmount() error {
 }
 
 func (c Cleaner) releaseVIP(state journal.State, progress operation.Progress) error {
+	if state.VirtualIP == "" {
+		return nil
+	}
 	ip, err := netip.ParseAddr(state.VirtualIP)
 	if err != nil {
-		return nil
+		return err
 	}
 	// The record goes first, or the keeper would add the address again.
 	if err := progress.Update(func(s *journal.State) { s.VirtualIP = "" }); err != nil {
@@ -189,7 +196,8 @@ func (c Cleaner) releaseVIP(state journal.State, progress operation.Progress) er
 
 func (c Cleaner) network(ctx context.Context, baseline *journal.Baseline) error {
 	left, err := network.Leftovers(c.Network, baseline)
-	errs := []error{err}
+	errs := make([]error, 0, len(left)+3)
+	errs = append(errs, err)
 	for _, l := range left {
 		errs = append(errs, l.Remove())
 	}

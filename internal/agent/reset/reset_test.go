@@ -82,7 +82,6 @@ func TestVerifyNamesWhatIsLeft(t *testing.T) {
 			_ = h.Network.Add("eth0", netip.MustParsePrefix("10.0.0.200/32"))
 		}, "virtual IP 10.0.0.200"},
 		"containers": {func(t *testing.T, h *executortest.Host) {
-			put(t, h, "/run/containerd/containerd.sock", "")
 			h.Programs.Answer = map[string]string{"ctr --address /run/containerd/containerd.sock --namespace k8s.io containers list": "a\nb\n"}
 		}, "2 containers"},
 	} {
@@ -103,9 +102,20 @@ func TestVerifyNamesWhatIsLeft(t *testing.T) {
 
 func TestVerifySaysWhenItCannotTell(t *testing.T) {
 	h := executortest.New(t)
-	put(t, h, "/run/containerd/containerd.sock", "")
 	h.Programs.Fail = map[string]int{"ctr": 1}
-	if left, err := h.Executor.Verify(t.Context(), journal.State{}); err == nil || !strings.Contains(err.Error(), "containerd") {
+	if left, err := h.Executor.Verify(t.Context(), journal.State{}); err == nil || !strings.Contains(err.Error(), "containers") {
+		t.Fatalf("left %v, error %v", left, err)
+	}
+	// A runtime that is down has its containers all the same.
+	h.Programs.Fail = nil
+	if err := os.Remove(h.Root.Path("/run/containerd/containerd.sock")); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := h.Executor.Verify(t.Context(), journal.State{}); err == nil || !strings.Contains(err.Error(), "start it") {
+		t.Fatalf("left %v, error %v", left, err)
+	}
+	h.Programs.Missing = []string{"ctr"}
+	if left, err := h.Executor.Verify(t.Context(), journal.State{}); err != nil || len(left) != 0 {
 		t.Fatalf("left %v, error %v", left, err)
 	}
 }
@@ -128,7 +138,6 @@ func TestOneFailureKeepsNothingElseFromGoing(t *testing.T) {
 	put(t, h, "/etc/cni/net.d/00-own.conf", "")
 	put(t, h, "/opt/script.sh", "")
 	put(t, h, "/opt/script.sh.slipway-new", "")
-	put(t, h, "/run/containerd/containerd.sock", "")
 	h.Programs.Fail = map[string]int{"kubeadm": 1}
 	h.Programs.Answer = map[string]string{"ctr --address /run/containerd/containerd.sock --namespace k8s.io containers list": "a\n"}
 	p := &progress{state: journal.State{Files: []string{"/opt/script.sh", "/opt/gone"}, Baseline: &journal.Baseline{CNIConfigs: []string{"00-own.conf"}}}}

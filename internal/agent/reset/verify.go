@@ -30,9 +30,7 @@ var ports = []int{2379, 2380, 6443, 10250, 10257, 10259}
 
 // Verify returns what is left of Kubernetes on the host, in words for a message.
 func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, error) {
-	var left []string
-	var errs []error
-	for _, check := range []func() ([]string, error){
+	checks := []func() ([]string, error){
 		c.leftProcesses,
 		c.leftPorts,
 		func() ([]string, error) { return c.leftContainers(ctx) },
@@ -41,7 +39,10 @@ func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, err
 		func() ([]string, error) { return c.leftCNIConfigs(state.Baseline), nil },
 		func() ([]string, error) { return c.leftNetwork(state.Baseline) },
 		func() ([]string, error) { return c.leftVIP(state.VirtualIP) },
-	} {
+	}
+	var left []string
+	errs := make([]error, 0, len(checks))
+	for _, check := range checks {
 		found, err := check()
 		left, errs = append(left, found...), append(errs, err)
 	}
@@ -126,7 +127,7 @@ func listening(table []byte) []int {
 func (c Cleaner) leftContainers(ctx context.Context) ([]string, error) {
 	ids, err := c.listContainers(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list containers: %w; is containerd running?", err)
+		return nil, fmt.Errorf("list the containers of Kubernetes: %w", err)
 	}
 	if len(ids) == 0 {
 		return nil, nil
@@ -225,9 +226,12 @@ func (c Cleaner) leftNetwork(baseline *journal.Baseline) ([]string, error) {
 }
 
 func (c Cleaner) leftVIP(address string) ([]string, error) {
+	if address == "" {
+		return nil, nil
+	}
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
-		return nil, nil
+		return nil, err
 	}
 	held, err := c.VIP.Held(ip)
 	if !held {

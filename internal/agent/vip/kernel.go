@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/netdump"
 )
 
 // Kernel is the Network of the network namespace the agent runs in.
@@ -16,7 +18,7 @@ type Kernel struct{}
 
 // Addresses implements Network.
 func (Kernel) Addresses() ([]Address, error) {
-	links, err := netlink.LinkList()
+	links, err := netdump.Read(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
@@ -26,7 +28,10 @@ func (Kernel) Addresses() ([]Address, error) {
 		if attrs.Flags&net.FlagLoopback != 0 || attrs.Flags&net.FlagUp == 0 {
 			continue
 		}
-		addrs, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		addrs, err := netdump.Read(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+		if gone := (netlink.LinkNotFoundError{}); errors.As(err, &gone) || errors.Is(err, unix.ENODEV) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list addresses of %s: %w", attrs.Name, err)
 		}
@@ -42,7 +47,7 @@ func (Kernel) Addresses() ([]Address, error) {
 
 // DefaultLink implements Network.
 func (Kernel) DefaultLink() (string, error) {
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	routes, err := netdump.Read(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return "", fmt.Errorf("list routes: %w", err)
 	}

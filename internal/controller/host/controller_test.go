@@ -55,8 +55,8 @@ func TestStatusHasTwoOwners(t *testing.T) {
 		t.Errorf("the controller brought back what the agent withdrew: %+v", h.Status)
 	}
 	for _, entry := range h.ManagedFields {
-		if entry.Manager == hostcontroller.FieldOwner && strings.Contains(string(entry.FieldsV1.Raw), "bootID") {
-			t.Errorf("the controller owns fields of the agent: %s", entry.FieldsV1.Raw)
+		if entry.Manager == hostcontroller.FieldOwner && strings.Contains(entry.FieldsV1.GetRawString(), "bootID") {
+			t.Errorf("the controller owns fields of the agent: %s", entry.FieldsV1.GetRawString())
 		}
 	}
 }

@@ -42,7 +42,7 @@ func failureDomains(hosts []infrav1.Host, label string) []clusterv1.FailureDomai
 			names[name] = true
 		}
 	}
-	var domains []clusterv1.FailureDomain
+	domains := make([]clusterv1.FailureDomain, 0, len(names))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		domains = append(domains, clusterv1.FailureDomain{Name: name, ControlPlane: ptr.To(true)})
 	}

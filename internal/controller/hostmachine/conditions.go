@@ -65,10 +65,10 @@ func bootstrapSucceeded(m *infrav1.HostMachine, s *scope) metav1.Condition {
 	}
 	state := host.StateOf(s.host)
 	condition.Message = state.Message
-	switch state.Phase {
-	case infrav1.HostPhaseBootstrapping:
+	if state.Phase == infrav1.HostPhaseBootstrapping {
 		condition.Reason = reasonRunning
-	case infrav1.HostPhaseFailed:
+	}
+	if state.Phase == infrav1.HostPhaseFailed {
 		condition.Reason = reasonFailed
 		condition.Message += fmt.Sprintf(". Delete the Machine to try again on a clean host; the log is on Host %s", s.host.Name)
 	}

@@ -358,7 +358,7 @@ func TestStaleCacheNeitherDoublesNorDrops(t *testing.T) {
 	w.claim()
 	w.reconcile()
 	stale := &lagging{Client: env.Client, hidden: true}
-	w.Reconciler.Client = stale
+	w.Client = stale
 	pool := w.reconcile()
 	if n := len(w.hostMachines()); n != 2 {
 		t.Errorf("%d members, want 2", n)

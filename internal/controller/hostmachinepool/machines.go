@@ -1,7 +1,6 @@
 package hostmachinepool
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -100,7 +99,7 @@ func ownedSettings(entries []metav1.ManagedFieldsEntry) (map[string]bool, error)
 			continue
 		}
 		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			return nil, err
 		}
 		set.Leaves().Iterate(func(path fieldpath.Path) { owned[settingName(path)] = true })

@@ -38,7 +38,7 @@ func New(t *testing.T) *Host {
 	for path, content := range map[string]string{
 		"/proc/self/mountinfo": "", "/proc/net/tcp": "", "/proc/meminfo": "MemTotal: 1024 kB\n",
 		"/proc/sys/kernel/random/boot_id": "boot-1\n", "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
-		"/etc/group": "root:x:0:\n", "/var/lib/empty": "", "/run/empty": "",
+		"/etc/group": "root:x:0:\n", "/var/lib/empty": "", "/run/empty": "", "/run/containerd/containerd.sock": "",
 	} {
 		write(t, root.Path(path), content)
 	}
