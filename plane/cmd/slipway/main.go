@@ -14,6 +14,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second Ctrl-C ends it at once, whatever it is doing.
+	context.AfterFunc(ctx, stop)
 	err := cli.Root().ExecuteContext(ctx)
 	stop()
 	if err == nil {

@@ -30,11 +30,11 @@ unless --purge removes them.`,
 			if err != nil {
 				return err
 			}
-			unlock, err := inst.Lock()
+			lock, err := inst.Lock()
 			if err != nil {
 				return err
 			}
-			defer unlock()
+			defer lock.Release()
 			hosts, err := manager(inst)
 			if err != nil {
 				return err
@@ -43,7 +43,7 @@ unless --purge removes them.`,
 			err = down.Run(cmd.Context(), inst, hosts, purge, tree)
 			tree.Close()
 			if err != nil {
-				return fmt.Errorf("%w\nRun `slipway down` again: it goes on where it stopped", err)
+				return fmt.Errorf("%w\nRun `%s down` again: it goes on where it stopped", err, g.command())
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Down in %.1fs.\n", tree.Elapsed().Seconds())
 			return err

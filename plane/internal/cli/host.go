@@ -22,6 +22,8 @@ func hostCommand(g *global) *cobra.Command {
 		Use:   "host",
 		Short: "Look at hosts, enter them, and break and mend them",
 		Args:  cobra.NoArgs,
+		// Without it the name of an unknown subcommand would be taken for `help`.
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	command.AddCommand(hostListCommand(g), hostTokenCommand(g), hostShellCommand(g), hostLogsCommand(g),
 		hostAction(g, "power-cycle", "Cut the power of a local host and switch it on again",
@@ -53,7 +55,7 @@ func hostAction(g *global, name, short string, act func(context.Context, *localh
 	return &cobra.Command{
 		Use:               name + " HOST",
 		Short:             short,
-		Args:              cobra.ExactArgs(1),
+		Args:              hostArgs(1, 1),
 		ValidArgsFunction: completeHosts(g),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inst, err := g.open()
@@ -71,6 +73,17 @@ func hostAction(g *global, name, short string, act func(context.Context, *localh
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s done in %.1fs\n", args[0], name, time.Since(begin).Seconds())
 			return err
 		},
+	}
+}
+
+// hostArgs accepts the name of a host and what may follow it; most < 0 means any
+// number.
+func hostArgs(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return fmt.Errorf("want `%s`; `slipway host list` shows the hosts", cmd.UseLine())
+		}
+		return nil
 	}
 }
 

@@ -19,7 +19,7 @@ func hostShellCommand(g *global) *cobra.Command {
 		Short: "Run a shell, or a command, inside a local host",
 		Example: `  slipway host shell host-1
   slipway host shell host-1 -- crictl ps`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              hostArgs(1, -1),
 		ValidArgsFunction: completeHosts(g),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inst, err := g.open()
@@ -57,7 +57,7 @@ func hostLogsCommand(g *global) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs HOST [SERVICE]",
 		Short: "Show the log of a service of a local host: agent, kubelet, containerd or init",
-		Args:  cobra.RangeArgs(1, 2),
+		Args:  hostArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, complete string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return []string{"agent", "kubelet", "containerd", "init"}, cobra.ShellCompDirectiveNoFileComp

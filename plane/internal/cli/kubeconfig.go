@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,10 +25,10 @@ func kubeconfigCommand(g *global) *cobra.Command {
 				return err
 			}
 			if len(args) == 0 {
-				if _, err := os.Stat(inst.Kubeconfig()); err != nil {
-					return planeclient.ErrNotRunning
+				if _, err := planeclient.New(inst); err != nil {
+					return err
 				}
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), inst.Kubeconfig())
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), inst.Kubeconfig())
 				return err
 			}
 			c, err := planeclient.New(inst)

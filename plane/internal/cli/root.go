@@ -2,11 +2,14 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/slipway-dev/slipway/internal/version"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 )
 
@@ -16,13 +19,6 @@ const (
 	envBundle   = "SLIPWAY_BUNDLE"
 )
 
-// global are the flags every command has.
-type global struct {
-	stateDir string
-}
-
-func (g *global) open() (*instance.Instance, error) { return instance.Open(g.stateDir) }
-
 // Root returns the slipway command.
 func Root() *cobra.Command {
 	g := &global{}
@@ -31,9 +27,15 @@ func Root() *cobra.Command {
 		Short: "Turn Linux hosts into Kubernetes clusters, managed by Cluster API",
 		Long: `Slipway turns the Linux hosts you already have into Kubernetes clusters, managed
 by Cluster API. "slipway up" brings a whole plane and a cluster to this machine.`,
+		Version:       version.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	// Packages of Kubernetes register flags of their own there, which cobra adds.
+	pflag.CommandLine = pflag.NewFlagSet("", pflag.ContinueOnError)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+	})
 	root.PersistentFlags().StringVar(&g.stateDir, "state-dir", cmp.Or(os.Getenv(envStateDir), instance.DefaultStateDir),
 		"directory in which the plane keeps everything; $"+envStateDir+" when set")
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Commands:"}, &cobra.Group{ID: "more", Title: "Other commands:"})

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
@@ -18,12 +19,15 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
-// apiListener is the name under which the socket on the machine's 127.0.0.1 is
-// passed on into the namespace of the plane.
-const apiListener = "api"
+// Names under which files are passed on into the namespace of the plane: the
+// socket on the machine's 127.0.0.1, and the lock of the command that starts it.
+const (
+	apiListener = "api"
+	commandLock = "command-lock"
+)
 
 func serveCommand(g *global) *cobra.Command {
-	config := instance.Config{}
+	f := &instanceFlags{}
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the plane in the foreground: what `slipway up` starts",
@@ -37,26 +41,23 @@ under a service manager.`,
 				return err
 			}
 			if files == nil {
-				return enterFabric(cmd.Context(), g, config)
+				return enterFabric(cmd.Context(), g, f)
 			}
 			return servePlane(cmd.Context(), g, files)
 		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&config.Name, "name", instance.DefaultName, "name of the plane's network namespace and cgroups; chosen when the plane is made")
-	flags.IntVar(&config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; chosen when the plane is made")
-	flags.BoolVar(&config.Fast, "fast", false, "do without fsync, for throw-away planes; chosen when the plane is made")
-	flags.StringVar(&config.Bundle, "bundle", defaultBundle(), "directory of the node bundle; $"+envBundle+" when set")
+	f.bind(command)
 	return command
 }
 
 // enterFabric opens the socket on the machine's loopback, then goes on as the same
 // command inside the network namespace of the plane.
-func enterFabric(ctx context.Context, g *global, config instance.Config) error {
-	inst, err := instance.Create(g.stateDir, config)
+func enterFabric(ctx context.Context, g *global, f *instanceFlags) error {
+	inst, lock, err := f.take(g)
 	if err != nil {
 		return err
 	}
+	defer lock.Release()
 	if err := fabric.Ensure(ctx, inst.Name); err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func enterFabric(ctx context.Context, g *global, config instance.Config) error {
 	if err != nil {
 		return err
 	}
-	return fabric.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), map[string]*os.File{apiListener: socket})
+	return fabric.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), map[string]*os.File{apiListener: socket, commandLock: lock.File()})
 }
 
 func servePlane(ctx context.Context, g *global, files map[string]*os.File) error {
@@ -110,7 +111,10 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 	if err != nil {
 		return err
 	}
+	lock := instance.Inherited(files[commandLock])
 	return serve.Run(ctx, serve.Options{
+		// From the first event on the plane holds its own lock.
+		Progress: func(component.Event) { lock.Release() },
 		StateDir: inst.Dir, Name: inst.Name, Fast: inst.Fast,
 		Advertise:   net.IP(fabric.Gateway.AsSlice()),
 		AdminServer: "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),

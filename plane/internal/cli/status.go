@@ -1,10 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,14 +52,23 @@ func statusCommand(g *global) *cobra.Command {
 	return command
 }
 
+// watchStatus shows it again and again. A frame is written at once and over the
+// last one, so that it does not flicker.
 func watchStatus(cmd *cobra.Command, lines bool, show func(context.Context, io.Writer) error) error {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
-	for {
-		if !lines {
-			fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J")
+	for clear := "\x1b[H\x1b[2J"; ; clear = "\x1b[H" {
+		var frame bytes.Buffer
+		if err := show(cmd.Context(), &frame); cmd.Context().Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
 		}
-		if err := show(cmd.Context(), cmd.OutOrStdout()); err != nil && cmd.Context().Err() == nil {
+		text := frame.String()
+		if !lines {
+			text = clear + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
+		}
+		if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
 			return err
 		}
 		select {

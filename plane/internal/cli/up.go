@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,14 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
-	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
 // upFlags are what the user gives to `slipway up`.
 type upFlags struct {
-	config    instance.Config
+	instanceFlags
 	hosts     int
 	file      string
 	noCluster bool
@@ -42,10 +40,7 @@ machine pool of two.`,
 	flags.IntVar(&f.hosts, "hosts", 0, "number of local hosts; as many as the cluster needs and one spare by default")
 	flags.StringVarP(&f.file, "file", "f", "", "cluster file to apply instead of the default cluster; - reads standard input")
 	flags.BoolVar(&f.noCluster, "no-cluster", false, "bring up the plane and the hosts only")
-	flags.StringVar(&f.config.Name, "name", instance.DefaultName, "name of the plane's network namespace and cgroups; chosen when the plane is made")
-	flags.IntVar(&f.config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; chosen when the plane is made")
-	flags.BoolVar(&f.config.Fast, "fast", false, "do without fsync, for throw-away planes; chosen when the plane is made")
-	flags.StringVar(&f.config.Bundle, "bundle", defaultBundle(), "directory of the node bundle; $"+envBundle+" when set")
+	f.bind(command)
 	command.MarkFlagsMutuallyExclusive("file", "no-cluster")
 	_ = command.MarkFlagFilename("file", "yaml", "yml", "json")
 	return command
@@ -65,17 +60,28 @@ func (f *upFlags) options() (up.Options, error) {
 	default:
 		var data []byte
 		if data, err = readFile(f.file); err == nil {
-			o.File, err = clusterfile.Parse(f.file, data)
+			name := f.file
+			if name == "-" {
+				name = "standard input"
+			}
+			o.File, err = clusterfile.Parse(name, data)
 		}
 	}
-	return o, err
+	if err != nil {
+		return o, err
+	}
+	return o, o.Complete()
 }
 
 func readFile(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
 	}
-	return os.ReadFile(name)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	return data, nil
 }
 
 func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
@@ -83,31 +89,28 @@ func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
 	if err != nil {
 		return err
 	}
-	if os.Geteuid() != 0 {
-		return errors.New("local hosts need root, for namespaces and cgroups: run it with sudo")
-	}
-	inst, err := instance.Create(g.stateDir, f.config)
+	inst, lock, err := f.take(g)
 	if err != nil {
 		return err
 	}
-	unlock, err := inst.Lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	defer lock.Release()
 	hosts, err := manager(inst)
 	if err != nil {
 		return err
 	}
 	tree := progress.New(os.Stderr)
-	session := &up.Session{Instance: inst, Hosts: hosts, Options: options, Progress: tree}
+	session := &up.Session{Instance: inst, Hosts: hosts, Lock: lock, Options: options, Progress: tree}
 	err = session.Run(cmd.Context())
 	tree.Close()
-	if errors.Is(err, context.Canceled) {
-		return errors.New("interrupted; what runs keeps running: `slipway up` goes on, `slipway down` takes it down")
+	if err != nil && inst.New && !session.Begun() {
+		// Nothing was made of what was chosen, so the next `up` may choose again.
+		return errors.Join(err, inst.Disown(), inst.Remove())
+	}
+	if err != nil && cmd.Context().Err() != nil {
+		return fmt.Errorf("interrupted; what runs keeps running: `%[1]s up` goes on, `%[1]s down` takes it down", g.command())
 	}
 	if err != nil {
 		return err
 	}
-	return up.NextSteps(cmd.OutOrStdout(), session)
+	return up.NextSteps(cmd.Context(), cmd.OutOrStdout(), session, g.command())
 }

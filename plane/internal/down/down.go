@@ -3,7 +3,6 @@ package down
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
@@ -14,8 +13,18 @@ import (
 
 // Run stops the plane and the hosts of an instance and removes its network and
 // cgroups. With purge its state goes too; without, the next `slipway up` goes on
-// where this one stopped.
+// where this one stopped. The command's lock must be held.
 func Run(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager, purge bool, tree *progress.Tree) error {
+	if err := stop(ctx, inst, hosts, purge, tree); err != nil || !purge {
+		return err
+	}
+	if err := inst.Remove(); err != nil {
+		return fmt.Errorf("remove the state: %w", err)
+	}
+	return nil
+}
+
+func stop(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager, purge bool, tree *progress.Tree) error {
 	var (
 		wg       sync.WaitGroup
 		planeErr error
@@ -24,33 +33,36 @@ func Run(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager,
 		step := tree.Step("plane")
 		step.Wait("stopping")
 		if planeErr = serve.Stop(ctx, inst.Dir); planeErr != nil {
-			step.Fail(planeErr)
+			step.Fail()
 			return
 		}
 		step.Done("stopped")
 	})
+	if !inst.Owns() {
+		// What runs under the name is another plane's; nothing of this one does.
+		wg.Wait()
+		return planeErr
+	}
 	step := tree.Step("hosts")
 	step.Wait("switching them off")
 	err := switchOff(ctx, hosts)
 	wg.Wait()
 	if planeErr != nil {
-		return planeErr
+		step.Fail()
+		return fmt.Errorf("plane: %w", planeErr)
 	}
 	if err == nil {
 		// The network goes last: the plane's process lives in it.
 		err = hosts.DestroyAll(ctx, purge)
 	}
+	if err == nil {
+		err = inst.Disown()
+	}
 	if err != nil {
-		step.Fail(err)
-		return err
+		step.Fail()
+		return fmt.Errorf("hosts: %w", err)
 	}
 	step.Done("off")
-	if !purge {
-		return nil
-	}
-	if err := os.RemoveAll(inst.Dir); err != nil {
-		return fmt.Errorf("remove the state: %w", err)
-	}
 	return nil
 }
 

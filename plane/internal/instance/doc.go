@@ -3,5 +3,10 @@
 // plane is inside that directory but for its network namespace and cgroups,
 // which carry its name.
 //
+//	instance.go  what was chosen
+//	dir.go       the directory: which may be one, and how it is removed
+//	lock.go      one command at a time
+//	owner.go     one plane for a name
+//
 // It is imported by the commands and by internal/up.
 package instance

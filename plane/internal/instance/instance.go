@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,8 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-
-	"golang.org/x/sys/unix"
+	"slices"
 )
 
 // Defaults of a plane.
@@ -22,11 +22,11 @@ const (
 	DefaultAPIPort = 36443
 )
 
+// configFile holds the Config. A directory that has it is a plane's.
+const configFile = "instance.json"
+
 // ErrNone means that the state directory holds no plane.
 var ErrNone = errors.New("no plane here: run `slipway up` first, or name its directory with --state-dir")
-
-// ErrLocked means that another command works on the same state directory.
-var ErrLocked = errors.New("another slipway command works on this plane; wait for it to end")
 
 // Config is what was chosen when the plane was made.
 type Config struct {
@@ -56,48 +56,97 @@ func (c Config) Validate() error {
 
 // Instance is a plane's state directory.
 type Instance struct {
-	// Dir is the state directory.
+	// Dir is the state directory, an absolute path.
 	Dir string
+	// New is true when this process made it.
+	New bool
 	Config
 }
 
 // Open reads the plane of a state directory; ErrNone when there is none.
 func Open(dir string) (*Instance, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "instance.json"))
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(filepath.Join(dir, configFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNone)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w: the plane belongs to root; run the command with sudo", err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	i := &Instance{Dir: dir}
 	if err := json.Unmarshal(data, &i.Config); err != nil {
-		return nil, fmt.Errorf("%s: %w; remove the directory to start anew", filepath.Join(dir, "instance.json"), err)
+		return nil, fmt.Errorf("%s: %w; remove the directory to start anew", filepath.Join(dir, configFile), err)
 	}
 	return i, nil
 }
 
-// Create makes a state directory, or opens the one there is. What was chosen
-// when it was made stays, but for the bundle, which may have moved.
+// Create makes a state directory with c, or opens the one there is as it is.
 func Create(dir string, c Config) (*Instance, error) {
-	if existing, err := Open(dir); err == nil {
-		existing.Bundle = c.Bundle
-		return existing, existing.save()
-	} else if !errors.Is(err, ErrNone) {
-		return nil, err
+	if existing, err := Open(dir); !errors.Is(err, ErrNone) {
+		return existing, err
 	}
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
 		return nil, err
 	}
-	// `down --purge` removes the directory, so it must be ours alone.
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		return nil, errors.Join(err, fmt.Errorf("--state-dir %s is not empty and holds no plane; choose a new directory", dir))
+	if err := checkDir(dir); err != nil {
+		return nil, err
 	}
-	i := &Instance{Dir: dir, Config: c}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("--state-dir: %w; choose another directory", err)
+	}
+	// `down --purge` removes the directory, so it must be ours alone.
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !leftover(e.Name()) }) {
+		return nil, fmt.Errorf("--state-dir %s is not empty and holds no plane: choose a new directory", dir)
+	}
+	i := &Instance{Dir: dir, New: true, Config: c}
 	return i, i.save()
+}
+
+// Change is what may be chosen anew for a plane that is there. The zero value of
+// a field leaves it as it is.
+type Change struct {
+	Name    string
+	APIPort int
+	Fast    *bool
+	Bundle  string
+}
+
+// Apply makes the change, which must wait for a plane that runs to be down.
+func (i *Instance) Apply(c Change, running bool) error {
+	next := i.Config
+	if c.Name != "" && c.Name != i.Name {
+		return fmt.Errorf("--name %s: the plane in %s has the name %s; leave --name out, or choose another --state-dir", c.Name, i.Dir, i.Name)
+	}
+	next.APIPort = cmp.Or(c.APIPort, i.APIPort)
+	next.Bundle = cmp.Or(c.Bundle, i.Bundle)
+	if c.Fast != nil {
+		next.Fast = *c.Fast
+	}
+	if running && next.APIPort != i.APIPort {
+		return fmt.Errorf("--api-port %d: the plane runs with port %d; run `slipway down` first", next.APIPort, i.APIPort)
+	}
+	if running && next.Fast != i.Fast {
+		return fmt.Errorf("--fast=%t: the plane runs with --fast=%t; run `slipway down` first", next.Fast, i.Fast)
+	}
+	if err := next.Validate(); err != nil || next == i.Config {
+		return err
+	}
+	i.Config = next
+	return i.save()
 }
 
 func (i *Instance) save() error {
@@ -105,7 +154,7 @@ func (i *Instance) save() error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(i.Path("instance.json"), append(data, '\n'), 0o600)
+	return WriteFile(i.Path(configFile), append(data, '\n'), 0o600)
 }
 
 // Path of a file of the plane.
@@ -119,27 +168,10 @@ func (i *Instance) Kubeconfig() string { return i.Path("kubeconfig") }
 // PlaneLog is the path of the plane's log.
 func (i *Instance) PlaneLog() string { return i.Path("plane.log") }
 
-// Lock keeps other commands that change the plane out until unlock is called.
-// The kernel lets go of it when the process dies.
-func (i *Instance) Lock() (unlock func(), err error) {
-	f, err := os.OpenFile(i.Path("command.lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, ErrLocked
-		}
-		return nil, err
-	}
-	return func() { _ = f.Close() }, nil
-}
-
 // WriteFile replaces a file so that after a power cut either the old or the new
 // content is there, never a part of it.
 func WriteFile(path string, data []byte, mode os.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-"+filepath.Base(path)+"-*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), temporary(filepath.Base(path))+"*")
 	if err != nil {
 		return err
 	}
@@ -156,6 +188,9 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	}
 	return errors.Join(dir.Sync(), dir.Close())
 }
+
+// temporary is how the names of files begin that are about to replace name.
+func temporary(name string) string { return ".tmp-" + name + "-" }
 
 func write(f *os.File, data []byte) error {
 	if _, err := f.Write(data); err != nil {

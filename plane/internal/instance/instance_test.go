@@ -3,8 +3,12 @@ package instance
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 )
 
 func config() Config {
@@ -16,15 +20,52 @@ func TestCreateKeepsWhatWasChosen(t *testing.T) {
 	if _, err := Open(dir); !errors.Is(err, ErrNone) {
 		t.Fatalf("Open of nothing = %v, want ErrNone", err)
 	}
-	if _, err := Create(dir, config()); err != nil {
-		t.Fatal(err)
+	first, err := Create(dir, config())
+	if err != nil || !first.New {
+		t.Fatalf("Create = %+v, %v", first, err)
 	}
 	again, err := Create(dir, Config{Name: "b", APIPort: 1, Bundle: "/moved"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Name != "a" || again.APIPort != DefaultAPIPort || again.Bundle != "/moved" {
-		t.Errorf("second Create = %+v, want the first choice but for the bundle", again.Config)
+	if again.Config != config() || again.New {
+		t.Errorf("second Create = %+v, want the first choice", again)
+	}
+}
+
+func TestApplyChangesWhatMayChange(t *testing.T) {
+	yes, no := true, false
+	for name, tc := range map[string]struct {
+		change  Change
+		running bool
+		want    Config
+		wantErr string
+	}{
+		"nothing":                 {Change{}, true, config(), ""},
+		"a port":                  {Change{APIPort: 7}, false, Config{Name: "a", APIPort: 7, Bundle: "/bundle"}, ""},
+		"a port of a running one": {Change{APIPort: 7}, true, config(), "slipway down"},
+		"the port it has":         {Change{APIPort: DefaultAPIPort}, true, config(), ""},
+		"a bad port":              {Change{APIPort: -1}, false, config(), "--api-port"},
+		"fast":                    {Change{Fast: &yes}, false, Config{Name: "a", APIPort: DefaultAPIPort, Fast: true, Bundle: "/bundle"}, ""},
+		"fast while it runs":      {Change{Fast: &yes}, true, config(), "slipway down"},
+		"not fast as it is":       {Change{Fast: &no}, true, config(), ""},
+		"another name":            {Change{Name: "b"}, false, config(), "has the name a"},
+		"another bundle":          {Change{Bundle: "/moved"}, true, Config{Name: "a", APIPort: DefaultAPIPort, Bundle: "/moved"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, err := Create(filepath.Join(t.TempDir(), "s"), config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = i.Apply(tc.change, tc.running)
+			if (err == nil) != (tc.wantErr == "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("Apply = %v, want %q", err, tc.wantErr)
+			}
+			kept, err := Open(i.Dir)
+			if err != nil || kept.Config != tc.want || i.Config != tc.want {
+				t.Errorf("kept %+v in memory %+v, want %+v (%v)", kept.Config, i.Config, tc.want, err)
+			}
+		})
 	}
 }
 
@@ -46,24 +87,133 @@ func TestValidateNamesTheFlag(t *testing.T) {
 	}
 }
 
-func TestLockKeepsOthersOut(t *testing.T) {
+func newInstance(t *testing.T) *Instance {
+	t.Helper()
 	i, err := Create(filepath.Join(t.TempDir(), "s"), config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := i.Lock()
+	return i
+}
+
+func TestLockKeepsOthersOut(t *testing.T) {
+	i := newInstance(t)
+	lock, err := i.Lock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.Lock(); !errors.Is(err, ErrLocked) {
-		t.Errorf("second Lock = %v, want ErrLocked", err)
+	var locked *LockedError
+	if _, err := i.Lock(); !errors.As(err, &locked) || locked.PID != os.Getpid() {
+		t.Errorf("second Lock = %v, want a *LockedError by process %d", err, os.Getpid())
 	}
-	unlock()
-	unlock, err = i.Lock()
+	lock.Release()
+	if lock, err = i.Lock(); err != nil {
+		t.Fatalf("Lock after Release = %v", err)
+	}
+	lock.Release()
+}
+
+// The plane that a command was starting when it died has its lock for a moment.
+func TestLockWaitsForTheHeirOfADeadCommand(t *testing.T) {
+	i := newInstance(t)
+	lock, err := i.Lock()
 	if err != nil {
-		t.Fatalf("Lock after unlock = %v", err)
+		t.Fatal(err)
 	}
-	unlock()
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(i.Path(lockFile), []byte(strconv.Itoa(dead.Process.Pid)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, lock.Release)
+	next, err := i.Lock()
+	if err != nil {
+		t.Fatalf("Lock = %v, want it once the heir has let go", err)
+	}
+	next.Release()
+}
+
+func TestLockOfARemovedPlane(t *testing.T) {
+	i := newInstance(t)
+	if err := os.Remove(i.Path(configFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.Lock(); err == nil {
+		t.Error("a plane that another command removed was locked")
+	}
+}
+
+func TestRemoveMayBeCutOffAnywhere(t *testing.T) {
+	i := newInstance(t)
+	for _, name := range []string{"etcd", "zzz"} {
+		if err := os.MkdirAll(i.Path(name, "member"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(i.Path(lockFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(i.Dir); !os.IsNotExist(err) {
+		t.Errorf("still there: %v", err)
+	}
+	if err := i.Remove(); err != nil {
+		t.Errorf("a second Remove = %v", err)
+	}
+	// What a crash between its last steps leaves may be taken again.
+	if err := os.MkdirAll(i.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{lockFile, temporary(configFile) + "123"} {
+		if err := os.WriteFile(i.Path(name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Create(i.Dir, config()); err != nil {
+		t.Errorf("Create over the rest of a removed plane = %v", err)
+	}
+}
+
+func TestDirectoriesThatWouldFailLater(t *testing.T) {
+	for _, dir := range []string{"/tmp/a b", "/tmp/a:b", "/tmp/a,b", "/tmp/ä", "/tmp/" + strings.Repeat("x", 90)} {
+		if _, err := Create(dir, config()); err == nil || !strings.Contains(err.Error(), "--state-dir") {
+			t.Errorf("Create(%q) = %v, want an error that names --state-dir", dir, err)
+		}
+	}
+}
+
+func TestTwoPlanesMustNotShareAName(t *testing.T) {
+	old := ownersDir
+	ownersDir = filepath.Join(t.TempDir(), "owners")
+	t.Cleanup(func() { ownersDir = old })
+	one, two := newInstance(t), newInstance(t)
+	for range 2 {
+		if err := one.Own(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := two.Own(); err == nil || !strings.Contains(err.Error(), one.Dir) || two.Owns() {
+		t.Errorf("Own of a taken name = %v, want an error that names %s", err, one.Dir)
+	}
+	if err := two.Disown(); err != nil || !one.Owns() {
+		t.Errorf("Disown of somebody else's name = %v", err)
+	}
+	if err := one.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Own(); err != nil {
+		t.Errorf("Own of the name of a removed plane = %v", err)
+	}
+	if err := two.Disown(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(ownersDir); !os.IsNotExist(err) {
+		t.Errorf("left behind: %v", err)
+	}
 }
 
 func TestWriteFileReplacesAndSetsTheMode(t *testing.T) {

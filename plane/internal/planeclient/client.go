@@ -1,6 +1,7 @@
 package planeclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
 // ErrNotRunning means that no plane serves in the state directory.
@@ -33,8 +35,12 @@ func scheme() *runtime.Scheme {
 	return s
 }
 
-// New returns a client of the plane with the rights of its administrator.
+// New returns a client of the plane with the rights of its administrator;
+// ErrNotRunning when no plane serves, or it has not got as far as its kubeconfig.
 func New(inst *instance.Instance) (client.WithWatch, error) {
+	if _, running, err := serve.Running(inst.Dir); err != nil || !running {
+		return nil, cmp.Or(err, ErrNotRunning)
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", inst.Kubeconfig())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotRunning
@@ -69,6 +75,9 @@ func Workload(ctx context.Context, inst *instance.Instance, c client.Reader, clu
 	data, err := clusterKubeconfig(ctx, c, cluster)
 	if err != nil {
 		return nil, err
+	}
+	if _, running, err := serve.Running(inst.Dir); err != nil || !running {
+		return nil, cmp.Or(err, ErrNotRunning)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(data)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"golang.org/x/term"
 )
@@ -19,12 +20,20 @@ const (
 	failed
 )
 
+const (
+	redrawEvery = 100 * time.Millisecond
+	// plainEvery is how long a step keeps silent between two plain lines, but for
+	// its end.
+	plainEvery = 2 * time.Second
+	// plainWidth is where the reason in a plain line is cut.
+	plainWidth = 160
+)
+
 // Tree is the steps of one command. Its methods may be called concurrently.
 type Tree struct {
 	mu    sync.Mutex
 	out   io.Writer
-	live  bool // redraw in place
-	width int
+	size  func() (columns, rows int) // nil: plain lines, otherwise redraw in place
 	now   func() time.Time
 	start time.Time
 	roots []*Step
@@ -43,15 +52,25 @@ type Step struct {
 	state    state
 	start    time.Time
 	end      time.Time
+
+	said   time.Time // of the last plain line
+	unsaid bool      // the detail has changed since
 }
 
 // New returns a tree that writes to out, redrawn in place when out is a terminal.
 func New(out *os.File) *Tree {
 	t := newTree(out, time.Now)
-	if width, _, err := term.GetSize(int(out.Fd())); err == nil && os.Getenv("TERM") != "dumb" {
-		t.live, t.width = true, width
-		t.ended.Go(t.redrawLoop)
+	fd, every := int(out.Fd()), plainEvery/4
+	if term.IsTerminal(fd) && os.Getenv("TERM") != "dumb" {
+		every = redrawEvery
+		t.size = func() (columns, rows int) {
+			if columns, rows, err := term.GetSize(fd); err == nil && columns > 0 && rows > 0 {
+				return columns, rows
+			}
+			return 80, 24
+		}
 	}
+	t.ended.Go(func() { t.refresh(every) })
 	return t
 }
 
@@ -68,21 +87,18 @@ func (s *Step) Step(name string) *Step { return s.tree.add(s, name) }
 // Elapsed is the time since the tree was made.
 func (t *Tree) Elapsed() time.Duration { return t.now().Sub(t.start) }
 
-// Close draws the last state and stops redrawing.
+// Close shows the last state, which stays on the screen.
 func (t *Tree) Close() {
 	close(t.stop)
 	t.ended.Wait()
-	if t.live {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.draw()
-	}
+	t.show()
 }
 
 func (t *Tree) add(parent *Step, name string) *Step {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &Step{tree: t, parent: parent, name: name, start: t.now()}
+	now := t.now()
+	s := &Step{tree: t, parent: parent, name: name, start: now, said: now}
 	if parent == nil {
 		t.roots = append(t.roots, s)
 	} else {
@@ -97,98 +113,64 @@ func (s *Step) Wait(format string, args ...any) { s.set(running, fmt.Sprintf(for
 // Done ends the step; detail says what came of it.
 func (s *Step) Done(format string, args ...any) { s.set(done, fmt.Sprintf(format, args...)) }
 
-// Fail ends the step with an error.
-func (s *Step) Fail(err error) { s.set(failed, err.Error()) }
+// Fail ends the step. Why it failed is for the command to say, once.
+func (s *Step) Fail() { s.set(failed, "failed") }
 
 func (s *Step) set(to state, detail string) {
 	t := s.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	detail = oneLine(detail)
 	if s.state == to && s.detail == detail {
 		return
 	}
-	s.state, s.detail = to, detail
+	s.state, s.detail, s.unsaid = to, detail, true
 	if to != running {
 		s.end = t.now()
-	}
-	if !t.live {
-		fmt.Fprintf(t.out, "%7.1fs  %s\n", t.now().Sub(t.start).Seconds(), s.plain())
+		t.say(s)
 	}
 }
 
-// path is the step's name with those above it.
-func (s *Step) path() string {
-	if s.parent == nil {
-		return s.name
-	}
-	return s.parent.path() + "/" + s.name
-}
-
-func (s *Step) plain() string {
-	switch s.state {
-	case done:
-		return fmt.Sprintf("%s: done in %.1fs%s", s.path(), s.end.Sub(s.start).Seconds(), tail(s.detail))
-	case failed:
-		return fmt.Sprintf("%s: failed%s", s.path(), tail(s.detail))
-	default:
-		return fmt.Sprintf("%s: %s", s.path(), s.detail)
-	}
-}
-
-func tail(detail string) string {
-	if detail == "" {
-		return ""
-	}
-	return ": " + detail
-}
-
-func (t *Tree) redrawLoop() {
-	ticker := time.NewTicker(100 * time.Millisecond)
+func (t *Tree) refresh(every time.Duration) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-t.stop:
 			return
 		case <-ticker.C:
-			t.mu.Lock()
-			t.draw()
-			t.mu.Unlock()
+			t.show()
 		}
 	}
 }
 
-// draw replaces the lines drawn before. Each line is cut to the width of the
-// terminal, since a wrapped line would break the count.
-func (t *Tree) draw() {
-	var b strings.Builder
-	if t.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", t.lines)
+func (t *Tree) show() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.size != nil {
+		t.draw()
+		return
 	}
-	t.lines = 0
 	for _, s := range t.roots {
-		t.drawStep(&b, s, 0)
-	}
-	io.WriteString(t.out, b.String()) //nolint:errcheck // a closed terminal must not stop the work
-}
-
-func (t *Tree) drawStep(b *strings.Builder, s *Step, depth int) {
-	mark, end := "…", t.now()
-	switch s.state {
-	case done:
-		mark, end = "✓", s.end
-	case failed:
-		mark, end = "✗", s.end
-	case running:
-	}
-	line := fmt.Sprintf("%s%s %-*s %5.1fs  %s", strings.Repeat("  ", depth), mark, 28-2*depth, s.name, end.Sub(s.start).Seconds(), oneLine(s.detail))
-	if runes := []rune(line); len(runes) > t.width && t.width > 0 {
-		line = string(runes[:t.width-1]) + "…"
-	}
-	fmt.Fprintf(b, "\r\x1b[2K%s\n", line)
-	t.lines++
-	for _, c := range s.children {
-		t.drawStep(b, c, depth+1)
+		t.sayDue(s)
 	}
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine keeps control characters of others' messages off the terminal.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// cut shortens s to columns, counting a rune as one.
+func cut(s string, columns int) string {
+	if runes := []rune(s); len(runes) > columns {
+		return string(runes[:max(0, columns-1)]) + "…"
+	}
+	return s
+}

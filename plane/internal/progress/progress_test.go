@@ -2,33 +2,48 @@ package progress
 
 import (
 	"bytes"
-	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// clock moves one second at each look.
-func clock() func() time.Time {
-	at := time.Unix(0, 0)
-	return func() time.Time { at = at.Add(time.Second); return at }
+// fixture is a tree on a clock that the test moves.
+type fixture struct {
+	*Tree
+	out bytes.Buffer
+	at  time.Time
 }
 
-func TestPlainLinesSayWhatIsWaitedFor(t *testing.T) {
-	var out bytes.Buffer
-	tree := newTree(&out, clock())
-	plane := tree.Step("plane")
-	api := plane.Step("kube-apiserver")
-	api.Wait("not ready: %s", "etcd")
-	api.Wait("not ready: %s", "etcd") // nothing new: no line
-	api.Done("")
-	plane.Fail(errors.New("port 36443 is busy"))
-	tree.Close()
+func newFixture(columns, rows int) *fixture {
+	f := &fixture{at: time.Unix(0, 0)}
+	f.Tree = newTree(&f.out, func() time.Time { return f.at })
+	if columns > 0 {
+		f.size = func() (int, int) { return columns, rows }
+	}
+	return f
+}
 
-	got := strings.Split(strings.TrimSpace(out.String()), "\n")
-	want := []string{"plane/kube-apiserver: not ready: etcd", "plane/kube-apiserver: done in", "plane: failed: port 36443 is busy"}
+func (f *fixture) after(d time.Duration) {
+	f.at = f.at.Add(d)
+	f.show()
+}
+
+// lines returns what was written since the last call, without escape sequences.
+func (f *fixture) lines() []string {
+	text := regexp.MustCompile("\x1b\\[[0-9]*[A-Z]|\r").ReplaceAllString(f.out.String(), "")
+	f.out.Reset()
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+func assertLines(t *testing.T, got []string, want ...string) {
+	t.Helper()
 	if len(got) != len(want) {
-		t.Fatalf("got %d lines, want %d:\n%s", len(got), len(want), out.String())
+		t.Fatalf("got %d lines, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
 	}
 	for i := range want {
 		if !strings.Contains(got[i], want[i]) {
@@ -37,22 +52,88 @@ func TestPlainLinesSayWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestLiveTreeRedrawsInPlaceAndCutsLongLines(t *testing.T) {
-	var out bytes.Buffer
-	tree := newTree(&out, clock())
-	tree.live, tree.width = true, 40
-	step := tree.Step("plane")
-	step.Step("etcd").Done("%s", strings.Repeat("x", 100))
-	tree.draw()
-	out.Reset()
-	tree.draw()
-	if !strings.HasPrefix(out.String(), "\x1b[2A") {
-		t.Errorf("the second drawing must start two lines up, got %q", out.String())
+func TestPlainLinesComeNotTooOften(t *testing.T) {
+	f := newFixture(0, 0)
+	plane := f.Step("plane")
+	plane.Wait("starting")
+	api := plane.Step("kube-apiserver")
+	api.Wait("not ready: %s", "etcd")
+	f.after(plainEvery / 2)
+	assertLines(t, f.lines()) // a quick step says only how it ended
+	f.after(plainEvery / 2)
+	assertLines(t, f.lines(), "2.0s  plane/kube-apiserver: not ready: etcd")
+	api.Wait("not ready: %s", "a")
+	api.Wait("not ready: %s", "b")
+	f.after(plainEvery / 2)
+	assertLines(t, f.lines())
+	f.after(plainEvery / 2)
+	assertLines(t, f.lines(), "plane/kube-apiserver: not ready: b")
+	f.after(plainEvery)
+	assertLines(t, f.lines()) // nothing new
+	api.Done("")
+	assertLines(t, f.lines(), "plane/kube-apiserver: done in 6.0s")
+	f.after(plainEvery)
+	assertLines(t, f.lines(), "plane: starting")
+	plane.Fail()
+	assertLines(t, f.lines(), "plane: failed after 8.0s")
+}
+
+func TestPlainReasonsAreCutAndPrintable(t *testing.T) {
+	f := newFixture(0, 0)
+	step := f.Step("a")
+	step.Done("one\ntwo \x1b[31mred\x07 %s", strings.Repeat("x", 1000))
+	got := f.out.String()
+	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\x07") || len(got) > 250 {
+		t.Errorf("%q", got)
 	}
-	for line := range strings.SplitSeq(strings.TrimSuffix(out.String(), "\n"), "\n") {
-		text := line[strings.LastIndex(line, "\x1b[2K")+len("\x1b[2K"):]
-		if n := len([]rune(text)); n > 40 {
-			t.Errorf("line of %d columns on a terminal of 40: %q", n, text)
+}
+
+func TestLiveTreeRedrawsInPlaceAndCutsLongLines(t *testing.T) {
+	f := newFixture(40, 24)
+	step := f.Step("plane")
+	step.Step("etcd").Wait("%s", strings.Repeat("x", 100))
+	f.show()
+	assertLines(t, f.lines(), "plane", "etcd")
+	f.show()
+	if !strings.HasPrefix(f.out.String(), "\x1b[2A") {
+		t.Errorf("the second drawing must start two lines up, got %q", f.out.String())
+	}
+	for _, line := range f.lines() {
+		if n := len([]rune(line)); n > 40 {
+			t.Errorf("line of %d columns on a terminal of 40: %q", n, line)
 		}
+	}
+}
+
+func TestLiveTreeFoldsWhatIsDone(t *testing.T) {
+	f := newFixture(80, 24)
+	plane, hosts := f.Step("plane"), f.Step("hosts")
+	plane.Step("etcd").Done("")
+	hosts.Step("host-1").Done("booted")
+	f.show()
+	assertLines(t, f.lines(), "plane", "etcd", "hosts", "host-1")
+	plane.Done("serving")
+	hosts.Step("host-2").Fail()
+	hosts.Fail()
+	f.show()
+	assertLines(t, f.lines(), "✓ plane", "✗ hosts", "host-1", "✗ host-2")
+}
+
+func TestLiveTreeFitsTheScreen(t *testing.T) {
+	f := newFixture(80, 10)
+	hosts := f.Step("hosts")
+	for n := range 20 {
+		hosts.Step(fmt.Sprint("host-", n)).Wait("booting")
+	}
+	nodes := f.Step("nodes")
+	nodes.Wait("0 of 3")
+	f.show()
+	assertLines(t, f.lines(), "hosts", "nodes")
+	for n := range 20 {
+		f.Step(fmt.Sprint("more-", n))
+	}
+	f.show()
+	if got := f.lines(); len(got) != 9 || !strings.Contains(got[8], "more-19") {
+		t.Errorf("%d lines on a terminal of 10, want the last 9:\n%s", len(got), strings.Join(got, "\n"))
 	}
 }

@@ -11,33 +11,37 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/status"
 )
 
-// NextSteps tells what stands and what to do with it.
-func NextSteps(out io.Writer, s *Session) error {
+// NextSteps tells what stands and what to do with it. Command is how the user
+// calls slipway.
+func NextSteps(ctx context.Context, out io.Writer, s *Session, command string) error {
 	fmt.Fprintf(out, "\nUp in %.1fs.\n", s.Progress.Elapsed().Seconds())
 	if s.Options.File != nil {
-		if err := printNodes(out, s); err != nil {
+		if err := printNodes(ctx, out, s); err != nil {
 			return err
 		}
 	}
-	fmt.Fprint(out, "\nNext:\n  export KUBECONFIG=$(slipway kubeconfig)          # the management plane\n")
+	fmt.Fprintln(out, "\nNext:")
+	w := tabwriter.NewWriter(out, 0, 8, 4, ' ', 0)
+	fmt.Fprintf(w, "  export KUBECONFIG=$(%s kubeconfig)\t# the management plane\n", command)
 	if s.Options.File != nil {
 		for _, c := range s.Options.File.Clusters {
 			flag := ""
 			if c.GetNamespace() != Namespace {
 				flag = " -n " + c.GetNamespace()
 			}
-			fmt.Fprintf(out, "  export KUBECONFIG=$(slipway kubeconfig %s%s)    # the cluster %q\n", c.GetName(), flag, c.GetName())
+			fmt.Fprintf(w, "  export KUBECONFIG=$(%s kubeconfig %s%s)\t# the cluster %q\n", command, c.GetName(), flag, c.GetName())
 		}
 	}
-	_, err := fmt.Fprint(out, "  slipway status --watch                           # what there is, and what is waited for\n  slipway down                                     # stop it all; --purge removes it\n")
-	return err
+	fmt.Fprintf(w, "  %s status --watch\t# what there is, and what is waited for\n", command)
+	fmt.Fprintf(w, "  %s down\t# stop it all; --purge removes it\n", command)
+	return w.Flush()
 }
 
-func printNodes(out io.Writer, s *Session) error {
+func printNodes(ctx context.Context, out io.Writer, s *Session) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "\nCLUSTER\tNODE\tREADY\tVERSION\tPROVIDER ID")
 	for _, c := range s.Options.File.Clusters {
-		nodes, err := s.nodes(context.Background(), client.ObjectKeyFromObject(c))
+		nodes, err := s.nodes(ctx, client.ObjectKeyFromObject(c))
 		if err != nil {
 			return err
 		}

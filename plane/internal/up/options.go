@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/templates"
 )
 
@@ -44,8 +45,8 @@ func (e *NotEnoughHostsError) Error() string {
 	return fmt.Sprintf("%s asks for %d hosts, --hosts allows %d: raise --hosts or lower the replicas", e.File, e.Need, e.Have)
 }
 
-// complete fills in the defaults and refuses what cannot be met.
-func (o *Options) complete() error {
+// Complete fills in the defaults and refuses what cannot be met.
+func (o *Options) Complete() error {
 	need := 0
 	if o.File != nil {
 		need = o.File.Hosts()
@@ -55,6 +56,9 @@ func (o *Options) complete() error {
 	}
 	if need > o.Hosts {
 		return &NotEnoughHostsError{o.File.Name, need, o.Hosts}
+	}
+	if _, err := localhost.IPOf(o.Hosts); err != nil {
+		return fmt.Errorf("%d hosts are too many for one machine: %w", o.Hosts, err)
 	}
 	return nil
 }

@@ -2,15 +2,12 @@ package up
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
@@ -25,17 +22,6 @@ const cniLabel = "slipway.dev/cni"
 // pollInterval is how often a phase looks.
 const pollInterval = 200 * time.Millisecond
 
-// UnknownClassError says that no ClusterClass of that name is there.
-type UnknownClassError struct {
-	File, Cluster, Class string
-	Known                []string
-}
-
-func (e *UnknownClassError) Error() string {
-	return fmt.Sprintf("%s: Cluster %s names the class %q, which is neither in the file nor in the plane (there: %s); correct spec.topology.classRef.name or add the ClusterClass to the file",
-		e.File, e.Cluster, e.Class, strings.Join(e.Known, ", "))
-}
-
 // applyCluster installs the classes of the local hosts, then the user's file.
 func (s *Session) applyCluster(ctx context.Context, step *progress.Step) error {
 	step.Wait("installing the ClusterClass and the pod network")
@@ -48,7 +34,11 @@ func (s *Session) applyCluster(ctx context.Context, step *progress.Step) error {
 			return err
 		}
 	}
-	if err := s.checkClasses(ctx); err != nil {
+	classes, err := listClasses(ctx, s.client)
+	if err != nil {
+		return err
+	}
+	if err := checkClasses(s.Options.File, classes); err != nil {
 		return err
 	}
 	for _, o := range s.Options.File.Objects {
@@ -111,34 +101,6 @@ func object(apiVersion, kind, name string) *unstructured.Unstructured {
 	o.SetKind(kind)
 	o.SetName(name)
 	return o
-}
-
-// checkClasses refuses a Cluster whose class is nowhere, before anything of the
-// file is applied: the Cluster would wait for it without end.
-func (s *Session) checkClasses(ctx context.Context) error {
-	var classes clusterv1.ClusterClassList
-	if err := s.client.List(ctx, &classes); err != nil {
-		return err
-	}
-	for _, c := range s.Options.File.Clusters {
-		namespace := c.ClassNamespace
-		if namespace == "" {
-			namespace = c.GetNamespace()
-		}
-		if c.Class == "" || s.Options.File.HasClass(namespace, c.Class) {
-			continue
-		}
-		known := []string{}
-		for i := range classes.Items {
-			if classes.Items[i].Namespace == namespace {
-				known = append(known, classes.Items[i].Name)
-			}
-		}
-		if !slices.Contains(known, c.Class) {
-			return &UnknownClassError{s.Options.File.Name, c.GetName(), c.Class, known}
-		}
-	}
-	return nil
 }
 
 // waitForNodes shows each cluster until all its machines have ready Nodes.

@@ -62,14 +62,12 @@ func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
 			if i < s.Options.Hosts {
 				host.Wait("preparing its disk")
 				if err := s.createHost(ctx, i+1, files(name)); err != nil {
-					host.Fail(err)
-					return err
+					return failed(ctx, host, name, err)
 				}
 			}
 			host.Wait("booting")
 			if err := s.Hosts.Boot(ctx, name); err != nil {
-				host.Fail(err)
-				return err
+				return failed(ctx, host, name, err)
 			}
 			host.Done("booted")
 			return nil
@@ -80,6 +78,16 @@ func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
 	}
 	step.Done("%d booted", len(names))
 	return nil
+}
+
+// failed tells a host that failed from one that was given up because of another.
+func failed(ctx context.Context, step *progress.Step, host string, err error) error {
+	if ctx.Err() != nil {
+		step.Wait("interrupted")
+	} else {
+		step.Fail()
+	}
+	return fmt.Errorf("%s: %w", host, err)
 }
 
 func (s *Session) createHost(ctx context.Context, n int, files []sandbox.File) error {

@@ -52,6 +52,9 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if err := s.checkPort(); err != nil {
 		return err
 	}
+	if err := s.checkKnownClasses(ctx); err != nil {
+		return err
+	}
 	if len(warnings) > 0 {
 		step.Done("%s", (&MachineError{warnings}).Error())
 		return nil

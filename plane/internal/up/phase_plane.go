@@ -23,6 +23,10 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
+// LockFDEnv is the environment variable in which `slipway serve` finds the file
+// descriptor of the command's lock, to close it once its own lock is taken.
+const LockFDEnv = "SLIPWAY_COMMAND_LOCK_FD"
+
 // planeTimeout is how long a plane may take to be ready.
 const planeTimeout = 2 * time.Minute
 
@@ -72,6 +76,9 @@ func (s *Session) spawn(exited chan<- struct{}) error {
 	}
 	cmd := exec.Command(self, "serve", "--state-dir", s.Instance.Dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	// Should this command die now, the next one waits until it can see the plane.
+	cmd.ExtraFiles = []*os.File{s.Lock.File()}
+	cmd.Env = append(os.Environ(), LockFDEnv+"=3")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the plane: %w", err)
@@ -117,9 +124,21 @@ func showComponents(parent *progress.Step, shown map[string]*progress.Step, comp
 		if c.Phase == component.PhaseReady {
 			step.Done("")
 		} else {
-			step.Wait("%s", strings.TrimSpace(string(c.Phase)+" "+c.Reason))
+			step.Wait("%s", reason(c))
 		}
 	}
+}
+
+// reason why a component is not ready. Of a list of causes the first will do.
+func reason(c serve.ComponentStatus) string {
+	if c.Reason == "" {
+		return string(c.Phase)
+	}
+	causes := strings.Split(c.Reason, ", ")
+	if len(causes) == 1 {
+		return c.Reason
+	}
+	return fmt.Sprintf("%s and %d more", causes[0], len(causes)-1)
 }
 
 // answers reports whether the API server is ready, long before all of the plane is.
@@ -149,7 +168,7 @@ func (s *Session) lastWords(status serve.Status) string {
 	}
 	log, _ := os.ReadFile(s.Instance.PlaneLog())
 	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
-	return fmt.Sprintf("ended at once: %s (log: %s)", lines[len(lines)-1], s.Instance.PlaneLog())
+	return fmt.Sprintf("ended at once: %s (log: %s)", bytes.TrimPrefix(lines[len(lines)-1], []byte("Error: ")), s.Instance.PlaneLog())
 }
 
 // authority reads the certificates of the plane, which it makes first of all.

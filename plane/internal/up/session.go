@@ -20,7 +20,10 @@ type Session struct {
 	Instance *instance.Instance
 	// Hosts manages the local hosts.
 	Hosts *localhost.Manager
-	// Options the user chose.
+	// Lock of the instance. A plane that is started holds it, too, until it can be
+	// found by its own.
+	Lock *instance.Lock
+	// Options the user chose, completed.
 	Options Options
 	// Progress shows what is waited for.
 	Progress *progress.Tree
@@ -29,6 +32,7 @@ type Session struct {
 	nodes  status.NodeLister
 
 	tokenMu sync.Mutex // guards the token's file: two phases want it first
+	begun   bool
 }
 
 // phase is one step that the user sees. It returns nil when what it stands for
@@ -49,12 +53,14 @@ var stages = [][]phase{
 
 func (s *Session) withoutCluster() bool { return s.Options.File == nil }
 
+// Begun reports whether Run has got beyond looking: there may be something now
+// that `slipway down` has to take down.
+func (s *Session) Begun() bool { return s.begun }
+
 // Run brings everything up, or says what could not be.
 func (s *Session) Run(ctx context.Context) error {
-	if err := s.Options.complete(); err != nil {
-		return err
-	}
-	for _, stage := range stages {
+	for n, stage := range stages {
+		s.begun = n > 0
 		group, ctx := errgroup.WithContext(ctx)
 		for _, p := range stage {
 			if p.skip != nil && p.skip(s) {
@@ -77,8 +83,8 @@ func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) err
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		step.Fail(err)
-		return fmt.Errorf("%s: %w", p.name, err)
+		step.Fail()
+		return fmt.Errorf("%s: %w", p.name, s.explain(err))
 	}
 	return nil
 }

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/up"
+)
+
+// errNotRoot is for commands that make namespaces and cgroups.
+var errNotRoot = errors.New("local hosts need root, for namespaces and cgroups: run the command with sudo")
+
+// global are the flags every command has.
+type global struct {
+	stateDir string
+}
+
+func (g *global) open() (*instance.Instance, error) { return instance.Open(g.stateDir) }
+
+// command is how the user can call slipway on this plane from where they are.
+func (g *global) command() string {
+	command := "slipway"
+	self, err := os.Executable()
+	if found, lookErr := exec.LookPath(command); err == nil && (lookErr != nil || !sameFile(found, self)) {
+		command = self
+		if wd, err := os.Getwd(); err == nil {
+			if rel, err := filepath.Rel(wd, self); err == nil && len(rel) < len(self) {
+				command = rel
+			}
+		}
+	}
+	if g.stateDir != cmp.Or(os.Getenv(envStateDir), instance.DefaultStateDir) {
+		command += " --state-dir " + g.stateDir
+	}
+	return command
+}
+
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// instanceFlags choose what a plane is, in `up` and `serve`.
+type instanceFlags struct {
+	config instance.Config
+	flags  *pflag.FlagSet
+}
+
+func (f *instanceFlags) bind(command *cobra.Command) {
+	f.flags = command.Flags()
+	f.flags.StringVar(&f.config.Name, "name", instance.DefaultName, "name of the plane's network namespace and cgroups; stays for the life of the plane")
+	f.flags.IntVar(&f.config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; kept when the plane starts again without it")
+	f.flags.BoolVar(&f.config.Fast, "fast", false, "do without fsync, for throw-away planes; kept when the plane starts again without it")
+	f.flags.StringVar(&f.config.Bundle, "bundle", defaultBundle(), "directory of the node bundle; $"+envBundle+" when set")
+}
+
+// change is what was given, as against what are defaults.
+func (f *instanceFlags) change(inst *instance.Instance) instance.Change {
+	var c instance.Change
+	if f.flags.Changed("name") {
+		c.Name = f.config.Name
+	}
+	if f.flags.Changed("api-port") {
+		c.APIPort = f.config.APIPort
+	}
+	if f.flags.Changed("fast") {
+		c.Fast = &f.config.Fast
+	}
+	// A bundle that has moved away is looked for beside the executable again.
+	if _, err := os.Stat(filepath.Join(inst.Bundle, "bundle.json")); err != nil || f.flags.Changed("bundle") || os.Getenv(envBundle) != "" {
+		c.Bundle = f.config.Bundle
+	}
+	return c
+}
+
+// take opens the plane that the flags ask for, making it if need be, and keeps
+// other commands out.
+func (f *instanceFlags) take(g *global) (*instance.Instance, *instance.Lock, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil, errNotRoot
+	}
+	if bundle, err := filepath.Abs(f.config.Bundle); err == nil {
+		f.config.Bundle = bundle
+	}
+	inst, err := instance.Create(g.stateDir, f.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	lock, err := lockOf(inst)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.settle(inst); err != nil {
+		lock.Release()
+		return nil, nil, err
+	}
+	return inst, lock, nil
+}
+
+func (f *instanceFlags) settle(inst *instance.Instance) error {
+	_, running, err := serve.Running(inst.Dir)
+	if err != nil {
+		return err
+	}
+	if err := inst.Apply(f.change(inst), running); err != nil {
+		return err
+	}
+	if err := inst.Own(); err != nil {
+		if inst.New {
+			err = errors.Join(err, inst.Remove())
+		}
+		return err
+	}
+	return nil
+}
+
+// lockOf takes the command's lock, or takes it over from the `slipway up` that
+// started this process.
+func lockOf(inst *instance.Instance) (*instance.Lock, error) {
+	value, ok := os.LookupEnv(up.LockFDEnv)
+	if !ok {
+		return inst.Lock()
+	}
+	fd, err := strconv.Atoi(value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", up.LockFDEnv, err)
+	}
+	return instance.Inherited(os.NewFile(uintptr(fd), "command.lock")), os.Unsetenv(up.LockFDEnv)
+}

@@ -1,0 +1,94 @@
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const lockFile = "command.lock"
+
+const (
+	// handoverPatience is how long a plane that is just starting may hold the lock
+	// of a command that died.
+	handoverPatience = 10 * time.Second
+	lockPause        = 20 * time.Millisecond
+)
+
+// LockedError means that another command works on the same state directory.
+type LockedError struct {
+	// PID of the other command, 0 when it is not known.
+	PID int
+}
+
+func (e *LockedError) Error() string {
+	who := ""
+	if e.PID != 0 {
+		who = fmt.Sprintf(" (process %d)", e.PID)
+	}
+	return fmt.Sprintf("another slipway command%s works on this plane: wait for it to end, or interrupt it", who)
+}
+
+// Lock is held by the one command that changes the plane. The kernel lets go of
+// it when the last process that has its file ends.
+type Lock struct{ file *os.File }
+
+// Lock keeps other commands out until Release; *LockedError when one is at work.
+func (i *Instance) Lock() (*Lock, error) {
+	f, err := os.OpenFile(i.Path(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.lock(f); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &Lock{f}, nil
+}
+
+func (i *Instance) lock(f *os.File) error {
+	for deadline := time.Now().Add(handoverPatience); ; time.Sleep(lockPause) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		// A dead command's lock is with the plane it was starting, for a moment.
+		if pid := holder(f); pid == 0 || alive(pid) || time.Now().After(deadline) {
+			return &LockedError{PID: pid}
+		}
+	}
+	// `down --purge` may have removed the directory just before.
+	if _, err := os.Stat(i.Path(configFile)); err != nil {
+		return fmt.Errorf("%s was removed by another command; run this one again", i.Dir)
+	}
+	// Only for the message to others, so a full disk must not stop `slipway down`.
+	_ = f.Truncate(0)
+	_, _ = f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
+	return nil
+}
+
+func holder(f *os.File) int {
+	data, _ := io.ReadAll(io.NewSectionReader(f, 0, 20))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	return pid
+}
+
+func alive(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
+
+// Inherited is the lock that another process passed on as a file.
+func Inherited(file *os.File) *Lock { return &Lock{file} }
+
+// File is what to pass on: the lock is held until every copy of it is closed.
+func (l *Lock) File() *os.File { return l.file }
+
+// Release lets others work on the plane.
+func (l *Lock) Release() { _ = l.file.Close() }

@@ -1,0 +1,364 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// oneHost are the flags of a plane that is enough to try most things on.
+var oneHost = []string{"up", "--fast", "--no-cluster", "--hosts", "1"}
+
+const clusterFile = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: a}
+spec:
+  topology:
+    classRef: {name: slipway-local}
+    version: v1.36.3
+    controlPlane: {replicas: 1}
+`
+
+// TestRefused is what is refused before anything is started: it must leave
+// nothing, not even a state directory.
+func TestRefused(t *testing.T) {
+	p := newPlane(t)
+	before := look(t, p.bin)
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close() //nolint:errcheck // the test is over
+	port := strconv.Itoa(busy.Addr().(*net.TCPAddr).Port)
+	foreign := t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "thesis.tex"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := func(content string) string {
+		path := filepath.Join(t.TempDir(), "cluster.yaml")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	noPlane := []string{"slipway up", "--state-dir"}
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"busy port", []string{"up", "--no-cluster", "--api-port", port}, []string{"port " + port, "--api-port"}},
+		{"bad port", []string{"up", "--api-port", "70000"}, []string{"--api-port 70000", "65535"}},
+		{"bad name", []string{"up", "--name", "A B"}, []string{"--name"}},
+		{"no bundle", []string{"up", "--bundle", "/nowhere"}, []string{"/nowhere", "make build", "--bundle"}},
+		{"directory of somebody else", []string{"up", "--state-dir", foreign}, []string{foreign, "choose a new directory"}},
+		{"directory with a space", []string{"up", "--state-dir", foreign + "/a b"}, []string{"--state-dir", "without spaces"}},
+		{"directory that cannot be", []string{"up", "--state-dir", "/proc/slipway"}, []string{"--state-dir", "/proc/slipway"}},
+		{"no such file", []string{"up", "-f", "/nowhere.yaml"}, []string{"--file", "/nowhere.yaml"}},
+		{"no YAML", []string{"up", "-f", file("a: [")}, []string{"document 1", "not a YAML object"}},
+		{"empty", []string{"up", "-f", file("# nothing\n")}, []string{"no object in it", "leave out -f"}},
+		{"unknown field", []string{"up", "-f", file(strings.Replace(clusterFile, "classRef", "klass", 1))}, []string{"document 1", "Cluster a", "klass"}},
+		{"unknown class", []string{"up", "-f", file(strings.Replace(clusterFile, "slipway-local", "nope", 1))}, []string{"nope", "slipway-local", "classRef.name"}},
+		{"too few hosts", []string{"up", "--hosts", "2", "-f", file(strings.Replace(clusterFile, "replicas: 1", "replicas: 3", 1))}, []string{"3 hosts", "--hosts"}},
+		{"too few hosts for the default", []string{"up", "--hosts", "1"}, []string{"3 hosts", "--hosts"}},
+		{"too many hosts", []string{"up", "--hosts", "1000"}, []string{"1000 hosts"}},
+		{"negative hosts", []string{"up", "--hosts", "-1"}, []string{"--hosts -1"}},
+		{"file and no cluster", []string{"up", "--no-cluster", "-f", "x"}, []string{"no-cluster"}},
+		{"unknown flag", []string{"up", "--nope"}, []string{"--nope", "up --help"}},
+		{"unknown command", []string{"nope"}, []string{"nope"}},
+		{"unknown command for hosts", []string{"host", "nope"}, []string{"nope"}},
+		{"host not named", []string{"host", "cut"}, []string{"cut HOST", "host list"}},
+		{"bad format", []string{"status", "-o", "yaml"}, []string{"yaml", "json"}},
+		{"status without a plane", []string{"status"}, noPlane},
+		{"kubeconfig without a plane", []string{"kubeconfig"}, noPlane},
+		{"hosts without a plane", []string{"host", "list"}, noPlane},
+		{"cut without a plane", []string{"host", "cut", "host-1"}, noPlane},
+		{"token without a plane", []string{"host", "token"}, noPlane},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := *p
+			q.t = t
+			q.refused(c.args, c.want...)
+			if _, err := os.Stat(p.stateDir); !os.IsNotExist(err) {
+				t.Errorf("a state directory was left: %v", err)
+			}
+		})
+	}
+	t.Run("no root", func(t *testing.T) {
+		q := *p
+		q.t = t
+		q.command("up").asNobody().refused("sudo")
+	})
+	for range 2 {
+		if out := p.must(time.Minute, "down"); !strings.Contains(out, "Nothing to take down") {
+			t.Errorf("down of nothing says %q", out)
+		}
+	}
+	before.assertUnchanged(t, look(t, p.bin))
+}
+
+// TestOnePlane is what users and crashes do to a plane that is there.
+func TestOnePlane(t *testing.T) {
+	p := newPlane(t)
+	before := look(t, p.bin)
+	first := p.command(oneHost...).start()
+	p.waitFor("a lock", func() bool {
+		_, err := os.Stat(filepath.Join(p.stateDir, "status.json"))
+		return err == nil
+	})
+	p.refused(oneHost, "another slipway command", strconv.Itoa(first.Process.Pid), "wait for it")
+	p.refused([]string{"down"}, "another slipway command", "wait for it")
+	if err := first.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, first.stderr.String())
+	}
+
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *plane)
+	}{
+		{"a second up continues", secondUp},
+		{"a plane that runs is not changed", unchangeable},
+		{"names that are not there", unknownNames},
+		{"without root", withoutRoot},
+		{"JSON and completion", machineReadable},
+		{"kill -9 of the agent", killAgent},
+		{"kill -9 of the plane", killServe},
+		{"down", downTwice},
+	} {
+		if !t.Run(step.name, func(t *testing.T) {
+			q := *p
+			q.t = t
+			step.run(t, &q)
+		}) {
+			return
+		}
+	}
+	before.assertUnchanged(t, look(t, p.bin))
+}
+
+func (p *plane) waitFor(what string, ok func() bool) {
+	p.t.Helper()
+	for begin := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > 30*time.Second {
+			p.t.Fatalf("no %s after 30s", what)
+		}
+	}
+}
+
+func secondUp(t *testing.T, p *plane) {
+	pid := p.status().Plane.PID
+	begin := time.Now()
+	p.must(time.Minute, append(append([]string{"up"}, p.flags...), oneHost[1:]...)...)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("took %s, and all was there", took)
+	}
+	if s := p.status(); s.Plane.PID != pid || len(s.Hosts) != 1 {
+		t.Errorf("plane was process %d, is %d; %d hosts", pid, s.Plane.PID, len(s.Hosts))
+	}
+}
+
+func unchangeable(_ *testing.T, p *plane) {
+	p.refused([]string{"up", "--no-cluster", "--name", "other"}, "--name other", "--state-dir")
+	p.refused([]string{"up", "--no-cluster", "--api-port", "1234"}, "--api-port 1234", "slipway down")
+	p.refused([]string{"up", "--no-cluster", "--fast=false"}, "--fast", "slipway down")
+	file := filepath.Join(p.t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(strings.Replace(clusterFile, "slipway-local", "nope", 1)), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	p.refused([]string{"up", "-f", file}, "nope", "slipway-local")
+	// Another state directory with the name of this plane would tear it down.
+	q := *p
+	q.stateDir = filepath.Join(p.t.TempDir(), "s")
+	q.refused([]string{"up", "--no-cluster", "--api-port", strconv.Itoa(freePort(p.t))}, p.stateDir, "--name")
+	if _, err := os.Stat(q.stateDir); !os.IsNotExist(err) {
+		p.t.Errorf("a state directory was left: %v", err)
+	}
+}
+
+func unknownNames(_ *testing.T, p *plane) {
+	for _, args := range [][]string{{"cut", "nope"}, {"heal", "nope"}, {"power-cycle", "nope"}, {"shell", "nope"}, {"logs", "nope"}, {"cut", "../../etc"}} {
+		p.refused(append([]string{"host"}, args...), args[1])
+	}
+	p.refused([]string{"host", "cut", "nope"}, "slipway host list")
+	p.refused([]string{"host", "logs", "host-1", "nope"}, "nope", "kubelet")
+	p.refused([]string{"kubeconfig", "nope"}, "default/nope", "slipway status")
+	p.refused([]string{"host", "token", "--ttl", "-1h"}, "--ttl")
+}
+
+func withoutRoot(_ *testing.T, p *plane) {
+	for _, args := range [][]string{{"status"}, {"kubeconfig"}, {"host", "list"}, {"down"}} {
+		p.command(args...).asNobody().refused("sudo")
+	}
+}
+
+func machineReadable(t *testing.T, p *plane) {
+	for _, args := range [][]string{{"status"}, {"host", "list"}, {"version"}} {
+		if out := p.must(time.Minute, append(args, "-o", "json")...); !json.Valid([]byte(out)) {
+			t.Errorf("%v -o json: %s", args, out)
+		}
+	}
+	for _, args := range [][]string{{"host", "cut", ""}, {"host", "shell", "h"}, {"host", "logs", ""}} {
+		out := p.must(time.Minute, append([]string{"__complete"}, args...)...)
+		if !slices.Contains(strings.Fields(out), "host-1") {
+			t.Errorf("completion of %v: %s", args, out)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out := p.must(time.Minute, "completion", shell); len(out) < 1000 {
+			t.Errorf("completion %s: %s", shell, out)
+		}
+	}
+}
+
+// agents are the processes of slipway-agent on the hosts of p.
+func (p *plane) agents() []int {
+	var pids []int
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		dir := filepath.Dir(link)
+		exe, _ := os.Readlink(link)
+		groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+		if filepath.Base(exe) == "slipway-agent" && strings.Contains(string(groups), "/"+p.flags[1]+"/") {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func killAgent(t *testing.T, p *plane) {
+	before := p.agents()
+	if len(before) != 1 {
+		t.Fatalf("agents of one host: %v", before)
+	}
+	if err := syscall.Kill(before[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("new agent", func() bool {
+		now := p.agents()
+		return len(now) == 1 && now[0] != before[0]
+	})
+	p.eventually(10*time.Second, "the host is available", func(s status) string {
+		if len(s.Hosts) == 1 && s.Hosts[0].Phase == "Available" {
+			return ""
+		}
+		return "not available"
+	})
+}
+
+func killServe(t *testing.T, p *plane) {
+	pid := p.status().Plane.PID
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("end of the plane", func() bool { return p.status().Plane.PID == 0 })
+	if s := p.status(); s.Plane.Ready {
+		t.Errorf("a dead plane is ready: %+v", s.Plane)
+	}
+	p.refused([]string{"kubeconfig"}, "not running", "slipway up")
+	p.refused([]string{"kubeconfig", "a"}, "not running", "slipway up")
+	if out := p.must(time.Minute, "host", "list"); !strings.Contains(out, "host-1") {
+		t.Errorf("the host went with the plane:\n%s", out)
+	}
+	agents := p.agents()
+	p.must(time.Minute, oneHost...)
+	if s := p.status(); !s.Plane.Ready || s.Plane.PID == pid {
+		t.Errorf("plane %+v", s.Plane)
+	}
+	if now := p.agents(); !slices.Equal(now, agents) {
+		t.Errorf("the host was touched: agents were %v, are %v", agents, now)
+	}
+}
+
+func downTwice(t *testing.T, p *plane) {
+	for range 2 {
+		p.must(time.Minute, "down")
+	}
+	p.refused([]string{"kubeconfig"}, "not running", "slipway up")
+	if s := p.status(); s.Plane.Ready || s.Plane.PID != 0 {
+		t.Errorf("status after down: %+v", s.Plane)
+	}
+	p.must(time.Minute, "down", "--purge")
+	if out := p.must(time.Minute, "down", "--purge"); !strings.Contains(out, "Nothing to take down") {
+		t.Errorf("down of nothing says %q", out)
+	}
+	if _, err := os.Stat(p.stateDir); !os.IsNotExist(err) {
+		t.Errorf("the state directory is still there: %v", err)
+	}
+}
+
+// TestInterruptedUp stops `up` at several moments, kindly and not.
+func TestInterruptedUp(t *testing.T) {
+	p := newPlane(t)
+	before := look(t, p.bin)
+	for _, after := range []time.Duration{50, 150, 250, 400} {
+		// `down` at once must find whatever the dead command had begun.
+		_ = p.command(oneHost...).start().interrupt(after*time.Millisecond, syscall.SIGKILL)
+		p.must(time.Minute, "down", "--purge")
+		before.assertUnchanged(t, look(t, p.bin))
+	}
+	for i, after := range []time.Duration{20, 100, 300, 700, 1500, 3000} {
+		if i%2 == 1 {
+			_ = p.command(oneHost...).start().interrupt(after*time.Millisecond, syscall.SIGKILL)
+			continue
+		}
+		up := p.command(oneHost...).start()
+		if err := up.interrupt(after*time.Millisecond, syscall.SIGINT); err != nil && up.stderr.Len() > 0 {
+			up.assertRefused(err, "interrupted", "up` goes on", "down")
+		}
+	}
+	p.must(time.Minute, append(append([]string{"up"}, p.flags...), oneHost[1:]...)...)
+	p.eventually(10*time.Second, "the host is available", func(s status) string {
+		if s.Plane.Ready && len(s.Hosts) == 1 && s.Hosts[0].Phase == "Available" {
+			return ""
+		}
+		return "not available"
+	})
+	p.must(time.Minute, "down", "--purge")
+	before.assertUnchanged(t, look(t, p.bin))
+}
+
+// TestFullDisk runs out of room before the start and goes on once there is some.
+func TestFullDisk(t *testing.T) {
+	p := newPlane(t)
+	p.stateDir = filepath.Join(t.TempDir(), "disk")
+	if err := os.Mkdir(p.stateDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("none", p.stateDir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(p.stateDir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	before := look(t, p.bin)
+	p.refused(oneHost, "disk", p.stateDir, "free some space", "--state-dir")
+	if err := syscall.Mount("none", p.stateDir, "tmpfs", syscall.MS_REMOUNT, "size=3g"); err != nil {
+		t.Fatal(err)
+	}
+	p.must(time.Minute, append(append([]string{"up"}, p.flags...), oneHost[1:]...)...)
+
+	// A disk that is full while the plane runs must not keep it from going down.
+	full, err := os.Create(filepath.Join(p.stateDir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close() //nolint:errcheck // removed with the disk
+	chunk := make([]byte, 1<<20)
+	for err == nil {
+		_, err = full.Write(chunk)
+	}
+	p.must(time.Minute, "down")
+	p.refused(oneHost, "disk", "free some space")
+	p.must(time.Minute, "down", "--purge")
+	before.assertUnchanged(t, look(t, p.bin))
+}
