@@ -114,7 +114,7 @@ func configure(name string) error {
 // ensureBridge refuses a namespace with foreign interfaces: Slipway never
 // reconfigures a network that it did not make.
 func ensureBridge(h *netlink.Handle) (netlink.Link, error) {
-	links, err := h.LinkList()
+	links, err := listLinks(h)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
@@ -136,6 +136,20 @@ func ensureBridge(h *netlink.Handle) (netlink.Link, error) {
 		return nil, fmt.Errorf("create bridge %s (is the kernel's bridge module there? `modprobe bridge`): %w", Bridge, err)
 	}
 	return h.LinkByName(Bridge)
+}
+
+// listAttempts bounds listLinks; the links of a whole instance come up in less.
+const listAttempts = 50
+
+// listLinks lists the links once none comes or goes meanwhile: the kernel marks
+// a list that changed under it, which netlink reports as ErrDumpInterrupted.
+func listLinks(h *netlink.Handle) (links []netlink.Link, err error) {
+	for range listAttempts {
+		if links, err = h.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return links, err
+		}
+	}
+	return nil, err
 }
 
 // addr is ip with the prefix length of the subnet.

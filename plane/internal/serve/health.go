@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"sync/atomic"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// health is the component that serves /healthz, /readyz and /metrics on a unix
-// socket. It starts first, so that what the others wait for can be asked.
+// health is the component that serves /healthz, /readyz, /metrics and /debug/pprof on
+// a unix socket. It starts first, so that what the others wait for can be asked.
 type health struct {
 	component.Task
 	path   string
@@ -32,6 +33,9 @@ func newHealth(path string, stages [][]component.Component) *health {
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", h.readyz)
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	// Profiles can hold secrets; only root can connect to the socket.
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	return h
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
@@ -20,11 +19,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
-
-// gcPercent: the plane keeps many small, long-lived objects; a collector that
-// runs a little more often costs little time and saves a third of the memory.
-// There is no memory limit, which would make a large plane collect all the time.
-const gcPercent = 50
 
 // Run runs a plane until ctx ends, then stops it. It returns nil when it was
 // stopped that way; a *LockedError when another process serves the state
@@ -43,13 +37,12 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	ctrl.SetLogger(klog.Background())
-	debug.SetGCPercent(gcPercent)
 
 	status := newStatus(opts)
 	stages := assemble(opts)
 	health := newHealth(Socket(opts.StateDir), stages)
 	group := component.Group{
-		Stages: append([][]component.Component{{health}}, stages...),
+		Stages: append([][]component.Component{{health, newPace()}}, stages...),
 		OnEvent: func(e component.Event) {
 			status.note(e)
 			if opts.Progress != nil {
@@ -58,8 +51,6 @@ func Run(ctx context.Context, opts Options) error {
 		},
 		OnReady: func(context.Context) error {
 			health.up.Store(true)
-			// What coming up took is not needed again.
-			go debug.FreeOSMemory()
 			return status.ready()
 		},
 	}

@@ -1,0 +1,116 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
+)
+
+// The plane keeps many small, long-lived objects (schemas of CRDs above all) and
+// is idle most of the time. While it works, collecting garbage competes with the
+// work; once it rests, memory is worth more than the time of collecting it.
+const (
+	// gcBusy and gcIdle are percentages of growth between two collections.
+	gcBusy = 30
+	gcIdle = 25
+	// paceInterval is how often the share of CPU time is looked at.
+	paceInterval = 5 * time.Second
+	// idleShare of a core, below which the plane rests, and busyShare, above
+	// which it works. Between them nothing changes.
+	idleShare = 0.10
+	busyShare = 0.30
+)
+
+// pace is the component that sets the pace of the garbage collector. There is no
+// memory limit, which would make a large plane collect all the time.
+type pace struct {
+	component.Task
+	clock   clock.WithTicker
+	cpuTime func() (time.Duration, error)
+	set     func(percent int)
+	idle    bool
+}
+
+func newPace() *pace {
+	return &pace{clock: clock.RealClock{}, cpuTime: processCPUTime, set: setPace}
+}
+
+// setPace also returns what is free to the machine when the plane comes to rest.
+func setPace(percent int) {
+	debug.SetGCPercent(percent)
+	if percent == gcIdle {
+		debug.FreeOSMemory()
+	}
+}
+
+// Name implements component.Component.
+func (*pace) Name() string { return "memory" }
+
+// Init implements component.Component.
+func (p *pace) Init(context.Context) error {
+	p.set(gcBusy)
+	return nil
+}
+
+// Start implements component.Component.
+func (p *pace) Start(context.Context) error {
+	ticker := p.clock.NewTicker(paceInterval)
+	p.Go(func(ctx context.Context) error {
+		defer ticker.Stop()
+		return p.run(ctx, ticker.C())
+	})
+	return nil
+}
+
+// Ready implements component.Component.
+func (*pace) Ready(context.Context) error { return nil }
+
+func (p *pace) run(ctx context.Context, tick <-chan time.Time) error {
+	at := p.clock.Now()
+	before, err := p.cpuTime()
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick:
+			after, err := p.cpuTime()
+			if err != nil {
+				return err
+			}
+			p.observe((after - before).Seconds() / now.Sub(at).Seconds())
+			before, at = after, now
+		}
+	}
+}
+
+// observe changes the pace when the plane has come to rest, or begun to work.
+func (p *pace) observe(share float64) {
+	switch {
+	case !p.idle && share < idleShare:
+		p.idle = true
+		p.set(gcIdle)
+		klog.Background().WithName("memory").V(2).Info("The plane rests")
+	case p.idle && share > busyShare:
+		p.idle = false
+		p.set(gcBusy)
+		klog.Background().WithName("memory").V(2).Info("The plane works")
+	}
+}
+
+func processCPUTime() (time.Duration, error) {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		return 0, fmt.Errorf("read the CPU time of the process: %w", err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+}
