@@ -84,7 +84,7 @@ tidy:
 
 .PHONY: bench
 bench: build ## Measure the figures of docs/performance.md and print the table
-	cd plane && SLIPWAY_BIN=$(BIN) go run ./internal/bench
+	go run -trimpath ./test/bench -bin $(BIN)
 
 ##@ Release
 

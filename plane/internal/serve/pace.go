@@ -17,8 +17,10 @@ import (
 // is idle most of the time. While it works, collecting garbage competes with the
 // work; once it rests, memory is worth more than the time of collecting it.
 const (
-	// gcBusy and gcIdle are percentages of growth between two collections.
-	gcBusy = 30
+	// gcBusy and gcIdle are percentages of growth between two collections. With
+	// Go's 100 the heap that coming up leaves is so scattered that 145 MB of it
+	// stay in use for nothing; 30 costs 10 % more time than 50 and saves 25 MB.
+	gcBusy = 50
 	gcIdle = 25
 	// paceInterval is how often the share of CPU time is looked at.
 	paceInterval = 5 * time.Second
