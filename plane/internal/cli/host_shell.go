@@ -18,7 +18,7 @@ func hostShellCommand(g *global) *cobra.Command {
 		Use:   "shell HOST [-- COMMAND...]",
 		Short: "Run a shell, or a command, inside a local host",
 		Example: `  slipway host shell host-1
-  slipway host shell host-1 -- crictl ps`,
+  slipway host shell host-1 -- systemctl status kubelet`,
 		Args:              hostArgs(1, -1),
 		ValidArgsFunction: completeHosts(g),
 		RunE: func(cmd *cobra.Command, args []string) error {

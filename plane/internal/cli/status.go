@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -52,27 +54,29 @@ func statusCommand(g *global) *cobra.Command {
 	return command
 }
 
-// watchStatus shows it again and again. A frame is written at once and over the
-// last one, so that it does not flicker.
+// watchStatus shows it again and again until it is interrupted. A frame is
+// written at once and over the last one, so that it does not flicker.
 func watchStatus(cmd *cobra.Command, lines bool, show func(context.Context, io.Writer) error) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	for clear := "\x1b[H\x1b[2J"; ; clear = "\x1b[H" {
 		var frame bytes.Buffer
-		if err := show(cmd.Context(), &frame); cmd.Context().Err() != nil {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		text := frame.String()
-		if !lines {
-			text = clear + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
-		}
-		if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
-			return err
+		err := show(ctx, &frame)
+		if ctx.Err() == nil {
+			text := frame.String()
+			if !lines {
+				text = clear + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
+			}
+			if _, writeErr := io.WriteString(out, text); err != nil || writeErr != nil {
+				return errors.Join(err, writeErr)
+			}
 		}
 		select {
-		case <-cmd.Context().Done():
+		case <-ctx.Done():
+			if !lines {
+				fmt.Fprintln(out) // behind the terminal's ^C
+			}
 			return nil
 		case <-ticker.C:
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-const nameWidth = 28
+const nameWidth = 22
 
 // draw replaces the lines drawn before. No line may wrap and no more lines be
 // drawn than the terminal has, since the cursor could not go back to the first.

@@ -39,7 +39,7 @@ func NextSteps(ctx context.Context, out io.Writer, s *Session, command string) e
 
 func printNodes(ctx context.Context, out io.Writer, s *Session) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "\nCLUSTER\tNODE\tREADY\tVERSION\tPROVIDER ID")
+	fmt.Fprintln(w, "\nCLUSTER\tNODE\tREADY\tVERSION")
 	for _, c := range s.Options.File.Clusters {
 		nodes, err := s.nodes(ctx, client.ObjectKeyFromObject(c))
 		if err != nil {
@@ -47,7 +47,7 @@ func printNodes(ctx context.Context, out io.Writer, s *Session) error {
 		}
 		for i := range nodes {
 			n := status.NodeOf(&nodes[i])
-			fmt.Fprintf(w, "%s\t%s\t%t\t%s\t%s\n", c.GetName(), n.Name, n.Ready, n.Version, n.ProviderID)
+			fmt.Fprintf(w, "%s\t%s\t%t\t%s\n", c.GetName(), n.Name, n.Ready, n.Version)
 		}
 	}
 	return w.Flush()

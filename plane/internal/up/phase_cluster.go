@@ -124,9 +124,9 @@ func (s *Session) waitForNodes(ctx context.Context, step *progress.Step) error {
 			ready, want = ready+r, want+w
 			if r < w || w == 0 {
 				pending = true
-				show.Wait("%d of %d nodes ready%s", r, w, because(c.Waiting))
+				show.Wait("%d of %d%s", r, w, because(c.Waiting))
 			} else {
-				show.Done("%d nodes ready", r)
+				show.Done("%d of %d", r, w)
 			}
 		}
 		if pending || len(now.Clusters) < len(steps) {

@@ -1,0 +1,94 @@
+package enrol
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+func TestEnsureToken(t *testing.T) {
+	c := fake.NewClientBuilder().Build()
+	token, err := NewToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var secret corev1.Secret
+	id, _, _ := strings.Cut(token, ".")
+	for _, ttl := range []time.Duration{time.Hour, 2 * time.Hour} { // the second renews it
+		before := time.Now()
+		if err := EnsureToken(t.Context(), c, token, "prod", ttl); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "bootstrap-token-" + id}, &secret); err != nil {
+			t.Fatal(err)
+		}
+		expires, err := time.Parse(time.RFC3339, field(&secret, bootstrapapi.BootstrapTokenExpirationKey))
+		if err != nil || expires.Before(before.Add(ttl-time.Second)) || expires.After(time.Now().Add(ttl)) {
+			t.Errorf("expires %s (%v), want %s from now", expires, err, ttl)
+		}
+	}
+	if secret.Type != corev1.SecretTypeBootstrapToken || id+"."+field(&secret, bootstrapapi.BootstrapTokenSecretKey) != token {
+		t.Errorf("secret of type %s does not hold the token", secret.Type)
+	}
+	// It may enrol hosts and nothing else: no signing, no joining of nodes.
+	if field(&secret, bootstrapapi.BootstrapTokenUsageSigningKey) != "" || field(&secret, bootstrapapi.BootstrapTokenExtraGroupsKey) != infrav1.BootstrapGroupPrefix+"prod" {
+		t.Errorf("usages and groups: %v", secret.StringData)
+	}
+	var binding rbacv1.ClusterRoleBinding
+	if err := c.Get(t.Context(), client.ObjectKey{Name: bootstrapperRole + ":prod"}, &binding); err != nil {
+		t.Fatal(err)
+	}
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != infrav1.BootstrapGroupPrefix+"prod" || binding.RoleRef.Name != bootstrapperRole {
+		t.Errorf("binding %+v", binding)
+	}
+}
+
+// field of a Secret, which the fake server does not move from stringData to data.
+func field(s *corev1.Secret, key string) string {
+	if v, ok := s.StringData[key]; ok {
+		return v
+	}
+	return string(s.Data[key])
+}
+
+func TestEnsureTokenRefusesAMalformedOne(t *testing.T) {
+	for _, token := range []string{"", "abc", "abcdef.0123456789ABCDEF", "abcdef.0123456789abcdef\n"} {
+		if err := EnsureToken(t.Context(), fake.NewClientBuilder().Build(), token, "default", time.Hour); err == nil || !strings.Contains(err.Error(), "bootstrap-token") {
+			t.Errorf("EnsureToken(%q) = %v, want an error that names the file", token, err)
+		}
+	}
+}
+
+func TestBootstrapKubeconfig(t *testing.T) {
+	data, err := BootstrapKubeconfig("https://10.88.0.1:6443", []byte("CA"), "id.secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Host != "https://10.88.0.1:6443" || config.BearerToken != "id.secret" || string(config.CAData) != "CA" || config.Insecure {
+		t.Errorf("config %+v", config)
+	}
+}
+
+func TestAgentConfig(t *testing.T) {
+	var got map[string]string
+	if err := yaml.UnmarshalStrict(AgentConfig("prod", "host-1"), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got["kind"] != "AgentConfiguration" || got["namespace"] != "prod" || got["hostName"] != "host-1" {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,99 @@
+package planeclient
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/slipway-dev/slipway/plane/internal/forward"
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+)
+
+var key = client.ObjectKey{Namespace: "default", Name: "a"}
+
+func kubeconfig(t *testing.T, serverName string) []byte {
+	t.Helper()
+	kc := clientcmdapi.NewConfig()
+	kc.Clusters["a"] = &clientcmdapi.Cluster{Server: "https://10.88.0.200:6443/path", CertificateAuthorityData: []byte("CA"), TLSServerName: serverName}
+	kc.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: "t"}
+	kc.Contexts["c"] = &clientcmdapi.Context{Cluster: "a", AuthInfo: "admin"}
+	kc.CurrentContext = "c"
+	data, err := clientcmd.Write(*kc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestLocalKubeconfig(t *testing.T) {
+	for given, want := range map[string]string{"": "10.88.0.200", "api.example.com": "api.example.com"} {
+		data, err := localKubeconfig(kubeconfig(t, given), 4711)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.RESTConfigFromKubeConfig(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The way leads over a port of this machine, the proof is still the cluster's own.
+		if config.Host != "https://127.0.0.1:4711/path" || config.ServerName != want || string(config.CAData) != "CA" || config.Insecure || config.BearerToken != "t" {
+			t.Errorf("%+v, want the name %s", config, want)
+		}
+	}
+	if _, err := localKubeconfig([]byte("{"), 1); err == nil {
+		t.Error("a broken kubeconfig was taken")
+	}
+}
+
+func TestWriteKubeconfig(t *testing.T) {
+	inst := &instance.Instance{Dir: t.TempDir()}
+	empty := fake.NewClientBuilder().Build()
+	if _, err := WriteKubeconfig(t.Context(), inst, empty, key); err == nil || !strings.Contains(err.Error(), "default/a") || !strings.Contains(err.Error(), "slipway status") {
+		t.Errorf("without a cluster: %v", err)
+	}
+	secret := &corev1.Secret{Data: map[string][]byte{kubeconfigSecretKey: kubeconfig(t, "")}}
+	secret.Namespace, secret.Name = key.Namespace, key.Name+"-kubeconfig"
+	c := fake.NewClientBuilder().WithObjects(secret).Build()
+	if _, err := WriteKubeconfig(t.Context(), inst, c, key); err == nil || !strings.Contains(err.Error(), "not forwarded") {
+		t.Errorf("without a port: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(inst.Dir, forward.File), []byte(`{"default/a": 4711}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		path, err := WriteKubeconfig(t.Context(), inst, c, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(data), "127.0.0.1:4711") {
+			t.Errorf("%v\n%s", err, data)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+	}
+}
+
+func TestPlaneThatDoesNotRun(t *testing.T) {
+	inst := &instance.Instance{Dir: t.TempDir()}
+	// A kubeconfig from before must not be taken for a plane.
+	if err := os.WriteFile(inst.Kubeconfig(), kubeconfig(t, ""), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(inst); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("New = %v, want ErrNotRunning", err)
+	}
+	s, err := Status(t.Context(), inst)
+	if err != nil || s.Plane.Ready || s.Plane.PID != 0 || !strings.Contains(s.Plane.Message, "slipway up") || s.Clusters == nil || s.Hosts == nil {
+		t.Errorf("Status = %+v, %v; want empty lists and what to do", s, err)
+	}
+}

@@ -1,0 +1,125 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/progress"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/status"
+)
+
+func newSession(t *testing.T) *Session {
+	t.Helper()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := progress.New(null)
+	t.Cleanup(func() {
+		tree.Close()
+		_ = null.Close()
+	})
+	return &Session{Instance: &instance.Instance{Dir: t.TempDir()}, Progress: tree}
+}
+
+func TestFullDiskIsNamedOnce(t *testing.T) {
+	s := newSession(t)
+	err := s.explain(fmt.Errorf("host-1: %w", &os.PathError{Op: "write", Path: "/x", Err: unix.ENOSPC}))
+	var full *DiskFullError
+	if !errors.As(err, &full) || full.Dir != s.Instance.Dir || !strings.Contains(err.Error(), "make room") || !strings.Contains(err.Error(), "host-1") {
+		t.Errorf("got %v", err)
+	}
+	if again := s.explain(fmt.Errorf("plane: %w", err)); strings.Count(again.Error(), "make room") != 1 {
+		t.Errorf("said twice: %v", again)
+	}
+	if other := errors.New("other"); !errors.Is(s.explain(other), other) || s.explain(other).Error() != "other" {
+		t.Errorf("another error was changed: %v", s.explain(other))
+	}
+}
+
+func TestMachineErrorSaysEachRemedy(t *testing.T) {
+	err := &MachineError{[]localhost.Finding{{Message: "too few inotify instances", Remedy: "sysctl -w x=1"}, {Message: "no memory", Remedy: "use fewer hosts"}}}
+	if got, want := err.Error(), "too few inotify instances: sysctl -w x=1\nno memory: use fewer hosts"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestRunPhaseTellsFailureFromInterruption(t *testing.T) {
+	s := newSession(t)
+	broken := errors.New("broken")
+	run := func(ctx context.Context, err error) error {
+		p := phase{name: "p", run: func(*Session, context.Context, *progress.Step) error { return err }}
+		return runPhase(ctx, s, p, s.Progress.Step("p"))
+	}
+	if err := run(t.Context(), broken); !errors.Is(err, broken) || err.Error() != "p: broken" {
+		t.Errorf("failure: %v", err)
+	}
+	if err := run(t.Context(), nil); err != nil {
+		t.Errorf("success: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, broken); !errors.Is(err, context.Canceled) {
+		t.Errorf("interruption: %v", err)
+	}
+}
+
+func TestReasonIsShort(t *testing.T) {
+	for _, tc := range []struct{ phase, reason, want string }{
+		{"starting", "", "starting"},
+		{"waiting to be ready", "waiting for etcd", "waiting for etcd"},
+		{"waiting to be ready", "waiting for a, b, c", "waiting for a and 2 more"},
+	} {
+		if got := reason(serve.ComponentStatus{Phase: component.Phase(tc.phase), Reason: tc.reason}); got != tc.want {
+			t.Errorf("reason(%q, %q) = %q, want %q", tc.phase, tc.reason, got, tc.want)
+		}
+	}
+}
+
+func TestLastWords(t *testing.T) {
+	s := newSession(t)
+	if got := s.lastWords(serve.Status{Error: "no quorum"}); got != "no quorum" {
+		t.Errorf("got %q", got)
+	}
+	if err := os.WriteFile(s.Instance.PlaneLog(), []byte("one\nError: port 1 is busy\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.lastWords(serve.Status{}); !strings.Contains(got, "ended at once: port 1 is busy") || !strings.Contains(got, s.Instance.PlaneLog()) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestCountNodes(t *testing.T) {
+	ready, want := countNodes(status.Cluster{
+		ControlPlane: status.Replicas{Desired: 3},
+		Pools:        []status.Pool{{Replicas: status.Replicas{Desired: 2}}, {}},
+		Nodes:        []status.Node{{Ready: true}, {}, {Ready: true}},
+	})
+	if ready != 2 || want != 5 {
+		t.Errorf("%d of %d, want 2 of 5", ready, want)
+	}
+}
+
+func TestTokenIsKept(t *testing.T) {
+	s := newSession(t)
+	first, err := s.token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := s.token(); err != nil || second != first {
+		t.Errorf("second token %q, %v; want the first, %q", second, err, first)
+	}
+	if info, err := os.Stat(s.Instance.Path("bootstrap-token")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
