@@ -89,8 +89,15 @@ bench: build ## Measure the figures of docs/performance.md and print the table
 ##@ Release
 
 .PHONY: release
-release: ## Not yet: the provider repository comes with the clusterctl work
-	@echo "make release is not built yet; see the issue about the clusterctl contract"; exit 1
+release: ## Build what is released so far into out/release: agent and manager for amd64 and arm64, checksums
+	rm -rf out/release && mkdir -p out/release
+	for arch in amd64 arm64; do \
+	  for program in slipway-agent slipway-manager; do \
+	    GOWORK=off GOARCH=$$arch $(GO_BUILD) -buildvcs=false -ldflags "$(LDFLAGS)" -o out/release/$$program-linux-$$arch ./cmd/$$program; \
+	  done; \
+	done
+	cp config/agent/slipway-agent.service out/release/
+	cd out/release && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
 ##@ Help
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -287,5 +288,53 @@ func TestValidateName(t *testing.T) {
 		if (ValidateName(name) == nil) != ok {
 			t.Errorf("%q: %v", name, !ok)
 		}
+	}
+}
+
+// TestEnsureWhileLinksComeAndGo reproduces an interrupted dump: the kernel marks a
+// list of links that changed while it was read, which netlink v1.3.1 returns as
+// ErrDumpInterrupted (link_linux.go, LinkList). Hosts are booted while the network
+// is ensured, so this happens in a normal `slipway up`.
+func TestEnsureWhileLinksComeAndGo(t *testing.T) {
+	name := newFabric(t)
+	h, err := handleAt(Path(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for n := range 200 { // more than fit into one message, so that a list takes several reads
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = fmt.Sprintf("many-%d", n)
+		if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop, churned := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				churned <- nil
+				return
+			default:
+			}
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name = fmt.Sprintf("churn-%d", n%8)
+			dummy := &netlink.Bridge{LinkAttrs: attrs}
+			if err := errors.Join(h.LinkAdd(dummy), h.LinkDel(dummy)); err != nil {
+				churned <- err
+				return
+			}
+		}
+	}()
+	for range 300 {
+		if err := Ensure(t.Context(), name); err != nil {
+			t.Errorf("Ensure: %v", err)
+			break
+		}
+	}
+	close(stop)
+	if err := <-churned; err != nil {
+		t.Fatal(err)
 	}
 }
