@@ -29,14 +29,14 @@ func stop(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager
 		wg       sync.WaitGroup
 		planeErr error
 	)
+	plane := tree.Step("plane")
+	plane.Waitf("stopping")
 	wg.Go(func() {
-		step := tree.Step("plane")
-		step.Wait("stopping")
 		if planeErr = serve.Stop(ctx, inst.Dir); planeErr != nil {
-			step.Fail()
+			plane.Fail()
 			return
 		}
-		step.Done("stopped")
+		plane.Donef("stopped")
 	})
 	if !inst.Owns() {
 		// What runs under the name is another plane's; nothing of this one does.
@@ -44,7 +44,7 @@ func stop(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager
 		return planeErr
 	}
 	step := tree.Step("hosts")
-	step.Wait("switching them off")
+	step.Waitf("switching them off")
 	err := switchOff(ctx, hosts)
 	wg.Wait()
 	if planeErr != nil {
@@ -62,7 +62,7 @@ func stop(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager
 		step.Fail()
 		return fmt.Errorf("hosts: %w", err)
 	}
-	step.Done("off")
+	step.Donef("off")
 	return nil
 }
 

@@ -8,6 +8,9 @@ func (t *Tree) sayDue(s *Step) {
 	if s.state == running && s.unsaid && t.now().Sub(s.said) >= plainEvery && !s.childRuns() {
 		t.say(s)
 	}
+	if s.state != running {
+		return // what goes on below it now is how it is given up
+	}
 	for _, c := range s.children {
 		t.sayDue(c)
 	}

@@ -107,11 +107,11 @@ func (t *Tree) add(parent *Step, name string) *Step {
 	return s
 }
 
-// Wait says what the step waits for now and why.
-func (s *Step) Wait(format string, args ...any) { s.set(running, fmt.Sprintf(format, args...)) }
+// Waitf says what the step waits for now and why.
+func (s *Step) Waitf(format string, args ...any) { s.set(running, fmt.Sprintf(format, args...)) }
 
-// Done ends the step; detail says what came of it.
-func (s *Step) Done(format string, args ...any) { s.set(done, fmt.Sprintf(format, args...)) }
+// Donef ends the step; detail says what came of it.
+func (s *Step) Donef(format string, args ...any) { s.set(done, fmt.Sprintf(format, args...)) }
 
 // Fail ends the step. Why it failed is for the command to say, once.
 func (s *Step) Fail() { s.set(failed, "failed") }

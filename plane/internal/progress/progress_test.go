@@ -55,33 +55,36 @@ func assertLines(t *testing.T, got []string, want ...string) {
 func TestPlainLinesComeNotTooOften(t *testing.T) {
 	f := newFixture(0, 0)
 	plane := f.Step("plane")
-	plane.Wait("starting")
+	plane.Waitf("starting")
 	api := plane.Step("kube-apiserver")
-	api.Wait("not ready: %s", "etcd")
+	api.Waitf("not ready: %s", "etcd")
 	f.after(plainEvery / 2)
 	assertLines(t, f.lines()) // a quick step says only how it ended
 	f.after(plainEvery / 2)
 	assertLines(t, f.lines(), "2.0s  plane/kube-apiserver: not ready: etcd")
-	api.Wait("not ready: %s", "a")
-	api.Wait("not ready: %s", "b")
+	api.Waitf("not ready: %s", "a")
+	api.Waitf("not ready: %s", "b")
 	f.after(plainEvery / 2)
 	assertLines(t, f.lines())
 	f.after(plainEvery / 2)
 	assertLines(t, f.lines(), "plane/kube-apiserver: not ready: b")
 	f.after(plainEvery)
 	assertLines(t, f.lines()) // nothing new
-	api.Done("")
+	api.Donef("")
 	assertLines(t, f.lines(), "plane/kube-apiserver: done in 6.0s")
 	f.after(plainEvery)
 	assertLines(t, f.lines(), "plane: starting")
 	plane.Fail()
 	assertLines(t, f.lines(), "plane: failed after 8.0s")
+	plane.Step("etcd").Waitf("stopping")
+	f.after(plainEvery)
+	assertLines(t, f.lines())
 }
 
 func TestPlainReasonsAreCutAndPrintable(t *testing.T) {
 	f := newFixture(0, 0)
 	step := f.Step("a")
-	step.Done("one\ntwo \x1b[31mred\x07 %s", strings.Repeat("x", 1000))
+	step.Donef("one\ntwo \x1b[31mred\x07 %s", strings.Repeat("x", 1000))
 	got := f.out.String()
 	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\x07") || len(got) > 250 {
 		t.Errorf("%q", got)
@@ -91,7 +94,7 @@ func TestPlainReasonsAreCutAndPrintable(t *testing.T) {
 func TestLiveTreeRedrawsInPlaceAndCutsLongLines(t *testing.T) {
 	f := newFixture(40, 24)
 	step := f.Step("plane")
-	step.Step("etcd").Wait("%s", strings.Repeat("x", 100))
+	step.Step("etcd").Waitf("%s", strings.Repeat("x", 100))
 	f.show()
 	assertLines(t, f.lines(), "plane", "etcd")
 	f.show()
@@ -108,11 +111,11 @@ func TestLiveTreeRedrawsInPlaceAndCutsLongLines(t *testing.T) {
 func TestLiveTreeFoldsWhatIsDone(t *testing.T) {
 	f := newFixture(80, 24)
 	plane, hosts := f.Step("plane"), f.Step("hosts")
-	plane.Step("etcd").Done("")
-	hosts.Step("host-1").Done("booted")
+	plane.Step("etcd").Donef("")
+	hosts.Step("host-1").Donef("booted")
 	f.show()
 	assertLines(t, f.lines(), "plane", "etcd", "hosts", "host-1")
-	plane.Done("serving")
+	plane.Donef("serving")
 	hosts.Step("host-2").Fail()
 	hosts.Fail()
 	f.show()
@@ -123,10 +126,10 @@ func TestLiveTreeFitsTheScreen(t *testing.T) {
 	f := newFixture(80, 10)
 	hosts := f.Step("hosts")
 	for n := range 20 {
-		hosts.Step(fmt.Sprint("host-", n)).Wait("booting")
+		hosts.Step(fmt.Sprint("host-", n)).Waitf("booting")
 	}
 	nodes := f.Step("nodes")
-	nodes.Wait("0 of 3")
+	nodes.Waitf("0 of 3")
 	f.show()
 	assertLines(t, f.lines(), "hosts", "nodes")
 	for n := range 20 {

@@ -24,7 +24,7 @@ const pollInterval = 200 * time.Millisecond
 
 // applyCluster installs the classes of the local hosts, then the user's file.
 func (s *Session) applyCluster(ctx context.Context, step *progress.Step) error {
-	step.Wait("installing the ClusterClass and the pod network")
+	step.Waitf("installing the ClusterClass and the pod network")
 	local, err := localObjects()
 	if err != nil {
 		return err
@@ -42,12 +42,12 @@ func (s *Session) applyCluster(ctx context.Context, step *progress.Step) error {
 		return err
 	}
 	for _, o := range s.Options.File.Objects {
-		step.Wait("applying %s %s", o.GetKind(), o.GetName())
+		step.Waitf("applying %s %s", o.GetKind(), o.GetName())
 		if err := s.applyUser(ctx, o); err != nil {
 			return err
 		}
 	}
-	step.Done("%s", strings.Join(clusterNames(s.Options.File), ", "))
+	step.Donef("%s", strings.Join(clusterNames(s.Options.File), ", "))
 	return nil
 }
 
@@ -124,16 +124,16 @@ func (s *Session) waitForNodes(ctx context.Context, step *progress.Step) error {
 			ready, want = ready+r, want+w
 			if r < w || w == 0 {
 				pending = true
-				show.Wait("%d of %d%s", r, w, because(c.Waiting))
+				show.Waitf("%d of %d%s", r, w, because(c))
 			} else {
-				show.Done("%d of %d", r, w)
+				show.Donef("%d of %d", r, w)
 			}
 		}
 		if pending || len(now.Clusters) < len(steps) {
-			step.Wait("%d of %d nodes ready", ready, want)
+			step.Waitf("%d of %d nodes ready", ready, want)
 			return false, nil
 		}
-		step.Done("%d of %d nodes ready", ready, want)
+		step.Donef("%d of %d nodes ready", ready, want)
 		return true, nil
 	})
 }
@@ -151,11 +151,18 @@ func countNodes(c status.Cluster) (ready, want int) {
 	return ready, want
 }
 
-func because(reasons []string) string {
-	if len(reasons) == 0 {
-		return ""
+// because is why a cluster has not got all its nodes: what its machines wait for,
+// or a Node that is there but not ready.
+func because(c status.Cluster) string {
+	if len(c.Waiting) > 0 {
+		return ": " + c.Waiting[0]
 	}
-	return ": " + reasons[0]
+	for _, node := range c.Nodes {
+		if !node.Ready {
+			return ": waiting for the Node " + node.Name + " to be ready"
+		}
+	}
+	return ""
 }
 
 // poll looks until done, an error, or the end of ctx.

@@ -60,30 +60,30 @@ func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
 		host := step.Step(name)
 		group.Go(func() error {
 			if i < s.Options.Hosts {
-				host.Wait("preparing its disk")
+				host.Waitf("preparing its disk")
 				if err := s.createHost(ctx, i+1, files(name)); err != nil {
 					return failed(ctx, host, name, err)
 				}
 			}
-			host.Wait("booting")
+			host.Waitf("booting")
 			if err := s.Hosts.Boot(ctx, name); err != nil {
 				return failed(ctx, host, name, err)
 			}
-			host.Done("booted")
+			host.Donef("booted")
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	step.Done("%d booted", len(names))
+	step.Donef("%d booted", len(names))
 	return nil
 }
 
 // failed tells a host that failed from one that was given up because of another.
 func failed(ctx context.Context, step *progress.Step, host string, err error) error {
 	if ctx.Err() != nil {
-		step.Wait("interrupted")
+		step.Waitf("interrupted")
 	} else {
 		step.Fail()
 	}
@@ -162,10 +162,10 @@ func (s *Session) enrolHosts(ctx context.Context, step *progress.Step) error {
 			}
 		}
 		if missing == "" {
-			step.Done("%d hosts", known)
+			step.Donef("%d hosts", known)
 			return true, nil
 		}
-		step.Wait("%d of %d hosts; waiting for the agent of %s (`slipway host logs %s`)", known, s.Options.Hosts, missing, missing)
+		step.Waitf("%d of %d hosts; waiting for the agent of %s (`slipway host logs %s`)", known, s.Options.Hosts, missing, missing)
 		return false, nil
 	})
 }

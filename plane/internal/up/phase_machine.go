@@ -56,10 +56,10 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 		return err
 	}
 	if len(warnings) > 0 {
-		step.Done("%s", (&MachineError{warnings}).Error())
+		step.Donef("%s", (&MachineError{warnings}).Error())
 		return nil
 	}
-	step.Done("fit for %d hosts", s.Options.Hosts)
+	step.Donef("fit for %d hosts", s.Options.Hosts)
 	return nil
 }
 

@@ -69,7 +69,7 @@ func (s *Session) spawn(exited chan<- struct{}) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer log.Close() //nolint:errcheck // the plane has its own copy of the descriptor
 	// What the last plane left must not be taken for this one's.
 	if err := os.Remove(s.Instance.Path("status.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -101,7 +101,7 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step, exited 
 			letIn = letIn || answers(status.Components) && s.letHostsIn(ctx) == nil
 		}
 		if err == nil && status.Ready {
-			step.Done("serving at %s", status.Server)
+			step.Donef("serving at %s", status.Server)
 			return true, nil
 		}
 		select {
@@ -109,7 +109,7 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step, exited 
 			return false, errors.New(s.lastWords(status))
 		default:
 		}
-		step.Wait("starting")
+		step.Waitf("starting")
 		return false, nil
 	})
 }
@@ -122,9 +122,9 @@ func showComponents(parent *progress.Step, shown map[string]*progress.Step, comp
 			shown[c.Name] = step
 		}
 		if c.Phase == component.PhaseReady {
-			step.Done("")
+			step.Donef("")
 		} else {
-			step.Wait("%s", reason(c))
+			step.Waitf("%s", reason(c))
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (s *Session) authority(ctx context.Context, step *progress.Step) ([]byte, e
 	err := poll(ctx, func() (bool, error) {
 		var err error
 		if ca, err = authority.CABundle(); errors.Is(err, fs.ErrNotExist) {
-			step.Wait("waiting for the plane's certificates")
+			step.Waitf("waiting for the plane's certificates")
 			return false, nil
 		}
 		return err == nil, err

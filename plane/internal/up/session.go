@@ -79,7 +79,7 @@ func (s *Session) Run(ctx context.Context) error {
 func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) error {
 	err := p.run(s, ctx, step)
 	if ctx.Err() != nil && err != nil {
-		step.Wait("interrupted")
+		step.Waitf("interrupted")
 		return context.Cause(ctx)
 	}
 	if err != nil {

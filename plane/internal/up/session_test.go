@@ -110,6 +110,19 @@ func TestCountNodes(t *testing.T) {
 	}
 }
 
+func TestBecause(t *testing.T) {
+	nodes := []status.Node{{Name: "host-1", Ready: true}, {Name: "host-2"}}
+	for want, c := range map[string]status.Cluster{
+		"":          {},
+		": no host": {Waiting: []string{"no host", "b"}, Nodes: nodes},
+		": waiting for the Node host-2 to be ready": {Nodes: nodes},
+	} {
+		if got := because(c); got != want {
+			t.Errorf("because(%+v) = %q, want %q", c, got, want)
+		}
+	}
+}
+
 func TestTokenIsKept(t *testing.T) {
 	s := newSession(t)
 	first, err := s.token()
