@@ -188,6 +188,7 @@ func unknownNames(_ *testing.T, p *plane) {
 	}
 	p.refused([]string{"host", "cut", "nope"}, "slipway host list")
 	p.refused([]string{"host", "logs", "host-1", "nope"}, "nope", "kubelet")
+	p.refused([]string{"host", "logs", "host-1", "--tail", "-1"}, "--tail -1")
 	p.refused([]string{"kubeconfig", "nope"}, "default/nope", "slipway status")
 	p.refused([]string{"host", "token", "--ttl", "-1h"}, "--ttl")
 }
@@ -342,7 +343,7 @@ func TestFullDisk(t *testing.T) {
 	})
 	before := look(t, p.bin)
 	p.refused(oneHost, "disk", p.stateDir, "free some space", "--state-dir")
-	if err := syscall.Mount("none", p.stateDir, "tmpfs", syscall.MS_REMOUNT, "size=3g"); err != nil {
+	if err := syscall.Mount("none", p.stateDir, "tmpfs", syscall.MS_REMOUNT, "size=1700m"); err != nil {
 		t.Fatal(err)
 	}
 	p.must(time.Minute, append(append([]string{"up"}, p.flags...), oneHost[1:]...)...)

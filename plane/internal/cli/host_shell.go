@@ -65,6 +65,9 @@ func hostLogsCommand(g *global) *cobra.Command {
 			return completeHosts(g)(cmd, args, complete)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if lines < 0 {
+				return fmt.Errorf("--tail %d: want a number of lines", lines)
+			}
 			inst, err := g.open()
 			if err != nil {
 				return err

@@ -3,9 +3,11 @@ package clusterfile
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -77,7 +79,7 @@ func Parse(name string, data []byte) (*File, error) {
 func (f *File) add(n int, document []byte) error {
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(document, &object.Object); err != nil {
-		return &Error{f.Name, n, fmt.Sprintf("not a YAML object: %v", err)}
+		return &Error{f.Name, n, "not a YAML object: " + cause(err)}
 	}
 	if len(object.Object) == 0 {
 		return nil // a comment between two separators
@@ -104,7 +106,7 @@ func (f *File) add(n int, document []byte) error {
 func (f *File) addCluster(n int, document []byte, object *unstructured.Unstructured) error {
 	var typed clusterv1.Cluster
 	if err := yaml.UnmarshalStrict(document, &typed); err != nil {
-		return &Error{f.Name, n, fmt.Sprintf("Cluster %s: %v", object.GetName(), err)}
+		return &Error{f.Name, n, fmt.Sprintf("Cluster %s: %s", object.GetName(), cause(err))}
 	}
 	if object.GetNamespace() == "" {
 		object.SetNamespace("default")
@@ -117,6 +119,18 @@ func (f *File) addCluster(n int, document []byte, object *unstructured.Unstructu
 	}
 	f.Clusters = append(f.Clusters, cluster)
 	return nil
+}
+
+// cause is what the decoder found, without the layers it found it through.
+func cause(err error) string {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) && mismatch.Field != "" {
+		return fmt.Sprintf("%s: want %s, got %s", mismatch.Field, mismatch.Type, mismatch.Value)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // hosts counts the machines of a topology. Replicas that are left out count as

@@ -55,10 +55,10 @@ func TestParseNamesTheFault(t *testing.T) {
 		"empty":            {"# nothing\n", "no object in it"},
 		"no kind":          {"apiVersion: v1\nmetadata: {name: x}\n", "kind is missing"},
 		"no name":          {"apiVersion: v1\nkind: ConfigMap\n", "metadata.name of the ConfigMap is missing"},
-		"unknown field":    {strings.Replace(cluster, "classRef", "classref2", 1), "classref2"},
+		"unknown field":    {strings.Replace(cluster, "classRef", "classref2", 1), `Cluster a: unknown field "classref2"`},
 		"old version":      {strings.Replace(cluster, "v1beta2", "v1beta1", 1), "use cluster.x-k8s.io/v1beta2"},
 		"second document":  {cluster + "---\nkind: X\n", "document 2: apiVersion is missing"},
-		"replicas no int":  {strings.Replace(cluster, "replicas: 3", "replicas: three", 1), "Cluster a"},
+		"replicas no int":  {strings.Replace(cluster, "replicas: 3", "replicas: three", 1), "Cluster a: spec.topology.controlPlane.replicas: want int32, got string"},
 		"binary":           {"\x00\x01\x02", "document 1"},
 		"topology no list": {strings.Replace(cluster, "[{class: w, name: p, replicas: 2}]", "7", 1), "Cluster a"},
 	} {

@@ -24,6 +24,10 @@ func (t *Tree) draw() {
 		fmt.Fprintf(&b, "\x1b[%dA", min(t.lines, rows-1))
 	}
 	b.WriteString("\r")
+	for _, note := range t.notes {
+		b.WriteString("\x1b[J" + note + "\n")
+	}
+	t.notes = nil
 	for _, line := range lines {
 		b.WriteString(line + "\x1b[K\n")
 	}

@@ -25,6 +25,8 @@ const (
 	// plainEvery is how long a step keeps silent between two plain lines, but for
 	// its end.
 	plainEvery = 2 * time.Second
+	// worthTelling is how long a step below another takes to get a plain line.
+	worthTelling = 100 * time.Millisecond
 	// plainWidth is where the reason in a plain line is cut.
 	plainWidth = 160
 )
@@ -37,7 +39,8 @@ type Tree struct {
 	now   func() time.Time
 	start time.Time
 	roots []*Step
-	lines int // lines drawn last
+	notes []string // not shown yet
+	lines int      // lines drawn last
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
@@ -84,6 +87,13 @@ func (t *Tree) Step(name string) *Step { return t.add(nil, name) }
 // Step starts a step below s.
 func (s *Step) Step(name string) *Step { return s.tree.add(s, name) }
 
+// Note shows a line that stays, above the steps, and is not cut.
+func (t *Tree) Note(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.notes = append(t.notes, oneLine(text))
+}
+
 // Elapsed is the time since the tree was made.
 func (t *Tree) Elapsed() time.Duration { return t.now().Sub(t.start) }
 
@@ -125,8 +135,12 @@ func (s *Step) set(to state, detail string) {
 		return
 	}
 	s.state, s.detail, s.unsaid = to, detail, true
-	if to != running {
-		s.end = t.now()
+	if to == running {
+		return
+	}
+	s.end = t.now()
+	// What was there already is told by the step above.
+	if to == failed || s.parent == nil || s.end.Sub(s.start) >= worthTelling {
 		t.say(s)
 	}
 }
@@ -151,6 +165,10 @@ func (t *Tree) show() {
 		t.draw()
 		return
 	}
+	for _, note := range t.notes {
+		fmt.Fprintln(t.out, note)
+	}
+	t.notes = nil
 	for _, s := range t.roots {
 		t.sayDue(s)
 	}

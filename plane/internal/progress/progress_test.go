@@ -74,6 +74,8 @@ func TestPlainLinesComeNotTooOften(t *testing.T) {
 	assertLines(t, f.lines(), "plane/kube-apiserver: done in 6.0s")
 	f.after(plainEvery)
 	assertLines(t, f.lines(), "plane: starting")
+	plane.Step("pki").Donef("there already")
+	assertLines(t, f.lines())
 	plane.Fail()
 	assertLines(t, f.lines(), "plane: failed after 8.0s")
 	plane.Step("etcd").Waitf("stopping")
@@ -138,5 +140,26 @@ func TestLiveTreeFitsTheScreen(t *testing.T) {
 	f.show()
 	if got := f.lines(); len(got) != 9 || !strings.Contains(got[8], "more-19") {
 		t.Errorf("%d lines on a terminal of 10, want the last 9:\n%s", len(got), strings.Join(got, "\n"))
+	}
+}
+
+// A note may be long: it must neither be cut nor be overwritten by the next frame.
+func TestNotesStay(t *testing.T) {
+	note := "Warning: " + strings.Repeat("x", 100)
+	for name, f := range map[string]*fixture{"live": newFixture(40, 24), "plain": newFixture(0, 0)} {
+		t.Run(name, func(t *testing.T) {
+			f.Step("a").Waitf("b")
+			f.show()
+			f.lines()
+			f.Note(note)
+			f.show()
+			if got := f.lines(); len(got) == 0 || got[0] != note {
+				t.Errorf("got %q", got)
+			}
+			f.show()
+			if got := f.out.String(); strings.Contains(got, "Warning") || f.Tree.size != nil && !strings.HasPrefix(got, "\x1b[1A\r") {
+				t.Errorf("the next frame %q, want it to replace the one step only", got)
+			}
+		})
 	}
 }

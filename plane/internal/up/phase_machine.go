@@ -55,9 +55,8 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if err := s.checkKnownClasses(ctx); err != nil {
 		return err
 	}
-	if len(warnings) > 0 {
-		step.Donef("%s", (&MachineError{warnings}).Error())
-		return nil
+	for _, w := range warnings {
+		s.Progress.Note("Warning: " + w.Message + ": " + w.Remedy)
 	}
 	step.Donef("fit for %d hosts", s.Options.Hosts)
 	return nil
