@@ -12,12 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 // Options configure a Server. All fields but Listener, Advertise and ExtraArgs

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/slipway-dev/slipway/plane/internal/component"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/feature"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 // gates are the feature gates of Cluster API that the plane turns on.

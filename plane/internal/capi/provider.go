@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/slipway-dev/slipway/plane/internal/manifests"
-	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/slipway-dev/slipway/plane/internal/manifests"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
 )
 
 // Provider is a provider of ours, run beside the upstream ones.

@@ -10,11 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/component"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"google.golang.org/grpc"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 const (
@@ -170,6 +171,7 @@ func (s *Server) Ready(context.Context) error {
 	}
 	for _, a := range s.etcd.Server.Alarms() {
 		switch a.Alarm {
+		case pb.AlarmType_NONE:
 		case pb.AlarmType_NOSPACE:
 			return &QuotaError{Quota: s.opts.Quota}
 		case pb.AlarmType_CORRUPT:

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
-	"k8s.io/client-go/rest"
 )
 
 // Options configure a Component. All fields are required.

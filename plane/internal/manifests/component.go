@@ -6,9 +6,10 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/component"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 // Extra is a provider beyond the upstream ones, with its YAML files.

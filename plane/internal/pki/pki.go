@@ -11,9 +11,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/component"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 // Lives of what the package signs, and how often it looks for what to renew.

@@ -115,7 +115,7 @@ func readStat(pid int) (start uint64, zombie bool, err error) {
 func parseStat(stat string) (start uint64, zombie bool, err error) {
 	// The name in parentheses may hold anything, even parentheses and spaces.
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const state, starttime = 3 - 3, 22 - 3
+	const state, starttime = 0, 22 - 3 // fields 3 and 22 of proc(5); the name was the second
 	if len(f) <= starttime {
 		return 0, false, fmt.Errorf("malformed stat %q", stat)
 	}

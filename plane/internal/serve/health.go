@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/slipway-dev/slipway/plane/internal/component"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 // health is the component that serves /healthz, /readyz, /metrics and /debug/pprof on

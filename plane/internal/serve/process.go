@@ -36,9 +36,9 @@ func Running(stateDir string) (Holder, bool, error) {
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return holder, false, fmt.Errorf("look at the lock: %w", err)
 	}
-	// The holder may be about to write its name.
+	// The holder may be about to write its name: it runs, whoever it is.
 	if err := json.NewDecoder(f).Decode(&holder); err != nil {
-		return Holder{}, true, nil //nolint:nilerr // running, by an unknown process
+		return Holder{}, true, nil
 	}
 	return holder, true, nil
 }

@@ -23,7 +23,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/component"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +33,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 const testNamespace = "tenant"

@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/component"
 	"k8s.io/klog/v2"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 // Status is the content of status.json. It tells about the last plane that

@@ -14,11 +14,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/slipway-dev/slipway/plane/internal/manifests"
 )
 
 const (

@@ -27,14 +27,14 @@ const (
 	codeNotLoaded     = 5
 )
 
-func (r *Reply) fail(code int, format string, args ...any) {
+func (r *Reply) failf(code int, format string, args ...any) {
 	if r.Code == codeOK {
 		r.Code = code
 	}
 	r.Stderr += fmt.Sprintf(format, args...) + "\n"
 }
 
-func (r *Reply) print(format string, args ...any) {
+func (r *Reply) printf(format string, args ...any) {
 	r.Stdout += fmt.Sprintf(format, args...) + "\n"
 }
 
@@ -92,16 +92,16 @@ func (s *Supervisor) Systemctl(ctx context.Context, args []string) Reply {
 	case "daemon-reload", "daemon-reexec", "reset-failed":
 		return r
 	case "is-system-running":
-		r.print("running")
+		r.printf("running")
 		return r
 	}
 	verb, ok := verbs[in.verb]
 	if !ok {
-		r.fail(codeFailure, "Unknown command verb %s.", in.verb)
+		r.failf(codeFailure, "Unknown command verb %s.", in.verb)
 		return r
 	}
 	if len(in.units) == 0 {
-		r.fail(codeFailure, "Too few arguments.")
+		r.failf(codeFailure, "Too few arguments.")
 		return r
 	}
 	for _, name := range in.units {
@@ -181,11 +181,11 @@ func (s *Supervisor) startJob(ctx context.Context, name string, in invocation, r
 	})
 	switch {
 	case !found:
-		r.fail(codeNotLoaded, "Failed to %s %s.service: Unit %s.service not found.", in.verb, name, name)
+		r.failf(codeNotLoaded, "Failed to %s %s.service: Unit %s.service not found.", in.verb, name, name)
 	case err != nil:
-		r.fail(codeFailure, "Job for %s.service timed out.", name)
+		r.failf(codeFailure, "Job for %s.service timed out.", name)
 	case failed != "":
-		r.fail(codeFailure, "Job for %s.service failed: %s. See %s.", name, failed, filepath.Join(s.cfg.LogDir, name+".log"))
+		r.failf(codeFailure, "Job for %s.service failed: %s. See %s.", name, failed, filepath.Join(s.cfg.LogDir, name+".log"))
 	}
 }
 
@@ -194,9 +194,9 @@ func (s *Supervisor) verbStop(ctx context.Context, name string, in invocation, r
 		func(rec *record) bool { return rec.phase == inactive || rec.wanted })
 	switch {
 	case !found:
-		r.fail(codeNotLoaded, "Failed to stop %s.service: Unit %s.service not loaded.", name, name)
+		r.failf(codeNotLoaded, "Failed to stop %s.service: Unit %s.service not loaded.", name, name)
 	case err != nil:
-		r.fail(codeFailure, "Job for %s.service timed out.", name)
+		r.failf(codeFailure, "Job for %s.service timed out.", name)
 	}
 }
 
@@ -210,9 +210,9 @@ func (s *Supervisor) verbEnable(ctx context.Context, name string, in invocation,
 	})
 	switch {
 	case !found:
-		r.fail(codeFailure, "Failed to %s unit: Unit file %s.service does not exist.", in.verb, name)
+		r.failf(codeFailure, "Failed to %s unit: Unit file %s.service does not exist.", in.verb, name)
 	case err != nil:
-		r.fail(codeFailure, "Failed to %s unit: %v", in.verb, err)
+		r.failf(codeFailure, "Failed to %s unit: %v", in.verb, err)
 	case in.now && enable:
 		s.verbStart(ctx, name, in, r)
 	case in.now:
@@ -237,7 +237,7 @@ func (s *Supervisor) markEnabled(name string, enabled bool) error {
 func (s *Supervisor) verbIsActive(_ context.Context, name string, _ invocation, r *Reply) {
 	state := "inactive"
 	s.with(name, func(rec *record) { state = rec.activeState() })
-	r.print("%s", state)
+	r.printf("%s", state)
 	if state != "active" && r.Code == codeOK {
 		r.Code = codeNotActive
 	}
@@ -246,14 +246,14 @@ func (s *Supervisor) verbIsActive(_ context.Context, name string, _ invocation, 
 func (s *Supervisor) verbIsEnabled(_ context.Context, name string, _ invocation, r *Reply) {
 	enabled := false
 	if !s.with(name, func(rec *record) { enabled = rec.enabled }) {
-		r.fail(codeFailure, "Failed to get unit file state for %s.service: No such file or directory", name)
+		r.failf(codeFailure, "Failed to get unit file state for %s.service: No such file or directory", name)
 		return
 	}
 	if enabled {
-		r.print("enabled")
+		r.printf("enabled")
 		return
 	}
-	r.print("disabled")
+	r.printf("disabled")
 	if r.Code == codeOK {
 		r.Code = codeFailure
 	}
@@ -262,10 +262,10 @@ func (s *Supervisor) verbIsEnabled(_ context.Context, name string, _ invocation,
 func (s *Supervisor) verbStatus(_ context.Context, name string, _ invocation, r *Reply) {
 	text, state := "", ""
 	if !s.with(name, func(rec *record) { text, state = rec.status(), rec.activeState() }) {
-		r.fail(codeStatusUnknown, "Unit %s.service could not be found.", name)
+		r.failf(codeStatusUnknown, "Unit %s.service could not be found.", name)
 		return
 	}
-	r.print("%s", text)
+	r.printf("%s", text)
 	if state != "active" && r.Code == codeOK {
 		r.Code = codeNotActive
 	}
@@ -274,8 +274,8 @@ func (s *Supervisor) verbStatus(_ context.Context, name string, _ invocation, r 
 func (s *Supervisor) verbCat(_ context.Context, name string, _ invocation, r *Reply) {
 	text := ""
 	if !s.with(name, func(rec *record) { text = rec.unit.file() }) {
-		r.fail(codeFailure, "No files found for %s.service.", name)
+		r.failf(codeFailure, "No files found for %s.service.", name)
 		return
 	}
-	r.print("%s", text)
+	r.printf("%s", text)
 }
