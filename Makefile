@@ -6,7 +6,8 @@ SHELL := /usr/bin/env bash
 
 ROOT := $(CURDIR)
 BIN  := $(ROOT)/bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+# a semantic version: clusterctl reads it from the Provider object
+VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo v0.1.0-dev)
 
 include nodebundle/bundle.mk
 
@@ -35,17 +36,20 @@ down: ## Take it all down and remove its state
 .PHONY: build
 build: deps bundle envtest binaries ## Build the binaries and the node bundle into bin/
 
+# $(call build,module directory,program,ldflags)
+build = echo "  GO    $(2)" && cd $(ROOT)/$(1) && $(GO_BUILD) -ldflags "$(3)" -o $(BIN)/$(2) ./cmd/$(2)
+
 .PHONY: binaries
 binaries: manifests ## Build the binaries only
-	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(BIN)/slipway-agent ./cmd/slipway-agent
-	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(BIN)/slipway-manager ./cmd/slipway-manager
-	cd plane && $(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(BIN)/slipway-sandbox ./cmd/slipway-sandbox
-	cd plane && $(GO_BUILD) -ldflags "$(PLANE_LDFLAGS)" -o $(BIN)/slipway ./cmd/slipway
+	@$(call build,.,slipway-agent,$(LDFLAGS))
+	@$(call build,.,slipway-manager,$(LDFLAGS))
+	@$(call build,plane,slipway-sandbox,$(LDFLAGS))
+	@$(call build,plane,slipway,$(PLANE_LDFLAGS))
 	@ln -sfn bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(BIN)/kubectl
 
 .PHONY: manifests
 manifests: ## Render upstream's manifests from the module cache (not committed)
-	cd plane && go generate ./internal/manifests
+	@echo "  GEN   manifests of Cluster API" && cd plane && go generate ./internal/manifests
 
 .PHONY: generate
 generate: ## Write deepcopy code, CRDs, RBAC and webhook manifests from the types
@@ -103,4 +107,4 @@ release: ## Build what is released so far into out/release: agent and manager fo
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z_-]+:.*?##/ {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
