@@ -35,7 +35,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer busy.Close() //nolint:errcheck // the test is over
+	defer busy.Close()
 	port := strconv.Itoa(busy.Addr().(*net.TCPAddr).Port)
 	foreign := t.TempDir()
 	if err := os.WriteFile(filepath.Join(foreign, "thesis.tex"), []byte("x"), 0o600); err != nil {
@@ -353,7 +353,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer full.Close() //nolint:errcheck // removed with the disk
+	defer full.Close()
 	chunk := make([]byte, 1<<20)
 	for err == nil {
 		_, err = full.Write(chunk)

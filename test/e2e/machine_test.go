@@ -50,7 +50,7 @@ func mounts(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	var out []string
 	for s := bufio.NewScanner(f); s.Scan(); {
 		out = append(out, strings.Fields(s.Text())[4])

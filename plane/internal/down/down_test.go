@@ -33,7 +33,7 @@ func runDown(t *testing.T, inst *instance.Instance, hosts *localhost.Manager, pu
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer null.Close() //nolint:errcheck // nothing to lose
+	defer null.Close()
 	tree := progress.New(null)
 	defer tree.Close()
 	if err := Run(t.Context(), inst, hosts, purge, tree); err != nil {

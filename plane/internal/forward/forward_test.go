@@ -92,7 +92,7 @@ func assertAnswers(t *testing.T, port int, want string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // only read from
+	defer c.Close()
 	if got, _ := io.ReadAll(c); string(got) != want {
 		t.Errorf("port %d answers %q, want %q", port, got, want)
 	}

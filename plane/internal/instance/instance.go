@@ -175,7 +175,7 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // gone after the rename
+	defer os.Remove(tmp.Name())
 	if err := errors.Join(tmp.Chmod(mode), write(tmp, data)); err != nil {
 		return err
 	}

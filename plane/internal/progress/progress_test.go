@@ -157,7 +157,7 @@ func TestNotesStay(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			f.show()
-			if got := f.out.String(); strings.Contains(got, "Warning") || f.Tree.size != nil && !strings.HasPrefix(got, "\x1b[1A\r") {
+			if got := f.out.String(); strings.Contains(got, "Warning") || f.size != nil && !strings.HasPrefix(got, "\x1b[1A\r") {
 				t.Errorf("the next frame %q, want it to replace the one step only", got)
 			}
 		})

@@ -69,7 +69,7 @@ func (s *Session) spawn(exited chan<- struct{}) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // the plane has its own copy of the descriptor
+	defer log.Close()
 	// What the last plane left must not be taken for this one's.
 	if err := os.Remove(s.Instance.Path("status.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
