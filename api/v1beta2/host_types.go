@@ -345,6 +345,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:object:root=true
 // +kubebuilder:selectablefield:JSONPath=`.spec.claim.claimID`
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hosts,scope=Namespaced,categories=cluster-api;slipway

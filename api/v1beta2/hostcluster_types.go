@@ -79,6 +79,38 @@ type HostClusterStatus struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	// deprecated keeps what only an older contract version has. A Go field of that
+	// name would make the patch helper of Cluster API look for v1beta1 conditions in it.
+	// +optional
+	DeprecatedVersions HostClusterDeprecatedStatus `json:"deprecated,omitempty,omitzero"`
+}
+
+// HostClusterDeprecatedStatus keeps what only an older contract version has, under
+// the name of that version.
+// +kubebuilder:validation:MinProperties=1
+type HostClusterDeprecatedStatus struct {
+	// v1beta1 keeps what only contract version v1beta1 has.
+	// +optional
+	V1Beta1 HostClusterV1Beta1DeprecatedStatus `json:"v1beta1,omitempty,omitzero"`
+}
+
+// HostClusterV1Beta1DeprecatedStatus is the terminal failure of contract version
+// v1beta1. This provider never sets it, since Cluster API never takes it back; it
+// is here so that one written in v1beta1 is stored.
+// +kubebuilder:validation:MinProperties=1
+type HostClusterV1Beta1DeprecatedStatus struct {
+	// failureReason of v1beta1.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureReason *string `json:"failureReason,omitempty"`
+
+	// failureMessage of v1beta1.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=10240
+	FailureMessage *string `json:"failureMessage,omitempty"`
 }
 
 // HostCluster is the infrastructure of a Cluster that runs on Hosts.
@@ -90,6 +122,7 @@ type HostClusterStatus struct {
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?port.orValue(0) in [0, self.?spec.?controlPlaneEndpoint.?port.orValue(0)]",message="spec.controlPlaneEndpoint.port cannot change once set: every kubeconfig names it; create a new Cluster instead"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hostclusters,scope=Namespaced,categories=cluster-api;slipway
@@ -152,6 +185,7 @@ type HostClusterTemplateResource struct {
 // HostClusterTemplate is used by ClusterClasses.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hostclustertemplates,scope=Namespaced,categories=cluster-api;slipway

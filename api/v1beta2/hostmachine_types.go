@@ -113,6 +113,7 @@ type HostMachineStatus struct {
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?providerID.orValue(\"\") in [\"\", self.?spec.?providerID.orValue(\"\")]",message="spec.providerID is set by the controller and cannot change"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hostmachines,scope=Namespaced,categories=cluster-api;slipway
@@ -193,6 +194,7 @@ type HostMachineTemplateStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hostmachinetemplates,scope=Namespaced,categories=cluster-api;slipway

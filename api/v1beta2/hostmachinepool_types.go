@@ -108,6 +108,7 @@ type HostMachinePoolStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hostmachinepools,scope=Namespaced,categories=cluster-api;slipway
@@ -168,6 +169,7 @@ type HostMachinePoolTemplateResource struct {
 // HostMachinePoolTemplate is used by ClusterClasses.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hostmachinepooltemplates,scope=Namespaced,categories=cluster-api;slipway

@@ -15,6 +15,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/slipway-dev/slipway/api/v1beta1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
@@ -22,7 +23,7 @@ import (
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme,
-		clusterv1.AddToScheme, infrav1.AddToScheme,
+		clusterv1.AddToScheme, infrav1.AddToScheme, v1beta1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("register API types: %w", err)

@@ -10,11 +10,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/slipway-dev/slipway/api/v1beta1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/webhook"
@@ -33,10 +38,14 @@ func TestMain(m *testing.M) {
 }
 
 func addToScheme(scheme *runtime.Scheme) error {
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return err
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, apiextensionsv1.AddToScheme, infrav1.AddToScheme, v1beta1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return err
+		}
 	}
-	return infrav1.AddToScheme(scheme)
+	return nil
 }
 
 // serve lets the API server call the webhooks, as config/webhook configures it.
@@ -63,7 +72,57 @@ func serve() error {
 			fmt.Fprintln(os.Stderr, "run the webhook server:", err)
 		}
 	}()
-	return awaitServer(net.JoinHostPort(options.LocalServingHost, fmt.Sprint(options.LocalServingPort)))
+	address := net.JoinHostPort(options.LocalServingHost, fmt.Sprint(options.LocalServingPort))
+	if err := awaitServer(address); err != nil {
+		return err
+	}
+	return convertBy("https://"+address+"/convert", options.LocalServingCAData)
+}
+
+// convertBy lets the API server call the conversion webhook, as an installation of
+// the provider does: controller-gen writes CRDs without it.
+func convertBy(url string, ca []byte) error {
+	var crds apiextensionsv1.CustomResourceDefinitionList
+	if err := env.Client.List(ctx, &crds); err != nil {
+		return err
+	}
+	for _, crd := range crds.Items {
+		if crd.Spec.Group != infrav1.GroupVersion.Group {
+			continue
+		}
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+			Strategy: apiextensionsv1.WebhookConverter,
+			Webhook: &apiextensionsv1.WebhookConversion{
+				ConversionReviewVersions: []string{"v1"},
+				ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: ca},
+			},
+		}
+		if err := env.Client.Update(ctx, &crd); err != nil {
+			return err
+		}
+	}
+	return awaitConversion()
+}
+
+// awaitConversion returns once the API server converts: it takes a change of a CRD
+// up after a moment.
+func awaitConversion() error {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		probe := &v1beta1.HostCluster{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Namespace: metav1.NamespaceDefault}}
+		probe.Spec.ControlPlaneEndpoint.Host = "10.0.0.1"
+		if err := env.Client.Create(ctx, probe); err != nil {
+			return false, nil // the schemas are being set up again
+		}
+		probe.Status.Ready = true
+		if err := env.Client.Status().Update(ctx, probe); err != nil {
+			return false, nil
+		}
+		stored := &infrav1.HostCluster{}
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(probe), stored); err != nil {
+			return false, nil
+		}
+		return stored.Status.Initialization.Provisioned != nil, nil
+	})
 }
 
 func awaitServer(address string) error {

@@ -1,0 +1,108 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// HostMachinePoolStatus is what was last observed. It has no failureReason: core
+// panics on one (docs/contracts.md, "Terminal failures").
+type HostMachinePoolStatus struct {
+	// ready is true once the pool is provisioned.
+	// +optional
+	Ready bool `json:"ready"`
+
+	// replicas is the number of machines in the pool.
+	// +optional
+	Replicas int32 `json:"replicas"`
+
+	// readyReplicas is the number of provisioned machines.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// infrastructureMachineKind is the kind behind MachinePool Machines.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	InfrastructureMachineKind string `json:"infrastructureMachineKind,omitempty"`
+
+	// instances are the first machines by name, at most 100.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Instances []v1beta2.HostMachinePoolInstanceStatus `json:"instances,omitempty"`
+
+	// conditions: Ready and Paused. They are those of v1beta2:
+	// Cluster API reads them in both forms it knows.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// HostMachinePool is a pool of machines on Hosts.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=hostmachinepools,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
+// +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas",description="Machines in the pool"
+// +kubebuilder:printcolumn:name="ReadyReplicas",type="integer",JSONPath=".status.readyReplicas",description="Provisioned machines"
+// +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.ready",description="Whether provisioning is done"
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
+// +kubebuilder:printcolumn:name="Reason",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type HostMachinePool struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the desired state.
+	// +optional
+	Spec v1beta2.HostMachinePoolSpec `json:"spec,omitempty,omitzero"`
+	// status is what was last observed.
+	// +optional
+	Status HostMachinePoolStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (o *HostMachinePool) GetConditions() []metav1.Condition { return o.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (o *HostMachinePool) SetConditions(c []metav1.Condition) { o.Status.Conditions = c }
+
+// HostMachinePoolList is a list of HostMachinePools.
+//
+// +kubebuilder:object:root=true
+type HostMachinePoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	Items           []HostMachinePool `json:"items"`
+}
+
+// HostMachinePoolTemplate is used by ClusterClasses.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=hostmachinepooltemplates,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type HostMachinePoolTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec holds the template.
+	// +required
+	Spec v1beta2.HostMachinePoolTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// HostMachinePoolTemplateList is a list of HostMachinePoolTemplates.
+//
+// +kubebuilder:object:root=true
+type HostMachinePoolTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	Items           []HostMachinePoolTemplate `json:"items"`
+}
