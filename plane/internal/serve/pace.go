@@ -20,7 +20,7 @@ const (
 	// gcBusy and gcIdle are percentages of growth between two collections. With
 	// Go's 100 the heap that coming up leaves is so scattered that 145 MB of it
 	// stay in use for nothing; 30 costs 10 % more time than 50 and saves 25 MB.
-	gcBusy = 50
+	gcBusy = 40
 	gcIdle = 25
 	// paceInterval is how often the share of CPU time is looked at.
 	paceInterval = 5 * time.Second
