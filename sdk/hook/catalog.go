@@ -1,0 +1,117 @@
+package hook
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Catalog holds hooks in several versions and the conversions between them.
+// It is safe for concurrent use.
+type Catalog struct {
+	mu       sync.RWMutex
+	hooks    map[GroupVersionHook]*Definition
+	versions map[GroupHook][]*Definition
+	paths    map[string]GroupVersionHook
+	steps    map[GroupHook][]step
+}
+
+// NewCatalog returns an empty catalog.
+func NewCatalog() *Catalog {
+	return &Catalog{
+		hooks:    map[GroupVersionHook]*Definition{},
+		versions: map[GroupHook][]*Definition{},
+		paths:    map[string]GroupVersionHook{},
+		steps:    map[GroupHook][]step{},
+	}
+}
+
+var hookName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+
+// Add registers hooks. All or none of them are added. Hooks are keyed by name,
+// so two hooks may share their request and response types. Adding the same
+// definition twice is no error; another one under the same name or path is.
+func (c *Catalog) Add(hooks ...Any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := map[GroupVersionHook]*Definition{}
+	taken := maps.Clone(c.paths)
+	for _, h := range hooks {
+		d := h.Definition()
+		if err := d.validate(); err != nil {
+			return err
+		}
+		if known, ok := c.hooks[d.Name]; ok && known == d {
+			continue
+		}
+		path := Path(d.Name, "")
+		if other, ok := taken[path]; ok {
+			return fmt.Errorf("hook %s: its path %s is taken by hook %s", d.Name, path, other)
+		}
+		taken[path] = d.Name
+		fresh[d.Name] = d
+	}
+	c.paths = taken
+	for name, d := range fresh {
+		c.hooks[name] = d
+		list := append(slices.Clone(c.versions[name.GroupHook()]), d)
+		slices.SortFunc(list, func(a, b *Definition) int {
+			return version.CompareKubeAwareVersionStrings(b.Name.Version, a.Name.Version)
+		})
+		c.versions[name.GroupHook()] = list
+	}
+	return nil
+}
+
+func (d *Definition) validate() error {
+	if d == nil {
+		return fmt.Errorf("hook: the zero Hook names no hook; make one with hook.Define")
+	}
+	if errs := validation.IsDNS1123Subdomain(d.Name.Group); len(errs) > 0 {
+		return fmt.Errorf("hook %s: invalid group: %s", d.Name, strings.Join(errs, ", "))
+	}
+	if _, ok := parseTrack(d.Name.Version); !ok {
+		return fmt.Errorf("hook %s: invalid version: want v1, v1beta1, v1alpha1 or alike", d.Name)
+	}
+	if !hookName.MatchString(d.Name.Hook) {
+		return fmt.Errorf("hook %s: invalid name: want an upper camel case identifier", d.Name)
+	}
+	return nil
+}
+
+// Get returns the definition of one version of a hook, nil when it is not in
+// the catalog.
+func (c *Catalog) Get(name GroupVersionHook) *Definition {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.hooks[name]
+}
+
+// Versions returns all versions of a hook, the newest first: by stability, then
+// by number, as Kubernetes orders versions.
+func (c *Catalog) Versions(name GroupHook) []*Definition {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Clone(c.versions[name])
+}
+
+// All returns all definitions ordered by group, hook and version, the newest
+// version first.
+func (c *Catalog) All() []*Definition {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	names := slices.SortedFunc(maps.Keys(c.versions), func(a, b GroupHook) int {
+		return strings.Compare(a.Group+"/"+a.Hook, b.Group+"/"+b.Hook)
+	})
+	var all []*Definition
+	for _, name := range names {
+		all = append(all, c.versions[name]...)
+	}
+	return all
+}

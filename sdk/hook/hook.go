@@ -1,0 +1,128 @@
+package hook
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+)
+
+// GroupVersionHook names one version of a hook. It is upstream's type, so that
+// both SDKs name hooks and their paths alike.
+type GroupVersionHook = runtimecatalog.GroupVersionHook
+
+// GroupHook names a hook without its version.
+type GroupHook = runtimecatalog.GroupHook
+
+// Request constrains PQ to a pointer to Q that is a runtime.Object.
+type Request[Q any] interface {
+	*Q
+	runtime.Object
+}
+
+// Response constrains PR to a pointer to R that carries status and message.
+type Response[R any] interface {
+	*R
+	hooksv1.ResponseObject
+}
+
+// Hook is one version of a hook with its request type Q and response type R.
+// The zero value names no hook and is refused by every function that takes one.
+type Hook[Q, R any] struct {
+	definition *Definition
+}
+
+// Any is a hook of any request and response type.
+type Any interface {
+	// Definition returns the untyped form of the hook, nil for the zero value.
+	Definition() *Definition
+}
+
+// Definition is the untyped form of one version of a hook.
+type Definition struct {
+	// Name identifies the hook and its version.
+	Name GroupVersionHook
+	// Meta documents the hook and states its lifecycle.
+	Meta Meta
+	// RequestKind and ResponseKind are the kinds written to the wire:
+	// <Hook>Request and <Hook>Response.
+	RequestKind, ResponseKind schema.GroupVersionKind
+
+	newRequest  func() runtime.Object
+	newResponse func() hooksv1.ResponseObject
+	copyRequest func(runtime.Object) (runtime.Object, bool)
+	isRequest   func(runtime.Object) bool
+	identity    *Conversion
+}
+
+// Define describes the version gv of the hook name. It fails nowhere: an invalid
+// definition is reported by Catalog.Add, so that hooks can be package variables.
+func Define[Q, R any, PQ Request[Q], PR Response[R]](gv schema.GroupVersion, name string, meta Meta) Hook[Q, R] {
+	d := &Definition{
+		Name:         GroupVersionHook{Group: gv.Group, Version: gv.Version, Hook: name},
+		Meta:         meta,
+		RequestKind:  gv.WithKind(name + "Request"),
+		ResponseKind: gv.WithKind(name + "Response"),
+		newRequest:   func() runtime.Object { return PQ(new(Q)) },
+		newResponse:  func() hooksv1.ResponseObject { return PR(new(R)) },
+		copyRequest: func(request runtime.Object) (runtime.Object, bool) {
+			typed, ok := request.(PQ)
+			if !ok || typed == nil {
+				return nil, false
+			}
+			shallow := *typed
+			return PQ(&shallow), true
+		},
+		isRequest: func(request runtime.Object) bool {
+			typed, ok := request.(PQ)
+			return ok && typed != nil
+		},
+	}
+	d.identity = &Conversion{newer: d, older: d}
+	return Hook[Q, R]{definition: d}
+}
+
+// Definition returns the untyped form of h, nil for the zero value.
+func (h Hook[Q, R]) Definition() *Definition { return h.definition }
+
+// NewRequest returns an empty request.
+func (d *Definition) NewRequest() runtime.Object { return d.newRequest() }
+
+// NewResponse returns an empty response.
+func (d *Definition) NewResponse() hooksv1.ResponseObject { return d.newResponse() }
+
+// CopyRequest returns a copy of request whose own fields can be set; what they
+// refer to is shared. It returns false if request is nil or of another type.
+func (d *Definition) CopyRequest(request runtime.Object) (runtime.Object, bool) {
+	return d.copyRequest(request)
+}
+
+// IsRequest tells whether request is a non-nil request of the hook.
+func (d *Definition) IsRequest(request runtime.Object) bool { return d.isRequest(request) }
+
+// Blocking tells whether a response can ask to be called again later.
+func (d *Definition) Blocking() bool {
+	_, ok := d.newResponse().(hooksv1.RetryResponseObject)
+	return ok && !d.Meta.NonBlocking
+}
+
+// Path returns the URL path of the handler below the prefix of its extension.
+// A singleton hook has no handler name.
+func Path(name GroupVersionHook, handler string) string {
+	return runtimecatalog.GVHToPath(name, handler)
+}
+
+// APIVersion returns "<group>/<version>" of the hook.
+func APIVersion(name GroupVersionHook) string { return name.Group + "/" + name.Version }
+
+// QualifiedName returns the name under which a handler of an ExtensionConfig is
+// registered: "<handler>.<extensionConfig>".
+func QualifiedName(handler, extensionConfig string) string { return handler + "." + extensionConfig }
+
+// HandlerName returns the handler's part of a qualified name.
+func HandlerName(qualified string) string {
+	handler, _, _ := strings.Cut(qualified, ".")
+	return handler
+}

@@ -1,0 +1,194 @@
+package hook_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/hooks/host"
+	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
+)
+
+type (
+	req  = hooksv1.BeforeClusterCreateRequest
+	resp = hooksv1.BeforeClusterCreateResponse
+)
+
+func define(version, name string, life hook.Lifecycle) hook.Hook[req, resp] {
+	return hook.Define[req, resp](schema.GroupVersion{Group: "hooks.example.com", Version: version}, name, hook.Meta{Lifecycle: life})
+}
+
+func keep[T any](*T, *T) error { return nil }
+
+// TestUpstreamHooks proves that the catalog is upstream's, kinds included.
+func TestUpstreamHooks(t *testing.T) {
+	ours, upstream := hook.NewCatalog(), runtimecatalog.New()
+	if err := errors.Join(capi.AddToCatalog(ours), hooksv1.AddToCatalog(upstream)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(ours.All()); n != len(upstream.AllKnownHooks()) {
+		t.Errorf("%d hooks, want all %d of upstream", n, len(upstream.AllKnownHooks()))
+	}
+	for name, want := range upstream.AllKnownHooks() {
+		got := ours.Get(name)
+		if got == nil {
+			t.Errorf("hook %s is missing", name)
+			continue
+		}
+		if got.RequestKind != want.Request || got.ResponseKind != want.Response || got.Meta.Summary != want.Metadata.Summary {
+			t.Errorf("hook %s: got %+v, want %+v", name, got, want)
+		}
+	}
+	if err := ours.CheckRules(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHooksWithTheSameTypesDoNotCollide(t *testing.T) {
+	c := hook.NewCatalog()
+	a, b := define("v1", "A", hook.Lifecycle{}), define("v1", "B", hook.Lifecycle{})
+	if err := c.Add(a, b); err != nil {
+		t.Fatal(err)
+	}
+	if c.Get(a.Definition().Name) != a.Definition() || c.Get(b.Definition().Name) != b.Definition() {
+		t.Error("one hook replaced the other")
+	}
+	if err := c.Add(define("v1", "A", hook.Lifecycle{})); err == nil {
+		t.Error("another hook of the same name was accepted")
+	}
+}
+
+func TestAddRefuses(t *testing.T) {
+	for _, h := range []hook.Any{define("1", "A", hook.Lifecycle{}), define("v1", "a", hook.Lifecycle{}), hook.Hook[req, resp]{}} {
+		if err := hook.NewCatalog().Add(h); err == nil {
+			t.Errorf("%+v was accepted", h.Definition())
+		}
+	}
+}
+
+func TestConversionsChain(t *testing.T) {
+	c := hook.NewCatalog()
+	v1, b1, a1 := define("v1", "A", hook.Lifecycle{}), define("v1beta1", "A", hook.Lifecycle{}), define("v1alpha1", "A", hook.Lifecycle{})
+	mark := func(text string) func(*resp, *resp) error {
+		return func(in, out *resp) error { out.Message = in.Message + text; return nil }
+	}
+	if err := errors.Join(c.Add(a1, v1, b1), hook.AddConversion(c, v1, b1, keep[req], mark(">v1")), hook.AddConversion(c, b1, a1, keep[req], mark(">v1beta1"))); err != nil {
+		t.Fatal(err)
+	}
+	conversion, err := c.Conversion(v1.Definition().Name, a1.Definition().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := conversion.UpResponse(&resp{CommonRetryResponse: hooksv1.CommonRetryResponse{CommonResponse: hooksv1.CommonResponse{Message: "v1alpha1"}}})
+	if err != nil || out.GetMessage() != "v1alpha1>v1beta1>v1" {
+		t.Errorf("got %q, %v", out.GetMessage(), err)
+	}
+	if _, err := c.Conversion(a1.Definition().Name, v1.Definition().Name); err == nil {
+		t.Error("a request was converted up")
+	}
+	if hook.AddConversion(c, a1, v1, keep[req], keep[resp]) == nil {
+		t.Error("a conversion in the wrong direction was accepted")
+	}
+}
+
+func TestPanicOfConversionIsAnError(t *testing.T) {
+	c := hook.NewCatalog()
+	v1, a1 := define("v1", "A", hook.Lifecycle{}), define("v1alpha1", "A", hook.Lifecycle{})
+	if err := errors.Join(c.Add(a1, v1), hook.AddConversion(c, v1, a1, func(*req, *req) error { panic("nil map") }, keep[resp])); err != nil {
+		t.Fatal(err)
+	}
+	conversion, err := c.Conversion(v1.Definition().Name, a1.Definition().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conversionErr *hook.ConversionError
+	if _, err := conversion.DownRequest(&req{}); !errors.As(err, &conversionErr) {
+		t.Errorf("got %v, want a ConversionError", err)
+	}
+}
+
+func TestRules(t *testing.T) {
+	day := func(s string) time.Time { d, _ := time.Parse(time.DateOnly, s); return d }
+	deprecated := hook.Release{Version: "v1.10.0", Date: day("2026-01-01")}
+	tests := map[string]struct {
+		older hook.Hook[req, resp]
+		want  string
+	}{
+		"fine":             {define("v1beta1", "A", hook.Lifecycle{Deprecated: deprecated, Replacement: "v1", Removed: hook.Release{Version: "v1.12.0", Date: day("2026-07-01")}}), ""},
+		"too few releases": {define("v1beta1", "A", hook.Lifecycle{Deprecated: deprecated, Replacement: "v1", Removed: hook.Release{Version: "v1.11.0", Date: day("2026-07-01")}}), "rule #4"},
+		"too short":        {define("v1beta1", "A", hook.Lifecycle{Deprecated: deprecated, Replacement: "v1", Removed: hook.Release{Version: "v1.12.0", Date: day("2026-06-01")}}), "rule #4"},
+		"not deprecated":   {define("v1beta1", "A", hook.Lifecycle{Removed: hook.Release{Version: "v1.12.0"}}), "rule #4"},
+		"no replacement":   {define("v1beta1", "A", hook.Lifecycle{Deprecated: deprecated}), "rule #3"},
+		"unknown":          {define("v1beta1", "A", hook.Lifecycle{Deprecated: deprecated, Replacement: "v2"}), "rule #3"},
+		"alpha at once":    {define("v1alpha1", "A", hook.Lifecycle{Deprecated: deprecated, Replacement: "v1", Removed: deprecated}), ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := hook.NewCatalog()
+			v1 := define("v1", "A", hook.Lifecycle{})
+			if err := errors.Join(c.Add(v1, tt.older), hook.AddConversion(c, v1, tt.older, keep[req], keep[resp])); err != nil {
+				t.Fatal(err)
+			}
+			err := c.CheckRules()
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestCheckUpgrade(t *testing.T) {
+	c := hook.NewCatalog()
+	if err := host.AddToCatalog(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CheckRules(); err != nil {
+		t.Error(err)
+	}
+	gone := host.BeforeHostClaim.Definition().Name
+	gone.Version = "v1alpha0"
+	findings := hook.CheckUpgrade(c, "", []hook.Use{
+		{Handler: "old.ext", Hook: host.BeforeHostClaimV1Alpha1.Definition().Name},
+		{Handler: "new.ext", Hook: host.BeforeHostClaim.Definition().Name},
+		{Handler: "gone.ext", Hook: gone},
+	})
+	if len(findings) != 2 || findings[0].Handler != "gone.ext" || findings[0].Severity != hook.SeverityBlock ||
+		findings[1].Handler != "old.ext" || findings[1].Severity != hook.SeverityWarn {
+		t.Errorf("got %+v", findings)
+	}
+}
+
+// FuzzConversion proves that no request of the provider's hooks breaks its
+// conversion, and that what v1alpha1 can say survives.
+func FuzzConversion(f *testing.F) {
+	c := hook.NewCatalog()
+	if err := host.AddToCatalog(c); err != nil {
+		f.Fatal(err)
+	}
+	conversion, err := c.Conversion(host.BeforeHostClaim.Definition().Name, host.BeforeHostClaimV1Alpha1.Definition().Name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("cluster", "namespace", "machine", "host", "key", "value")
+	f.Fuzz(func(t *testing.T, cluster, namespace, machine, name, key, value string) {
+		request := &v1beta1.BeforeHostClaimRequest{ClusterName: cluster,
+			Machine: v1beta1.ObjectReference{Namespace: namespace, Name: machine}, Host: v1beta1.Host{Name: name}}
+		request.Settings = map[string]string{key: value}
+		down, err := conversion.DownRequest(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := down.(hooksv1.RequestObject).GetSettings()
+		settings[key] = "changed"
+		if request.Settings[key] != value {
+			t.Error("the converted request shares its settings with the original")
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package host
+
+import (
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
+	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
+)
+
+var claimMeta = hook.Meta{
+	Tags:    []string{"Host Hooks"},
+	Summary: "The provider calls this hook before a machine claims a host",
+	Description: "A handler that asks for a retry holds the claim back; the machine may get another host " +
+		"at the next attempt. Handlers are called again until none of them asks for a retry.",
+}
+
+var releaseMeta = hook.Meta{
+	Tags:    []string{"Host Hooks"},
+	Summary: "The provider calls this hook after a host was released and cleaned",
+	Description: "A handler that asks for a retry keeps the host from being claimed again, " +
+		"for example until its disks are wiped or its firmware is updated.",
+}
+
+// The hooks at the version that the provider calls.
+var (
+	BeforeHostClaim  = hook.Define[v1beta1.BeforeHostClaimRequest, v1beta1.BeforeHostClaimResponse](v1beta1.GroupVersion, "BeforeHostClaim", current(claimMeta))
+	AfterHostRelease = hook.Define[v1beta1.AfterHostReleaseRequest, v1beta1.AfterHostReleaseResponse](v1beta1.GroupVersion, "AfterHostRelease", current(releaseMeta))
+)
+
+// The hooks at their first version, deprecated from the start in favour of v1beta1.
+var (
+	BeforeHostClaimV1Alpha1  = hook.Define[v1alpha1.BeforeHostClaimRequest, v1alpha1.BeforeHostClaimResponse](v1alpha1.GroupVersion, "BeforeHostClaim", deprecated(claimMeta))
+	AfterHostReleaseV1Alpha1 = hook.Define[v1alpha1.AfterHostReleaseRequest, v1alpha1.AfterHostReleaseResponse](v1alpha1.GroupVersion, "AfterHostRelease", deprecated(releaseMeta))
+)
+
+func current(m hook.Meta) hook.Meta {
+	m.Lifecycle = hook.Lifecycle{Introduced: hook.Release{Version: "v0.1.0"}}
+	return m
+}
+
+func deprecated(m hook.Meta) hook.Meta {
+	m.Lifecycle = hook.Lifecycle{
+		Introduced:  hook.Release{Version: "v0.1.0"},
+		Deprecated:  hook.Release{Version: "v0.1.0"},
+		Replacement: v1beta1.GroupVersion.Version,
+	}
+	return m
+}
+
+// AddToCatalog adds all hooks of this package with their conversions.
+func AddToCatalog(c *hook.Catalog) error {
+	if err := c.Add(BeforeHostClaim, AfterHostRelease, BeforeHostClaimV1Alpha1, AfterHostReleaseV1Alpha1); err != nil {
+		return err
+	}
+	if err := hook.AddConversion(c, BeforeHostClaim, BeforeHostClaimV1Alpha1, downClaim, upClaim); err != nil {
+		return err
+	}
+	return hook.AddConversion(c, AfterHostRelease, AfterHostReleaseV1Alpha1, downRelease, upRelease)
+}

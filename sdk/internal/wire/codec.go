@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// options keep the meaning of encoding/json, for which the Kubernetes types are
+// written, and add what a protocol needs: exact names, no duplicates, valid UTF-8.
+var options = json.JoinOptions(
+	jsonv1.DefaultOptionsV1(),
+	json.MatchCaseInsensitiveNames(false),
+	jsontext.AllowDuplicateNames(false),
+	jsontext.AllowInvalidUTF8(false),
+	// Sorting the keys of maps costs an allocation for each; no peer needs it.
+	json.Deterministic(false),
+	jsontext.EscapeForHTML(false),
+	jsontext.EscapeForJS(false),
+	jsonv1.ReportErrorsWithLegacySemantics(false),
+)
+
+// Encode appends obj to buf as JSON.
+func Encode(buf *bytes.Buffer, obj runtime.Object) error {
+	if err := json.MarshalWrite(buf, obj, options); err != nil {
+		return fmt.Errorf("encode %T: %w", obj, err)
+	}
+	return nil
+}
+
+// Decode reads exactly one JSON object from data into obj, which must be empty.
+// Unknown fields are skipped, as a newer peer may send them. Apart from malformed
+// JSON it refuses duplicate names, anything after the object, and an apiVersion
+// or kind other than want; an absent apiVersion or kind is accepted.
+func Decode(data []byte, obj runtime.Object, want schema.GroupVersionKind) error {
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		return errors.New("decode: the body is not a JSON object")
+	}
+	// A depth limit comes with jsontext, which refuses more than 10,000 levels.
+	if err := json.Unmarshal(data, obj, options); err != nil {
+		return fmt.Errorf("decode %s: %w", want.Kind, err)
+	}
+	got := obj.GetObjectKind().GroupVersionKind()
+	sameVersion := got.Version == "" && got.Group == "" || got.GroupVersion() == want.GroupVersion()
+	if sameVersion && (got.Kind == "" || got.Kind == want.Kind) {
+		return nil
+	}
+	return &KindError{Got: got, Want: want}
+}
+
+// KindError tells that a body holds another kind of object than expected.
+type KindError struct {
+	// Got is what the body says it is, Want what was expected.
+	Got, Want schema.GroupVersionKind
+}
+
+// Error implements error.
+func (e *KindError) Error() string {
+	return fmt.Sprintf("the body is a %q of %q, want %q of %q", e.Got.Kind, e.Got.GroupVersion(), e.Want.Kind, e.Want.GroupVersion())
+}
+
+// DrainLimit is how much of an unread body is discarded to keep a connection.
+const DrainLimit = 64 << 10
+
+// Drain reads what is left of a short body, so that its connection can be used again.
+func Drain(body io.Reader) {
+	_, _ = io.CopyN(io.Discard, body, DrainLimit)
+}

@@ -1,0 +1,5 @@
+// Package wire reads and writes the bodies of hook calls: JSON that is decoded
+// once and strictly, in memory that is bounded over all bodies in flight.
+//
+// It may import apimachinery and package hook's types only.
+package wire

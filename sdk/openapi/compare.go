@@ -1,0 +1,121 @@
+package openapi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Compare reports what current takes from callers and extensions that were written
+// for old: the changes that rule #1 of the Runtime SDK allows only with a new
+// version of the hook. The changes are sorted; none means compatible. Each hook
+// is compared through all schemas that its request and response refer to.
+func Compare(old, current *Document) []string {
+	c := &comparison{old: old, current: current}
+	for _, path := range slices.Sorted(maps.Keys(old.Paths)) {
+		was, is := old.Paths[path].Post, current.Paths[path].Post
+		if was == nil {
+			continue
+		}
+		if is == nil {
+			c.reportf(path, "the hook version was removed")
+			continue
+		}
+		const media = "application/json"
+		c.request = true
+		c.schema(path+" request", was.RequestBody.Content[media].Schema, is.RequestBody.Content[media].Schema)
+		c.request = false
+		c.schema(path+" response", was.Responses["200"].Content[media].Schema, is.Responses["200"].Content[media].Schema)
+	}
+	slices.Sort(c.changes)
+	return slices.Compact(c.changes)
+}
+
+type comparison struct {
+	old, current *Document
+	changes      []string
+	request      bool
+	seen         map[string]bool
+}
+
+func (c *comparison) reportf(where, format string, args ...any) {
+	c.changes = append(c.changes, where+": "+fmt.Sprintf(format, args...))
+}
+
+func (c *comparison) schema(where string, was, is *Schema) {
+	if was == nil || is == nil {
+		if was != is {
+			c.reportf(where, "the schema was added or removed")
+		}
+		return
+	}
+	// The description of a reference wraps it and changes nothing.
+	was, is = unwrap(was), unwrap(is)
+	if was.Ref != "" && is.Ref != "" {
+		key := fmt.Sprintf("%t %s %s", c.request, was.Ref, is.Ref)
+		if c.seen[key] {
+			return
+		}
+		if c.seen == nil {
+			c.seen = map[string]bool{}
+		}
+		c.seen[key] = true
+	}
+	was, is = c.old.resolve(was), c.current.resolve(is)
+	if was == nil || is == nil {
+		c.reportf(where, "a reference leads nowhere")
+		return
+	}
+	if was.Type != is.Type || was.Format != is.Format || len(was.OneOf) != len(is.OneOf) {
+		c.reportf(where, "the type changed from %q to %q", was.kind(), is.kind())
+		return
+	}
+	c.properties(where, was, is)
+	if was.Items != nil || is.Items != nil {
+		c.schema(where+"[]", was.Items, is.Items)
+	}
+	if was.AdditionalProperties != nil || is.AdditionalProperties != nil {
+		c.schema(where+"{}", was.AdditionalProperties, is.AdditionalProperties)
+	}
+}
+
+func (c *comparison) properties(where string, was, is *Schema) {
+	for _, name := range slices.Sorted(maps.Keys(was.Properties)) {
+		next, ok := is.Properties[name]
+		if !ok {
+			c.reportf(where+"."+name, "the field was removed")
+			continue
+		}
+		c.schema(where+"."+name, was.Properties[name], next)
+	}
+	for _, name := range is.Required {
+		// Callers fill in requests, extensions fill in responses: an extension of
+		// old does not know a field that became required in its response.
+		if !c.request && !slices.Contains(was.Required, name) {
+			c.reportf(where+"."+name, "the field of the response became required")
+		}
+	}
+	for _, name := range was.Required {
+		// And it may rely on a field that was required in its request.
+		if c.request && !slices.Contains(is.Required, name) && is.Properties[name] != nil {
+			c.reportf(where+"."+name, "the field of the request became optional")
+		}
+	}
+}
+
+func unwrap(s *Schema) *Schema {
+	if len(s.AllOf) == 1 {
+		return s.AllOf[0]
+	}
+	return s
+}
+
+func (s *Schema) kind() string { return strings.TrimSuffix(s.Type+"/"+s.Format, "/") }
+
+func (d *Document) resolve(s *Schema) *Schema {
+	if s.Ref == "" {
+		return s
+	}
+	return d.Components.Schemas[strings.TrimPrefix(s.Ref, refPrefix)]
+}
