@@ -1,0 +1,224 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/internal/wire"
+	"github.com/slipway-dev/slipway/sdk/registry"
+)
+
+// Bounds of retryAfterSeconds. Less would spin, more would stop for no reason
+// that an operator could see.
+const (
+	minRetryAfter = 1
+	maxRetryAfter = 3600
+)
+
+// headers are shared by all requests: a transport does not change them.
+var headers = http.Header{
+	"Content-Type": {"application/json"},
+	"Accept":       {"application/json"},
+	"User-Agent":   {"slipway-runtime-client"},
+}
+
+// answer calls one handler and applies its failure policy.
+func (c *Client) answer(ctx context.Context, e *encoder, r *registry.Registration, o callOptions) (Answer, error) {
+	answer := Answer{Name: r.Name}
+	response, err := c.call(ctx, e, r, o)
+	if err == nil {
+		answer.Response = response
+		return answer, nil
+	}
+	var callErr *CallError
+	if r.FailurePolicy != runtimev1.FailurePolicyIgnore || !errors.As(err, &callErr) {
+		return answer, err
+	}
+	c.metrics.ignored.WithLabelValues(r.Name, string(callErr.Reason)).Inc()
+	if c.options.OnIgnored != nil {
+		c.options.OnIgnored(ctx, err)
+	}
+	// A response of its own: nothing of a half-read answer may remain.
+	answer.Response = e.definition.NewResponse()
+	answer.Response.SetStatus(hooksv1.ResponseStatusSuccess)
+	answer.Ignored = err
+	return answer, nil
+}
+
+// call calls one handler. A response is returned only with a nil error, at the
+// version of the caller and with status Success.
+func (c *Client) call(ctx context.Context, e *encoder, r *registry.Registration, o callOptions) (hooksv1.ResponseObject, error) {
+	if r.Hook.GroupHook() != e.definition.Name.GroupHook() {
+		return nil, fmt.Errorf("handler %s implements hook %s, not %s", r.Name, r.Hook.Hook, e.definition.Name.Hook)
+	}
+	conversion, err := c.options.Catalog.Conversion(e.definition.Name, r.Hook)
+	if err != nil {
+		return nil, err
+	}
+	var key string
+	if o.cache != nil {
+		key = o.key(r, e.withSettings(r))
+		if response, ok := o.cache.get(key); ok {
+			return response, nil
+		}
+	}
+	payload, err := e.encode(r, conversion)
+	if err != nil {
+		return nil, err
+	}
+	if conversion.Older().Meta.Deprecated() {
+		c.metrics.deprecated.WithLabelValues(r.Name, r.Hook.Group, r.Hook.Version, r.Hook.Hook).Inc()
+	}
+	response, err := c.guarded(ctx, r, conversion.Older(), payload)
+	if err != nil {
+		return nil, err
+	}
+	if response, err = conversion.UpResponse(response); err != nil {
+		return nil, err
+	}
+	if status := response.GetStatus(); status != hooksv1.ResponseStatusSuccess {
+		return nil, &RejectedError{Handler: r.Name, Hook: r.Hook, Status: status, Message: response.GetMessage()}
+	}
+	if c.clamp(r, response) == 0 && o.cache != nil {
+		o.cache.put(key, response)
+	}
+	return response, nil
+}
+
+// clamp brings retryAfterSeconds into its bounds and returns it.
+func (c *Client) clamp(r *registry.Registration, response hooksv1.ResponseObject) int32 {
+	blocking, ok := response.(hooksv1.RetryResponseObject)
+	if !ok || blocking.GetRetryAfterSeconds() == 0 {
+		return 0
+	}
+	asked := blocking.GetRetryAfterSeconds()
+	clamped := min(max(asked, minRetryAfter), maxRetryAfter)
+	if clamped != asked {
+		c.metrics.clamped.WithLabelValues(r.Name).Inc()
+		blocking.SetRetryAfterSeconds(clamped)
+	}
+	return clamped
+}
+
+// guarded sends the request unless the handler's breaker is open, and reports the
+// outcome to it.
+func (c *Client) guarded(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("call of handler %s: %w", r.Name, err)
+	}
+	allowed, wait, last := c.breakers.allow(r)
+	if !allowed {
+		return nil, &CallError{Handler: r.Name, Hook: r.Hook, Reason: ReasonBackoff, RetryAfter: wait, Err: last,
+			message: "it failed before and is left alone for a while: " + cause(last)}
+	}
+	response, err := c.unguarded(ctx, r, d, payload)
+	var callErr *CallError
+	if errors.As(err, &callErr) {
+		c.breakers.done(r, callErr, callErr.aboutRequest())
+	} else {
+		c.breakers.done(r, nil, err != nil)
+	}
+	return response, err
+}
+
+// unguarded sends the request and gives each failure its type. The end of the
+// caller's context is the caller's, whatever the transport makes of it.
+func (c *Client) unguarded(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+	callCtx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	response, err := c.exchange(callCtx, r, d, payload)
+	if err == nil {
+		return response, nil
+	}
+	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(context.Cause(ctx), errDeadline) {
+		return nil, fmt.Errorf("call of handler %s: %w", r.Name, ctxErr)
+	}
+	if callCtx.Err() != nil {
+		err = &CallError{Reason: ReasonTimeout, Err: err, message: fmt.Sprintf("no answer within %s", r.Timeout)}
+	}
+	var callErr *CallError
+	if !errors.As(err, &callErr) {
+		callErr = &CallError{Reason: ReasonUnreachable, Err: err, message: describe(err)}
+	}
+	callErr.Handler, callErr.Hook = r.Name, r.Hook
+	return nil, callErr
+}
+
+// aboutRequest tells whether the error says something about the request only: the
+// next one may well succeed.
+func (e *CallError) aboutRequest() bool {
+	return errors.Is(e.Err, wire.ErrBusy) ||
+		e.StatusCode == http.StatusBadRequest || e.StatusCode == http.StatusRequestEntityTooLarge
+}
+
+// exchange sends one request and decodes its response.
+func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+	transport, err := c.transports.roundTripper(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := payload.Open()
+	if err != nil {
+		return nil, err
+	}
+	request := (&http.Request{
+		Method: http.MethodPost, URL: r.URL, Host: r.URL.Host, Header: headers,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		// GetBody lets the transport repeat a request of which nothing was sent,
+		// because the extension closed the idle connection. A POST that was sent
+		// is never repeated.
+		Body: body, GetBody: payload.Open, ContentLength: payload.Len(),
+	}).WithContext(ctx)
+	start := time.Now()
+	code, status := "<error>", ""
+	defer func() { c.metrics.observe(r.URL.Host, code, status, d.Name, time.Since(start)) }()
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	code = strconv.Itoa(answer.StatusCode)
+	response, err := c.read(answer, d)
+	if err == nil {
+		status = string(response.GetStatus())
+	}
+	return response, err
+}
+
+// maxErrorText bounds what is quoted of the body of a response that is not 200.
+const maxErrorText = 512
+
+func (c *Client) read(answer *http.Response, d *hook.Definition) (hooksv1.ResponseObject, error) {
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorText))
+		wire.Drain(answer.Body)
+		return nil, &CallError{Reason: ReasonHTTPStatus, StatusCode: answer.StatusCode,
+			message: fmt.Sprintf("HTTP status %d: %q", answer.StatusCode, text)}
+	}
+	if encoding := answer.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, &CallError{Reason: ReasonInvalidResponse, message: fmt.Sprintf("the response is encoded as %q, which was not asked for", encoding)}
+	}
+	body, err := c.budget.Read(answer.Body, c.options.MaxResponseBytes)
+	if err != nil {
+		var tooLarge *wire.TooLargeError
+		if errors.As(err, &tooLarge) || errors.Is(err, wire.ErrBusy) {
+			return nil, &CallError{Reason: ReasonTooLarge, Err: err, message: err.Error()}
+		}
+		return nil, err
+	}
+	defer body.Release()
+	response := d.NewResponse()
+	if err := wire.Decode(body.Bytes(), response, d.ResponseKind); err != nil {
+		return nil, &CallError{Reason: ReasonInvalidResponse, Err: err, message: err.Error()}
+	}
+	return response, nil
+}

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-dev/slipway/sdk/hook"
+)
+
+// metrics are upstream's two, under the same names, and our own.
+type metrics struct {
+	requests   *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	ignored    *prometheus.CounterVec
+	clamped    *prometheus.CounterVec
+	deprecated *prometheus.CounterVec
+	breaker    *prometheus.GaugeVec
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	const upstream, ours = "capi_runtime_sdk", "runtime_client"
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: upstream, Name: "requests_total",
+			Help: "Number of HTTP requests, partitioned by status code, host, hook and response status.",
+		}, []string{"code", "host", "group", "version", "hook", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Subsystem: upstream, Name: "request_duration_seconds",
+			Help: "Request duration in seconds, broken down by hook and host.",
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3,
+				4, 5, 6, 8, 10, 15, 20, 30, 45, 60},
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"host", "group", "version", "hook"}),
+		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: ours, Name: "errors_ignored_total",
+			Help: "Calls that failed and were ignored by failure policy.",
+		}, []string{"handler", "reason"}),
+		clamped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: ours, Name: "retry_after_clamped_total",
+			Help: "Responses whose retryAfterSeconds was outside of 1 s to 1 h.",
+		}, []string{"handler"}),
+		deprecated: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: ours, Name: "deprecated_calls_total",
+			Help: "Calls of handlers that implement a deprecated version of their hook.",
+		}, []string{"handler", "group", "version", "hook"}),
+		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Subsystem: ours, Name: "breaker_open",
+			Help: "1 while a handler is left alone after a failure, 0.5 while it is probed, 0 otherwise.",
+		}, []string{"handler"}),
+	}
+	if registerer == nil {
+		return m, nil
+	}
+	return m, errors.Join(
+		register(registerer, &m.requests), register(registerer, &m.duration), register(registerer, &m.ignored),
+		register(registerer, &m.clamped), register(registerer, &m.deprecated), register(registerer, &m.breaker),
+	)
+}
+
+// register uses the collector that is registered already, if there is one: a
+// process that also runs upstream's client has two of the same names.
+func register[C prometheus.Collector](registerer prometheus.Registerer, collector *C) error {
+	err := registerer.Register(*collector)
+	var exists prometheus.AlreadyRegisteredError
+	if errors.As(err, &exists) {
+		existing, ok := exists.ExistingCollector.(C)
+		if !ok {
+			return fmt.Errorf("client: metrics: %w", err)
+		}
+		*collector = existing
+		return nil
+	}
+	return err
+}
+
+func (m *metrics) setBreaker(handler string, state BreakerState) {
+	switch state {
+	case BreakerClosed:
+		m.breaker.WithLabelValues(handler).Set(0)
+	case BreakerHalfOpen:
+		m.breaker.WithLabelValues(handler).Set(0.5)
+	case BreakerOpen:
+		m.breaker.WithLabelValues(handler).Set(1)
+	}
+}
+
+func (m *metrics) observe(host, code, status string, name hook.GroupVersionHook, duration time.Duration) {
+	if status == "" {
+		status = "Unknown"
+	}
+	m.requests.WithLabelValues(code, host, name.Group, name.Version, name.Hook, status).Inc()
+	m.duration.WithLabelValues(host, name.Group, name.Version, name.Hook).Observe(duration.Seconds())
+}

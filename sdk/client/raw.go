@@ -1,0 +1,32 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/slipway-dev/slipway/sdk/registry"
+)
+
+// Exchange posts body to a handler as it is, valid or not, and returns the HTTP
+// status and the body of the answer, bounded like that of any call. It is for
+// checks of extensions: breaker, policy, conversion and metrics play no part.
+func (c *Client) Exchange(ctx context.Context, r *registry.Registration, body []byte) (int, []byte, error) {
+	transport, err := c.transports.roundTripper(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header = headers
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, c.options.MaxResponseBytes))
+	return answer.StatusCode, data, err
+}

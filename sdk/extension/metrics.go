@@ -1,0 +1,44 @@
+package extension
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	requests  *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	panics    *prometheus.CounterVec
+	running   prometheus.Gauge
+	abandoned prometheus.Gauge
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	const subsystem = "runtime_extension"
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: subsystem, Name: "requests_total",
+			Help: "Requests by HTTP code, hook, handler and status of the response.",
+		}, []string{"code", "group", "version", "hook", "handler", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Subsystem: subsystem, Name: "request_duration_seconds",
+			Help:    "Time from the first byte of a request's body to the last of its response.",
+			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"group", "version", "hook", "handler"}),
+		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: subsystem, Name: "panics_total", Help: "Panics of handlers.",
+		}, []string{"handler"}),
+		running: prometheus.NewGauge(prometheus.GaugeOpts{
+			Subsystem: subsystem, Name: "handlers_running", Help: "Handlers that run.",
+		}),
+		abandoned: prometheus.NewGauge(prometheus.GaugeOpts{
+			Subsystem: subsystem, Name: "handlers_abandoned",
+			Help: "Handlers that run on although their deadline has passed.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.requests, m.duration, m.panics, m.running, m.abandoned} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,102 @@
+package extension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+)
+
+// Options configures a Server. The zero value serves Cluster API's hooks on port
+// 9443 and needs only CertFile and KeyFile to Run.
+type Options struct {
+	// Catalog holds the hooks that may be handled. Default: those of Cluster API.
+	Catalog *hook.Catalog
+	// Address is where Run listens. Default: ":9443".
+	Address string
+	// PathPrefix is the path below which hooks are served, as in the
+	// clientConfig of the ExtensionConfig. Default: none.
+	PathPrefix string
+	// CertFile and KeyFile hold the serving certificate and its key in PEM form.
+	// They are read again when they change.
+	CertFile, KeyFile string
+	// ClientCAFile holds the CAs, in PEM form, one of which must have signed the
+	// certificate of a caller. It is read again when it changes. Health and
+	// readiness stay open to callers without a certificate. Default: anyone may call.
+	ClientCAFile string
+	// MaxRequestBytes bounds the body of one request. Default: 10 MiB.
+	MaxRequestBytes int64
+	// MaxBodyMemory bounds the bodies of all requests that are being read,
+	// apart from 32 KiB each for 256 of them. Default: twice MaxRequestBytes.
+	MaxBodyMemory int64
+	// MaxConcurrent bounds the handlers that run at the same time; more requests
+	// are answered with 503. Default: 256.
+	MaxConcurrent int
+	// ReadTimeout bounds the time to receive a request. Default: 15 s.
+	ReadTimeout time.Duration
+	// DrainDelay is how long the server goes on accepting calls after it has
+	// become unready, so that load balancers notice. Default: none.
+	DrainDelay time.Duration
+	// DrainTimeout bounds the wait for running handlers at the end. Default: 35 s.
+	DrainTimeout time.Duration
+	// Ready is asked for /readyz while the server serves. Default: always ready.
+	Ready func(context.Context) error
+	// Metrics collects the server's metrics and is served at /metrics.
+	// Default: a new registry.
+	Metrics *prometheus.Registry
+	// Middleware wraps the handler of all requests, for example with tracing.
+	// Default: none.
+	Middleware func(http.Handler) http.Handler
+	// Logger gets panics and errors of serving. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+func (o *Options) complete() error {
+	if o.Catalog == nil {
+		o.Catalog = hook.NewCatalog()
+		if err := capi.AddToCatalog(o.Catalog); err != nil {
+			return err
+		}
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return errors.New("extension: CertFile and KeyFile must be given together")
+	}
+	if o.PathPrefix != "" {
+		o.PathPrefix = "/" + strings.Trim(o.PathPrefix, "/")
+	}
+	if o.MaxRequestBytes < 0 || o.MaxBodyMemory < 0 || o.MaxConcurrent < 0 ||
+		o.ReadTimeout < 0 || o.DrainDelay < 0 || o.DrainTimeout < 0 {
+		return errors.New("extension: limits and durations must not be negative")
+	}
+	setDefault(&o.Address, ":9443")
+	setDefault(&o.MaxRequestBytes, 10<<20)
+	setDefault(&o.MaxBodyMemory, 2*o.MaxRequestBytes)
+	setDefault(&o.MaxConcurrent, 256)
+	setDefault(&o.ReadTimeout, 15*time.Second)
+	setDefault(&o.DrainTimeout, 35*time.Second)
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.MaxBodyMemory < o.MaxRequestBytes {
+		return fmt.Errorf("extension: MaxBodyMemory %d is less than MaxRequestBytes %d", o.MaxBodyMemory, o.MaxRequestBytes)
+	}
+	return nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

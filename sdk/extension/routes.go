@@ -1,0 +1,109 @@
+package extension
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/openapi"
+)
+
+// route is what is served at one path: a handler at one version of its hook.
+type route struct {
+	handler    *handler
+	conversion *hook.Conversion
+	warning    string
+	duration   prometheus.Observer
+}
+
+// table is an immutable set of routes, replaced as a whole.
+type table struct {
+	routes  map[string]*route
+	openapi []byte
+}
+
+// rebuild makes the routes from the handlers. The caller holds s.mu.
+func (s *Server) rebuild() {
+	routes := map[string]*route{}
+	served := []*hook.Definition{capi.Discovery.Definition()}
+	for _, h := range s.handlers {
+		for _, version := range s.options.Catalog.Versions(h.definition.Name.GroupHook()) {
+			conversion, err := s.options.Catalog.Conversion(version.Name, h.definition.Name)
+			if err != nil {
+				// An older version, or one that nothing converts: not served.
+				continue
+			}
+			routes[s.options.PathPrefix+hook.Path(version.Name, h.name)] = s.newRoute(h, conversion)
+			if !slices.Contains(served, version) {
+				served = append(served, version)
+			}
+		}
+	}
+	discovery := &handler{
+		definition: capi.Discovery.Definition(),
+		timeout:    DefaultTimeout,
+		call:       s.discovery(),
+	}
+	identity, err := discoveryCatalog.Conversion(discovery.definition.Name, discovery.definition.Name)
+	if err == nil {
+		routes[s.options.PathPrefix+hook.Path(discovery.definition.Name, "")] = s.newRoute(discovery, identity)
+	}
+	document, err := openapi.New(openapi.Info{Title: "Runtime extension", Prefix: s.options.PathPrefix}, served).JSON()
+	if err != nil {
+		s.options.Logger.Error("The OpenAPI document cannot be generated", "error", err)
+	}
+	s.table.Store(&table{routes: routes, openapi: document})
+}
+
+// discoveryCatalog makes discovery known whatever catalog the extension uses.
+var discoveryCatalog = func() *hook.Catalog {
+	c := hook.NewCatalog()
+	if err := c.Add(capi.Discovery); err != nil {
+		panic(err)
+	}
+	return c
+}()
+
+func (s *Server) newRoute(h *handler, conversion *hook.Conversion) *route {
+	name := conversion.Newer().Name
+	r := &route{
+		handler:    h,
+		conversion: conversion,
+		duration:   s.metrics.duration.WithLabelValues(name.Group, name.Version, name.Hook, h.name),
+	}
+	if meta := conversion.Newer().Meta; meta.Deprecated() {
+		r.warning = `299 - "hook ` + name.String() + ` is deprecated since ` + meta.Lifecycle.Deprecated.Version +
+			`; use ` + meta.Lifecycle.Replacement + `"`
+	}
+	return r
+}
+
+// discovery answers with the handlers in the order of their names, so that
+// replicas of an extension answer alike.
+func (s *Server) discovery() func(context.Context, runtime.Object) (hooksv1.ResponseObject, error) {
+	names := slices.Sorted(maps.Keys(s.handlers))
+	list := make([]hooksv1.ExtensionHandler, 0, len(names))
+	for _, name := range names {
+		h := s.handlers[name]
+		timeout, policy := int32(h.timeout/time.Second), h.policy
+		list = append(list, hooksv1.ExtensionHandler{
+			Name: name,
+			RequestHook: hooksv1.GroupVersionHook{
+				APIVersion: hook.APIVersion(h.definition.Name),
+				Hook:       h.definition.Name.Hook,
+			},
+			TimeoutSeconds: &timeout,
+			FailurePolicy:  &policy,
+		})
+	}
+	return func(context.Context, runtime.Object) (hooksv1.ResponseObject, error) {
+		return &hooksv1.DiscoveryResponse{Handlers: list}, nil
+	}
+}

@@ -1,0 +1,211 @@
+package extension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/slipway-dev/slipway/sdk/internal/wire"
+)
+
+// httpError refuses a request with an HTTP status.
+type httpError struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e *httpError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *httpError) Unwrap() error { return e.err }
+
+func refuse(code int, format string, args ...any) error {
+	return &httpError{code: code, err: fmt.Errorf(format, args...)}
+}
+
+// serveHook answers one call of a hook.
+func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route) {
+	start := time.Now()
+	code := http.StatusOK
+	response, err := s.answer(w, r, route)
+	if err != nil {
+		code = http.StatusInternalServerError
+		var refused *httpError
+		if errors.As(err, &refused) {
+			code = refused.code
+		}
+		response = route.conversion.Newer().NewResponse()
+		response.SetStatus(hooksv1.ResponseStatusFailure)
+		response.SetMessage(err.Error())
+	}
+	response.GetObjectKind().SetGroupVersionKind(route.conversion.Newer().ResponseKind)
+	buf := wire.GetBuffer()
+	defer wire.PutBuffer(buf)
+	if err := wire.Encode(buf, response); err != nil {
+		code = http.StatusInternalServerError
+		buf.Reset()
+		s.options.Logger.ErrorContext(r.Context(), "A response cannot be encoded", "handler", route.handler.name, "error", err)
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(buf.Len()))
+	if route.warning != "" {
+		header.Set("Warning", route.warning)
+	}
+	switch code {
+	case http.StatusServiceUnavailable:
+		header.Set("Retry-After", "1")
+	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout:
+		header.Set("Connection", "close")
+	}
+	w.WriteHeader(code)
+	_, _ = w.Write(buf.Bytes())
+
+	name := route.conversion.Newer().Name
+	s.metrics.requests.WithLabelValues(strconv.Itoa(code), name.Group, name.Version, name.Hook,
+		route.handler.name, string(response.GetStatus())).Inc()
+	route.duration.Observe(time.Since(start).Seconds())
+}
+
+// answer reads the request and runs the handler.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, route *route) (hooksv1.ResponseObject, error) {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, refuse(http.StatusUnsupportedMediaType, "content encoding %q is not supported; send the request as it is", encoding)
+	}
+	if r.ContentLength > s.options.MaxRequestBytes {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the request has %d bytes, more than %d", r.ContentLength, s.options.MaxRequestBytes)
+	}
+	timeout, err := callTimeout(r, route.handler.timeout)
+	if err != nil {
+		return nil, err
+	}
+	request, err := s.read(w, r, route)
+	if err != nil {
+		return nil, err
+	}
+	converted, err := route.conversion.DownRequest(request)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "%w", err)
+	}
+	response, err := s.run(r.Context(), route.handler, timeout, converted)
+	if err != nil {
+		return nil, err
+	}
+	return route.conversion.UpResponse(response)
+}
+
+// callTimeout returns the shorter of the handler's timeout and the one the caller
+// announces.
+func callTimeout(r *http.Request, timeout time.Duration) (time.Duration, error) {
+	if r.URL.RawQuery == "" {
+		return timeout, nil
+	}
+	value, ok := strings.CutPrefix(r.URL.RawQuery, "timeout=")
+	if !ok || strings.ContainsAny(value, "&%+;") {
+		value = r.URL.Query().Get("timeout")
+	}
+	if value == "" {
+		return timeout, nil
+	}
+	asked, err := time.ParseDuration(value)
+	if err != nil || asked <= 0 {
+		return 0, refuse(http.StatusBadRequest, "invalid timeout %q: want a positive duration such as 10s", value)
+	}
+	return min(asked, timeout), nil
+}
+
+func (s *Server) read(w http.ResponseWriter, r *http.Request, route *route) (runtime.Object, error) {
+	body, err := s.budget.Read(r.Body, s.options.MaxRequestBytes)
+	if err != nil {
+		var tooLarge *wire.TooLargeError
+		switch {
+		case errors.As(err, &tooLarge):
+			return nil, refuse(http.StatusRequestEntityTooLarge, "%w", err)
+		case errors.Is(err, wire.ErrBusy):
+			w.Header().Set("Connection", "close")
+			return nil, refuse(http.StatusServiceUnavailable, "%w", err)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, refuse(http.StatusRequestTimeout, "the request did not arrive within %s", s.options.ReadTimeout)
+		}
+		return nil, refuse(http.StatusBadRequest, "read the request: %w", err)
+	}
+	defer body.Release()
+	definition := route.conversion.Newer()
+	request := definition.NewRequest()
+	if err := wire.Decode(body.Bytes(), request, definition.RequestKind); err != nil {
+		return nil, refuse(http.StatusBadRequest, "%w", err)
+	}
+	return request, nil
+}
+
+type outcome struct {
+	response hooksv1.ResponseObject
+	err      error
+}
+
+// run calls the handler on a goroutine of its own, so that the caller gets an
+// answer at the deadline even from a handler that ignores its context. Such a
+// handler keeps its slot until it returns.
+func (s *Server) run(ctx context.Context, h *handler, timeout time.Duration, request runtime.Object) (hooksv1.ResponseObject, error) {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return nil, refuse(http.StatusServiceUnavailable, "%d handlers are running, which is the limit", cap(s.slots))
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	s.metrics.running.Inc()
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			<-s.slots
+			s.metrics.running.Dec()
+		}()
+		done <- s.protect(ctx, h, request)
+	}()
+	select {
+	case o := <-done:
+		return o.response, o.err
+	case <-ctx.Done():
+	}
+	// Both may be ready; an answer in time counts.
+	select {
+	case o := <-done:
+		return o.response, o.err
+	default:
+	}
+	s.metrics.abandoned.Inc()
+	go func() {
+		<-done
+		s.metrics.abandoned.Dec()
+	}()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, refuse(http.StatusGatewayTimeout, "handler %q did not answer within %s", h.name, timeout)
+	}
+	return nil, refuse(http.StatusServiceUnavailable, "the call of handler %q was cancelled", h.name)
+}
+
+// protect runs the handler and turns a panic into an answer. The text of the
+// panic stays in the log: it may hold secrets of the extension.
+func (s *Server) protect(ctx context.Context, h *handler, request runtime.Object) (o outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.metrics.panics.WithLabelValues(h.name).Inc()
+			s.options.Logger.ErrorContext(ctx, "A handler panicked", "handler", h.name, "panic", p, "stack", string(debug.Stack()))
+			o = outcome{err: refuse(http.StatusInternalServerError, "handler %q panicked; see the log of the extension", h.name)}
+		}
+	}()
+	response, err := h.call(ctx, request)
+	finish(response, err)
+	return outcome{response: response}
+}

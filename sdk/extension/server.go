@@ -1,0 +1,175 @@
+package extension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/slipway-dev/slipway/sdk/internal/wire"
+)
+
+// Server serves the handlers of one extension.
+type Server struct {
+	options Options
+	metrics *metrics
+	budget  *wire.Budget
+	slots   chan struct{}
+	tls     *tlsSource
+
+	mu       sync.Mutex
+	handlers map[string]*handler
+	table    atomic.Pointer[table]
+	serving  atomic.Bool
+}
+
+// New returns a server without handlers. It fails on options that contradict each
+// other and on certificates that cannot be loaded.
+func New(options Options) (*Server, error) {
+	if err := options.complete(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(options.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("extension: metrics: %w", err)
+	}
+	s := &Server{
+		options:  options,
+		metrics:  m,
+		budget:   wire.NewBudget(options.MaxBodyMemory),
+		slots:    make(chan struct{}, options.MaxConcurrent),
+		handlers: map[string]*handler{},
+	}
+	if s.tls, err = newTLSSource(options); err != nil {
+		return nil, fmt.Errorf("extension: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rebuild()
+	return s, nil
+}
+
+// Handler returns what the server serves, for servers of one's own. Its hooks are
+// open to everyone unless ClientCAFile is set and the connection was verified
+// with the configuration of TLSConfig.
+func (s *Server) Handler() http.Handler {
+	metrics := promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{})
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz":
+			_, _ = w.Write([]byte("ok"))
+			return
+		case "/readyz":
+			s.serveReady(w, r)
+			return
+		}
+		if s.tls.requireClient() && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
+			http.Error(w, "a client certificate is required", http.StatusUnauthorized)
+			return
+		}
+		t := s.table.Load()
+		route, ok := t.routes[r.URL.Path]
+		switch {
+		case ok && r.Method != http.MethodPost:
+			w.Header().Set("Allow", http.MethodPost)
+			http.Error(w, "hooks are called with POST", http.StatusMethodNotAllowed)
+		case ok:
+			s.serveHook(w, r, route)
+		case r.URL.Path == "/metrics":
+			metrics.ServeHTTP(w, r)
+		case r.URL.Path == "/openapi/v3":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(t.openapi)
+		default:
+			http.Error(w, "there is no handler at this path; see the discovery hook", http.StatusNotFound)
+		}
+	})
+	if s.options.Middleware != nil {
+		h = s.options.Middleware(h)
+	}
+	return h
+}
+
+func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
+	if !s.serving.Load() {
+		http.Error(w, "not serving", http.StatusServiceUnavailable)
+		return
+	}
+	if s.options.Ready != nil {
+		if err := s.options.Ready(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	_, _ = w.Write([]byte("ok"))
+}
+
+// Run listens on Options.Address and serves until ctx ends; see Serve.
+func (s *Server) Run(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.options.Address)
+	if err != nil {
+		return fmt.Errorf("extension: %w", err)
+	}
+	return s.Serve(ctx, listener)
+}
+
+// Serve serves TLS on listener until ctx ends. Then it becomes unready, waits
+// DrainDelay, stops accepting, lets running handlers end within DrainTimeout and
+// returns nil. It takes over the listener and may be called once.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	defer listener.Close()
+	config, err := s.TLSConfig()
+	if err != nil {
+		return err
+	}
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	server := &http.Server{
+		Handler:           s.Handler(),
+		TLSConfig:         config,
+		ReadHeaderTimeout: min(5*time.Second, s.options.ReadTimeout),
+		ReadTimeout:       s.options.ReadTimeout,
+		WriteTimeout:      s.options.ReadTimeout + MaxTimeout + 5*time.Second,
+		IdleTimeout:       90 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          discardLog,
+		// HTTP/2 would bring one connection per caller, and its own ways to
+		// exhaust a server; pooled HTTP/1.1 connections are as fast.
+		TLSNextProto: map[string]tlsHandler{},
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ServeTLS(listener, "", "") }()
+	s.serving.Store(true)
+	select {
+	case err := <-failed:
+		s.serving.Store(false)
+		return fmt.Errorf("extension: %w", err)
+	case <-ctx.Done():
+	}
+	s.serving.Store(false)
+	return s.drain(base, cancel, server)
+}
+
+func (s *Server) drain(base context.Context, cancel context.CancelFunc, server *http.Server) error {
+	delay := time.NewTimer(s.options.DrainDelay)
+	defer delay.Stop()
+	<-delay.C
+	deadline, stop := context.WithTimeout(base, s.options.DrainTimeout)
+	defer stop()
+	err := server.Shutdown(deadline)
+	if err == nil {
+		return nil
+	}
+	cancel()
+	if closeErr := server.Close(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	return fmt.Errorf("extension: handlers still ran %s after the end: %w", s.options.DrainTimeout, err)
+}

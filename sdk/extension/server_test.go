@@ -1,0 +1,346 @@
+package extension_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/slipway-dev/slipway/sdk/extension"
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/hooks/host"
+	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
+	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
+)
+
+type (
+	request  = hooksv1.BeforeClusterCreateRequest
+	response = hooksv1.BeforeClusterCreateResponse
+)
+
+func handle(s *extension.Server, name string, fn func(context.Context, *request) (*response, error), o ...extension.HandlerOption) error {
+	return extension.Handle(s, capi.BeforeClusterCreate, name, fn, o...)
+}
+
+func answerNil(context.Context, *request) (*response, error) { return nil, nil }
+
+func newServer(t *testing.T, o extension.Options) *extension.Server {
+	t.Helper()
+	s, err := extension.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const createPath = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/beforeclustercreate/h"
+
+func post(s *extension.Server, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+func TestImports(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Skip("go list does not work here: ", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "k8s.io/client-go") || strings.HasPrefix(line, "k8s.io/kubernetes") {
+			t.Errorf("the package depends on %s", line)
+		}
+	}
+}
+
+func TestRegistrationIsValidated(t *testing.T) {
+	s := newServer(t, extension.Options{})
+	if err := handle(s, "taken", answerNil); err != nil {
+		t.Fatal(err)
+	}
+	unknown := hook.Define[request, response](hooksv1.GroupVersion, "Unknown", hook.Meta{})
+	for name, err := range map[string]error{
+		"nil function":     handle(s, "h", nil),
+		"bad name":         handle(s, "Bad_Name", answerNil),
+		"duplicate":        handle(s, "taken", answerNil),
+		"timeout too long": handle(s, "h", answerNil, extension.WithTimeout(31*time.Second)),
+		"half a second":    handle(s, "h", answerNil, extension.WithTimeout(time.Second/2)),
+		"policy":           handle(s, "h", answerNil, extension.WithFailurePolicy("Maybe")),
+		"unknown hook":     extension.Handle(s, unknown, "h", answerNil),
+		"zero hook":        extension.Handle(s, hook.Hook[request, response]{}, "h", answerNil),
+		"discovery": extension.Handle(s, capi.Discovery, "h", func(context.Context, *hooksv1.DiscoveryRequest) (*hooksv1.DiscoveryResponse, error) {
+			return nil, nil
+		}),
+	} {
+		if err == nil {
+			t.Errorf("%s: the registration was accepted", name)
+		}
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	tests := map[string]struct {
+		err     error
+		status  hooksv1.ResponseStatus
+		retry   int32
+		message string
+	}{
+		"nil":         {nil, hooksv1.ResponseStatusSuccess, 0, ""},
+		"error":       {errors.New("broken"), hooksv1.ResponseStatusFailure, 0, "broken"},
+		"retry":       {extension.RetryAfter(1500*time.Millisecond, "wait"), hooksv1.ResponseStatusSuccess, 2, "wait"},
+		"wrapped":     {fmt.Errorf("x: %w", extension.RetryAfter(time.Minute, "wait")), hooksv1.ResponseStatusSuccess, 60, "wait"},
+		"retry never": {extension.RetryAfter(-1, "wait"), hooksv1.ResponseStatusSuccess, 1, "wait"},
+		"retry long":  {extension.RetryAfter(1000*time.Hour, "wait"), hooksv1.ResponseStatusSuccess, 3600, "wait"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, extension.Options{})
+			if err := handle(s, "h", func(context.Context, *request) (*response, error) { return nil, tt.err }); err != nil {
+				t.Fatal(err)
+			}
+			got := hooktest.Call(t, s, capi.BeforeClusterCreate, "h", &request{})
+			if got.Status != tt.status || got.RetryAfterSeconds != tt.retry || got.Message != tt.message || got.Kind != "BeforeClusterCreateResponse" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	s := newServer(t, extension.Options{MaxRequestBytes: 1000})
+	if err := handle(s, "h", answerNil); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		path, body string
+		header     []string
+		want       int
+	}{
+		"good":            {createPath + "?timeout=5s", `{}`, nil, http.StatusOK},
+		"not JSON":        {createPath, `<xml>`, nil, http.StatusBadRequest},
+		"empty":           {createPath, ``, nil, http.StatusBadRequest},
+		"array":           {createPath, `[]`, nil, http.StatusBadRequest},
+		"two documents":   {createPath, `{}{}`, nil, http.StatusBadRequest},
+		"duplicate names": {createPath, `{"settings":{"a":"1","a":"2"}}`, nil, http.StatusBadRequest},
+		"other kind":      {createPath, `{"kind":"BeforeClusterDeleteRequest"}`, nil, http.StatusBadRequest},
+		"bad timeout":     {createPath + "?timeout=soon", `{}`, nil, http.StatusBadRequest},
+		"gzip":            {createPath, `{}`, []string{"Content-Encoding", "gzip"}, http.StatusUnsupportedMediaType},
+		"too large":       {createPath, `{"settings":{"a":"` + strings.Repeat("a", 2000) + `"}}`, nil, http.StatusRequestEntityTooLarge},
+		"unknown handler": {createPath + "x", `{}`, nil, http.StatusNotFound},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if w := post(s, tt.path, tt.body, tt.header...); w.Code != tt.want {
+				t.Errorf("HTTP status %d, want %d: %s", w.Code, tt.want, w.Body)
+			}
+		})
+	}
+}
+
+func TestPanicAndHangAreAnswered(t *testing.T) {
+	s := newServer(t, extension.Options{})
+	release := make(chan struct{})
+	defer close(release)
+	for name, fn := range map[string]func(context.Context, *request) (*response, error){
+		"panic": func(context.Context, *request) (*response, error) { panic("secret") },
+		"hang":  func(context.Context, *request) (*response, error) { <-release; return nil, nil },
+	} {
+		if err := handle(s, name, fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := strings.TrimSuffix(createPath, "h")
+	if w := post(s, path+"panic", `{}`); w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("panic: HTTP status %d: %s", w.Code, w.Body)
+	}
+	if w := post(s, path+"hang?timeout=20ms", `{}`); w.Code != http.StatusGatewayTimeout {
+		t.Errorf("hang: HTTP status %d: %s", w.Code, w.Body)
+	}
+	r := httptest.NewRecorder()
+	s.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{`panics_total{handler="panic"} 1`, "handlers_abandoned 1"} {
+		if !strings.Contains(r.Body.String(), want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
+
+func TestDiscoveryIsSorted(t *testing.T) {
+	s := newServer(t, extension.Options{})
+	for _, name := range []string{"c", "a", "b"} {
+		if err := handle(s, name, answerNil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := hooktest.Call(t, s, capi.Discovery, "", &hooksv1.DiscoveryRequest{})
+	if len(got.Handlers) != 3 || got.Handlers[0].Name != "a" || got.Handlers[2].Name != "c" || *got.Handlers[0].TimeoutSeconds != 10 {
+		t.Errorf("got %+v", got.Handlers)
+	}
+}
+
+// TestNewerCaller calls a handler of v1alpha1 at the path of v1beta1.
+func TestNewerCaller(t *testing.T) {
+	catalog := hook.NewCatalog()
+	if err := host.AddToCatalog(catalog); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, extension.Options{Catalog: catalog})
+	if err := extension.Handle(s, host.BeforeHostClaimV1Alpha1, "claim", func(_ context.Context, r *v1alpha1.BeforeHostClaimRequest) (*v1alpha1.BeforeHostClaimResponse, error) {
+		return nil, extension.RetryAfter(time.Second, r.HostName)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got := hooktest.Call(t, s, host.BeforeHostClaim, "claim", &v1beta1.BeforeHostClaimRequest{Host: v1beta1.Host{Name: "host-1"}})
+	if got.Message != "host-1" || got.Reason != "Unspecified" {
+		t.Errorf("got %+v", got)
+	}
+	w := post(s, hook.Path(host.BeforeHostClaimV1Alpha1.Definition().Name, "claim"), `{}`)
+	if !strings.Contains(w.Header().Get("Warning"), "deprecated") {
+		t.Errorf("the response of a deprecated version has the warning %q", w.Header().Get("Warning"))
+	}
+}
+
+func get(c *http.Client, url string) (int, error) {
+	r, err := c.Get(url) //nolint:noctx // bounded by the client's timeout
+	if err != nil {
+		return 0, err
+	}
+	defer r.Body.Close()
+	_, err = io.Copy(io.Discard, r.Body)
+	return r.StatusCode, err
+}
+
+func httpClient(ca *hooktest.CA, certs ...tls.Certificate) *http.Client {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca.PEM)
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certs, MinVersion: tls.VersionTLS12}}}
+}
+
+func TestClientCertificatesAndRotation(t *testing.T) {
+	first, second := hooktest.NewCA(t), hooktest.NewCA(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "ca.crt")
+	write := func(ca *hooktest.CA) {
+		if err := os.WriteFile(file, ca.PEM, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(first)
+	ext := hooktest.Start(t, extension.Options{ClientCAFile: file}, func(s *extension.Server) error { return handle(s, "h", answerNil) })
+	pair := func(ca *hooktest.CA) tls.Certificate {
+		p, err := tls.X509KeyPair(ca.Issue("caller"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if code, err := get(httpClient(ext.CA), ext.URL+"/readyz"); err != nil || code != http.StatusOK {
+		t.Errorf("/readyz without a certificate: %d, %v", code, err)
+	}
+	if code, err := get(httpClient(ext.CA), ext.URL+"/openapi/v3"); err != nil || code != http.StatusUnauthorized {
+		t.Errorf("/openapi/v3 without a certificate: %d, %v", code, err)
+	}
+	if code, err := get(httpClient(ext.CA, pair(first)), ext.URL+"/openapi/v3"); err != nil || code != http.StatusOK {
+		t.Errorf("/openapi/v3 with a certificate: %d, %v", code, err)
+	}
+	write(second)
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		code, err := get(httpClient(ext.CA, pair(second)), ext.URL+"/openapi/v3")
+		if err == nil && code == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the new client CA is not used: %d, %v", code, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if code, err := get(httpClient(ext.CA, pair(first)), ext.URL+"/openapi/v3"); err == nil && code == http.StatusOK {
+		t.Error("the old client CA is still trusted")
+	}
+}
+
+func TestSlowlorisLeavesOthersServed(t *testing.T) {
+	ext := hooktest.Start(t, extension.Options{ReadTimeout: 2 * time.Second}, func(s *extension.Server) error { return handle(s, "h", answerNil) })
+	address := strings.TrimPrefix(ext.URL, "https://")
+	var stalled []*tls.Conn
+	for range 200 {
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the attacker does not care
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n{", createPath)
+		stalled = append(stalled, conn)
+	}
+	r, err := httpClient(ext.CA).Post(ext.URL+createPath, "application/json", strings.NewReader(`{}`)) //nolint:noctx // bounded by the client's timeout
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("others are not served: %v, %v", r, err)
+	}
+	_ = r.Body.Close()
+	for _, conn := range stalled {
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); err != nil {
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() {
+				t.Fatal("a stalled connection stays open")
+			}
+		}
+	}
+}
+
+func TestDrainLetsHandlersEnd(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	ext := hooktest.Start(t, extension.Options{}, func(s *extension.Server) error {
+		return handle(s, "h", func(context.Context, *request) (*response, error) {
+			close(entered)
+			<-release
+			return nil, nil
+		})
+	})
+	code := make(chan int, 1)
+	go func() {
+		r, err := httpClient(ext.CA).Post(ext.URL+createPath, "application/json", strings.NewReader(`{}`)) //nolint:noctx // bounded by the client's timeout
+		if err != nil {
+			code <- 0
+			return
+		}
+		_ = r.Body.Close()
+		code <- r.StatusCode
+	}()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- ext.Stop() }()
+	select {
+	case err := <-stopped:
+		t.Fatal("the server ended before its handler: ", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	if got := <-code; got != http.StatusOK {
+		t.Errorf("the running call got HTTP status %d", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}

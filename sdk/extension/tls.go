@@ -1,0 +1,87 @@
+package extension
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"sync"
+
+	"github.com/slipway-dev/slipway/sdk/internal/certs"
+)
+
+type tlsHandler = func(*http.Server, *tls.Conn, http.Handler)
+
+// discardLog drops the lines of net/http: each port scan would write one.
+var discardLog = log.New(io.Discard, "", 0)
+
+// tlsSource makes the TLS configuration from files that may change.
+type tlsSource struct {
+	pair *certs.KeyPair
+	pool *certs.Pool
+
+	mu      sync.Mutex
+	clients *x509.CertPool
+	config  *tls.Config
+}
+
+func newTLSSource(o Options) (*tlsSource, error) {
+	t := &tlsSource{}
+	var err error
+	if o.CertFile != "" {
+		if t.pair, err = certs.NewKeyPair(o.CertFile, o.KeyFile, nil); err != nil {
+			return nil, err
+		}
+	}
+	if o.ClientCAFile != "" {
+		if t.pool, err = certs.NewPool(o.ClientCAFile); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t *tlsSource) requireClient() bool { return t.pool != nil }
+
+// configFor returns the configuration of one connection. A new client CA makes a
+// new configuration and with it new keys for session tickets, so that no session
+// of a caller with a revoked CA is resumed.
+func (t *tlsSource) configFor(*tls.ClientHelloInfo) (*tls.Config, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var clients *x509.CertPool
+	if t.pool != nil {
+		clients = t.pool.Get()
+	}
+	if t.config == nil || clients != t.clients {
+		t.clients = clients
+		t.config = &tls.Config{
+			MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"http/1.1"},
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return t.pair.Get(), nil
+			},
+		}
+		if clients != nil {
+			// Handler demands the certificate, so that kubelet can probe without one.
+			t.config.ClientCAs = clients
+			t.config.ClientAuth = tls.VerifyClientCertIfGiven
+		}
+	}
+	return t.config, nil
+}
+
+// TLSConfig returns the configuration that Serve uses, for servers of one's own.
+// It follows changes of the files. It fails without CertFile.
+func (s *Server) TLSConfig() (*tls.Config, error) {
+	if s.tls.pair == nil {
+		return nil, errors.New("extension: no serving certificate; set Options.CertFile and Options.KeyFile")
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"http/1.1"},
+		GetConfigForClient: s.tls.configFor,
+	}, nil
+}

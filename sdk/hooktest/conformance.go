@@ -1,0 +1,23 @@
+package hooktest
+
+import (
+	"testing"
+
+	"github.com/slipway-dev/slipway/sdk/conformance"
+)
+
+// Conformance runs the checks of package conformance as subtests.
+func Conformance(t *testing.T, options conformance.Options) {
+	t.Helper()
+	report, err := conformance.Check(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range report.Results {
+		t.Run(result.Name, func(t *testing.T) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		})
+	}
+}

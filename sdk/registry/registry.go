@@ -1,0 +1,260 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+
+	"github.com/slipway-dev/slipway/sdk/hook"
+)
+
+// Options configures a Registry.
+type Options struct {
+	// NamespaceLabels returns the labels of a namespace. It is needed once an
+	// ExtensionConfig has a namespaceSelector; without it such an extension
+	// fails closed.
+	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
+	// CompileCondition compiles the expression of MatchConditionAnnotation.
+	// Default: extensions with the annotation are refused.
+	CompileCondition func(expression string) (Condition, error)
+}
+
+// Registry holds the handlers of all ExtensionConfigs. It is safe for concurrent use.
+type Registry struct {
+	options Options
+
+	mu         sync.RWMutex
+	ready      bool
+	extensions map[string]*extension
+}
+
+// New returns an empty registry that is not ready.
+func New(options Options) *Registry {
+	return &Registry{options: options, extensions: map[string]*extension{}}
+}
+
+// ErrNotReady means that WarmUp has not been called: the handlers are not known yet.
+var ErrNotReady = errors.New("the registry of runtime extensions is not ready yet")
+
+// NotRegisteredError tells that no handler of this name is registered.
+type NotRegisteredError struct {
+	// Name is "<handler>.<extensionConfig>".
+	Name string
+}
+
+// Error implements error.
+func (e *NotRegisteredError) Error() string {
+	return fmt.Sprintf("handler %q is not registered", e.Name)
+}
+
+// UnresolvedError tells that the handlers of a matching extension are not known,
+// so that a call for the object fails closed.
+type UnresolvedError struct {
+	// Config is the name of the ExtensionConfig.
+	Config string
+	// Err says why.
+	Err error
+}
+
+// Error implements error.
+func (e *UnresolvedError) Error() string {
+	return fmt.Sprintf("the handlers of ExtensionConfig %s are not known: %v", e.Config, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnresolvedError) Unwrap() error { return e.Err }
+
+// WarmUp registers all configs and makes the registry ready, even if some are
+// invalid: those become unresolved. The error names them and is for the log.
+func (r *Registry) WarmUp(configs []runtimev1.ExtensionConfig) error {
+	var errs []error
+	for i := range configs {
+		if err := r.Set(&configs[i]); err != nil {
+			errs = append(errs, err)
+			r.SetUnresolved(&configs[i], err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready = true
+	return errors.Join(errs...)
+}
+
+// Ready tells whether WarmUp was called.
+func (r *Registry) Ready() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.ready
+}
+
+// Set registers the handlers in the status of config and replaces those that were
+// registered for it. On an error nothing changes: the last good handlers stay.
+func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
+	e, err := r.newExtension(config)
+	if err == nil {
+		err = e.addHandlers(config)
+	}
+	if err != nil {
+		return fmt.Errorf("ExtensionConfig %s: %w", config.Name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.extensions[config.Name] = e
+	return nil
+}
+
+// SetUnresolved makes calls for the objects that config selects fail with reason,
+// until Set succeeds. A config that has handlers keeps them. Selectors that
+// cannot be read select everything.
+func (r *Registry) SetUnresolved(config *runtimev1.ExtensionConfig, reason error) {
+	e, err := r.newExtension(config)
+	if err != nil {
+		e = everything()
+	}
+	e.unresolved = &UnresolvedError{Config: config.Name, Err: reason}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.extensions[config.Name]; known != nil && known.unresolved == nil {
+		return
+	}
+	r.extensions[config.Name] = e
+}
+
+// Remove forgets the handlers of an ExtensionConfig.
+func (r *Registry) Remove(config string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.extensions, config)
+}
+
+// Get returns the handler with the name "<handler>.<extensionConfig>", or a
+// *NotRegisteredError, an *UnresolvedError or ErrNotReady.
+func (r *Registry) Get(name string) (*Registration, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	registration, _, err := r.find(name)
+	return registration, err
+}
+
+func (r *Registry) find(name string) (*Registration, *extension, error) {
+	if !r.ready {
+		return nil, nil, ErrNotReady
+	}
+	for _, e := range r.extensions {
+		for _, registration := range e.registrations {
+			if registration.Name == name {
+				return registration, e, nil
+			}
+		}
+	}
+	for config, e := range r.extensions {
+		if e.unresolved != nil && name == hook.QualifiedName(hook.HandlerName(name), config) {
+			return nil, nil, e.unresolved
+		}
+	}
+	return nil, nil, &NotRegisteredError{Name: name}
+}
+
+// List returns all handlers of a hook in any version, ordered by name.
+func (r *Registry) List(name hook.GroupHook) []*Registration {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var list []*Registration
+	for _, e := range r.extensions {
+		for _, registration := range e.registrations {
+			if registration.Hook.GroupHook() == name {
+				list = append(list, registration)
+			}
+		}
+	}
+	sortByName(list)
+	return list
+}
+
+// Uses returns what is registered, for hook.CheckUpgrade, ordered by name.
+func (r *Registry) Uses() []hook.Use {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var uses []hook.Use
+	for _, e := range r.extensions {
+		for _, registration := range e.registrations {
+			uses = append(uses, hook.Use{Handler: registration.Name, Hook: registration.Hook})
+		}
+	}
+	slices.SortFunc(uses, func(a, b hook.Use) int { return cmp.Compare(a.Handler, b.Handler) })
+	return uses
+}
+
+// Match returns the handlers of a hook that are to be called for object, ordered
+// by name. It fails closed: when an unresolved extension selects object, when a
+// selector cannot be evaluated, and before WarmUp.
+func (r *Registry) Match(ctx context.Context, name hook.GroupHook, object Object) ([]*Registration, error) {
+	r.mu.RLock()
+	ready, extensions := r.ready, maps.Clone(r.extensions)
+	r.mu.RUnlock()
+	if !ready {
+		return nil, ErrNotReady
+	}
+	var list []*Registration
+	var errs []error
+	for _, config := range slices.Sorted(maps.Keys(extensions)) {
+		e := extensions[config]
+		of := e.of(name)
+		if len(of) == 0 && e.unresolved == nil {
+			continue
+		}
+		match, err := e.matches(ctx, object, r.options.NamespaceLabels)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("ExtensionConfig %s: %w", config, err))
+		case match && e.unresolved != nil:
+			errs = append(errs, e.unresolved)
+		case match:
+			list = append(list, of...)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	sortByName(list)
+	return list, nil
+}
+
+// MatchHandler returns the handler with the given qualified name if it is to be
+// called for object, and an error otherwise.
+func (r *Registry) MatchHandler(ctx context.Context, name string, object Object) (*Registration, error) {
+	r.mu.RLock()
+	registration, e, err := r.find(name)
+	r.mu.RUnlock()
+	if err != nil {
+		return nil, err
+	}
+	match, err := e.matches(ctx, object, r.options.NamespaceLabels)
+	if err != nil {
+		return nil, fmt.Errorf("handler %s: %w", name, err)
+	}
+	if !match {
+		return nil, fmt.Errorf("handler %s does not select the object %s/%s", name, object.GetNamespace(), object.GetName())
+	}
+	return registration, nil
+}
+
+func (e *extension) of(name hook.GroupHook) []*Registration {
+	var list []*Registration
+	for _, registration := range e.registrations {
+		if registration.Hook.GroupHook() == name {
+			list = append(list, registration)
+		}
+	}
+	return list
+}
+
+func sortByName(list []*Registration) {
+	slices.SortFunc(list, func(a, b *Registration) int { return cmp.Compare(a.Name, b.Name) })
+}
