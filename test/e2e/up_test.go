@@ -57,6 +57,7 @@ func TestUp(t *testing.T) {
 		{"a power-cycled host comes back", powerCycle},
 		{"a cut link makes a node not ready, healing it mends that", cutAndHeal},
 		{"kill -9 of the plane loses nothing", killPlane},
+		{"down and up again goes on with the same cluster", downAndUp},
 		{"deleting the Cluster returns every host", deleteCluster},
 	}
 	for _, step := range steps {
@@ -281,6 +282,25 @@ func killPlane(t *testing.T, p *plane) {
 	}
 	p.mustKubectl("", "get", "configmap", "survivor")
 	p.eventually(time.Minute, "the cluster as it was", all(readyNodes(3), poolReady(2)))
+}
+
+func downAndUp(t *testing.T, p *plane) {
+	boots := func() map[string]bool {
+		ids := map[string]bool{}
+		for _, id := range strings.Fields(p.mustKubectl("local", "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.bootID}")) {
+			ids[id] = true
+		}
+		return ids
+	}
+	before := boots()
+	p.must(time.Minute, "down")
+	p.up("--fast")
+	for id := range boots() {
+		if before[id] {
+			t.Errorf("`up` called a Node ready that had not reported since its host was off")
+		}
+	}
+	bothAnswer(t, p, 2*time.Minute)
 }
 
 func deleteCluster(_ *testing.T, p *plane) {

@@ -148,7 +148,7 @@ func waitingOf(c *clusterv1.Cluster, machines []infrav1.HostMachine) []string {
 
 // NodeOf is the part of a Node that the status shows.
 func NodeOf(n *corev1.Node) Node {
-	node := Node{Name: n.Name, ProviderID: n.Spec.ProviderID, Version: n.Status.NodeInfo.KubeletVersion}
+	node := Node{Name: n.Name, ProviderID: n.Spec.ProviderID, Version: n.Status.NodeInfo.KubeletVersion, BootID: n.Status.NodeInfo.BootID}
 	for _, condition := range n.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			node.Ready = condition.Status == corev1.ConditionTrue

@@ -62,6 +62,8 @@ type Node struct {
 	ProviderID string `json:"providerID"`
 	// Version of its kubelet.
 	Version string `json:"version"`
+	// BootID of the boot in which the kubelet last reported.
+	BootID string `json:"bootID"`
 }
 
 // Host is one machine with an agent.

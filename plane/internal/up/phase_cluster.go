@@ -114,12 +114,17 @@ func (s *Session) waitForNodes(ctx context.Context, step *progress.Step) error {
 		if err != nil {
 			return false, nil //nolint:nilerr // a server that is busy now is asked again
 		}
+		boots, err := s.boots(ctx)
+		if err != nil {
+			return false, err
+		}
 		ready, want, pending := 0, 0, false
 		for _, c := range now.Clusters {
 			show, ok := steps[c.Namespace+"/"+c.Name]
 			if !ok {
 				continue
 			}
+			distrustEarlierBoots(c.Nodes, boots)
 			r, w := countNodes(c)
 			ready, want = ready+r, want+w
 			if r < w || w == 0 {
@@ -136,6 +141,30 @@ func (s *Session) waitForNodes(ctx context.Context, step *progress.Step) error {
 		step.Donef("%d of %d nodes ready", ready, want)
 		return true, nil
 	})
+}
+
+// boots maps each local host that is on to its boot ID.
+func (s *Session) boots(ctx context.Context) (map[string]string, error) {
+	hosts, err := s.Hosts.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	boots := map[string]string{}
+	for _, host := range hosts {
+		boots[host.Name] = host.BootID
+	}
+	return boots, nil
+}
+
+// distrustEarlierBoots takes a Node for not ready until its kubelet has reported
+// from the present boot of its host: after `slipway down` the API server still
+// says what was true before, for as long as the node monitor's grace period.
+func distrustEarlierBoots(nodes []status.Node, boots map[string]string) {
+	for i := range nodes {
+		if boot, local := boots[nodes[i].Name]; local && boot != nodes[i].BootID {
+			nodes[i].Ready = false
+		}
+	}
 }
 
 func countNodes(c status.Cluster) (ready, want int) {

@@ -110,6 +110,18 @@ func TestCountNodes(t *testing.T) {
 	}
 }
 
+func TestNodesOfAnEarlierBootAreNotReady(t *testing.T) {
+	nodes := []status.Node{
+		{Name: "host-1", Ready: true, BootID: "now"},
+		{Name: "host-2", Ready: true, BootID: "before"},
+		{Name: "elsewhere", Ready: true, BootID: "x"},
+	}
+	distrustEarlierBoots(nodes, map[string]string{"host-1": "now", "host-2": "now"})
+	if !nodes[0].Ready || nodes[1].Ready || !nodes[2].Ready {
+		t.Errorf("want only host-2 distrusted: %+v", nodes)
+	}
+}
+
 func TestBecause(t *testing.T) {
 	nodes := []status.Node{{Name: "host-1", Ready: true}, {Name: "host-2"}}
 	for want, c := range map[string]status.Cluster{
