@@ -140,5 +140,11 @@ func kubeadm(t *testing.T, m *Manager, host, verb, config string) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// containerd answers on its socket a moment before its CRI service does
+	// ("server is not initialized yet"); kubeadm's own checks tell when it is there.
+	waitFor(t, "the container runtime is initialized", 20*time.Second, func() bool {
+		_, code := onHost(t, m, host, "kubeadm", verb, "phase", "preflight", "--config", "/root/"+verb+".yaml")
+		return code == 0
+	})
 	mustOnHost(t, m, host, "kubeadm", verb, "--config", "/root/"+verb+".yaml")
 }
