@@ -111,15 +111,15 @@ func awaitConversion() error {
 		probe := &v1beta1.HostCluster{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Namespace: metav1.NamespaceDefault}}
 		probe.Spec.ControlPlaneEndpoint.Host = "10.0.0.1"
 		if err := env.Client.Create(ctx, probe); err != nil {
-			return false, nil // the schemas are being set up again
+			return false, nil //nolint:nilerr // the schemas are being set up again
 		}
 		probe.Status.Ready = true
 		if err := env.Client.Status().Update(ctx, probe); err != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // likewise
 		}
 		stored := &infrav1.HostCluster{}
 		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(probe), stored); err != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // likewise
 		}
 		return stored.Status.Initialization.Provisioned != nil, nil
 	})

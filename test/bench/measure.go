@@ -34,7 +34,7 @@ func measure(ctx context.Context, bin string, settle time.Duration) (sample, err
 	if err != nil {
 		return sample{}, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a directory left in /tmp does not spoil the figures
+	defer os.RemoveAll(dir)
 	s := slipway{bin, filepath.Join(dir, "s")}
 	result, err := s.life(ctx, settle)
 	if err != nil {

@@ -107,7 +107,7 @@ func (m *Manager) start(ctx context.Context, s sandbox.Spec) error {
 	if err != nil {
 		return errors.Join(err, theirs.Close())
 	}
-	defer os.Remove(output.Name()) //nolint:errcheck // its content is what counts
+	defer os.Remove(output.Name())
 	defer output.Close()
 	cmd.Stdout, cmd.Stderr = output, output
 	err = errors.Join(cmd.Run(), theirs.Close())

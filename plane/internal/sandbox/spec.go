@@ -184,7 +184,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // gone after the rename
+	defer os.Remove(tmp.Name())
 	defer tmp.Close()
 	if _, err := tmp.Write(append(b, '\n')); err != nil {
 		return err

@@ -158,7 +158,7 @@ func (p *plane) waitReady(t *testing.T) {
 func (p *plane) kill(t *testing.T) {
 	t.Helper()
 	must(t, p.process.Process.Kill())
-	<-p.exited
+	<-p.exited //nolint:errcheck // it was killed, so it says so
 }
 
 func (p *plane) stop(t *testing.T) {
