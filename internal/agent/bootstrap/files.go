@@ -10,10 +10,10 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/slipway-dev/slipway/internal/agent/atomicfile"
 	"github.com/slipway-dev/slipway/internal/agent/cloudconfig"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 	"github.com/slipway-dev/slipway/internal/agent/operation"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // writeFiles writes the files of one of the two moments, after recording the

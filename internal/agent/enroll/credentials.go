@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/slipway-dev/slipway/internal/agent/atomicfile"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // parseCertificate pairs a PEM certificate with the key. It fails when the

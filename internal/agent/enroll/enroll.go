@@ -14,9 +14,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/slipway-dev/slipway/internal/agent/atomicfile"
 	"github.com/slipway-dev/slipway/internal/agent/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/kube"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // refusedPause is the least time between two tries to replace a certificate

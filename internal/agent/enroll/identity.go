@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/slipway-dev/slipway/internal/agent/atomicfile"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 

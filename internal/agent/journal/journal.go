@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/slipway-dev/slipway/internal/agent/atomicfile"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // compactAt is the file size in bytes from which the journal is rewritten with

@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/slipway-dev/slipway/internal/agent/atomicfile"
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // The files kubelet's unit reads KUBELET_EXTRA_ARGS from: deb packages use the

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // Defaults of a plane.
@@ -154,7 +156,7 @@ func (i *Instance) save() error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(i.Path(configFile), append(data, '\n'), 0o600)
+	return atomicfile.Write(i.Path(configFile), append(data, '\n'), 0o600)
 }
 
 // Path of a file of the plane.
@@ -167,34 +169,3 @@ func (i *Instance) Kubeconfig() string { return i.Path("kubeconfig") }
 
 // PlaneLog is the path of the plane's log.
 func (i *Instance) PlaneLog() string { return i.Path("plane.log") }
-
-// WriteFile replaces a file so that after a power cut either the old or the new
-// content is there, never a part of it.
-func WriteFile(path string, data []byte, mode os.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), temporary(filepath.Base(path))+"*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	if err := errors.Join(tmp.Chmod(mode), write(tmp, data)); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// temporary is how the names of files begin that are about to replace name.
-func temporary(name string) string { return ".tmp-" + name + "-" }
-
-func write(f *os.File, data []byte) error {
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return errors.Join(f.Sync(), f.Close())
-}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 func config() Config {
@@ -168,7 +170,7 @@ func TestRemoveMayBeCutOffAnywhere(t *testing.T) {
 	if err := os.MkdirAll(i.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{lockFile, temporary(configFile) + "123"} {
+	for _, name := range []string{lockFile, atomicfile.Temporary(configFile) + "123"} {
 		if err := os.WriteFile(i.Path(name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -213,24 +215,5 @@ func TestTwoPlanesMustNotShareAName(t *testing.T) {
 	}
 	if _, err := os.Stat(ownersDir); !os.IsNotExist(err) {
 		t.Errorf("left behind: %v", err)
-	}
-}
-
-func TestWriteFileReplacesAndSetsTheMode(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	for _, content := range []string{"one", "two"} {
-		if err := WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := os.ReadFile(path)
-	if err != nil || string(data) != "two" {
-		t.Errorf("content %q, %v", data, err)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
-		t.Errorf("left behind: %v", entries)
 	}
 }

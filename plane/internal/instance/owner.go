@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // ownersDir tells which state directory a name belongs to. Like the namespaces
@@ -32,7 +34,7 @@ func (i *Instance) Own() error {
 	if err := os.MkdirAll(ownersDir, 0o755); err != nil {
 		return err
 	}
-	return WriteFile(i.ownerFile(), []byte(i.Dir+"\n"), 0o644)
+	return atomicfile.Write(i.ownerFile(), []byte(i.Dir+"\n"), 0o644)
 }
 
 // Owns reports whether what runs under the name is this plane's.

@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // RESTConfig returns a client configuration for the identity of that name. It
@@ -68,5 +70,5 @@ func (a *Authority) writeAdminKubeconfig() error {
 	if bytes.Equal(old, data) {
 		return nil
 	}
-	return writeFile(a.opts.AdminKubeconfig, data)
+	return atomicfile.Write(a.opts.AdminKubeconfig, data, 0o600)
 }

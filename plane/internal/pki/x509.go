@@ -17,6 +17,8 @@ import (
 	"slices"
 
 	"k8s.io/client-go/util/keyutil"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 func caTemplate() x509.Certificate {
@@ -132,5 +134,5 @@ func ensureKey(path string) error {
 }
 
 func writePEM(path, kind string, der []byte) error {
-	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	return atomicfile.Write(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 )
@@ -63,7 +64,7 @@ func WriteKubeconfig(ctx context.Context, inst *instance.Instance, c client.Read
 	if old, err := readFileIfExists(path); err != nil || bytes.Equal(old, data) {
 		return path, err
 	}
-	return path, instance.WriteFile(path, data, 0o600)
+	return path, atomicfile.Write(path, data, 0o600)
 }
 
 func localKubeconfig(data []byte, port int) ([]byte, error) {

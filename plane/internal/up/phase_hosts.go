@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/enrol"
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
-	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
@@ -139,7 +139,7 @@ func (s *Session) token() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return token, instance.WriteFile(path, []byte(token+"\n"), 0o600)
+	return token, atomicfile.Write(path, []byte(token+"\n"), 0o600)
 }
 
 // enrolHosts waits until every host is known. The token is made good once more:

@@ -22,6 +22,9 @@ func TestWriteReplaces(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode is %v: %v", info.Mode(), err)
 	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Fatalf("left in the directory: %v, %v", entries, err)
+	}
 }
 
 func TestFailedWriteLeavesNothing(t *testing.T) {

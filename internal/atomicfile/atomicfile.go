@@ -13,7 +13,7 @@ import (
 // parent directories are an error.
 func Write(path string, data []byte, perm fs.FileMode) (err error) {
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	tmp, err := os.CreateTemp(dir, Temporary(filepath.Base(path))+"*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -33,6 +33,10 @@ func Write(path string, data []byte, perm fs.FileMode) (err error) {
 	}
 	return SyncDir(dir)
 }
+
+// Temporary is how the names of files begin that are about to replace name: what
+// a kill in mid write leaves behind.
+func Temporary(name string) string { return "." + name + "." }
 
 func fill(f *os.File, data []byte, perm fs.FileMode) error {
 	if err := f.Chmod(perm); err != nil {
