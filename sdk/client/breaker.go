@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,9 +41,10 @@ type BreakerStatus struct {
 // breakers holds a breaker for each handler that failed. One that never failed or
 // has recovered has none, so the map does not outgrow the failing handlers.
 type breakers struct {
-	backoff Backoff
-	now     func() time.Time
-	metrics *metrics
+	backoff  Backoff
+	now      func() time.Time
+	metrics  *metrics
+	onChange func(handler string, state BreakerState)
 
 	mu       sync.Mutex
 	handlers map[string]*breaker
@@ -57,7 +59,20 @@ type breaker struct {
 }
 
 func newBreakers(o *Options, m *metrics) *breakers {
-	return &breakers{backoff: o.Backoff, now: o.Now, metrics: m, handlers: map[string]*breaker{}}
+	return &breakers{backoff: o.Backoff, now: o.Now, metrics: m, onChange: o.OnBreaker, handlers: map[string]*breaker{}}
+}
+
+// close forgets the failures of a handler. The caller holds the lock.
+func (b *breakers) close(handler string) {
+	delete(b.handlers, handler)
+	b.metrics.setBreaker(handler, BreakerClosed)
+	b.changed(handler, BreakerClosed)
+}
+
+func (b *breakers) changed(handler string, state BreakerState) {
+	if b.onChange != nil {
+		b.onChange(handler, state)
+	}
 }
 
 // allow tells whether r may be called now, and if not, after what time. A caller
@@ -71,8 +86,7 @@ func (b *breakers) allow(r *registry.Registration) (bool, time.Duration, error) 
 	}
 	if known.fingerprint != r.Fingerprint {
 		// The configuration changed, and with it perhaps what was wrong.
-		delete(b.handlers, r.Name)
-		b.metrics.setBreaker(r.Name, BreakerClosed)
+		b.close(r.Name)
 		return true, 0, nil
 	}
 	wait := known.until.Sub(b.now())
@@ -99,8 +113,7 @@ func (b *breakers) done(r *registry.Registration, callErr error, neutral bool) {
 		}
 	case callErr == nil:
 		if known != nil {
-			delete(b.handlers, r.Name)
-			b.metrics.setBreaker(r.Name, BreakerClosed)
+			b.close(r.Name)
 		}
 	default:
 		b.fail(r, known, callErr)
@@ -121,6 +134,9 @@ func (b *breakers) fail(r *registry.Registration, known *breaker, err error) {
 	known.lastError = err
 	known.until = now.Add(b.pause(known.failures))
 	b.metrics.setBreaker(r.Name, BreakerOpen)
+	if known.failures == 1 {
+		b.changed(r.Name, BreakerOpen)
+	}
 }
 
 // pause returns the time to leave a handler alone after the nth failure in a row.
@@ -146,4 +162,18 @@ func (c *Client) Breakers() []BreakerStatus {
 	}
 	slices.SortFunc(list, func(x, y BreakerStatus) int { return cmp.Compare(x.Handler, y.Handler) })
 	return list
+}
+
+// Forget drops what is known about the handlers of an ExtensionConfig that was
+// removed, and their metrics.
+func (c *Client) Forget(config string) {
+	b := c.breakers
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name := range b.handlers {
+		if strings.HasSuffix(name, "."+config) {
+			delete(b.handlers, name)
+			b.metrics.breaker.DeleteLabelValues(name)
+		}
+	}
 }

@@ -50,6 +50,10 @@ type Options struct {
 	// OnIgnored is told each error that the failure policy Ignore swallows, to
 	// log it. It must not block. Default: none.
 	OnIgnored func(ctx context.Context, err error)
+	// OnBreaker is told when a handler that was called begins to be left alone, and
+	// when it is called again as usual. It must neither block nor use the client.
+	// Default: none.
+	OnBreaker func(handler string, state BreakerState)
 	// Now returns the time. Default: time.Now.
 	Now func() time.Time
 }

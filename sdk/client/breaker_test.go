@@ -1,0 +1,54 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slipway-dev/slipway/sdk/client"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
+)
+
+// TestOnBreaker holds that one outage is told once, however many probes fail, and
+// that Forget leaves nothing of a removed extension.
+func TestOnBreaker(t *testing.T) {
+	f := hooktest.StartFaults(t, hooktest.Status(http.StatusServiceUnavailable, "down"))
+	now := time.Now()
+	var told []client.BreakerState
+	c := newClient(t, client.Options{
+		Now:       func() time.Time { return now },
+		OnBreaker: func(handler string, state client.BreakerState) { told = append(told, state) },
+	}, hooktest.Handler(hooktest.Config("ext", f.URL, f.CA.PEM), capi.BeforeClusterCreate, "h", fail, 0))
+	for range 3 {
+		var callErr *client.CallError
+		if _, err := create(t.Context(), t, c); !errors.As(err, &callErr) || callErr.Reason != client.ReasonHTTPStatus {
+			t.Fatalf("got %v", err)
+		}
+		now = now.Add(time.Hour)
+	}
+	if want := []client.BreakerState{client.BreakerOpen}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+	f.Set(hooktest.Body(`{"status":"Success"}`))
+	if _, err := create(t.Context(), t, c); err != nil {
+		t.Fatal(err)
+	}
+	if want := []client.BreakerState{client.BreakerOpen, client.BreakerClosed}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+	f.Set(hooktest.Drop())
+	if _, err := create(t.Context(), t, c); err == nil {
+		t.Fatal("the call succeeded")
+	}
+	c.Forget("xt")
+	if got := c.Breakers(); len(got) != 1 {
+		t.Errorf("Forget of another ExtensionConfig left %v", got)
+	}
+	c.Forget("ext")
+	if got := c.Breakers(); len(got) != 0 {
+		t.Errorf("Forget left %v", got)
+	}
+}
