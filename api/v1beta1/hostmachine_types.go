@@ -28,6 +28,13 @@ type HostMachineStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
+	// version is the Kubernetes version the host runs: that of its last bootstrap
+	// or upgrade which succeeded.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
 	// hostRef is the claimed host.
 	// +optional
 	HostRef v1beta2.HostReference `json:"hostRef,omitempty,omitzero"`

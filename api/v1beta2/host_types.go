@@ -100,12 +100,19 @@ type HostClaim struct {
 }
 
 // HostDesiredPhase is the state a host is asked to reach.
-// +kubebuilder:validation:Enum=Bootstrapped;Reset
+// +kubebuilder:validation:Enum=Bootstrapped;Upgraded;Rebooted;Reset
 type HostDesiredPhase string
 
 const (
 	// HostDesiredBootstrapped asks the agent to run the bootstrap data once.
 	HostDesiredBootstrapped HostDesiredPhase = "Bootstrapped"
+
+	// HostDesiredUpgraded asks the agent to bring a bootstrapped host to another
+	// Kubernetes version in place.
+	HostDesiredUpgraded HostDesiredPhase = "Upgraded"
+
+	// HostDesiredRebooted asks the agent of a bootstrapped host to reboot it once.
+	HostDesiredRebooted HostDesiredPhase = "Rebooted"
 
 	// HostDesiredReset asks the agent to undo the bootstrap and prove it.
 	HostDesiredReset HostDesiredPhase = "Reset"
@@ -137,6 +144,12 @@ type HostDesired struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
+	// reboots is how many reboots were ordered for the claim. It outlives the
+	// order, so that no reboot is ordered twice.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Reboots *int32 `json:"reboots,omitempty"`
+
 	// providerID is handed to the kubelet, so that Node and Machine meet.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -156,7 +169,7 @@ type HostDesired struct {
 }
 
 // HostPhase is the one-word summary of a host.
-// +kubebuilder:validation:Enum=Enrolling;Available;Claimed;Bootstrapping;Running;Resetting;Quarantined;Failed
+// +kubebuilder:validation:Enum=Enrolling;Available;Claimed;Bootstrapping;Running;Upgrading;Rebooting;Resetting;Quarantined;Failed
 type HostPhase string
 
 const (
@@ -168,14 +181,20 @@ const (
 	HostPhaseClaimed HostPhase = "Claimed"
 	// HostPhaseBootstrapping means that the bootstrap data is being executed.
 	HostPhaseBootstrapping HostPhase = "Bootstrapping"
-	// HostPhaseRunning means that the bootstrap succeeded.
+	// HostPhaseRunning means that the last operation succeeded: the bootstrap, an
+	// upgrade or a reboot.
 	HostPhaseRunning HostPhase = "Running"
+	// HostPhaseUpgrading means that the host changes to another Kubernetes version.
+	HostPhaseUpgrading HostPhase = "Upgrading"
+	// HostPhaseRebooting means that the host was asked to reboot.
+	HostPhaseRebooting HostPhase = "Rebooting"
 	// HostPhaseResetting means that the host is being cleaned.
 	HostPhaseResetting HostPhase = "Resetting"
 	// HostPhaseQuarantined means that the host could not prove to be clean; it
 	// is not claimable until an operator acts.
 	HostPhaseQuarantined HostPhase = "Quarantined"
-	// HostPhaseFailed means that the bootstrap failed for good.
+	// HostPhaseFailed means that the bootstrap, an upgrade or a reboot failed for
+	// good.
 	HostPhaseFailed HostPhase = "Failed"
 )
 

@@ -45,6 +45,20 @@ type HostMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
+	// version is the Kubernetes version the machine shall run, for example
+	// v1.36.3. A pool sets it on its members; the version of the owning Machine
+	// or MachinePool counts when it is unset. A change upgrades the host in place.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+
+	// reboots is how often the host shall have been rebooted for this machine.
+	// Raising it by one reboots the host once; a pool does so to remediate.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Reboots *int32 `json:"reboots,omitempty"`
+
 	// hostName pins the machine to one Host by name.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -76,7 +90,8 @@ type HostReference struct {
 // HostMachineStatus is what was last observed.
 // +kubebuilder:validation:MinProperties=1
 type HostMachineStatus struct {
-	// conditions: Ready, HostClaimed, BootstrapSucceeded and Paused.
+	// conditions: Ready, HostClaimed, BootstrapSucceeded, UpToDate and Paused;
+	// Rebooted once a reboot was asked for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -98,6 +113,13 @@ type HostMachineStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
+
+	// version is the Kubernetes version the host runs: that of its last bootstrap
+	// or upgrade which succeeded.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
 
 	// hostRef is the claimed host.
 	// +optional

@@ -50,6 +50,13 @@ const (
 	HostClaimedCondition = "HostClaimed"
 	// BootstrapSucceededCondition on a HostMachine mirrors the agent's report.
 	BootstrapSucceededCondition = "BootstrapSucceeded"
+	// UpToDateCondition on a HostMachine is true while its host runs the version
+	// asked for. When false it says how far an in-place upgrade is, or why it
+	// failed; the machine is not failed by that.
+	UpToDateCondition = "UpToDate"
+	// RebootedCondition on a HostMachine is true when the last reboot that was
+	// asked for is done. It is missing while none was.
+	RebootedCondition = "Rebooted"
 )
 
 // ProviderIDPrefix starts every providerID of this provider.

@@ -44,8 +44,10 @@ func claimed(desired infrav1.HostDesiredPhase, state infrav1.OperationState, cha
 
 func TestStateOf(t *testing.T) {
 	const (
-		boot  = infrav1.HostDesiredBootstrapped
-		reset = infrav1.HostDesiredReset
+		boot    = infrav1.HostDesiredBootstrapped
+		upgrade = infrav1.HostDesiredUpgraded
+		reboot  = infrav1.HostDesiredRebooted
+		reset   = infrav1.HostDesiredReset
 	)
 	proved := func(h *infrav1.Host) { h.Status.CleanProof = &infrav1.CleanProof{ClaimGeneration: 2} }
 	for name, tc := range map[string]struct {
@@ -63,6 +65,14 @@ func TestStateOf(t *testing.T) {
 		"bootstrapping":     {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, host.ReasonBootstrapping},
 		"running":           {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
 		"failed":            {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonBootstrap},
+		"upgrade not seen":  {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, host.ReasonUpgrading},
+		"upgrading":         {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, host.ReasonUpgrading},
+		"upgraded":          {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
+		"upgrade failed":    {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonUpgradeFailed},
+		"reboot not seen":   {claimed(reboot, ""), infrav1.HostPhaseRebooting, host.ReasonRebooting},
+		"rebooting":         {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, host.ReasonRebooting},
+		"rebooted":          {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
+		"reboot failed":     {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonRebootFailed},
 		"reset not seen":    {claimed(reset, ""), infrav1.HostPhaseResetting, host.ReasonResetting},
 		"resetting":         {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, host.ReasonResetting},
 		"reset and proved":  {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, host.ReasonResetting},

@@ -1,11 +1,26 @@
 package host
 
 import (
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
 // BootstrapOperationID names the one bootstrap of a claim.
 func BootstrapOperationID(claimID string) string { return "bootstrap-" + claimID }
+
+// UpgradeOperationID names the upgrade of a claim to one version.
+func UpgradeOperationID(claimID, version string) string {
+	return fmt.Sprintf("upgrade-%s-%s", claimID, version)
+}
+
+// RebootOperationID names one of the reboots of a claim, counted from 1.
+func RebootOperationID(claimID string, n int32) string {
+	return fmt.Sprintf("reboot-%s-%d", claimID, n)
+}
 
 // ResetOperationID names the one reset of a claim.
 func ResetOperationID(claimID string) string { return "reset-" + claimID }
@@ -42,6 +57,88 @@ func ResetProved(h *infrav1.Host) bool {
 	}
 	op := Observed(h)
 	return op != nil && op.State == infrav1.OperationSucceeded && ProvedClean(h)
+}
+
+// Bootstrapped says whether the host became a node for its claim. An order that
+// only a bootstrapped host gets is proof enough: it is in the spec, which outlives
+// the agent's report.
+func Bootstrapped(h *infrav1.Host) bool {
+	if h.Spec.Claim == nil || h.Spec.Desired == nil {
+		return false
+	}
+	switch h.Spec.Desired.Phase {
+	case infrav1.HostDesiredUpgraded, infrav1.HostDesiredRebooted:
+		return true
+	case infrav1.HostDesiredBootstrapped:
+		op := Observed(h)
+		return op != nil && op.State == infrav1.OperationSucceeded
+	default:
+		return false
+	}
+}
+
+// Busy says whether the agent has an operation before it that it has not ended.
+// Another one must wait.
+func Busy(h *infrav1.Host) bool {
+	op := Observed(h)
+	return h.Spec.Desired != nil && (op == nil || op.State == infrav1.OperationRunning)
+}
+
+// RunningVersion is the version the host is known to run for its claim; "" while
+// that is not known.
+func RunningVersion(h *infrav1.Host) string {
+	op := Observed(h)
+	switch {
+	case !Bootstrapped(h):
+		return ""
+	case h.Spec.Desired.Phase == infrav1.HostDesiredUpgraded && (op == nil || op.State != infrav1.OperationSucceeded):
+		return ""
+	default:
+		return h.Spec.Desired.Version
+	}
+}
+
+// Offers says whether a Kubernetes version is installed on the host.
+func Offers(h *infrav1.Host, version string) bool {
+	return slices.Contains(h.Status.Inventory.KubernetesVersions, version)
+}
+
+// OrderUpgrade makes h ask its agent for another Kubernetes version, in place. It
+// returns false when that version was ordered already, or nothing can be ordered
+// now: the host is not bootstrapped, busy, releasing, or lacks the version.
+func OrderUpgrade(h *infrav1.Host, version string) bool {
+	if !Bootstrapped(h) || Busy(h) || version == "" || h.Spec.Desired.Version == version || !Offers(h, version) {
+		return false
+	}
+	desired := next(h, infrav1.HostDesiredUpgraded, UpgradeOperationID(h.Spec.Claim.ClaimID, version))
+	desired.Version = version
+	h.Spec.Desired = desired
+	return true
+}
+
+// OrderReboot makes h ask its agent for reboot number n of the claim. It returns
+// false when that many were ordered already, or while the host is not
+// bootstrapped, busy or releasing. What version a failed upgrade left is unknown:
+// the order forgets it, and so the upgrade is ordered again after the reboot.
+func OrderReboot(h *infrav1.Host, n int32) bool {
+	if !Bootstrapped(h) || Busy(h) || n <= ptr.Deref(h.Spec.Desired.Reboots, 0) {
+		return false
+	}
+	desired := next(h, infrav1.HostDesiredRebooted, RebootOperationID(h.Spec.Claim.ClaimID, n))
+	desired.Reboots = ptr.To(n)
+	if h.Spec.Desired.Phase == infrav1.HostDesiredUpgraded && Observed(h).State == infrav1.OperationFailed {
+		desired.Version = ""
+	}
+	h.Spec.Desired = desired
+	return true
+}
+
+// next is an order to a bootstrapped host: all that holds for the claim stays, but
+// for the bootstrap Secret.
+func next(h *infrav1.Host, phase infrav1.HostDesiredPhase, operationID string) *infrav1.HostDesired {
+	desired := h.Spec.Desired.DeepCopy()
+	desired.Phase, desired.OperationID, desired.BootstrapSecretName = phase, operationID, ""
+	return desired
 }
 
 // OrderReset makes h ask its agent to reset. The policy of the machine wins over

@@ -13,6 +13,10 @@ const (
 	ReasonClaimed       = "Claimed"
 	ReasonBootstrapping = "Bootstrapping"
 	ReasonRunning       = "Running"
+	ReasonUpgrading     = "Upgrading"
+	ReasonUpgradeFailed = "UpgradeFailed"
+	ReasonRebooting     = "Rebooting"
+	ReasonRebootFailed  = "RebootFailed"
 	ReasonResetting     = "Resetting"
 	ReasonBootstrap     = "BootstrapFailed"
 	ReasonNotClean      = "NotClean"
@@ -62,18 +66,36 @@ func freeState(h *infrav1.Host) State {
 
 func claimedState(h *infrav1.Host) State {
 	claim := h.Spec.Claim
-	op := Observed(h)
-	if op == nil {
-		return State{infrav1.HostPhaseClaimed, ReasonClaimed,
-			fmt.Sprintf("Claimed by HostMachine %s of Cluster %s; the agent has not begun", claim.MachineName, claim.ClusterName)}
+	waiting := State{infrav1.HostPhaseClaimed, ReasonClaimed,
+		fmt.Sprintf("Claimed by HostMachine %s of Cluster %s; the agent has not begun", claim.MachineName, claim.ClusterName)}
+	if h.Spec.Desired == nil {
+		return waiting
 	}
-	switch op.State {
-	case infrav1.OperationSucceeded:
-		return State{infrav1.HostPhaseRunning, ReasonRunning, ""}
-	case infrav1.OperationFailed:
-		return State{infrav1.HostPhaseFailed, ReasonBootstrap, FailureMessage(op)}
+	switch h.Spec.Desired.Phase {
+	case infrav1.HostDesiredUpgraded:
+		message := fmt.Sprintf("The agent has not begun to upgrade the host to %s", h.Spec.Desired.Version)
+		return orderState(h, State{infrav1.HostPhaseUpgrading, ReasonUpgrading, message}, infrav1.HostPhaseUpgrading, ReasonUpgradeFailed)
+	case infrav1.HostDesiredRebooted:
+		message := "The agent has not begun to reboot the host"
+		return orderState(h, State{infrav1.HostPhaseRebooting, ReasonRebooting, message}, infrav1.HostPhaseRebooting, ReasonRebootFailed)
 	default:
-		return State{infrav1.HostPhaseBootstrapping, ReasonBootstrapping, stepMessage(op)}
+		return orderState(h, waiting, infrav1.HostPhaseBootstrapping, ReasonBootstrap)
+	}
+}
+
+// orderState is waiting until the agent reports on the order, working while it is
+// at work, and then the outcome.
+func orderState(h *infrav1.Host, waiting State, working infrav1.HostPhase, failed string) State {
+	op := Observed(h)
+	switch {
+	case op == nil:
+		return waiting
+	case op.State == infrav1.OperationSucceeded:
+		return State{infrav1.HostPhaseRunning, ReasonRunning, ""}
+	case op.State == infrav1.OperationFailed:
+		return State{infrav1.HostPhaseFailed, failed, FailureMessage(op)}
+	default:
+		return State{working, string(working), stepMessage(op)}
 	}
 }
 

@@ -34,6 +34,10 @@ func setConditions(m *infrav1.HostMachine, s *scope) {
 	claimed, bootstrapped := hostClaimed(s), bootstrapSucceeded(m, s)
 	conditions.Set(m, claimed)
 	conditions.Set(m, bootstrapped)
+	conditions.Set(m, upToDate(m, s))
+	if condition, asked := rebooted(m, s); asked {
+		conditions.Set(m, condition)
+	}
 	conditions.Set(m, ready(m, s, claimed, bootstrapped))
 }
 

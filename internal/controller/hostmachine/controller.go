@@ -145,6 +145,14 @@ type scope struct {
 	helper *patch.Helper
 }
 
+// version is what the host must run: the machine's own, else its owner's.
+func (s *scope) version() string {
+	if s.hostMachine.Spec.Version != "" || s.owner == nil {
+		return s.hostMachine.Spec.Version
+	}
+	return s.owner.version
+}
+
 // waiting is a reason and message for the condition HostClaimed.
 type waiting struct{ reason, message string }
 
@@ -161,6 +169,8 @@ func (s *scope) patch(ctx context.Context) error {
 		clusterv1.ReadyCondition,
 		infrav1.HostClaimedCondition,
 		infrav1.BootstrapSucceededCondition,
+		infrav1.UpToDateCondition,
+		infrav1.RebootedCondition,
 	}})
 }
 

@@ -19,7 +19,7 @@ func (r *Reconciler) chooser(ctx context.Context, s *scope) (*placement.Chooser,
 		return nil, err
 	}
 	request := placement.Request{
-		Version:        s.owner.version,
+		Version:        s.version(),
 		FailureDomains: s.owner.failureDomains,
 		HostName:       s.hostMachine.Spec.HostName,
 		Placement:      s.hostMachine.Spec.Placement,

@@ -86,23 +86,22 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) {
 	status.Addresses = s.host.Status.Addresses
 	status.FailureDomain = r.failureDomain(ctx, s)
 
-	op := host.Observed(s.host)
-	if op == nil || op.Phase != infrav1.HostDesiredBootstrapped {
-		return
+	if version := host.RunningVersion(s.host); version != "" {
+		status.Version = version
 	}
-	switch op.State {
-	case infrav1.OperationSucceeded:
-		if !ptr.Deref(status.Initialization.Provisioned, false) {
+	op := host.Observed(s.host)
+	switch {
+	case host.Bootstrapped(s.host):
+		if op != nil && op.Phase == infrav1.HostDesiredBootstrapped && !ptr.Deref(status.Initialization.Provisioned, false) {
 			r.bootstrapped(ctx, s, op)
 		}
 		// It never goes back: the contract wants it so.
 		status.Initialization.Provisioned = ptr.To(true)
-	case infrav1.OperationFailed:
+	case op != nil && op.Phase == infrav1.HostDesiredBootstrapped && op.State == infrav1.OperationFailed:
 		if !bootstrapReportedFailed(s.hostMachine) {
 			bootstrapFailures.Inc()
 			r.Recorder.Eventf(s.hostMachine, s.host, "Warning", "BootstrapFailed", "Bootstrap", "Host %s: %.900s", s.host.Name, host.FailureMessage(op))
 		}
-	case infrav1.OperationRunning:
 	}
 }
 

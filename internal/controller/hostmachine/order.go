@@ -6,32 +6,53 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // syncOrder orders the bootstrap of the host that the providerID names, so that no
-// second host ever begins. Until the agent is done, it keeps the name of the
-// bootstrap Secret current; then it takes it away: an agent may read the Secret only
-// while it is named.
+// second host ever begins; later a reboot or an upgrade in place. Until the agent
+// has bootstrapped the host, it keeps the name of the bootstrap Secret current; then
+// it takes it away: an agent may read the Secret only while it is named.
 func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
 	if host.Releasing(s.host) || (s.host.Spec.Desired == nil && s.owner == nil) {
 		return true, nil
 	}
-	wanted, err := r.order(ctx, s)
-	if err != nil {
-		return false, err
+	changed := s.host.DeepCopy()
+	// A reboot comes first: what is wrong with the host would fail the upgrade, too.
+	if !host.OrderReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0)) && !host.OrderUpgrade(changed, s.hostMachine.Spec.Version) {
+		wanted, err := r.order(ctx, s)
+		if err != nil {
+			return false, err
+		}
+		changed.Spec.Desired = wanted
 	}
-	if equality.Semantic.DeepEqual(s.host.Spec.Desired, wanted) {
+	if equality.Semantic.DeepEqual(s.host.Spec.Desired, changed.Spec.Desired) {
 		return true, nil
 	}
-	changed := s.host.DeepCopy()
-	changed.Spec.Desired = wanted
 	if err := r.Client.Update(ctx, changed); err != nil {
-		return false, fmt.Errorf("order the bootstrap of Host %s: %w", s.host.Name, err)
+		return false, fmt.Errorf("order phase %s of Host %s: %w", changed.Spec.Desired.Phase, s.host.Name, err)
 	}
+	r.reportOrder(ctx, s, changed)
+	s.host = changed
 	return true, nil
+}
+
+// reportOrder tells of an order to a machine that runs, since it interrupts it.
+func (r *Reconciler) reportOrder(ctx context.Context, s *scope, changed *infrav1.Host) {
+	desired := changed.Spec.Desired
+	if s.host.Spec.Desired == nil || s.host.Spec.Desired.OperationID == desired.OperationID {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("Ordered a running host", "Host", changed.Name, "phase", desired.Phase, "version", desired.Version)
+	switch desired.Phase {
+	case infrav1.HostDesiredUpgraded:
+		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "UpgradeOrdered", "Upgrade", "Ordered the upgrade of Host %s to %s", changed.Name, desired.Version)
+	case infrav1.HostDesiredRebooted:
+		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "RebootOrdered", "Reboot", "Ordered reboot %d of Host %s", *desired.Reboots, changed.Name)
+	}
 }
 
 // order is made once; of an order that stands, only the Secret may change.
@@ -46,7 +67,7 @@ func (r *Reconciler) order(ctx context.Context, s *scope) (*infrav1.HostDesired,
 	switch {
 	case ptr.Deref(s.hostMachine.Status.Initialization.Provisioned, false):
 		order.BootstrapSecretName = ""
-	case s.owner != nil && s.owner.bootstrapSecret != "":
+	case order.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.bootstrapSecret != "":
 		order.BootstrapSecretName = s.owner.bootstrapSecret
 	}
 	return order, nil
@@ -56,7 +77,7 @@ func (r *Reconciler) newOrder(ctx context.Context, s *scope) (*infrav1.HostDesir
 	order := &infrav1.HostDesired{
 		Phase:       infrav1.HostDesiredBootstrapped,
 		OperationID: host.BootstrapOperationID(s.hostMachine.Spec.ClaimID),
-		Version:     s.owner.version,
+		Version:     s.version(),
 		ProviderID:  s.hostMachine.Spec.ProviderID,
 	}
 	if !s.owner.controlPlane {

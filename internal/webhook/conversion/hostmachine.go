@@ -16,6 +16,7 @@ func hostMachineToV1Beta1(_ context.Context, src *infrav1.HostMachine, dst *v1be
 		Ready:         ptr.Deref(src.Status.Initialization.Provisioned, false),
 		Addresses:     src.Status.Addresses,
 		FailureDomain: src.Status.FailureDomain,
+		Version:       src.Status.Version,
 		HostRef:       src.Status.HostRef,
 		Conditions:    src.Status.Conditions,
 	}
@@ -43,6 +44,7 @@ func hostMachineStatusToHub(src v1beta1.HostMachineStatus) infrav1.HostMachineSt
 		Initialization: initialization(src.Ready),
 		Addresses:      src.Addresses,
 		FailureDomain:  src.FailureDomain,
+		Version:        src.Version,
 		HostRef:        src.HostRef,
 		Conditions:     src.Conditions,
 	}

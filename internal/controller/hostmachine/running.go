@@ -1,0 +1,69 @@
+package hostmachine
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// Reasons of the conditions UpToDate and Rebooted.
+const (
+	reasonUpToDate          = "UpToDate"
+	reasonVersionNotOffered = "VersionNotOffered"
+	reasonUpgradePending    = "UpgradePending"
+	reasonRebooted          = "Rebooted"
+	reasonRebootPending     = "RebootPending"
+)
+
+// upToDate says how far the host is with the version the machine itself asks for. A
+// failed upgrade makes it false and no more: the machine may well serve on.
+func upToDate(m *infrav1.HostMachine, s *scope) metav1.Condition {
+	condition := metav1.Condition{Type: infrav1.UpToDateCondition, Status: metav1.ConditionFalse}
+	if s.host == nil || !host.Bootstrapped(s.host) {
+		condition.Reason = reasonPending
+		return condition
+	}
+	wanted, h := m.Spec.Version, s.host
+	state := host.StateOf(h)
+	switch {
+	case wanted == "" || wanted == host.RunningVersion(h):
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonUpToDate
+	case state.Reason == host.ReasonUpgradeFailed && h.Spec.Desired.Version == wanted:
+		condition.Reason = state.Reason
+		condition.Message = fmt.Sprintf("Upgrade of Host %s to %s: %s. Mend the host and reboot it by raising spec.reboots, "+
+			"which tries again, or delete the Machine to replace it", h.Name, wanted, state.Message)
+	case state.Reason == host.ReasonUpgrading:
+		condition.Reason, condition.Message = state.Reason, state.Message
+	case !host.Offers(h, wanted):
+		condition.Reason = reasonVersionNotOffered
+		condition.Message = fmt.Sprintf("Host %s does not offer Kubernetes %s. Install it on the host", h.Name, wanted)
+	default:
+		condition.Reason = reasonUpgradePending
+		condition.Message = fmt.Sprintf("Host %s is to be upgraded to %s. %s", h.Name, wanted, state.Message)
+	}
+	return condition
+}
+
+// rebooted says how far the last reboot is; asked is false while there was none.
+func rebooted(m *infrav1.HostMachine, s *scope) (_ metav1.Condition, asked bool) {
+	n := ptr.Deref(m.Spec.Reboots, 0)
+	if n == 0 || s.host == nil || s.host.Spec.Desired == nil {
+		return metav1.Condition{}, false
+	}
+	condition := metav1.Condition{Type: infrav1.RebootedCondition, Status: metav1.ConditionFalse}
+	desired, state := s.host.Spec.Desired, host.StateOf(s.host)
+	switch {
+	case ptr.Deref(desired.Reboots, 0) < n:
+		condition.Reason = reasonRebootPending
+		condition.Message = fmt.Sprintf("Host %s is to be rebooted. %s", s.host.Name, state.Message)
+	case desired.Phase == infrav1.HostDesiredRebooted && state.Phase != infrav1.HostPhaseRunning:
+		condition.Reason, condition.Message = state.Reason, state.Message
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonRebooted
+	}
+	return condition, true
+}
