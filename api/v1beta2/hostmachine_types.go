@@ -59,6 +59,10 @@ type HostMachineSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Reboots *int32 `json:"reboots,omitempty"`
 
+	// spread is the failure domain a pool chose for the machine.
+	// +optional
+	Spread *SpreadDomain `json:"spread,omitempty"`
+
 	// hostName pins the machine to one Host by name.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

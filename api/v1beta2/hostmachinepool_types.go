@@ -1,6 +1,7 @@
 package v1beta2
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -8,7 +9,7 @@ import (
 
 // HostMachinePoolSpec is the desired pool of hosts.
 type HostMachinePoolSpec struct {
-	HostMachineTemplateResourceSpec `json:",inline"`
+	HostMachinePoolTemplateResourceSpec `json:",inline"`
 
 	// providerID is slipway://<namespace>/pools/<name>, set by the controller.
 	// +optional
@@ -56,6 +57,11 @@ type HostMachinePoolInstanceStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
+	// revision the machine was made from, see status.revision.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
+
 	// ready is true when the machine is provisioned.
 	// +optional
 	Ready bool `json:"ready"`
@@ -65,9 +71,34 @@ type HostMachinePoolInstanceStatus struct {
 // past the size limit of an object.
 const MaxInstances = 100
 
+// HostMachinePoolRollout is what the last reconcile saw of a rollout. The progress
+// deadline counts from it; it begins anew when it is lost.
+type HostMachinePoolRollout struct {
+	// version the pool rolls out to.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+	// revision the pool rolls out to.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
+	// outdatedReplicas are the machines of another version or revision, without
+	// those that are being deleted.
+	// +optional
+	OutdatedReplicas *int32 `json:"outdatedReplicas,omitempty"`
+	// availableReplicas are the machines of that version and revision that are
+	// available.
+	// +optional
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+	// lastProgressTime is when one of these values changed.
+	// +optional
+	LastProgressTime metav1.Time `json:"lastProgressTime,omitempty,omitzero"`
+}
+
 // HostMachinePoolStatus is what was last observed.
 type HostMachinePoolStatus struct {
-	// conditions: Ready and Paused.
+	// conditions: Ready, RollingOut, ScalingUp, ScalingDown, MachinesReady,
+	// MachinesUpToDate and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -92,6 +123,39 @@ type HostMachinePoolStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
+	// availableReplicas is the number of machines whose Node has been ready for
+	// minReadySeconds, as the condition Available of their Machine says. Rollouts
+	// count with it.
+	// +optional
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+
+	// updatedReplicas is the number of machines that have the version of the
+	// MachinePool and status.revision.
+	// +optional
+	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
+
+	// revision stands for what a machine is made from besides its version: the
+	// bootstrap data without its token, and hostSelector. Each machine keeps the
+	// revision it was made from in the label infrastructure.slipway.dev/revision.
+	// It is empty until there is bootstrap data.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Revision string `json:"revision,omitempty"`
+
+	// rollout is the progress of the rollout under way, unset when there is none.
+	// +optional
+	Rollout HostMachinePoolRollout `json:"rollout,omitempty,omitzero"`
+
+	// capacity of a machine the pool would add: the smallest value of each
+	// resource over the hosts that fit. The cluster autoscaler reads it to scale
+	// from zero.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo of a machine the pool would add, for the cluster autoscaler.
+	// +optional
+	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
+
 	// infrastructureMachineKind is the kind behind MachinePool Machines.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
@@ -115,9 +179,13 @@ type HostMachinePoolStatus struct {
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas",description="Machines in the pool"
 // +kubebuilder:printcolumn:name="ReadyReplicas",type="integer",JSONPath=".status.readyReplicas",description="Provisioned machines"
+// +kubebuilder:printcolumn:name="Available",type="integer",JSONPath=".status.availableReplicas",description="Machines whose Node is ready"
+// +kubebuilder:printcolumn:name="Updated",type="integer",JSONPath=".status.updatedReplicas",description="Machines of the pool's version and revision"
+// +kubebuilder:printcolumn:name="RollingOut",type="string",JSONPath=".status.conditions[?(@.type=='RollingOut')].status",description="Whether machines are being replaced or upgraded"
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.initialization.provisioned",description="Whether provisioning is done"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
 // +kubebuilder:printcolumn:name="Reason",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
+// +kubebuilder:printcolumn:name="Revision",type="string",priority=10,JSONPath=".status.revision",description="What machines are made from now"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type HostMachinePool struct {
 	metav1.TypeMeta `json:",inline"`
@@ -155,15 +223,29 @@ type HostMachinePoolTemplateSpec struct {
 	Template HostMachinePoolTemplateResource `json:"template,omitempty,omitzero"`
 }
 
-// HostMachinePoolTemplateResource is what HostMachinePools are made from. It
-// has no providerIDList: a template must not carry what belongs to one pool.
+// HostMachinePoolTemplateResource is what HostMachinePools are made from.
 type HostMachinePoolTemplateResource struct {
 	// metadata is copied to the HostMachinePool.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 	// spec is copied to the HostMachinePool.
 	// +optional
-	Spec HostMachineTemplateResourceSpec `json:"spec,omitempty,omitzero"`
+	Spec HostMachinePoolTemplateResourceSpec `json:"spec,omitempty,omitzero"`
+}
+
+// HostMachinePoolTemplateResourceSpec is HostMachinePoolSpec less what belongs to
+// one pool only (providerID, providerIDList).
+type HostMachinePoolTemplateResourceSpec struct {
+	HostMachineTemplateResourceSpec `json:",inline"`
+
+	// strategy says how machines are replaced when the version, the bootstrap data
+	// or what machines are made from changes.
+	// +optional
+	Strategy HostMachinePoolStrategy `json:"strategy,omitempty,omitzero"`
+
+	// spread distributes the machines over failure domains.
+	// +optional
+	Spread *HostMachinePoolSpread `json:"spread,omitempty"`
 }
 
 // HostMachinePoolTemplate is used by ClusterClasses.

@@ -24,6 +24,22 @@ const ClearQuarantineAnnotation = "infrastructure.slipway.dev/clear-quarantine"
 // never a reason to reset.
 const ReleaseOrphanAnnotation = "infrastructure.slipway.dev/release-orphan"
 
+// RevisionLabel on a HostMachine is the revision of the pool it was made from
+// (HostMachinePool.status.revision). It is a label since status is lost on a move.
+const RevisionLabel = "infrastructure.slipway.dev/revision"
+
+// ReplacesAnnotation on a HostMachine names the member it was made to replace. Only
+// pools whose replicas are managed by others set it: it tells a replacement from a
+// machine that was added.
+const ReplacesAnnotation = "infrastructure.slipway.dev/replaces"
+
+// ProgressDeadlineExceededReason and RolloutFailedReason are reasons of the
+// condition RollingOut of a HostMachinePool whose rollout is paused.
+const (
+	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
+	RolloutFailedReason            = "RolloutFailed"
+)
+
 // Enrolment: the identity of an agent (architecture, "Enrolment").
 const (
 	// AgentUserPrefix starts the user name of an agent's client certificate:

@@ -23,6 +23,10 @@ func placed(value string) infrav1.HostMachineTemplateResourceSpec {
 	return infrav1.HostMachineTemplateResourceSpec{Placement: infrav1.Placement{HostSelector: selector(value)}}
 }
 
+func pooled(value string) infrav1.HostMachinePoolTemplateResourceSpec {
+	return infrav1.HostMachinePoolTemplateResourceSpec{HostMachineTemplateResourceSpec: placed(value)}
+}
+
 func TestCreate(t *testing.T) {
 	endpoint := func(host string, kind infrav1.EndpointType) infrav1.HostClusterSpec {
 		return infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: host}, Endpoint: infrav1.EndpointSpec{Type: kind}}
@@ -42,9 +46,9 @@ func TestCreate(t *testing.T) {
 		"HostMachine, bad selector":         {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("not a value")}}}, "spec.hostSelector.matchLabels"},
 		"HostMachine, bad preference":       {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: preferred}}, "spec.preferred[0].hostSelector"},
 		"HostMachineTemplate, bad selector": {&infrav1.HostMachineTemplate{Spec: infrav1.HostMachineTemplateSpec{Template: infrav1.HostMachineTemplateResource{Spec: placed("not a value")}}}, "spec.template.spec.hostSelector"},
-		"HostMachinePool, bad selector":     {&infrav1.HostMachinePool{Spec: infrav1.HostMachinePoolSpec{HostMachineTemplateResourceSpec: placed("not a value")}}, "spec.hostSelector"},
+		"HostMachinePool, bad selector":     {&infrav1.HostMachinePool{Spec: infrav1.HostMachinePoolSpec{HostMachinePoolTemplateResourceSpec: pooled("not a value")}}, "spec.hostSelector"},
 		"HostMachinePoolTemplate, bad selector": {&infrav1.HostMachinePoolTemplate{Spec: infrav1.HostMachinePoolTemplateSpec{
-			Template: infrav1.HostMachinePoolTemplateResource{Spec: placed("not a value")}}}, "spec.template.spec.hostSelector"},
+			Template: infrav1.HostMachinePoolTemplateResource{Spec: pooled("not a value")}}}, "spec.template.spec.hostSelector"},
 		"HostMachine, unknown operator": {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "disk", Operator: "Near"}}}}}}, "not a valid selector operator"},
 	} {
@@ -80,7 +84,7 @@ func templates() map[string]struct {
 		"HostMachineTemplate": {&infrav1.HostMachineTemplate{Spec: infrav1.HostMachineTemplateSpec{
 			Template: infrav1.HostMachineTemplateResource{Spec: placed("ssd")}}}, change},
 		"HostMachinePoolTemplate": {&infrav1.HostMachinePoolTemplate{Spec: infrav1.HostMachinePoolTemplateSpec{
-			Template: infrav1.HostMachinePoolTemplateResource{Spec: placed("ssd")}}}, change},
+			Template: infrav1.HostMachinePoolTemplateResource{Spec: pooled("ssd")}}}, change},
 		"HostClusterTemplate": {&infrav1.HostClusterTemplate{Spec: infrav1.HostClusterTemplateSpec{
 			Template: infrav1.HostClusterTemplateResource{Spec: infrav1.HostClusterSpec{
 				ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443}, FailureDomainLabel: "rack"}}}},
