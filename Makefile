@@ -89,6 +89,11 @@ tidy:
 .PHONY: bench
 bench: build ## Measure the figures of docs/performance.md and print the table
 	go run -trimpath ./test/bench -bin $(BIN)
+	$(MAKE) --no-print-directory bench-runtime
+
+.PHONY: bench-runtime
+bench-runtime: ## Measure the runtime SDK beside upstream's
+	go test -trimpath -count=1 -timeout 30m ./test/bench/runtime -args -measure
 
 ##@ Release
 
