@@ -15,51 +15,70 @@ BUNDLE       := $(BUNDLE_BIN)/bundle
 BUNDLE_PARTS := $(BUNDLE_BIN)/.nodebundle
 ENVTEST      := $(BUNDLE_BIN)/envtest
 
-# $(call bundle_version,module directory,module path): the version in its go.mod.
-bundle_version = $(shell sed -n 's|^[[:space:]]*\(require \)\{0,1\}$(2) \(v[^ ]*\).*|\2|p' nodebundle/$(1)/go.mod)
+# $(call bundle_version,module directory,module path,file): the version in its
+# go.mod, or in another file of that form.
+bundle_version = $(shell sed -n 's|^[[:space:]]*\(require \)\{0,1\}$(2) \(v[^ ]*\).*|\2|p' nodebundle/$(1)/$(or $(3),go.mod))
 
-BUNDLE_KUBERNETES := $(call bundle_version,1.36,k8s.io/kubernetes)
+# The Kubernetes versions from old to new; the last is the default, and the plane's.
+BUNDLE_MINORS     := 1.35 1.36
+BUNDLE_KUBERNETES_VERSIONS := $(foreach m,$(BUNDLE_MINORS),$(call bundle_version,$(m),k8s.io/kubernetes))
+BUNDLE_KUBERNETES := $(lastword $(BUNDLE_KUBERNETES_VERSIONS))
 BUNDLE_CONTAINERD := $(call bundle_version,containerd,github.com/containerd/containerd/v2)
 BUNDLE_RUNC       := $(call bundle_version,runc,github.com/opencontainers/runc)
 BUNDLE_CNI        := $(call bundle_version,cni,github.com/containernetworking/plugins)
 BUNDLE_FLANNELCNI := $(call bundle_version,flannelcni,github.com/containernetworking/plugins)
 BUNDLE_ETCD       := $(call bundle_version,etcd,go.etcd.io/etcd/server/v3)
-BUNDLE_COREDNS    := $(call bundle_version,coredns,github.com/coredns/coredns)
 
-HYPERKUBE := $(BUNDLE)/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube
+HYPERKUBES := $(BUNDLE_KUBERNETES_VERSIONS:%=$(BUNDLE)/kubernetes/%/hyperkube)
+HYPERKUBE  := $(BUNDLE)/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube
 
-# $(call bundle_sources,module directory): what its binaries depend on.
-bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) $(wildcard nodebundle/$(1)/go.mod nodebundle/$(1)/go.sum) nodebundle/bundle.mk $(BUNDLE_PARTS)/toolchain
+# $(call bundle_sources,module directory,file): what its binaries depend on. The
+# requirements are in go.mod, or in another file of that form with its own sums.
+bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) \
+	$(wildcard nodebundle/$(1)/$(or $(2),go.mod) nodebundle/$(1)/$(patsubst %.mod,%.sum,$(or $(2),go.mod))) \
+	nodebundle/bundle.mk $(BUNDLE_PARTS)/toolchain
 
-# $(call bundle_build,module directory,tags,extra ldflags,output,package). Every
+# $(call bundle_build,module directory,tags,extra ldflags,output,package,file). Every
 # file is named in the rule's target; `touch` marks those that go left as they were.
-bundle_build = @mkdir -p $(@D) && echo "  GO    $(1)" && cd nodebundle/$(1) && \
-	GOWORK=off CGO_ENABLED=$(or $(BUNDLE_CGO),0) go build -trimpath -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)
+bundle_build = @mkdir -p $(@D) && echo "  GO    $(1)$(if $(6), $(basename $(6)))" && cd nodebundle/$(1) && \
+	GOWORK=off CGO_ENABLED=$(or $(BUNDLE_CGO),0) go build -trimpath $(if $(6),-modfile=$(6)) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)
 
 # Kubernetes takes its version from the linker, as upstream's release does; kubeadm
 # refuses to work without one. The build date is fixed to keep the build repeatable.
-bundle_k8s_minor := $(word 2,$(subst ., ,$(BUNDLE_KUBERNETES)))
-bundle_k8s_ldflags := $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
-	-X $(p).gitVersion=$(BUNDLE_KUBERNETES) -X $(p).gitMajor=1 -X $(p).gitMinor=$(bundle_k8s_minor) \
+bundle_k8s_ldflags_of = $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+	-X $(p).gitVersion=$(1) -X $(p).gitMajor=1 -X $(p).gitMinor=$(word 2,$(subst ., ,$(1))) \
 	-X $(p).gitTreeState=clean -X $(p).gitCommit=unknown -X $(p).buildDate=1970-01-01T00:00:00Z)
+bundle_k8s_ldflags := $(call bundle_k8s_ldflags_of,$(BUNDLE_KUBERNETES))
+
+# Parts that each kubeadm names by a version of its own. The newest Kubernetes goes
+# by go.mod; an older one that wants another version by kubernetes-<minor>.mod.
+# $(call bundle_paired,module directory,module path): words "part-version:file".
+bundle_paired = $(foreach f,$(notdir $(wildcard nodebundle/$(1)/kubernetes-*.mod)) go.mod,$(1)-$(call bundle_version,$(1),$(2),$(f)):$(f))
+BUNDLE_PAIRED_RULES := $(call bundle_paired,etcd,go.etcd.io/etcd/server/v3) $(call bundle_paired,coredns,github.com/coredns/coredns)
+BUNDLE_PAIRED := $(foreach p,$(BUNDLE_PAIRED_RULES),$(firstword $(subst :, ,$(p))))
 
 BUNDLE_CONTAINERD_FILES := $(addprefix $(BUNDLE)/bin/,containerd containerd-shim-runc-v2 ctr)
 BUNDLE_CNI_FILES        := $(addprefix $(BUNDLE)/cni/,bridge host-local loopback portmap ptp)
-BUNDLE_PART_FILES       := $(addprefix $(BUNDLE_PARTS)/,coredns echo etcd flanneld pause)
-BUNDLE_FILES            := $(HYPERKUBE) $(BUNDLE_CONTAINERD_FILES) $(BUNDLE)/bin/runc \
+BUNDLE_PART_FILES       := $(addprefix $(BUNDLE_PARTS)/,$(BUNDLE_PAIRED) echo flanneld pause)
+BUNDLE_FILES            := $(HYPERKUBES) $(BUNDLE_CONTAINERD_FILES) $(BUNDLE)/bin/runc \
 	$(BUNDLE_CNI_FILES) $(BUNDLE)/cni/flannel $(BUNDLE_PART_FILES)
+
+bundle_empty :=
+bundle_comma := ,
+bundle_list = $(subst $(bundle_empty) $(bundle_empty),$(bundle_comma),$(strip $(1)))
 
 .PHONY: bundle envtest bundle-test deps bundle-toolchain
 
 bundle: $(BUNDLE_FILES) $(BUNDLE_PARTS)/nodebundle-build ## Build the node bundle (bin/bundle)
-	@$(BUNDLE_PARTS)/nodebundle-build assemble --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) --kubernetes $(BUNDLE_KUBERNETES)
+	@$(BUNDLE_PARTS)/nodebundle-build assemble --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
+		--kubernetes $(call bundle_list,$(BUNDLE_KUBERNETES_VERSIONS)) --paired $(call bundle_list,$(BUNDLE_PAIRED))
 	@$(BUNDLE_PARTS)/nodebundle-build seed --bundle $(BUNDLE)
 
-envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd ## Provide kube-apiserver, kubectl and etcd for envtest (bin/envtest)
+envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd-$(BUNDLE_ETCD) ## Provide kube-apiserver, kubectl and etcd for envtest (bin/envtest)
 	@mkdir -p $(ENVTEST)
 	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kube-apiserver
 	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kubectl
-	@ln -sfn ../.nodebundle/etcd $(ENVTEST)/etcd
+	@ln -sfn ../.nodebundle/etcd-$(BUNDLE_ETCD) $(ENVTEST)/etcd
 
 bundle-test: ## Test the node bundle's own programs
 	cd nodebundle/build && GOWORK=off go test ./...
@@ -72,9 +91,13 @@ $(BUNDLE_PARTS)/toolchain: bundle-toolchain
 	@mkdir -p $(@D)
 	@go env GOVERSION GOOS GOARCH | cmp -s - $@ || go env GOVERSION GOOS GOARCH > $@
 
-$(HYPERKUBE): $(call bundle_sources,1.36)
-	$(call bundle_build,1.36,providerless selinux_stub,$(bundle_k8s_ldflags),$@,.)
-	@touch $@
+# $(eval $(call hyperkube_rule,minor,version)); one rule for each minor.
+define hyperkube_rule
+$(BUNDLE)/kubernetes/$(2)/hyperkube: $(call bundle_sources,$(1))
+	$$(call bundle_build,$(1),providerless selinux_stub,$$(call bundle_k8s_ldflags_of,$(2)),$$@,.)
+	@touch $$@
+endef
+$(foreach m,$(BUNDLE_MINORS),$(eval $(call hyperkube_rule,$(m),$(call bundle_version,$(m),k8s.io/kubernetes))))
 
 $(BUNDLE_CONTAINERD_FILES) &: $(call bundle_sources,containerd)
 	$(call bundle_build,containerd,no_btrfs no_zfs no_devmapper,-X github.com/containerd/containerd/v2/version.Version=$(BUNDLE_CONTAINERD),$(BUNDLE)/bin/,tool)
@@ -99,11 +122,17 @@ $(BUNDLE_PARTS)/flanneld: $(call bundle_sources,flannel)
 	$(call bundle_build,flannel,,,$@,.)
 	@touch $@
 
-$(BUNDLE_PARTS)/coredns $(BUNDLE_PARTS)/etcd $(BUNDLE_PARTS)/echo $(BUNDLE_PARTS)/pause: $(BUNDLE_PARTS)/%:
+# $(eval $(call paired_rule,module directory,part,file))
+define paired_rule
+$(BUNDLE_PARTS)/$(2): $(call bundle_sources,$(1),$(3))
+	$$(call bundle_build,$(1),,,$$@,.,$(filter-out go.mod,$(3)))
+	@touch $$@
+endef
+$(foreach p,$(BUNDLE_PAIRED_RULES),$(eval $(call paired_rule,$(firstword $(subst -, ,$(p))),$(firstword $(subst :, ,$(p))),$(lastword $(subst :, ,$(p))))))
+
+$(BUNDLE_PARTS)/echo $(BUNDLE_PARTS)/pause: $(BUNDLE_PARTS)/%:
 	$(call bundle_build,$*,,,$@,.)
 	@touch $@
-$(BUNDLE_PARTS)/coredns: $(call bundle_sources,coredns)
-$(BUNDLE_PARTS)/etcd: $(call bundle_sources,etcd)
 $(BUNDLE_PARTS)/echo: $(call bundle_sources,echo)
 $(BUNDLE_PARTS)/pause: $(call bundle_sources,pause)
 

@@ -13,21 +13,26 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
-// partNames are the binaries that only images hold.
-var partNames = []string{"coredns", "echo", "etcd", "flanneld", "pause"}
+// partNames are the binaries that only images hold, beside the paired ones.
+var partNames = []string{"echo", "flanneld", "pause"}
+
+// archiveName is the OCI archive's path in the bundle.
+const archiveName = "images.tar"
 
 // assembly is one run of the assemble subcommand: where the inputs are.
 type assembly struct {
-	bundle     string // the bundle's directory
-	parts      string // binaries that only images hold
-	kubernetes string // version with a leading v
+	bundle     string   // the bundle's directory
+	parts      string   // binaries that only images hold
+	kubernetes []string // versions with a leading v, from old to new
+	paired     []string // parts that some kubeadm names by version, such as etcd-v3.6.8
 }
 
-func (a assembly) hyperkube() string {
-	return filepath.Join(a.bundle, "kubernetes", a.kubernetes, "hyperkube")
+func (a assembly) hyperkube(version string) string {
+	return filepath.Join(a.bundle, "kubernetes", version, "hyperkube")
 }
 
 // part is the path of a binary that only images hold.
@@ -46,28 +51,69 @@ func assemble(ctx context.Context, a assembly, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	refs, err := a.kubeadmImages(ctx)
-	if err != nil {
-		return err
+	own := ownRecipes(v)
+	m := manifest{Digest: digest, Architecture: runtime.GOARCH, Versions: v, Archive: archiveName, Images: shortNames(own)}
+	all := own
+	for _, version := range a.kubernetes {
+		recipes, err := a.release(ctx, version)
+		if err != nil {
+			return err
+		}
+		m.Kubernetes = append(m.Kubernetes, release{Version: version, Images: shortNames(recipes)})
+		all = append(all, recipes...)
 	}
-	all, err := recipes(refs, v)
-	if err != nil {
-		return err
-	}
-	if err := a.linkComponents(); err != nil {
-		return err
-	}
-	m := manifest{
-		Digest: digest, Architecture: runtime.GOARCH, Versions: v,
-		Archive: filepath.Join("images", a.kubernetes+".tar"), Images: shortNames(all),
-	}
+	all = eachOnce(all)
 	if err := a.pack(all, filepath.Join(a.bundle, m.Archive)); err != nil {
 		return err
 	}
 	if err := writeManifest(a.bundle, m); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "node bundle: %d images for Kubernetes %s in %s\n", len(all), v.Kubernetes, filepath.Join(a.bundle, m.Archive))
+	fmt.Fprintf(out, "node bundle: %d images for Kubernetes %s in %s\n", len(all), strings.Join(a.kubernetes, " and "), filepath.Join(a.bundle, m.Archive))
+	return a.removeStale()
+}
+
+// release readies the programs of one Kubernetes version and returns the recipes
+// of the images its kubeadm asks for.
+func (a assembly) release(ctx context.Context, version string) ([]recipe, error) {
+	refs, err := a.kubeadmImages(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.linkComponents(version); err != nil {
+		return nil, err
+	}
+	return a.kubeadmRecipes(version, refs)
+}
+
+// eachOnce drops the recipes of images that several versions share.
+func eachOnce(all []recipe) []recipe {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(r recipe) bool {
+		twice := seen[r.ref]
+		seen[r.ref] = true
+		return twice
+	})
+}
+
+// removeStale deletes what an earlier bundle held: the archive under its old
+// name, and versions that are no longer built.
+func (a assembly) removeStale() error {
+	dirs, err := filepath.Glob(filepath.Join(a.bundle, "kubernetes", "v*"))
+	if err != nil {
+		return err
+	}
+	stale := []string{filepath.Join(a.bundle, "images")}
+	for _, dir := range dirs {
+		if !slices.Contains(a.kubernetes, filepath.Base(dir)) {
+			stale = append(stale, dir)
+		}
+	}
+	for _, path := range stale {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -79,7 +125,10 @@ func (a assembly) inputDigest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	programs := []string{self, a.hyperkube()}
+	programs := []string{self}
+	for _, version := range a.kubernetes {
+		programs = append(programs, a.hyperkube(version))
+	}
 	for _, dir := range []string{filepath.Join(a.bundle, "bin"), filepath.Join(a.bundle, "cni")} {
 		files, err := os.ReadDir(dir)
 		if err != nil {
@@ -89,11 +138,11 @@ func (a assembly) inputDigest() (string, error) {
 			programs = append(programs, filepath.Join(dir, f.Name()))
 		}
 	}
-	for _, name := range partNames {
+	for _, name := range slices.Concat(partNames, a.paired) {
 		programs = append(programs, a.part(name))
 	}
 	hash := sha256.New()
-	fmt.Fprintln(hash, runtime.GOARCH, a.kubernetes)
+	fmt.Fprintln(hash, runtime.GOARCH, a.kubernetes, a.paired)
 	for _, p := range programs {
 		id, err := goBuildID(p)
 		if err != nil {
@@ -113,14 +162,15 @@ func (a assembly) inputDigest() (string, error) {
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// isCurrent says whether the bundle was completely assembled from these inputs.
+// isCurrent says whether the bundle was completely assembled from these inputs:
+// the images are in the archive, or in the store that replaced it.
 func isCurrent(bundle, digest string) bool {
 	m, err := readManifest(bundle)
 	if err != nil || m.Digest != digest {
 		return false
 	}
 	_, err = os.Stat(filepath.Join(bundle, m.Archive))
-	return err == nil
+	return err == nil || storeIsCurrent(bundle, digest)
 }
 
 func (a assembly) pack(all []recipe, target string) error {
@@ -139,9 +189,9 @@ func (a assembly) pack(all []recipe, target string) error {
 }
 
 // linkComponents gives hyperkube the names that hosts call it by.
-func (a assembly) linkComponents() error {
+func (a assembly) linkComponents(version string) error {
 	for _, name := range []string{"kubeadm", "kubectl", "kubelet"} {
-		link := filepath.Join(filepath.Dir(a.hyperkube()), name)
+		link := filepath.Join(filepath.Dir(a.hyperkube(version)), name)
 		err := os.Symlink("hyperkube", link)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -150,9 +200,9 @@ func (a assembly) linkComponents() error {
 	return nil
 }
 
-// kubeadmImages asks the bundle's own kubeadm which images its clusters use.
-func (a assembly) kubeadmImages(ctx context.Context) ([]string, error) {
-	cmd := exec.CommandContext(ctx, a.hyperkube(), "kubeadm", "config", "images", "list", "--kubernetes-version", a.kubernetes)
+// kubeadmImages asks the kubeadm of one version which images its clusters use.
+func (a assembly) kubeadmImages(ctx context.Context, version string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, a.hyperkube(version), "kubeadm", "config", "images", "list", "--kubernetes-version", version)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -164,27 +214,42 @@ func (a assembly) kubeadmImages(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(out)), nil
 }
 
+// readVersions asks the binaries, and refuses one that is not what its name says.
 func (a assembly) readVersions() (versions, error) {
 	v := versions{}
 	for _, part := range []struct {
 		into         *string
 		path, module string
 	}{
-		{&v.Kubernetes, a.hyperkube(), "k8s.io/kubernetes"},
 		{&v.Containerd, filepath.Join(a.bundle, "bin", "containerd"), "github.com/containerd/containerd/v2"},
 		{&v.Runc, filepath.Join(a.bundle, "bin", "runc"), "github.com/opencontainers/runc"},
 		{&v.CNIPlugins, filepath.Join(a.bundle, "cni", "ptp"), "github.com/containernetworking/plugins"},
 		{&v.Flannel, a.part("flanneld"), "github.com/flannel-io/flannel"},
-		{&v.Etcd, a.part("etcd"), "go.etcd.io/etcd/server/v3"},
-		{&v.CoreDNS, a.part("coredns"), "github.com/coredns/coredns"},
 	} {
 		var err error
 		if *part.into, err = moduleVersion(part.path, part.module); err != nil {
 			return versions{}, err
 		}
 	}
-	if v.Kubernetes != a.kubernetes {
-		return versions{}, fmt.Errorf("%s is Kubernetes %s, not %s", a.hyperkube(), v.Kubernetes, a.kubernetes)
+	for _, version := range a.kubernetes {
+		if err := mustBe(a.hyperkube(version), "k8s.io/kubernetes", version); err != nil {
+			return versions{}, err
+		}
+	}
+	for _, name := range a.paired {
+		kind, version, _ := strings.Cut(name, "-")
+		if err := mustBe(a.part(name), pairedPrograms[kind].module, version); err != nil {
+			return versions{}, err
+		}
 	}
 	return v, nil
+}
+
+// mustBe refuses a program that was built from another version of the module.
+func mustBe(path, module, version string) error {
+	built, err := moduleVersion(path, module)
+	if err == nil && built != version {
+		err = fmt.Errorf("%s was built from %s %s, not %s", path, module, built, version)
+	}
+	return err
 }

@@ -8,11 +8,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
 const usage = `usage:
-  nodebundle-build assemble --bundle DIR --parts DIR --kubernetes VERSION
+  nodebundle-build assemble --bundle DIR --parts DIR --kubernetes VERSION,... --paired PART-VERSION,...
   nodebundle-build seed --bundle DIR`
 
 var errUsage = errors.New(usage)
@@ -34,15 +35,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	bundle := fs.String("bundle", "", "directory of the bundle; binaries are expected in it already")
 	switch args[0] {
 	case "assemble":
-		parts := fs.String("parts", "", "directory of the binaries that only images hold: coredns, echo, etcd, flanneld, pause")
-		kubernetes := fs.String("kubernetes", "", "Kubernetes version, such as v1.36.3")
+		parts := fs.String("parts", "", "directory of the binaries that only images hold: echo, flanneld, pause and those of --paired")
+		kubernetes := fs.String("kubernetes", "", "Kubernetes versions from old to new, such as v1.35.4,v1.36.3")
+		paired := fs.String("paired", "", "the parts that a Kubernetes version names by their version, such as etcd-v3.6.6,etcd-v3.6.8")
 		if err := fs.Parse(args[1:]); err != nil {
 			return err
 		}
 		if *bundle == "" || *parts == "" || *kubernetes == "" {
 			return errUsage
 		}
-		return assemble(ctx, assembly{bundle: *bundle, parts: *parts, kubernetes: *kubernetes}, out)
+		return assemble(ctx, assembly{bundle: *bundle, parts: *parts, kubernetes: strings.Split(*kubernetes, ","), paired: strings.Split(*paired, ",")}, out)
 	case "seed":
 		if err := fs.Parse(args[1:]); err != nil {
 			return err

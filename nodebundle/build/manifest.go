@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 )
 
 // manifestName is the file that vouches for a bundle; it is written last.
@@ -19,21 +20,30 @@ type manifest struct {
 	// Architecture is Go's name for the machine type of every binary.
 	Architecture string   `json:"architecture"`
 	Versions     versions `json:"versions"`
+	// Kubernetes lists what a host may run, from old to new.
+	Kubernetes []release `json:"kubernetes"`
 	// Archive is the path of the OCI archive, relative to the bundle.
 	Archive string `json:"archive"`
-	// Images maps an image's short name (such as "pause") to its full name.
+	// Images maps the short name of an image that no kubeadm asks for (such as
+	// "flannel") to its full name.
 	Images map[string]string `json:"images"`
 }
 
-// versions of the parts, each with a leading v, as compiled into the binaries.
+// versions of the parts that all hosts share, each with a leading v, as compiled
+// into the binaries.
 type versions struct {
-	Kubernetes string `json:"kubernetes"`
 	Containerd string `json:"containerd"`
 	Runc       string `json:"runc"`
 	CNIPlugins string `json:"cniPlugins"`
 	Flannel    string `json:"flannel"`
-	Etcd       string `json:"etcd"`
-	CoreDNS    string `json:"coredns"`
+}
+
+// release is one Kubernetes version and what its kubeadm pairs it with.
+type release struct {
+	// Version with a leading v; its programs are in kubernetes/<version>.
+	Version string `json:"version"`
+	// Images maps an image's short name (such as "pause") to its full name.
+	Images map[string]string `json:"images"`
 }
 
 // shortNames maps "etcd" to "registry.k8s.io/etcd:3.6.8-0".
@@ -65,12 +75,12 @@ func writeManifest(bundle string, m manifest) error {
 	})
 }
 
-// refs lists the full names of the manifest's images in order.
+// refs lists the full names of all images in order, each once.
 func (m manifest) refs() []string {
-	var all []string
-	for _, ref := range m.Images {
-		all = append(all, ref)
+	all := slices.Collect(maps.Values(m.Images))
+	for _, r := range m.Kubernetes {
+		all = slices.AppendSeq(all, maps.Values(r.Images))
 	}
-	sort.Strings(all)
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }

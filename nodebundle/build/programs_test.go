@@ -17,12 +17,12 @@ const dynamicProgram = "/bin/sh"
 func TestMachineProgramBringsItsLoaderAndLibraries(t *testing.T) {
 	f, err := elf.Open(dynamicProgram)
 	if err != nil {
-		t.Skip("no ELF program to look at:", err)
+		skip(t, "no ELF program to look at:", err)
 	}
 	defer f.Close()
 	loader, err := interpreter(f)
 	if err != nil || loader == "" {
-		t.Skip(dynamicProgram, "is linked statically:", err)
+		skip(t, dynamicProgram, "is linked statically:", err)
 	}
 	needed, err := f.ImportedLibraries()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +20,13 @@ const (
 // containerPath lets manifests name a program without its directory, as
 // kubeadm's do.
 const containerPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// pairedPrograms are those that kubeadm names by a version of their own: where
+// each is in its image, and the module that tells the version of a binary.
+var pairedPrograms = map[string]struct{ target, module string }{
+	"coredns": {"coredns", "github.com/coredns/coredns"},
+	"etcd":    {"usr/local/bin/etcd", "go.etcd.io/etcd/server/v3"},
+}
 
 // recipe says how one image is made.
 type recipe struct {
@@ -44,57 +52,70 @@ func splitTag(ref string) (repository, tag string) {
 	return ref[:at], ref[at+1:]
 }
 
-// recipes returns one recipe for each of kubeadm's images and for our own two,
-// after checking that the tags kubeadm expects are what v says was compiled.
-func recipes(kubeadmRefs []string, v versions) ([]recipe, error) {
-	var all []recipe
-	for _, ref := range kubeadmRefs {
-		r, err := kubeadmRecipe(ref, v)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
-	return append(all,
-		recipe{
+// ownRecipes are the images that no kubeadm asks for.
+func ownRecipes(v versions) []recipe {
+	return []recipe{
+		{
 			ref:        flannelRepository + ":" + v.Flannel + flannelTagSuffix,
 			entrypoint: []string{"/opt/bin/flanneld"},
 			layers:     []string{"base", "nft", "flannel"},
 		},
-		recipe{ref: echoImage, entrypoint: []string{"/usr/local/bin/echo"}, user: "65532:65532", layers: []string{"base", "echo"}},
-	), nil
+		{ref: echoImage, entrypoint: []string{"/usr/local/bin/echo"}, user: "65532:65532", layers: []string{"base", "echo"}},
+	}
 }
 
-// kubeadmRecipe finds the recipe of one image by the last part of its name.
-func kubeadmRecipe(ref string, v versions) (recipe, error) {
+// kubeadmRecipes finds the recipe of each image that the kubeadm of one
+// Kubernetes version asks for.
+func (a assembly) kubeadmRecipes(kubernetes string, refs []string) ([]recipe, error) {
+	var all []recipe
+	for _, ref := range refs {
+		r, err := kubeadmRecipe(kubernetes, ref)
+		if err != nil {
+			return nil, err
+		}
+		top := r.layers[len(r.layers)-1]
+		if _, isPaired := pairedPrograms[r.shortName()]; isPaired && !slices.Contains(a.paired, top) {
+			return nil, fmt.Errorf("the kubeadm of Kubernetes %s expects %s, but the bundle compiled %s only: require that version in a file of nodebundle/%s",
+				kubernetes, ref, strings.Join(a.paired, ", "), r.shortName())
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// kubeadmRecipe goes by the last part of the image's name, and for programs with
+// a version of their own by its tag.
+func kubeadmRecipe(kubernetes, ref string) (recipe, error) {
 	r := recipe{ref: ref}
 	name := r.shortName()
 	_, tag := splitTag(ref)
-	want := v.Kubernetes
 	switch name {
 	case "kube-apiserver", "kube-controller-manager", "kube-scheduler":
-		r.entrypoint, r.layers = []string{name}, []string{"base", "kubernetes"}
+		r.entrypoint, r.layers = []string{name}, []string{"base", kubernetesLayer(kubernetes)}
 	case "kube-proxy":
-		r.entrypoint, r.layers = []string{name}, []string{"base", "kubernetes", "nft"}
+		r.entrypoint, r.layers = []string{name}, []string{"base", kubernetesLayer(kubernetes), "nft"}
 	case "etcd":
 		// kubeadm's tag is the version without its v and with an image revision.
-		want = strings.TrimPrefix(v.Etcd, "v") + tag[max(0, strings.LastIndex(tag, "-")):]
-		r.entrypoint, r.layers = []string{name}, []string{"base", "etcd"}
+		version, _, _ := strings.Cut(tag, "-")
+		r.entrypoint, r.layers = []string{name}, []string{"base", "etcd-v" + version}
+		return r, nil
 	case "coredns":
-		want = v.CoreDNS
-		r.entrypoint, r.layers = []string{"/coredns"}, []string{"base", "coredns"}
+		r.entrypoint, r.layers = []string{"/" + pairedPrograms[name].target}, []string{"base", "coredns-" + tag}
+		return r, nil
 	case "pause":
 		// The program is ours, so kubeadm's number is as good as any.
-		want = tag
 		r.entrypoint, r.user, r.layers = []string{"/pause"}, "65535:65535", []string{"pause"}
+		return r, nil
 	default:
 		return recipe{}, fmt.Errorf("kubeadm names image %s, which the bundle cannot make: add a recipe for it", ref)
 	}
-	if tag != want {
-		return recipe{}, fmt.Errorf("kubeadm expects %s, but the bundle compiled %s: require the expected version in nodebundle/%s/go.mod", ref, want, name)
+	if tag != kubernetes {
+		return recipe{}, fmt.Errorf("the kubeadm of Kubernetes %s names %s", kubernetes, ref)
 	}
 	return r, nil
 }
+
+func kubernetesLayer(version string) string { return "kubernetes-" + version }
 
 // pantry makes every layer that recipes use, by name.
 func (a assembly) pantry() (map[string]*layer, error) {
@@ -111,19 +132,23 @@ func (a assembly) pantry() (map[string]*layer, error) {
 			file("etc/group", "root:x:0:\nnonroot:x:65532:\n"),
 			file("etc/nsswitch.conf", "hosts: files dns\n"),
 		},
-		"kubernetes": {
-			program("usr/local/bin/hyperkube", a.hyperkube()),
+		"nft":     nft,
+		"flannel": {program("opt/bin/flanneld", a.part("flanneld"))},
+		"echo":    {program("usr/local/bin/echo", a.part("echo"))},
+		"pause":   {program("pause", a.part("pause"))},
+	}
+	for _, version := range a.kubernetes {
+		ingredients[kubernetesLayer(version)] = []entry{
+			program("usr/local/bin/hyperkube", a.hyperkube(version)),
 			symlink("usr/local/bin/kube-apiserver", "hyperkube"),
 			symlink("usr/local/bin/kube-controller-manager", "hyperkube"),
 			symlink("usr/local/bin/kube-proxy", "hyperkube"),
 			symlink("usr/local/bin/kube-scheduler", "hyperkube"),
-		},
-		"nft":     nft,
-		"etcd":    {program("usr/local/bin/etcd", a.part("etcd"))},
-		"coredns": {program("coredns", a.part("coredns"))},
-		"flannel": {program("opt/bin/flanneld", a.part("flanneld"))},
-		"echo":    {program("usr/local/bin/echo", a.part("echo"))},
-		"pause":   {program("pause", a.part("pause"))},
+		}
+	}
+	for _, name := range a.paired {
+		kind, _, _ := strings.Cut(name, "-")
+		ingredients[name] = []entry{program(pairedPrograms[kind].target, a.part(name))}
 	}
 	layers := map[string]*layer{}
 	for name, entries := range ingredients {

@@ -66,7 +66,11 @@ func seed(ctx context.Context, bundle string, out io.Writer) error {
 	if err := publishStore(bundle, staging, m.Digest); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "node bundle: %d images unpacked in %s\n", len(m.Images), filepath.Join(bundle, storeName))
+	// The store holds every blob of it.
+	if err := os.Remove(filepath.Join(bundle, m.Archive)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "node bundle: %d images unpacked in %s\n", len(m.refs()), filepath.Join(bundle, storeName))
 	return nil
 }
 

@@ -32,18 +32,32 @@ func testBundle(t *testing.T) string {
 	return bundle
 }
 
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "unpacking images needs root")
+	}
+}
+
+// skip leaves a test out, but not where all must run.
+func skip(t *testing.T, why ...any) {
+	t.Helper()
+	if os.Getenv("SLIPWAY_REQUIRE_ROOT") == "1" {
+		t.Fatal(why...)
+	}
+	t.Skip(why...)
+}
+
 // compiledPrograms is the bin directory of the bundle that make builds.
 func compiledPrograms(t *testing.T) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("unpacking images needs root")
-	}
+	needsRoot(t)
 	programs, err := filepath.Abs("../../bin/bundle/bin")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(programs, "ctr")); err != nil {
-		t.Skip("run make bundle first:", err)
+		skip(t, "run make bundle first:", err)
 	}
 	return programs
 }
@@ -65,6 +79,12 @@ func TestSeedUnpacksEveryImage(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(bundle, stagingPrefix+"*")); len(left) != 0 {
 		t.Errorf("%v are left", left)
+	}
+	if !isCurrent(bundle, testDigest) || isCurrent(bundle, "sha256:2") {
+		t.Error("the bundle is not current by its store alone, or current for other inputs")
+	}
+	if _, err := os.Stat(filepath.Join(bundle, "images/test.tar")); err == nil {
+		t.Error("the archive is kept beside the store")
 	}
 	daemon, err := startContainerd(context.Background(), programs, filepath.Join(bundle, storeName))
 	if err != nil {
@@ -98,9 +118,7 @@ func TestSeedUnpacksEveryImage(t *testing.T) {
 }
 
 func TestSeedReportsAContainerdThatDoesNotStart(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("unpacking images needs root")
-	}
+	needsRoot(t)
 	bundle := testBundle(t)
 	daemon := filepath.Join(bundle, "bin", "containerd")
 	if err := os.Mkdir(filepath.Dir(daemon), 0o755); err != nil {

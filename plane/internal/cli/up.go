@@ -18,6 +18,7 @@ type upFlags struct {
 	instanceFlags
 	hosts     int
 	file      string
+	version   string
 	noCluster bool
 }
 
@@ -32,6 +33,7 @@ where it was. Without -f it makes one cluster, "local", of one control plane and
 machine pool of two.`,
 		Example: `  slipway up
   slipway up --hosts 6
+  slipway up --kubernetes-version v1.35.4
   slipway up -f cluster.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd, g, f) },
@@ -39,15 +41,16 @@ machine pool of two.`,
 	flags := command.Flags()
 	flags.IntVar(&f.hosts, "hosts", 0, "number of local hosts; as many as the cluster needs and one spare by default")
 	flags.StringVarP(&f.file, "file", "f", "", "cluster file to apply instead of the default cluster; - reads standard input")
+	flags.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the default cluster, one of the node bundle's; the newest by default")
 	flags.BoolVar(&f.noCluster, "no-cluster", false, "bring up the plane and the hosts only")
 	f.bind(command)
-	command.MarkFlagsMutuallyExclusive("file", "no-cluster")
+	command.MarkFlagsMutuallyExclusive("file", "no-cluster", "kubernetes-version")
 	_ = command.MarkFlagFilename("file", "yaml", "yml", "json")
 	return command
 }
 
 func (f *upFlags) options() (up.Options, error) {
-	o := up.Options{Hosts: f.hosts}
+	o := up.Options{Hosts: f.hosts, Version: f.version}
 	if f.hosts < 0 {
 		return o, fmt.Errorf("--hosts %d: want a number of hosts, or leave it out", f.hosts)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,6 +52,10 @@ type Cluster struct {
 	ClassNamespace string
 	// Hosts is how many machines its topology asks for; 0 without a topology.
 	Hosts int
+	// Version is the Kubernetes version of its topology; empty without one.
+	Version string
+	// document is its number in the file, from 1.
+	document int
 }
 
 // Parse reads every document of data. An object without a namespace gets
@@ -111,11 +116,12 @@ func (f *File) addCluster(n int, document []byte, object *unstructured.Unstructu
 	if object.GetNamespace() == "" {
 		object.SetNamespace("default")
 	}
-	cluster := Cluster{Unstructured: object}
+	cluster := Cluster{Unstructured: object, document: n}
 	if typed.Spec.Topology.IsDefined() {
 		cluster.Class = typed.Spec.Topology.ClassRef.Name
 		cluster.ClassNamespace = typed.Spec.Topology.ClassRef.Namespace
 		cluster.Hosts = hosts(&typed.Spec.Topology)
+		cluster.Version = typed.Spec.Topology.Version
 	}
 	f.Clusters = append(f.Clusters, cluster)
 	return nil
@@ -169,4 +175,32 @@ func (f *File) HasClass(namespace, name string) bool {
 		}
 	}
 	return false
+}
+
+// SetVersion gives every Cluster with a topology this Kubernetes version.
+func (f *File) SetVersion(version string) error {
+	for i := range f.Clusters {
+		c := &f.Clusters[i]
+		if c.Version == "" {
+			continue
+		}
+		if err := unstructured.SetNestedField(c.Object, version, "spec", "topology", "version"); err != nil {
+			return &Error{f.Name, c.document, fmt.Sprintf("Cluster %s: %v", c.GetName(), err)}
+		}
+		c.Version = version
+	}
+	return nil
+}
+
+// CheckVersions refuses a Cluster of a Kubernetes version that the hosts do not
+// offer: its machines would wait for a host without end.
+func (f *File) CheckVersions(offered []string) error {
+	for _, c := range f.Clusters {
+		if c.Version == "" || slices.Contains(offered, c.Version) {
+			continue
+		}
+		return &Error{f.Name, c.document, fmt.Sprintf("Cluster %s: spec.topology.version: local hosts do not offer %s; choose one of %s",
+			c.GetName(), c.Version, strings.Join(offered, ", "))}
+	}
+	return nil
 }

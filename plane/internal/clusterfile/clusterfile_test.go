@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/slipway-dev/slipway/templates"
 )
 
@@ -69,6 +71,37 @@ func TestParseNamesTheFault(t *testing.T) {
 				t.Errorf("got %v, want an *Error that contains %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestCheckVersions(t *testing.T) {
+	offered := []string{"v1.35.4", "v1.36.3"}
+	f, err := Parse("x.yaml", []byte("kind: ConfigMap\napiVersion: v1\nmetadata: {name: m}\n---\n"+cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.CheckVersions(offered); err != nil {
+		t.Error(err)
+	}
+	if err := f.SetVersion("v1.34.1"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := unstructured.NestedString(f.Objects[1].Object, "spec", "topology", "version"); got != "v1.34.1" {
+		t.Errorf("the Cluster has version %q after SetVersion", got)
+	}
+	var fault *Error
+	err = f.CheckVersions(offered)
+	if !errors.As(err, &fault) || fault.Document != 2 {
+		t.Fatalf("got %v, want an *Error about document 2", err)
+	}
+	for _, want := range []string{"spec.topology.version", "v1.34.1", "v1.35.4, v1.36.3"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	bare := &File{Clusters: []Cluster{{}}}
+	if err := bare.CheckVersions(offered); err != nil {
+		t.Errorf("a Cluster without a topology: %v", err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
@@ -69,16 +71,20 @@ func (m *Manager) complete(spec Spec, bundle *Bundle) (sandbox.Spec, error) {
 		Units:             spec.Units,
 	}
 	if s.KubernetesVersion == "" {
-		s.KubernetesVersion = bundle.KubernetesVersion
+		s.KubernetesVersion = bundle.Newest()
 	}
-	if _, err := os.Stat(filepath.Join(m.Bundle, "kubernetes", s.KubernetesVersion)); err != nil {
-		return s, fmt.Errorf("host %s: the node bundle has no Kubernetes %s: %w", spec.Name, s.KubernetesVersion, err)
+	if !slices.Contains(bundle.KubernetesVersions, s.KubernetesVersion) {
+		return s, fmt.Errorf("host %s: the node bundle has no Kubernetes %s; it has %s", spec.Name, s.KubernetesVersion, strings.Join(bundle.KubernetesVersions, ", "))
 	}
 	before, err := sandbox.LoadSpec(s.Dir)
 	switch {
 	case err == nil:
-		// The identity of a host, and what it was upgraded to since, are not chosen anew.
-		s.MachineID, s.KubernetesVersion, s.Cgroups = before.MachineID, before.KubernetesVersion, before.Cgroups
+		// The identity of a host is not chosen anew. Its first version is, should the
+		// bundle no longer have it; a version chosen since is a link on its disk.
+		s.MachineID, s.Cgroups = before.MachineID, before.Cgroups
+		if slices.Contains(bundle.KubernetesVersions, before.KubernetesVersion) {
+			s.KubernetesVersion = before.KubernetesVersion
+		}
 	case !errors.Is(err, os.ErrNotExist):
 		return s, err
 	}

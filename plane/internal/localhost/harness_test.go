@@ -106,15 +106,17 @@ func logTails(t *testing.T, m *Manager) {
 func fakeBundle(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, d := range []string{"bin", "cni", "kubernetes/v1.2.3", "store/io.containerd.metadata.v1.bolt"} {
+	for _, d := range []string{"bin", "cni", "kubernetes/v1.1.4", "kubernetes/v1.2.3", "store/io.containerd.metadata.v1.bolt"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, content := range map[string]string{
-		"bundle.json": `{"versions":{"kubernetes":"v1.2.3"},"images":{"pause":"registry.k8s.io/pause:1"}}`,
-		"cni/bridge":  "plugin",
-		"store/blob":  "layer",
+		"bundle.json":               `{"kubernetes":[{"version":"v1.1.4","images":{"pause":"registry.k8s.io/pause:0"}},{"version":"v1.2.3","images":{"pause":"registry.k8s.io/pause:1"}}]}`,
+		"kubernetes/v1.1.4/kubelet": "program",
+		"kubernetes/v1.2.3/kubelet": "program",
+		"cni/bridge":                "plugin",
+		"store/blob":                "layer",
 		"store/io.containerd.metadata.v1.bolt/meta.db": "database",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {

@@ -44,8 +44,8 @@ type Spec struct {
 	IP netip.Addr
 	// Hostname at first boot; default Name.
 	Hostname string
-	// KubernetesVersion that the host has at first boot, such as v1.36.3; default
-	// that of the bundle.
+	// KubernetesVersion on the host's PATH at first boot, such as v1.36.3; default
+	// the bundle's newest. The host offers all of the bundle.
 	KubernetesVersion string
 	// Files to put on the host; see sandbox.File.
 	Files []sandbox.File

@@ -20,8 +20,7 @@ var containerdConfig string
 const (
 	bundleMount  = "/opt/slipway/bundle"
 	programMount = "/opt/slipway/bin"
-	// kubernetesLink chooses the version: switching it, and restarting the
-	// kubelet, upgrades the host.
+	// kubernetesLink is where the agent looks for the versions a host offers.
 	kubernetesLink = "/opt/slipway/kubernetes"
 )
 
@@ -35,7 +34,7 @@ func baseFiles(s Spec) []File {
 		{Path: "/etc/machine-id", Mode: 0o444, Content: []byte(s.MachineID + "\n")},
 		{Path: "/etc/containerd/config.toml", Content: []byte(toml)},
 		{Path: "/etc/crictl.yaml", Content: []byte("runtime-endpoint: unix://" + containerdSocket + "\n")},
-		{Path: kubernetesLink, Target: filepath.Join(bundleMount, "kubernetes", s.KubernetesVersion)},
+		{Path: kubernetesLink, Target: filepath.Join(bundleMount, "kubernetes")},
 		{Path: "/usr/local/bin/slipway-agent", Target: filepath.Join(programMount, "slipway-agent")},
 		// Both, since the machine's own systemctl is in /usr/bin.
 		{Path: "/usr/local/bin/systemctl", Target: filepath.Join(programMount, "slipway-sandbox")},
@@ -44,8 +43,9 @@ func baseFiles(s Spec) []File {
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
 		files = append(files, File{Path: filepath.Join("/usr/local/bin", name), Target: filepath.Join(bundleMount, "bin", name)})
 	}
+	// The agent points these links to the version of its order.
 	for _, name := range []string{"kubeadm", "kubelet", "kubectl"} {
-		files = append(files, File{Path: filepath.Join("/usr/local/bin", name), Target: filepath.Join(kubernetesLink, name)})
+		files = append(files, File{Path: filepath.Join("/usr/local/bin", name), Target: filepath.Join(kubernetesLink, s.KubernetesVersion, name)})
 	}
 	return files
 }

@@ -195,11 +195,11 @@ func TestBaseFiles(t *testing.T) {
 	if got := string(files["/etc/hosts"].Content); !strings.Contains(got, "10.88.0.11 named\n") {
 		t.Errorf("hosts: %s", got)
 	}
-	if f := files["/usr/local/bin/kubelet"]; f.Target != "/opt/slipway/kubernetes/kubelet" {
+	if f := files["/usr/local/bin/kubelet"]; f.Target != "/opt/slipway/kubernetes/v1.36.3/kubelet" {
 		t.Errorf("kubelet: %+v", f)
 	}
-	if f := files["/opt/slipway/kubernetes"]; f.Target != "/opt/slipway/bundle/kubernetes/v1.36.3" {
-		t.Errorf("version: %+v", f)
+	if f := files["/opt/slipway/kubernetes"]; f.Target != "/opt/slipway/bundle/kubernetes" {
+		t.Errorf("versions: %+v", f)
 	}
 }
 

@@ -33,7 +33,8 @@ type Spec struct {
 	Dir string `json:"dir"`
 	// Bundle is the node bundle, absolute.
 	Bundle string `json:"bundle"`
-	// KubernetesVersion is the directory below <bundle>/kubernetes at first boot.
+	// KubernetesVersion is the directory below <bundle>/kubernetes whose programs
+	// are on PATH at first boot.
 	KubernetesVersion string `json:"kubernetesVersion"`
 	// PauseImage is the full name of the sandbox image in the bundle.
 	PauseImage string `json:"pauseImage"`

@@ -1,7 +1,10 @@
 package up
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
@@ -24,6 +27,9 @@ type Options struct {
 	// KeepExisting leaves objects of the file alone that are there already: set
 	// for the default file, since the user may have scaled its cluster.
 	KeepExisting bool
+	// Version of Kubernetes for the default cluster; empty takes the newest that
+	// the hosts offer. Only a default file goes by it.
+	Version string
 }
 
 // DefaultFile is the cluster file of a plain `slipway up`.
@@ -43,6 +49,33 @@ type NotEnoughHostsError struct {
 
 func (e *NotEnoughHostsError) Error() string {
 	return fmt.Sprintf("%s asks for %d hosts, --hosts allows %d: raise --hosts or lower the replicas", e.File, e.Need, e.Have)
+}
+
+// UnknownVersionError says that the hosts do not offer the wanted Kubernetes.
+type UnknownVersionError struct {
+	Version string
+	Offered []string
+}
+
+func (e *UnknownVersionError) Error() string {
+	return fmt.Sprintf("--kubernetes-version: local hosts do not offer %s; choose one of %s", e.Version, strings.Join(e.Offered, ", "))
+}
+
+// chooseVersion settles the default cluster's version, and refuses a file whose
+// clusters want another than the hosts offer (from old to new).
+func (o *Options) chooseVersion(offered []string) error {
+	if o.Version != "" && !slices.Contains(offered, o.Version) {
+		return &UnknownVersionError{o.Version, offered}
+	}
+	if o.File == nil {
+		return nil
+	}
+	if o.KeepExisting {
+		if err := o.File.SetVersion(cmp.Or(o.Version, offered[len(offered)-1])); err != nil {
+			return err
+		}
+	}
+	return o.File.CheckVersions(offered)
 }
 
 // Complete fills in the defaults and refuses what cannot be met.

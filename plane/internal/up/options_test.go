@@ -60,6 +60,38 @@ func TestCompleteCountsHosts(t *testing.T) {
 	}
 }
 
+func TestChooseVersion(t *testing.T) {
+	offered := []string{"v1.35.4", "v1.36.3"}
+	for name, tc := range map[string]struct {
+		wanted        string
+		ownFile       bool
+		want, wantErr string
+	}{
+		"the newest by default": {"", false, "v1.36.3", ""},
+		"an older one":          {"v1.35.4", false, "v1.35.4", ""},
+		"unknown":               {"v1.34.0", false, "", "--kubernetes-version: local hosts do not offer v1.34.0; choose one of v1.35.4, v1.36.3"},
+		"the user's file":       {"", true, "v1.36.3", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{File: fileOf(t, "c"), KeepExisting: !tc.ownFile, Version: tc.wanted}
+			err := o.chooseVersion(offered)
+			if tc.wantErr != "" {
+				if err == nil || err.Error() != tc.wantErr {
+					t.Errorf("got %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil || o.File.Clusters[0].Version != tc.want {
+				t.Errorf("got %q, %v; want %q", o.File.Clusters[0].Version, err, tc.want)
+			}
+		})
+	}
+	old := Options{File: fileOf(t, "c")}
+	if err := old.chooseVersion(offered[:1]); err == nil || !strings.Contains(err.Error(), "spec.topology.version") {
+		t.Errorf("a file of another version: %v", err)
+	}
+}
+
 func TestDefaultFileUsesAClassThatUpBrings(t *testing.T) {
 	f, err := DefaultFile()
 	if err != nil {

@@ -2,6 +2,7 @@ package up
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"strings"
 	"time"
@@ -57,11 +58,24 @@ func (s *Session) applyUser(ctx context.Context, o *unstructured.Unstructured) e
 	if s.Options.KeepExisting {
 		existing := o.DeepCopy()
 		err := s.client.Get(ctx, client.ObjectKeyFromObject(o), existing)
-		if err == nil || !apierrors.IsNotFound(err) {
+		if err == nil {
+			s.noteVersion(existing)
+			return nil
+		}
+		if !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
 	return apply(ctx, s.client, o)
+}
+
+// noteVersion tells that a version asked for does not change a Cluster that exists.
+func (s *Session) noteVersion(existing *unstructured.Unstructured) {
+	version, found, _ := unstructured.NestedString(existing.Object, "spec", "topology", "version")
+	if found && s.Options.Version != "" && s.Options.Version != version {
+		s.Progress.Note(fmt.Sprintf("Warning: Cluster %s is of Kubernetes %s already, --kubernetes-version %s is for a new one: to upgrade it, change its spec.topology.version",
+			existing.GetName(), version, s.Options.Version))
+	}
 }
 
 func clusterNames(f *clusterfile.File) []string {

@@ -84,14 +84,19 @@ func (s *Session) controlPlanes(on int) int {
 	return len(s.Options.File.Clusters)
 }
 
-// checkBundle looks for the programs of the hosts.
+// checkBundle looks for the programs of the hosts, and for the Kubernetes versions
+// that the clusters want.
 func (s *Session) checkBundle() error {
 	for _, path := range []string{filepath.Join(s.Hosts.Bundle, "bundle.json"), s.Hosts.Sandbox, s.Hosts.Agent} {
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("%w: run `make build`, or name the node bundle with --bundle", err)
 		}
 	}
-	return nil
+	bundle, err := localhost.LoadBundle(s.Hosts.Bundle)
+	if err != nil {
+		return err
+	}
+	return s.Options.chooseVersion(bundle.KubernetesVersions)
 }
 
 // checkPort tries the port, unless the plane itself is what holds it.
