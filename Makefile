@@ -66,6 +66,7 @@ test test-e2e: export SLIPWAY_REQUIRE_ROOT = 1
 test: build bundle-test ## Everything CI runs: unit, API server and end-to-end tests
 	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
 	  go test -trimpath -timeout 20m $$(go list work | grep -v /test/e2e)
+	cd release && GOWORK=off go test -trimpath ./...
 	$(MAKE) --no-print-directory test-e2e
 
 .PHONY: test-e2e
@@ -78,16 +79,16 @@ test-unit: manifests ## Only the tests that need neither root nor built binaries
 
 .PHONY: lint
 lint: manifests ## golangci-lint over every module of the workspace
-	for module in . plane sdk; do (cd $$module && $(TOOL) golangci-lint run --config $(ROOT)/.golangci.yml ./...); done
+	for module in . plane sdk release; do (cd $$module && $(TOOL) golangci-lint run --config $(ROOT)/.golangci.yml ./...); done
 
 .PHONY: verify
 verify: generate tidy ## Fail when generated files or go.mod are stale
-	git diff --exit-code -- api config go.mod go.sum plane/go.mod plane/go.sum sdk/go.mod
-	for module in . plane sdk; do (cd $$module && GOWORK=off go vet ./...); done
+	git diff --exit-code -- api config go.mod go.sum plane/go.mod plane/go.sum sdk/go.mod release/go.mod release/go.sum
+	for module in . plane sdk release; do (cd $$module && GOWORK=off go vet ./...); done
 
 .PHONY: tidy
 tidy:
-	for module in . sdk plane; do (cd $$module && GOWORK=off go mod tidy); done
+	for module in . sdk plane release; do (cd $$module && GOWORK=off go mod tidy); done
 
 .PHONY: bench
 bench: build ## Measure the figures of docs/performance.md and print the table
@@ -101,15 +102,9 @@ bench-runtime: ## Measure the runtime SDK beside upstream's
 ##@ Release
 
 .PHONY: release
-release: ## Build what is released so far into out/release: agent and manager for amd64 and arm64, checksums
-	rm -rf out/release && mkdir -p out/release
-	for arch in amd64 arm64; do \
-	  for program in slipway-agent slipway-manager; do \
-	    GOWORK=off GOARCH=$$arch $(GO_BUILD) -buildvcs=false -ldflags "$(LDFLAGS)" -o out/release/$$program-linux-$$arch ./cmd/$$program; \
-	  done; \
-	done
-	cp config/agent/slipway-agent.service out/release/
-	cd out/release && sha256sum * > SHA256SUMS && cat SHA256SUMS
+release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums
+	cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION)
 
 ##@ Help
 

@@ -9,5 +9,6 @@ import "embed"
 
 // FS holds crd/bases/*.yaml, rbac/*.yaml and webhook/manifests.yaml.
 //
-//go:embed crd/bases/*.yaml rbac/*.yaml webhook/*.yaml
+//go:embed crd/bases/*.yaml webhook/manifests.yaml
+//go:embed rbac/role.yaml rbac/manager_binding.yaml rbac/aggregated_role.yaml rbac/agent_roles.yaml
 var FS embed.FS

@@ -1,0 +1,12 @@
+// Command release writes what a release of Slipway consists of:
+//
+//	repository/infrastructure-slipway/<version>/   what clusterctl reads: components, metadata, templates
+//	assets/                                        agent, manager, systemd unit, image archives, SBOMs
+//	SHA256SUMS                                     of every file above
+//
+// The same commit and version give the same bytes: times come from the commit,
+// orders are fixed, and no path of the builder is kept.
+//
+// It is a module of its own, so that its dependencies are nobody else's, and it
+// imports nothing of the others: it builds and renders what stands in the tree.
+package main

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/mod/semver"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	source := flags.String("source", ".", "root of the repository")
+	out := flags.String("out", "out", "directory to write to")
+	version := flags.String("version", "", "semantic version with a leading v")
+	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "time of the release in seconds since 1970; $SOURCE_DATE_EPOCH when unset")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	r, err := newRelease(*source, *out, *version, *epoch)
+	if err != nil {
+		return err
+	}
+	return r.write(ctx)
+}
+
+// newRelease checks the flags.
+func newRelease(source, out, version, epoch string) (*release, error) {
+	if !semver.IsValid(version) || semver.Canonical(version)+semver.Build(version) != version {
+		return nil, fmt.Errorf("-version %q is not a semantic version such as v0.1.0; clusterctl refuses a release directory of another name", version)
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("-epoch %q is not a number of seconds; give the time of the commit: git log -1 --format=%%ct", epoch)
+	}
+	if source, err = filepath.Abs(source); err != nil {
+		return nil, err
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return nil, err
+	}
+	return &release{source: source, out: out, version: version, time: time.Unix(seconds, 0).UTC(), architectures: allArchitectures}, nil
+}

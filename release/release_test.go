@@ -1,0 +1,273 @@
+package main
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"sigs.k8s.io/yaml"
+)
+
+// build writes the release of this tree for the architecture at hand.
+func build(t *testing.T) *release {
+	t.Helper()
+	r, err := newRelease("..", t.TempDir(), "v0.1.0", "1700000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.architectures = []string{runtime.GOARCH}
+	if err := r.write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		found[name] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestRelease(t *testing.T) {
+	r := build(t)
+	all := files(t, r.out)
+
+	t.Run("repository", func(t *testing.T) {
+		for _, name := range []string{
+			"infrastructure-components.yaml", "metadata.yaml", "cluster-template.yaml", "cluster-template-clusterclass.yaml",
+			"cluster-template-ha.yaml", "cluster-template-machinepool.yaml", "cluster-template-external-endpoint.yaml", "clusterclass-slipway.yaml",
+		} {
+			if all["repository/infrastructure-slipway/v0.1.0/"+name] == "" {
+				t.Errorf("%s is missing", name)
+			}
+		}
+	})
+	t.Run("components", func(t *testing.T) {
+		components := all["repository/infrastructure-slipway/v0.1.0/infrastructure-components.yaml"]
+		if want := "image: ghcr.io/slipway-dev/slipway-manager:v0.1.0"; !strings.Contains(components, want) {
+			t.Errorf("components lack %q", want)
+		}
+	})
+	t.Run("image", func(t *testing.T) { checkImage(t, r) })
+	t.Run("SBOM", func(t *testing.T) {
+		bill := all["assets/slipway-manager-linux-"+runtime.GOARCH+".cdx.json"]
+		if !strings.Contains(bill, "pkg:golang/sigs.k8s.io/controller-runtime@v") {
+			t.Error("the manager's bill of materials lacks controller-runtime")
+		}
+	})
+	t.Run("checksums", func(t *testing.T) {
+		for name := range all {
+			if name != "SHA256SUMS" && !strings.Contains(all["SHA256SUMS"], "  "+name+"\n") {
+				t.Errorf("SHA256SUMS lacks %s", name)
+			}
+		}
+	})
+	t.Run("no path of the builder", func(t *testing.T) {
+		root, err := filepath.Abs("..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range all {
+			if strings.Contains(content, root+"/") {
+				t.Errorf("%s contains %s", name, root)
+			}
+		}
+	})
+	t.Run("same bytes again", func(t *testing.T) {
+		again := files(t, build(t).out)
+		for name := range maps.Keys(all) {
+			if all[name] != again[name] {
+				t.Errorf("%s differs from one build to the next", name)
+			}
+		}
+	})
+}
+
+// checkImage reads the archive back as a container runtime would.
+func checkImage(t *testing.T, r *release) {
+	dir := t.TempDir()
+	unpack(t, filepath.Join(r.assets(), "slipway-manager-image.tar"), dir)
+	img := onlyImage(t, dir)
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Config.User != nobody || !slices.Equal(config.Config.Entrypoint, []string{"/manager"}) || config.Architecture != runtime.GOARCH {
+		t.Errorf("config = %+v, architecture %s", config.Config, config.Architecture)
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, layer := range layers {
+		content, err := layer.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tr := tar.NewReader(content); ; {
+			header, err := tr.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !header.ModTime.Equal(time.Unix(1700000000, 0)) {
+				t.Errorf("%s has time %s, not that of the release", header.Name, header.ModTime)
+			}
+			names = append(names, header.Name)
+		}
+	}
+	if !slices.Equal(names, []string{"manager"}) {
+		t.Errorf("the image holds %v, and should hold the manager alone", names)
+	}
+}
+
+func onlyImage(t *testing.T, dir string) v1.Image {
+	t.Helper()
+	path, err := layout.FromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := path.ImageIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := manifest.Manifests[0].Annotations["io.containerd.image.name"]; got != "ghcr.io/slipway-dev/slipway-manager:v0.1.0" {
+		t.Errorf("containerd would name the image %q", got)
+	}
+	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(images.Manifests) != 1 {
+		t.Fatalf("the index holds %d images, want one for %s", len(images.Manifests), runtime.GOARCH)
+	}
+	img, err := index.Image(images.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func unpack(t *testing.T, archive, dir string) {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for tr := tar.NewReader(f); ; {
+		header, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, filepath.FromSlash(header.Name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for name, tc := range map[string]struct{ version, epoch, want string }{
+		"no v":       {"0.1.0", "0", "semantic version"},
+		"short":      {"v0.1", "0", "semantic version"},
+		"no time":    {"v0.1.0", "", "git log"},
+		"not a time": {"v0.1.0", "today", "git log"},
+	} {
+		if _, err := newRelease("..", t.TempDir(), tc.version, tc.epoch); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: err = %v, want one with %q", name, err, tc.want)
+		}
+	}
+}
+
+// A release whose series metadata.yaml lacks could be installed, but never be
+// upgraded: clusterctl finds the contract by the series.
+func TestUnknownSeries(t *testing.T) {
+	r, err := newRelease("..", t.TempDir(), "v99.0.0", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.writeMetadata(); !errors.Is(err, errSeries) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// Every kind of the components that is namespaced goes to the one Namespace.
+func TestOneNamespace(t *testing.T) {
+	r, err := newRelease("..", t.TempDir(), "v0.1.0", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(r.repository(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.writeComponents(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(r.repository(), "infrastructure-components.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespaces := 0
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		var object struct {
+			Kind     string
+			Metadata struct{ Name, Namespace string }
+		}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		if object.Kind == "Namespace" {
+			namespaces++
+		}
+		if ns := object.Metadata.Namespace; ns != "" && ns != "slipway-system" {
+			t.Errorf("%s %s is in namespace %s", object.Kind, object.Metadata.Name, ns)
+		}
+	}
+	if namespaces != 1 {
+		t.Errorf("there are %d Namespaces, and clusterctl wants one", namespaces)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/semver"
+	"sigs.k8s.io/kustomize/api/filters/imagetag"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	kustomize "sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// errSeries says that metadata.yaml doesn't know the series of the release.
+var errSeries = errors.New("metadata.yaml has no entry of releaseSeries for it; add one with its contract")
+
+// writeRepository writes what clusterctl reads. The names of the files are those
+// of its contract.
+func (r *release) writeRepository(context.Context) error {
+	if err := r.writeComponents(); err != nil {
+		return err
+	}
+	if err := r.writeMetadata(); err != nil {
+		return err
+	}
+	templates, err := filepath.Glob(filepath.Join(r.source, "templates", "cluster*.yaml"))
+	if err != nil {
+		return err
+	}
+	if len(templates) == 0 {
+		return fmt.Errorf("there are no templates in %s", filepath.Join(r.source, "templates"))
+	}
+	for _, from := range templates {
+		if err := copyFile(from, filepath.Join(r.repository(), filepath.Base(from))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeComponents renders config/default with the images of this version.
+func (r *release) writeComponents() error {
+	disk := filesys.MakeFsOnDisk()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, filepath.Join(r.source, "config", "default"))
+	if err != nil {
+		return err
+	}
+	for _, p := range programs {
+		if !p.image {
+			continue
+		}
+		name, tag, _ := strings.Cut(r.imageReference(p), ":")
+		if err := setImage(resources, kustomize.Image{Name: name, NewTag: tag}); err != nil {
+			return err
+		}
+	}
+	components, err := resources.AsYaml()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.repository(), "infrastructure-components.yaml"), components, 0o644)
+}
+
+// setImage gives an image its tag, wherever a pod names it.
+func setImage(resources resmap.ResMap, image kustomize.Image) error {
+	return resources.ApplyFilter(imagetag.Filter{
+		ImageTag: image,
+		FsSlice:  []kustomize.FieldSpec{{Path: "spec/template/spec/containers[]/image"}},
+	})
+}
+
+// writeMetadata copies metadata.yaml, once it knows the series of the release.
+func (r *release) writeMetadata() error {
+	from := filepath.Join(r.source, "metadata.yaml")
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var metadata struct {
+		ReleaseSeries []struct{ Major, Minor int32 } `json:"releaseSeries"`
+	}
+	if err := yaml.Unmarshal(data, &metadata); err != nil {
+		return fmt.Errorf("metadata.yaml: %w", err)
+	}
+	for _, series := range metadata.ReleaseSeries {
+		if semver.MajorMinor(r.version) == fmt.Sprintf("v%d.%d", series.Major, series.Minor) {
+			return copyFile(from, filepath.Join(r.repository(), "metadata.yaml"))
+		}
+	}
+	return fmt.Errorf("version %s: %w", r.version, errSeries)
+}
