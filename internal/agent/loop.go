@@ -135,6 +135,10 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 		return l.begin(spec)
 	case ActionBootstrap:
 		return l.bootstrap(ctx, spec)
+	case ActionUpgrade:
+		return l.upgrade(ctx, spec)
+	case ActionReboot:
+		return l.reboot(ctx)
 	case ActionReset:
 		return l.reset(ctx)
 	case ActionCheck:

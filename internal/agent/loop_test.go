@@ -27,7 +27,10 @@ type fakeExecutor struct {
 
 	bootstrapErrs []error
 	resetErrs     []error
-	leftovers     []string
+	upgradeErrs   []error
+	// onReboot is called by Reboot.
+	onReboot  func()
+	leftovers []string
 	// hang makes Bootstrap wait for its context.
 	hang chan struct{}
 }
@@ -78,6 +81,19 @@ func (f *fakeExecutor) Reset(context.Context, operation.Progress) error {
 	err := next(&f.resetErrs)
 	f.dirty = err != nil
 	return err
+}
+
+func (f *fakeExecutor) Upgrade(_ context.Context, o operation.Upgrade, p operation.Progress) error {
+	f.call("upgrade:" + o.Version)
+	return operation.Step(p, "upgrade: kubeadm", func() error { return next(&f.upgradeErrs) })
+}
+
+func (f *fakeExecutor) Reboot(context.Context) error {
+	f.call("reboot")
+	if f.onReboot != nil {
+		f.onReboot()
+	}
+	return nil
 }
 
 func (f *fakeExecutor) StopKubelet(context.Context) error { f.call("stop"); return nil }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strings"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
@@ -20,6 +21,10 @@ const (
 	ActionBegin ActionKind = "Begin"
 	// ActionBootstrap executes the bootstrap data.
 	ActionBootstrap ActionKind = "Bootstrap"
+	// ActionUpgrade brings the node to another Kubernetes version.
+	ActionUpgrade ActionKind = "Upgrade"
+	// ActionReboot reboots the host, or finds that it was.
+	ActionReboot ActionKind = "Reboot"
 	// ActionReset resets the host and proves it: for a reset that was ordered, or
 	// because what an earlier try or claim left stands in the way of a bootstrap.
 	ActionReset ActionKind = "Reset"
@@ -92,20 +97,26 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 	case spec.ClaimGeneration == s.ClaimGeneration && s.ClaimID != "" && spec.Claim.ClaimID != s.ClaimID:
 		return no(operation.ReasonClaimMismatch, "claim generation %d of this host belongs to claim %s, not to %s; a new claim needs a new generation",
 			s.ClaimGeneration, s.ClaimID, spec.Claim.ClaimID)
-	case spec.Desired.Phase == infrav1.HostDesiredBootstrapped && spec.ClaimGeneration <= s.ResetGeneration:
+	case spec.Desired.Phase == infrav1.HostDesiredReset:
+	case spec.ClaimGeneration <= s.ResetGeneration:
 		return no(operation.ReasonAlreadyReset, "a reset of claim generation %d was ordered already; the host is bootstrapped again only for a new claim", s.ResetGeneration)
+	case spec.Desired.Phase != infrav1.HostDesiredBootstrapped && s.BootstrappedClaimID != spec.Claim.ClaimID:
+		return no(operation.ReasonNotBootstrapped, "this host was not bootstrapped for claim %s, so there is no node to be %s; "+
+			"if its journal was lost, delete the Machine to replace it", spec.Claim.ClaimID, strings.ToLower(string(spec.Desired.Phase)))
 	}
 	return Action{}, false
 }
 
 func planRunning(s journal.State, desired *infrav1.HostDesired) ActionKind {
-	if desired.Phase == infrav1.HostDesiredReset {
-		if desired.ResetPolicy == infrav1.ResetPolicyManual {
-			return ActionStopKubelet
-		}
-		return ActionReset
-	}
 	switch {
+	case desired.Phase == infrav1.HostDesiredReset && desired.ResetPolicy == infrav1.ResetPolicyManual:
+		return ActionStopKubelet
+	case desired.Phase == infrav1.HostDesiredReset:
+		return ActionReset
+	case desired.Phase == infrav1.HostDesiredUpgraded:
+		return ActionUpgrade
+	case desired.Phase == infrav1.HostDesiredRebooted:
+		return ActionReboot
 	case !s.Operation.ResetFirst && s.Residue != journal.ResidueCommands:
 		return ActionBootstrap
 	case s.CleanByHand:

@@ -20,6 +20,11 @@ func boot(id string) *infrav1.HostDesired {
 	return &infrav1.HostDesired{Phase: infrav1.HostDesiredBootstrapped, OperationID: id}
 }
 
+// runs is an order to a host that runs.
+func runs(phase infrav1.HostDesiredPhase) *infrav1.HostDesired {
+	return &infrav1.HostDesired{Phase: phase, OperationID: "u", Version: "v1.36.3"}
+}
+
 func resets(policy infrav1.ResetPolicy) *infrav1.HostDesired {
 	return &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "r", ResetPolicy: policy}
 }
@@ -70,6 +75,14 @@ func TestPlan(t *testing.T) {
 		"fenced: other claim, same number":    {state: journal.State{ClaimGeneration: 3, ClaimID: "c"}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonClaimMismatch},
 		"fenced: bootstrap after its reset":   {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3, Operation: op("r", 3, reset, done)}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonAlreadyReset},
 		"fenced: bootstrap during its reset":  {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3, Operation: op("r", 3, reset, running)}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonAlreadyReset},
+		"upgrade ordered":                     {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Operation: op("b", 1, bootstrapped, done)}, spec: spec(1, "a", runs(infrav1.HostDesiredUpgraded)), want: ActionBegin},
+		"upgrading":                           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands, Operation: op("u", 1, infrav1.HostDesiredUpgraded, running)}, spec: spec(1, "a", runs(infrav1.HostDesiredUpgraded)), want: ActionUpgrade},
+		"upgraded":                            {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands, Operation: op("u", 1, infrav1.HostDesiredUpgraded, done)}, spec: spec(1, "a", runs(infrav1.HostDesiredUpgraded)), want: ActionNone},
+		"rebooting":                           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands, Operation: op("u", 1, infrav1.HostDesiredRebooted, running)}, spec: spec(1, "a", runs(infrav1.HostDesiredRebooted)), want: ActionReboot},
+		"released in mid upgrade":             {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Operation: op("u", 1, infrav1.HostDesiredUpgraded, running)}, spec: spec(1, "a", resets("")), want: ActionBegin},
+		"upgrade of a host that is no node":   {state: journal.State{ClaimGeneration: 1, ClaimID: "a"}, spec: spec(1, "a", runs(infrav1.HostDesiredUpgraded)), want: ActionRefuse, reason: operation.ReasonNotBootstrapped},
+		"reboot by an older claim":            {state: journal.State{ClaimGeneration: 3, ClaimID: "c", BootstrappedClaimID: "c"}, spec: spec(2, "a", runs(infrav1.HostDesiredRebooted)), want: ActionRefuse, reason: operation.ReasonStaleClaim},
+		"reboot after the reset":              {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3, Operation: op("r", 3, reset, running)}, spec: spec(3, "a", runs(infrav1.HostDesiredRebooted)), want: ActionRefuse, reason: operation.ReasonAlreadyReset},
 		"claim of the next generation begins": {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3, Operation: op("r", 3, reset, done)}, spec: spec(4, "d", boot("b")), want: ActionBegin},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,21 +23,25 @@ func begin(s *journal.State, spec *infrav1.HostSpec, now time.Time) {
 		ID: desired.OperationID, ClaimID: spec.Claim.ClaimID, ClaimGeneration: spec.ClaimGeneration,
 		Phase: desired.Phase, State: infrav1.OperationRunning, StartTime: now.Truncate(time.Second),
 	}
-	if desired.Phase == infrav1.HostDesiredReset {
+	switch {
+	case desired.Phase == infrav1.HostDesiredReset:
 		s.ResetGeneration = spec.ClaimGeneration
-		return
-	}
-	if s.BootstrappedClaimID == spec.Claim.ClaimID {
+	case desired.Phase != infrav1.HostDesiredBootstrapped:
+	case s.BootstrappedClaimID == spec.Claim.ClaimID:
 		succeed(s, now)
-		return
+	default:
+		s.Operation.ResetFirst = s.Residue != journal.ResidueNone
 	}
-	s.Operation.ResetFirst = s.Residue != journal.ResidueNone
 }
 
 // interrupted records at the start of the agent that it was stopped at work.
 func interrupted(s *journal.State, now time.Time) {
 	op := s.Operation
 	op.Active = false
+	if op.Phase == infrav1.HostDesiredRebooted {
+		// That is what it is about.
+		return
+	}
 	op.Interruptions++
 	op.Reason = operation.ReasonInterrupted
 	op.Message = fmt.Sprintf("the agent or the host stopped during step %q; going on", op.Step)
@@ -95,7 +99,7 @@ func retry(s *journal.State, e *operation.Error, now time.Time) {
 func clean(s *journal.State) {
 	s.Residue, s.ResidueGeneration = journal.ResidueNone, 0
 	s.CleanByHand, s.BootstrappedClaimID = false, ""
-	s.Files, s.Users, s.Baseline, s.VirtualIP = nil, nil, nil, ""
+	s.Files, s.Users, s.Programs, s.Baseline, s.VirtualIP = nil, nil, nil, nil, ""
 	if s.Operation != nil {
 		s.Operation.ResetFirst = false
 	}

@@ -65,7 +65,8 @@ func (a *Agent) Run(parent context.Context) error {
 	a.Log.Info("slipway-agent starts", "version", version.Version, "hostID", a.identity, "namespace", a.Config.Namespace, "host", a.name)
 	a.executor = executor.New(executor.Options{
 		Root: a.Root, Identity: a.identity, NodeIP: a.Config.NodeIP, NodeInterface: a.Config.NodeInterface,
-		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket, Log: a.Log,
+		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket,
+		DrainTimeout: a.Config.DrainTimeout.Duration, Log: a.Log,
 	})
 	group, ctx := errgroup.WithContext(parent)
 	// Before anything that needs the network: a control plane waits for its address.

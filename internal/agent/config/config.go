@@ -57,6 +57,9 @@ type AgentConfiguration struct {
 	// CRISocket of the container runtime. Defaults to
 	// /run/containerd/containerd.sock.
 	CRISocket string `json:"criSocket,omitempty"`
+	// DrainTimeout is how long pods, or disruption budgets, may hold up the upgrade
+	// of this host to another Kubernetes version. Defaults to 10m.
+	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
 	// HealthAddress to serve /healthz, /readyz and /metrics on: a loopback
 	// address with a port, or unix: and a path. Empty serves nothing.
 	HealthAddress string `json:"healthAddress,omitempty"`
@@ -114,6 +117,9 @@ func (c *AgentConfiguration) setDefaults() {
 	if c.LeaseDuration.Duration == 0 {
 		c.LeaseDuration.Duration = 40 * time.Second
 	}
+	if c.DrainTimeout.Duration == 0 {
+		c.DrainTimeout.Duration = 10 * time.Minute
+	}
 	if len(c.KubernetesDirectories) == 0 {
 		c.KubernetesDirectories = []string{"/opt/slipway/kubernetes"}
 	}
@@ -145,6 +151,9 @@ func (c *AgentConfiguration) validate() error {
 	}
 	if c.LeaseDuration.Duration < 2*c.HeartbeatInterval.Duration {
 		fail("leaseDuration", "must be at least twice heartbeatInterval, not %s", c.LeaseDuration.Duration)
+	}
+	if c.DrainTimeout.Duration < time.Second {
+		fail("drainTimeout", "must be at least 1s, not %s", c.DrainTimeout.Duration)
 	}
 	if _, err := netip.ParseAddr(c.NodeIP); c.NodeIP != "" && err != nil {
 		fail("nodeIP", "must be an IP address, not %q", c.NodeIP)

@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/operation"
 	"github.com/slipway-dev/slipway/internal/agent/reset"
+	"github.com/slipway-dev/slipway/internal/agent/upgrade"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
@@ -33,6 +34,7 @@ type Executor struct {
 	Applier  bootstrap.Applier
 	Cleaner  reset.Cleaner
 	Versions kubelet.Versions
+	Upgrader upgrade.Upgrader
 	VIP      vip.Holder
 	// NodeIP is handed to the kubelet when it is set.
 	NodeIP string
@@ -51,8 +53,9 @@ func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 		name string
 		run  func() error
 	}{
-		{"Kubernetes version", func() error { return e.selectVersion(ctx, order.Version) }},
+		{"Kubernetes version", func() error { return e.Versions.Check(ctx, order.Version) }},
 		{"baseline", func() error { return e.prepare(ctx, progress) }},
+		{"Kubernetes programs", func() error { return SelectVersion(ctx, e.Versions, order.Version, progress) }},
 		{"virtual IP", func() error { return e.hold(order.VirtualIP, progress) }},
 		{"kubelet arguments", func() error {
 			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: order.ProviderID, NodeIP: e.NodeIP})
@@ -85,11 +88,37 @@ func (e *Executor) parse(order operation.Bootstrap) (*cloudconfig.Config, error)
 	return config, err
 }
 
-func (e *Executor) selectVersion(ctx context.Context, version string) error {
-	err := e.Versions.Select(ctx, version)
-	if missing := (*kubelet.VersionUnavailableError)(nil); errors.As(err, &missing) {
-		return &operation.Error{Reason: operation.ReasonVersionUnavailable, Message: missing.Error(), Retry: operation.RetryNever}
+// SelectVersion makes PATH offer a version. What PATH had before is on record
+// first, so that a reset can bring it back.
+func SelectVersion(ctx context.Context, versions kubelet.Versions, version string, progress operation.Progress) error {
+	if version == "" || versions.Offered(ctx, version) {
+		return nil
 	}
+	before, err := versions.Links()
+	if err != nil {
+		return err
+	}
+	if err := progress.Update(func(s *journal.State) {
+		if s.Programs == nil {
+			s.Programs = before
+		}
+	}); err != nil {
+		return err
+	}
+	return versions.Select(ctx, version)
+}
+
+// Upgrade implements operation.Executor.
+func (e *Executor) Upgrade(ctx context.Context, order operation.Upgrade, progress operation.Progress) error {
+	if err := e.Cleaner.KillInterrupted(ctx); err != nil {
+		return err
+	}
+	return e.Upgrader.Upgrade(ctx, order.Version, progress)
+}
+
+// Reboot implements operation.Executor.
+func (e *Executor) Reboot(ctx context.Context) error {
+	_, err := e.Upgrader.Runner.Run(ctx, "systemctl", "reboot")
 	return err
 }
 

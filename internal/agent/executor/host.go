@@ -1,19 +1,25 @@
 package executor
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slipway-dev/slipway/internal/agent/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/network"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
 	"github.com/slipway-dev/slipway/internal/agent/reset"
+	"github.com/slipway-dev/slipway/internal/agent/upgrade"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/internal/agent/workload"
 )
 
 // Options of the executor of a real host.
@@ -27,7 +33,9 @@ type Options struct {
 	NodeIP, NodeInterface string
 	KubernetesDirectories []string
 	CRISocket             string
-	Log                   *slog.Logger
+	// DrainTimeout of an upgrade.
+	DrainTimeout time.Duration
+	Log          *slog.Logger
 }
 
 // New returns the executor of the host this process runs on.
@@ -35,9 +43,17 @@ func New(o Options) *Executor {
 	system := command.System{Identity: o.Identity, Log: &logFile{path: o.Root.Path(bootstrap.LogFile)}}
 	nodeIP, _ := netip.ParseAddr(o.NodeIP)
 	holder := vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, NodeIP: nodeIP, Log: o.Log}
+	versions := kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}}
 	return &Executor{
-		Root: o.Root, VIP: holder, NodeIP: o.NodeIP, Hostname: os.Hostname, Log: o.Log,
-		Versions: kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}},
+		Root: o.Root, VIP: holder, NodeIP: o.NodeIP, Hostname: os.Hostname, Log: o.Log, Versions: versions,
+		Upgrader: upgrade.Upgrader{
+			Root: o.Root, Runner: system, Versions: versions, DrainTimeout: o.DrainTimeout, Log: o.Log,
+			Switch: func(ctx context.Context, version string, progress operation.Progress) error {
+				return SelectVersion(ctx, versions, version, progress)
+			},
+			Connect: func() (upgrade.Node, error) { return workload.Connect(o.Root.Path(workload.KubeletConfig)) },
+			Now:     time.Now, Sleep: sleep,
+		},
 		Applier: bootstrap.Applier{
 			Root: o.Root, Runner: system, Shell: bootstrap.Shell{Root: o.Root, System: system},
 			SetHostname: func(name string) error { return unix.Sethostname([]byte(name)) },
@@ -47,6 +63,13 @@ func New(o Options) *Executor {
 			KillInterrupted: system.KillMarked, Log: o.Log,
 		},
 	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if !backoff.Sleep(ctx, d) {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // logFile appends each write to a file that only root may read.

@@ -102,6 +102,10 @@ func (c *crashing) Bootstrap(ctx context.Context, o operation.Bootstrap, p opera
 	return c.Executor.Bootstrap(ctx, o, crashingProgress{p, c})
 }
 
+func (c *crashing) Upgrade(ctx context.Context, o operation.Upgrade, p operation.Progress) error {
+	return c.Executor.Upgrade(ctx, o, crashingProgress{p, c})
+}
+
 func (c *crashing) Reset(ctx context.Context, p operation.Progress) error {
 	return c.Executor.Reset(ctx, crashingProgress{p, c})
 }

@@ -51,6 +51,9 @@ type State struct {
 	Files []string `json:"files,omitempty"`
 	// Users are the names of the accounts the bootstrap created.
 	Users []string `json:"users,omitempty"`
+	// Programs are the links of Kubernetes' programs on PATH as they were before
+	// the agent chose a version: the target by name, empty where there was none.
+	Programs map[string]string `json:"programs,omitempty"`
 	// Baseline is what the host looked like before the bootstrap.
 	Baseline *Baseline `json:"baseline,omitempty"`
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
 )
 
 var args = Arguments{ProviderID: "slipway://ns/h/c", NodeIP: "10.0.0.5"}
@@ -125,9 +126,81 @@ func TestSelect(t *testing.T) {
 		t.Errorf("kubelet is linked to %q: %v", got, err)
 	}
 	err := versions.Select(t.Context(), "v1.37.0")
-	var missing *VersionUnavailableError
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "v1.35.4, v1.36.3") || !strings.Contains(err.Error(), "/opt/k8s/v1.37.0") {
-		t.Errorf("error is %v", err)
+	wantUnavailable(t, err, "v1.35.4, v1.36.3", "/opt/k8s/v1.37.0")
+}
+
+func wantUnavailable(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	e := (*operation.Error)(nil)
+	if !errors.As(err, &e) || e.Reason != operation.ReasonVersionUnavailable || e.Retry != operation.RetryNever {
+		t.Fatalf("error is %#v", err)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q lacks %q", err, part)
+		}
+	}
+}
+
+func TestLinksComeBack(t *testing.T) {
+	root := hostfs.Root(t.TempDir())
+	for _, program := range linked {
+		put(t, root.Path("/opt/k8s/v1.36.3/"+program), "")
+	}
+	versions := Versions{Root: root, Directories: []string{"/opt/k8s"}, Runner: path{}}
+	if err := replaceLink(root, "kubelet", "/opt/k8s/v1.35.4/kubelet"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := versions.Links()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := versions.Select(t.Context(), "v1.36.3"); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(ChangedLinks(root, before), " "); got != "kubeadm kubectl kubelet" {
+		t.Errorf("changed are %q", got)
+	}
+	for range 2 {
+		if err := RestoreLinks(root, before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := versions.Links()
+	if err != nil || after["kubelet"] != "/opt/k8s/v1.35.4/kubelet" || after["kubeadm"] != "" {
+		t.Errorf("links are %v: %v", after, err)
+	}
+	if _, err := os.Lstat(root.Path(linkDirectory + "/kubeadm")); err == nil {
+		t.Error("a link that was not there before is left")
+	}
+	if err := RestoreLinks(root, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProgramsThatCannotBeSwitchedAreRefused(t *testing.T) {
+	root := hostfs.Root(t.TempDir())
+	put(t, root.Path("/opt/k8s/v1.36.3/kubelet"), "")
+	put(t, root.Path("/opt/k8s/v1.36.3/kubeadm"), "")
+	put(t, root.Path(linkDirectory+"/kubelet"), "the operator's own")
+	versions := Versions{Root: root, Directories: []string{"/opt/k8s"}, Runner: path{}}
+	_, err := versions.Links()
+	wantUnavailable(t, err, "/usr/local/bin/kubelet is not a link")
+
+	for unit, refused := range map[string]bool{
+		"[Service]\nExecStart=/usr/bin/kubelet $X\n":                                                           true,
+		"[Service]\nExecStart=-/usr/bin/kubelet\n# drop-in\nExecStart=\nExecStart=/usr/local/bin/kubelet $X\n": false,
+		"[Service]\nExecStart=kubelet\n":                                                                       false,
+		"":                                                                                                     false,
+	} {
+		versions.Runner = path{"systemctl": unit}
+		err := versions.Check(t.Context(), "v1.36.3")
+		if !refused && err != nil {
+			t.Errorf("unit %q: %v", unit, err)
+		}
+		if refused {
+			wantUnavailable(t, err, "/usr/bin/kubelet", "ExecStart=", "/usr/local/bin/kubelet")
+		}
 	}
 }
 

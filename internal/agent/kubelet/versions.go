@@ -5,36 +5,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
 )
-
-// linkDirectory is where the programs of the chosen version are linked.
-const linkDirectory = "/usr/local/bin"
 
 // versionTimeout bounds `kubelet --version`.
 const versionTimeout = 20 * time.Second
-
-// VersionUnavailableError says that the host has not the wanted version.
-type VersionUnavailableError struct {
-	Wanted      string
-	Installed   []string
-	Directories []string
-}
-
-// Error implements error.
-func (e *VersionUnavailableError) Error() string {
-	have := "none"
-	if len(e.Installed) > 0 {
-		have = strings.Join(e.Installed, ", ")
-	}
-	return fmt.Sprintf("Kubernetes %s is not installed on this host (found: %s); install kubelet, kubeadm and kubectl of it into %s",
-		e.Wanted, have, filepath.Join(e.Directories[0], e.Wanted))
-}
 
 // Versions finds and selects the Kubernetes versions of the host.
 type Versions struct {
@@ -63,22 +45,88 @@ func (v Versions) Installed(ctx context.Context) []string {
 	return slices.Compact(found)
 }
 
-// Select makes PATH offer the wanted version. Nothing is done when it does.
-func (v Versions) Select(ctx context.Context, wanted string) error {
-	if wanted == "" || v.offered(ctx, wanted) {
+// Check refuses a version that the host does not have.
+func (v Versions) Check(ctx context.Context, wanted string) error {
+	if wanted == "" {
 		return nil
 	}
-	for _, dir := range v.Directories {
-		from := filepath.Join(dir, wanted)
-		if _, err := os.Stat(filepath.Join(v.Root.Path(from), "kubelet")); err == nil {
-			return v.link(from)
-		}
-	}
-	return &VersionUnavailableError{Wanted: wanted, Installed: v.Installed(ctx), Directories: v.Directories}
+	_, err := v.Program(ctx, wanted, "kubelet")
+	return err
 }
 
-// offered reports whether both kubelet and kubeadm on PATH are of the version.
-func (v Versions) offered(ctx context.Context, wanted string) bool {
+// Program returns how to call a program of the version: by its name when PATH has
+// the version, else by its path.
+func (v Versions) Program(ctx context.Context, wanted, program string) (string, error) {
+	if v.Offered(ctx, wanted) {
+		return program, nil
+	}
+	if dir := v.directory(wanted); dir != "" {
+		return v.Root.Path(filepath.Join(dir, program)), v.checkUnit(ctx)
+	}
+	have := "none"
+	if installed := v.Installed(ctx); len(installed) > 0 {
+		have = strings.Join(installed, ", ")
+	}
+	return "", unavailable("Kubernetes %s is not installed on this host (found: %s); install kubelet, kubeadm and kubectl of it into %s",
+		wanted, have, filepath.Join(v.Directories[0], wanted))
+}
+
+// directory of a version with its programs; empty when there is none.
+func (v Versions) directory(wanted string) string {
+	for _, parent := range v.Directories {
+		dir := filepath.Join(parent, wanted)
+		complete := wanted != ""
+		for _, program := range []string{"kubelet", "kubeadm"} {
+			if _, err := os.Stat(filepath.Join(v.Root.Path(dir), program)); err != nil {
+				complete = false
+			}
+		}
+		if complete {
+			return dir
+		}
+	}
+	return ""
+}
+
+// Select makes PATH offer the wanted version. Nothing is done when it does.
+func (v Versions) Select(ctx context.Context, wanted string) error {
+	if wanted == "" || v.Offered(ctx, wanted) {
+		return nil
+	}
+	if _, err := v.Program(ctx, wanted, "kubelet"); err != nil {
+		return err
+	}
+	return v.link(v.directory(wanted))
+}
+
+// unitProgram finds what a unit file starts.
+var unitProgram = regexp.MustCompile(`(?m)^ExecStart=[-@:+!]*(/\S*)`)
+
+// checkUnit refuses a host whose kubelet unit names one file, as those of packages
+// do: choosing a version on PATH would not reach it.
+func (v Versions) checkUnit(ctx context.Context) error {
+	if !v.Runner.Has("systemctl") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	// A unit that is not there yet is no reason to refuse.
+	out, _ := v.Runner.Run(ctx, "systemctl", "cat", "kubelet")
+	found := unitProgram.FindAllSubmatch(out, -1)
+	linked := filepath.Join(linkDirectory, "kubelet")
+	if len(found) == 0 || string(found[len(found)-1][1]) == linked {
+		return nil
+	}
+	return unavailable("kubelet.service starts %s, whatever version is chosen; add a drop-in with \"ExecStart=\" and the same command line on %s, then `systemctl daemon-reload`",
+		found[len(found)-1][1], linked)
+}
+
+func unavailable(format string, args ...any) error {
+	return &operation.Error{Reason: operation.ReasonVersionUnavailable, Retry: operation.RetryNever, Message: fmt.Sprintf(format, args...)}
+}
+
+// Offered reports whether both kubelet and kubeadm on PATH are of the version.
+func (v Versions) Offered(ctx context.Context, wanted string) bool {
 	return v.current(ctx, "kubelet", "--version") == wanted && v.current(ctx, "kubeadm", "version", "-o", "short") == wanted
 }
 
@@ -96,28 +144,4 @@ func (v Versions) current(ctx context.Context, program string, args ...string) s
 		}
 		return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes"))
 	})
-}
-
-// link replaces the links one by one; each is either old or new.
-func (v Versions) link(from string) error {
-	target := v.Root.Path(linkDirectory)
-	if err := os.MkdirAll(target, 0o755); err != nil {
-		return err
-	}
-	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
-		if _, err := os.Stat(filepath.Join(v.Root.Path(from), program)); err != nil {
-			continue
-		}
-		link := filepath.Join(target, program)
-		if err := os.RemoveAll(link + ".slipway"); err != nil {
-			return err
-		}
-		if err := os.Symlink(filepath.Join(from, program), link+".slipway"); err != nil {
-			return err
-		}
-		if err := os.Rename(link+".slipway", link); err != nil {
-			return err
-		}
-	}
-	return nil
 }

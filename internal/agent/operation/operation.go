@@ -24,14 +24,28 @@ const (
 	ReasonClaimMismatch       = "ClaimMismatch"
 	ReasonAlreadyReset        = "AlreadyReset"
 	ReasonJournalUnwritable   = "JournalUnwritable"
+	ReasonNotBootstrapped     = "NotBootstrapped"
+	// Of upgrades.
+	ReasonControlPlaneHost  = "ControlPlaneHost"
+	ReasonControlPlaneOlder = "ControlPlaneOlder"
+	ReasonDowngrade         = "DowngradeRefused"
+	ReasonVersionSkew       = "VersionSkew"
+	ReasonDrainTimeout      = "DrainTimeout"
+	ReasonKubeadmFailed     = "KubeadmUpgradeFailed"
+	ReasonNodeUnreachable   = "NodeUnreachable"
+	ReasonNodeNotReady      = "NodeNotReady"
+	// Of reboots.
+	ReasonBootIDUnknown = "BootIDUnknown"
+	ReasonNotRebooted   = "NotRebooted"
 )
 
 // Retry says what another try needs.
 type Retry int
 
 const (
-	// RetryAfterReset means that the step may succeed on a clean host. Such
-	// tries are counted and bounded.
+	// RetryAfterReset means that the operation may succeed when it begins afresh:
+	// a bootstrap on a clean host, anything else from its first step. Such tries
+	// are counted and bounded.
 	RetryAfterReset Retry = iota
 	// RetryLater means that nothing is wrong with the host or the data; the try
 	// is not counted.
@@ -85,6 +99,12 @@ type Bootstrap struct {
 	Data []byte
 }
 
+// Upgrade is one order to change the Kubernetes version of a node in place.
+type Upgrade struct {
+	// Version to run.
+	Version string
+}
+
 // Progress records an operation in the journal. Its methods return after the
 // record is on disk, and fail when it cannot be written; the executor then
 // stops before the effect.
@@ -107,6 +127,10 @@ type Executor interface {
 	// Bootstrap makes the host a node. Before its first effect it records
 	// residue in the journal.
 	Bootstrap(ctx context.Context, order Bootstrap, progress Progress) error
+	// Upgrade brings a bootstrapped node to another Kubernetes version.
+	Upgrade(ctx context.Context, order Upgrade, progress Progress) error
+	// Reboot asks the host to reboot and returns once that is under way.
+	Reboot(ctx context.Context) error
 	// Reset undoes a bootstrap, in whatever state it is.
 	Reset(ctx context.Context, progress Progress) error
 	// StopKubelet stops the kubelet and leaves everything else.

@@ -78,6 +78,7 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 		{"reset: virtual IP", func() error { return c.releaseVIP(state, progress) }},
 		{"reset: network", func() error { return c.network(ctx, state.Baseline) }},
 		{"reset: files", func() error { return c.files(state) }},
+		{"reset: Kubernetes version", func() error { return kubelet.RestoreLinks(c.Root, state.Programs) }},
 	}
 	var errs []error
 	for _, s := range steps {

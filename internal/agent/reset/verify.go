@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/network"
 )
 
@@ -37,6 +38,7 @@ func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, err
 		c.leftMounts,
 		c.leftFiles,
 		func() ([]string, error) { return c.leftCNIConfigs(state.Baseline), nil },
+		func() ([]string, error) { return c.leftLinks(state.Programs), nil },
 		func() ([]string, error) { return c.leftNetwork(state.Baseline) },
 		func() ([]string, error) { return c.leftVIP(state.VirtualIP) },
 	}
@@ -212,6 +214,14 @@ func (c Cleaner) leftCNIConfigs(baseline *journal.Baseline) []string {
 	names := c.newCNIConfigs(baseline)
 	for i, n := range names {
 		names[i] = "file " + filepath.Join(cniConfigs, n)
+	}
+	return names
+}
+
+func (c Cleaner) leftLinks(before map[string]string) []string {
+	names := kubelet.ChangedLinks(c.Root, before)
+	for i, n := range names {
+		names[i] = "choice of a version of " + n
 	}
 	return names
 }

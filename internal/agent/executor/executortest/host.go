@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/command"
@@ -19,7 +20,9 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/network"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
 	"github.com/slipway-dev/slipway/internal/agent/reset"
+	"github.com/slipway-dev/slipway/internal/agent/upgrade"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
@@ -29,7 +32,14 @@ type Host struct {
 	Executor *executor.Executor
 	Programs *Programs
 	Network  *Network
+	// Node is the host's Node. Its kubelet reports when it is restarted.
+	Node *Node
+	// Clock of upgrades; each wait moves it on.
+	Clock time.Time
 }
+
+// Directory is where the host looks for Kubernetes versions.
+const Directory = "/opt/slipway/kubernetes"
 
 // New makes a clean host with one interface, eth0.
 func New(t *testing.T) *Host {
@@ -48,9 +58,24 @@ func New(t *testing.T) *Host {
 	system := command.System{Identity: filepath.Base(string(root)) + t.Name(), Log: io.Discard}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	holder := vip.Holder{Network: h.Network, Log: log}
+	versions := kubelet.Versions{Root: root, Runner: h.Programs, Directories: []string{Directory}}
+	h.Node, h.Clock = NewNode(""), time.Now()
+	h.Programs.On = map[string]func(){"systemctl restart kubelet": func() {
+		target, _ := os.Readlink(root.Path("/usr/local/bin/kubelet"))
+		h.Node.Report(filepath.Base(filepath.Dir(target)), h.Clock)
+	}}
 	h.Executor = &executor.Executor{
 		Root: root, VIP: holder, Log: log, Hostname: func() (string, error) { return "host-1", nil },
-		Versions: kubelet.Versions{Root: root, Runner: h.Programs, Directories: []string{"/opt/slipway/kubernetes"}},
+		Versions: versions,
+		Upgrader: upgrade.Upgrader{
+			Root: root, Runner: h.Programs, Versions: versions, DrainTimeout: time.Minute, Log: log,
+			Connect: func() (upgrade.Node, error) { return h.Node, nil },
+			Switch: func(ctx context.Context, version string, progress operation.Progress) error {
+				return executor.SelectVersion(ctx, versions, version, progress)
+			},
+			Now:   func() time.Time { return h.Clock },
+			Sleep: func(ctx context.Context, d time.Duration) error { h.Clock = h.Clock.Add(d); return ctx.Err() },
+		},
 		Applier: bootstrap.Applier{
 			Root: root, Runner: h.Programs, Shell: bootstrap.Shell{Root: root, System: system},
 			SetHostname: func(name string) error { return os.WriteFile(root.Path("/run/hostname"), []byte(name), 0o600) },
@@ -61,6 +86,14 @@ func New(t *testing.T) *Host {
 		},
 	}
 	return h
+}
+
+// Install puts the programs of a Kubernetes version on the host.
+func (h *Host) Install(t *testing.T, version string) {
+	t.Helper()
+	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
+		write(t, h.Root.Path(filepath.Join(Directory, version, program)), version)
+	}
 }
 
 func write(t *testing.T, path, content string) {
@@ -93,6 +126,8 @@ type Programs struct {
 	Fail map[string]int
 	// Answer maps the beginning of a command line to its output.
 	Answer map[string]string
+	// On is called for a command line that begins so.
+	On map[string]func()
 	// Missing programs are not on PATH.
 	Missing []string
 }
@@ -121,6 +156,11 @@ func (p *Programs) RunInput(ctx context.Context, input []byte, name string, args
 			return nil, &command.ExitError{Program: name, Code: code}
 		}
 	}
+	for prefix, effect := range p.On {
+		if strings.HasPrefix(line, prefix) {
+			effect()
+		}
+	}
 	last := ""
 	if len(args) > 0 {
 		last = args[len(args)-1]
@@ -131,12 +171,27 @@ func (p *Programs) RunInput(ctx context.Context, input []byte, name string, args
 	case "groupadd":
 		return nil, p.append("/etc/group", last+":x:0:\n")
 	}
+	if out, linked := p.version(line); linked {
+		return []byte(out), nil
+	}
 	for prefix, out := range p.Answer {
 		if strings.HasPrefix(line, prefix) {
 			return []byte(out), nil
 		}
 	}
 	return nil, ctx.Err()
+}
+
+// version is what a linked program answers when it is asked for its version.
+func (p *Programs) version(line string) (string, bool) {
+	for question, answer := range map[string]string{"kubelet --version": "Kubernetes ", "kubeadm version -o short": ""} {
+		name, _, _ := strings.Cut(question, " ")
+		target, err := os.Readlink(p.root.Path("/usr/local/bin/" + name))
+		if line == question && err == nil {
+			return answer + filepath.Base(filepath.Dir(target)) + "\n", true
+		}
+	}
+	return "", false
 }
 
 func (p *Programs) append(path, line string) error {

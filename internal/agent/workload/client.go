@@ -1,0 +1,159 @@
+package workload
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// KubeletConfig is the kubelet's kubeconfig; kubeadm writes it.
+const KubeletConfig = "/etc/kubernetes/kubelet.conf"
+
+// requestTimeout bounds every request.
+const requestTimeout = 10 * time.Second
+
+// nodePrefix begins the common name of a kubelet's certificate; the name of its
+// Node follows.
+const nodePrefix = "system:node:"
+
+var (
+	scheme = runtime.NewScheme()
+	codecs = serializer.NewCodecFactory(scheme)
+)
+
+func init() {
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.PodList{}, &policyv1.Eviction{})
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	scheme.AddKnownTypes(policyv1.SchemeGroupVersion, &policyv1.Eviction{})
+	metav1.AddToGroupVersion(scheme, policyv1.SchemeGroupVersion)
+}
+
+// Client reaches the host's own Node.
+type Client struct {
+	core rest.Interface
+	// Name of the Node.
+	Name string
+}
+
+// Connect makes a client of the kubelet's kubeconfig at path. It sends nothing.
+func Connect(path string) (*Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("the kubelet's credential: %w", err)
+	}
+	name, err := nodeName(config.TLSClientConfig)
+	if err != nil {
+		return nil, fmt.Errorf("the kubelet's credential in %s: %w", path, err)
+	}
+	return New(config, name)
+}
+
+// New makes a client for the Node of that name.
+func New(config *rest.Config, name string) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
+	config.ContentType = runtime.ContentTypeJSON
+	config.NegotiatedSerializer = codecs.WithoutConversion()
+	config.Timeout = requestTimeout
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+	}
+	return &Client{core: client, Name: name}, nil
+}
+
+// nodeName reads the name of the Node from the certificate it is bound to.
+func nodeName(config rest.TLSClientConfig) (string, error) {
+	data := config.CertData
+	if len(data) == 0 {
+		var err error
+		if data, err = os.ReadFile(config.CertFile); err != nil {
+			return "", err
+		}
+	}
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return "", err
+		}
+		if name, found := strings.CutPrefix(certificate.Subject.CommonName, nodePrefix); found {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("no certificate for %s<name> in it", nodePrefix)
+}
+
+// Get reads the Node.
+func (c *Client) Get(ctx context.Context) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	return node, c.core.Get().Resource("nodes").Name(c.Name).Do(ctx).Into(node)
+}
+
+// SetUnschedulable changes spec.unschedulable of the Node and, in the same write,
+// sets the annotation, or removes it when value is empty. The write fails with a
+// conflict when the Node has changed since it was read.
+func (c *Client) SetUnschedulable(ctx context.Context, node *corev1.Node, unschedulable bool, annotation, value string) error {
+	annotations := map[string]any{annotation: nil}
+	if value != "" {
+		annotations[annotation] = value
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": node.ResourceVersion, "annotations": annotations},
+		"spec":     map[string]any{"unschedulable": unschedulable},
+	})
+	if err != nil {
+		return err
+	}
+	return c.core.Patch(types.MergePatchType).Resource("nodes").Name(c.Name).Body(body).Do(ctx).Error()
+}
+
+// Pods lists the pods that are bound to the Node.
+func (c *Client) Pods(ctx context.Context) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := c.core.Get().Resource("pods").Param("fieldSelector", "spec.nodeName="+c.Name).Do(ctx).Into(list)
+	return list.Items, err
+}
+
+// Evict asks for the eviction of exactly this pod. It is refused with
+// TooManyRequests while a disruption budget stands against it.
+func (c *Client) Evict(ctx context.Context, pod *corev1.Pod) error {
+	eviction := &policyv1.Eviction{
+		TypeMeta:      metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "Eviction"},
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
+	}
+	body, err := json.Marshal(eviction)
+	if err != nil {
+		return err
+	}
+	return c.core.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
+		SetHeader("Content-Type", runtime.ContentTypeJSON).MaxRetries(0).Body(body).Do(ctx).Error()
+}
+
+// ServerVersion returns the version of the API server that answers, such as v1.36.3.
+func (c *Client) ServerVersion(ctx context.Context) (string, error) {
+	body, err := c.core.Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return "", err
+	}
+	var info apiversion.Info
+	return info.GitVersion, json.Unmarshal(body, &info)
+}
