@@ -27,7 +27,6 @@ const (
 // headers are shared by all requests: a transport does not change them.
 var headers = http.Header{
 	"Content-Type": {"application/json"},
-	"Accept":       {"application/json"},
 	"User-Agent":   {"slipway-runtime-client"},
 }
 
@@ -173,10 +172,7 @@ func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook
 	request := (&http.Request{
 		Method: http.MethodPost, URL: r.URL, Host: r.URL.Host, Header: headers,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		// GetBody lets the transport repeat a request of which nothing was sent,
-		// because the extension closed the idle connection. A POST that was sent
-		// is never repeated.
-		Body: body, GetBody: payload.Open, ContentLength: payload.Len(),
+		Body: body, ContentLength: payload.Len(),
 	}).WithContext(ctx)
 	start := time.Now()
 	code, status := "<error>", ""
@@ -187,7 +183,7 @@ func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook
 	}
 	defer answer.Body.Close()
 	code = strconv.Itoa(answer.StatusCode)
-	response, err := c.read(answer, d)
+	response, err := c.read(ctx, answer, d)
 	if err == nil {
 		status = string(response.GetStatus())
 	}
@@ -197,7 +193,7 @@ func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook
 // maxErrorText bounds what is quoted of the body of a response that is not 200.
 const maxErrorText = 512
 
-func (c *Client) read(answer *http.Response, d *hook.Definition) (hooksv1.ResponseObject, error) {
+func (c *Client) read(ctx context.Context, answer *http.Response, d *hook.Definition) (hooksv1.ResponseObject, error) {
 	if answer.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorText))
 		wire.Drain(answer.Body)
@@ -207,7 +203,7 @@ func (c *Client) read(answer *http.Response, d *hook.Definition) (hooksv1.Respon
 	if encoding := answer.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, &CallError{Reason: ReasonInvalidResponse, message: fmt.Sprintf("the response is encoded as %q, which was not asked for", encoding)}
 	}
-	body, err := c.budget.Read(answer.Body, c.options.MaxResponseBytes)
+	body, err := c.budget.Read(ctx, wire.Source{Reader: answer.Body, Length: answer.ContentLength, Limit: c.options.MaxResponseBytes})
 	if err != nil {
 		var tooLarge *wire.TooLargeError
 		if errors.As(err, &tooLarge) || errors.Is(err, wire.ErrBusy) {

@@ -137,6 +137,13 @@ func (c *Client) known(h hook.Any) (*hook.Definition, error) {
 }
 
 func newCallOptions(options []CallOption) callOptions {
+	if len(options) == 0 {
+		return callOptions{}
+	}
+	return applyCallOptions(options)
+}
+
+func applyCallOptions(options []CallOption) callOptions {
 	var o callOptions
 	for _, option := range options {
 		option(&o)

@@ -45,7 +45,7 @@ func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig
 		Timeout: discoveryTimeout, FailurePolicy: runtimev1.FailurePolicyFail,
 	}
 	request := &hooksv1.DiscoveryRequest{}
-	request.SetGroupVersionKind(definition.RequestKind)
+	definition.MarkRequest(request)
 	buf := wire.GetBuffer()
 	if err := wire.Encode(buf, request); err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func (e *encoder) encode(r *registry.Registration, conversion *hook.Conversion) 
 	if err != nil {
 		return nil, err
 	}
-	object.GetObjectKind().SetGroupVersionKind(conversion.Older().RequestKind)
+	conversion.Older().MarkRequest(object)
 	buf := wire.GetBuffer()
 	if err := wire.Encode(buf, object); err != nil {
 		wire.PutBuffer(buf)

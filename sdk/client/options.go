@@ -27,10 +27,13 @@ type Options struct {
 	MaxConcurrent int
 	// Deadline bounds one CallAll. Default: 30 s.
 	Deadline time.Duration
-	// MaxResponseBytes bounds the body of one response. Default: 10 MiB.
+	// MaxResponseBytes bounds the body of one response. Default: 20 MiB,
+	// as much as Cluster API's own server and client accept.
 	MaxResponseBytes int64
-	// MaxBodyMemory bounds the bodies of all responses that are being read, apart
-	// from 32 KiB each for 256 of them. Default: twice MaxResponseBytes.
+	// MaxBodyMemory bounds the bodies of all responses that are being read and
+	// what they are decoded to, apart from 32 KiB each for 256 of them. A body
+	// counts twice; one that finds no room waits for 5 s. Default: twice
+	// MaxResponseBytes.
 	MaxBodyMemory int64
 	// Backoff is how long a handler is left alone that cannot be called.
 	Backoff Backoff
@@ -79,7 +82,7 @@ func (o *Options) complete() error {
 	}
 	setDefault(&o.MaxConcurrent, 32)
 	setDefault(&o.Deadline, 30*time.Second)
-	setDefault(&o.MaxResponseBytes, 10<<20)
+	setDefault(&o.MaxResponseBytes, 20<<20)
 	setDefault(&o.MaxBodyMemory, 2*o.MaxResponseBytes)
 	setDefault(&o.Backoff.Initial, time.Second)
 	setDefault(&o.Backoff.Max, time.Minute)

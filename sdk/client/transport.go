@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/sdk/internal/certs"
+	"github.com/slipway-dev/slipway/sdk/internal/h1"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -38,7 +39,7 @@ type transportKey struct {
 }
 
 type transportEntry struct {
-	base *http.Transport
+	base *h1.Transport
 	http.RoundTripper
 	used time.Time
 }
@@ -115,8 +116,12 @@ func (t *transports) closeIdle() {
 	}
 }
 
-func (t *transports) build(u *url.URL, ca []byte) (*http.Transport, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}
+func (t *transports) build(u *url.URL, ca []byte) (*h1.Transport, error) {
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), NextProtos: []string{"http/1.1"},
+		// Small first records help browsers; here they would only be more writes.
+		DynamicRecordSizingDisabled: true,
+	}
 	if len(ca) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(ca) {
@@ -128,20 +133,27 @@ func (t *transports) build(u *url.URL, ca []byte) (*http.Transport, error) {
 			return t.pair.Get(), nil
 		}
 	}
-	return &http.Transport{
-		// No proxy: the environment must not see what hooks carry.
-		Proxy:                  nil,
-		DialContext:            t.dialContext(),
-		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    10 * time.Second,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    64,
-		MaxConnsPerHost:        256,
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: 64 << 10,
-		ForceAttemptHTTP2:      false,
-		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-	}, nil
+	// No proxy, no redirects, no compression, no HTTP/2: a call goes to the
+	// address of the extension as it is, or fails.
+	return h1.New(h1.Options{
+		Address:          addressOf(u),
+		Dial:             t.dialContext(),
+		TLS:              config,
+		MaxConns:         256,
+		MaxIdle:          64,
+		HandshakeTimeout: 10 * time.Second,
+		IdleTimeout:      90 * time.Second,
+		MaxHeaderBytes:   64 << 10,
+	}), nil
+}
+
+// addressOf returns the host and port of an https URL.
+func addressOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 func (t *transports) dialContext() func(context.Context, string, string) (net.Conn, error) {

@@ -32,15 +32,20 @@ type Options struct {
 	// certificate of a caller. It is read again when it changes. Health and
 	// readiness stay open to callers without a certificate. Default: anyone may call.
 	ClientCAFile string
-	// MaxRequestBytes bounds the body of one request. Default: 10 MiB.
+	// MaxRequestBytes bounds the body of one request. Default: 20 MiB,
+	// as much as Cluster API's own server and client accept.
 	MaxRequestBytes int64
-	// MaxBodyMemory bounds the bodies of all requests that are being read,
-	// apart from 32 KiB each for 256 of them. Default: twice MaxRequestBytes.
+	// MaxBodyMemory bounds the bodies of all requests from their first byte to
+	// their answer, apart from 32 KiB each for 256 of them. A body counts twice,
+	// for itself and for what it is decoded to; one that finds no room waits for
+	// 5 s and is answered with 503. Default: twice MaxRequestBytes.
 	MaxBodyMemory int64
 	// MaxConcurrent bounds the handlers that run at the same time; more requests
 	// are answered with 503. Default: 256.
 	MaxConcurrent int
-	// ReadTimeout bounds the time to receive a request. Default: 15 s.
+	// ReadTimeout bounds the time to receive a request of up to 32 KiB, and of
+	// each 256 KiB of a larger one, which must arrive within 30 s as a whole.
+	// Default: 5 s.
 	ReadTimeout time.Duration
 	// DrainDelay is how long the server goes on accepting calls after it has
 	// become unready, so that load balancers notice. Default: none.
@@ -77,10 +82,10 @@ func (o *Options) complete() error {
 		return errors.New("extension: limits and durations must not be negative")
 	}
 	setDefault(&o.Address, ":9443")
-	setDefault(&o.MaxRequestBytes, 10<<20)
+	setDefault(&o.MaxRequestBytes, 20<<20)
 	setDefault(&o.MaxBodyMemory, 2*o.MaxRequestBytes)
 	setDefault(&o.MaxConcurrent, 256)
-	setDefault(&o.ReadTimeout, 15*time.Second)
+	setDefault(&o.ReadTimeout, 5*time.Second)
 	setDefault(&o.DrainTimeout, 35*time.Second)
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()

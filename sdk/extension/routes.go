@@ -3,7 +3,9 @@ package extension
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +23,17 @@ type route struct {
 	conversion *hook.Conversion
 	warning    string
 	duration   prometheus.Observer
+	// succeeded is the counter of the usual outcome, count finds the others.
+	succeeded prometheus.Counter
+	requests  *prometheus.CounterVec
+}
+
+// count returns the counter of requests with an outcome.
+func (r *route) count(code int, status hooksv1.ResponseStatus) prometheus.Counter {
+	if code == http.StatusOK && status == hooksv1.ResponseStatusSuccess {
+		return r.succeeded
+	}
+	return r.requests.WithLabelValues(strconv.Itoa(code), r.handler.name, string(status))
 }
 
 // table is an immutable set of routes, replaced as a whole.
@@ -77,7 +90,11 @@ func (s *Server) newRoute(h *handler, conversion *hook.Conversion) *route {
 		handler:    h,
 		conversion: conversion,
 		duration:   s.metrics.duration.WithLabelValues(name.Group, name.Version, name.Hook, h.name),
+		requests: s.metrics.requests.MustCurryWith(prometheus.Labels{
+			"group": name.Group, "version": name.Version, "hook": name.Hook,
+		}),
 	}
+	r.succeeded = r.requests.WithLabelValues(strconv.Itoa(http.StatusOK), h.name, string(hooksv1.ResponseStatusSuccess))
 	if meta := conversion.Newer().Meta; meta.Deprecated() {
 		r.warning = `299 - "hook ` + name.String() + ` is deprecated since ` + meta.Lifecycle.Deprecated.Version +
 			`; use ` + meta.Lifecycle.Replacement + `"`

@@ -33,6 +33,9 @@ func refuse(code int, format string, args ...any) error {
 	return &httpError{code: code, err: fmt.Errorf(format, args...)}
 }
 
+// jsonType is shared by all responses; net/http does not change it.
+var jsonType = []string{"application/json"}
+
 // serveHook answers one call of a hook.
 func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route) {
 	start := time.Now()
@@ -48,7 +51,7 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 		response.SetStatus(hooksv1.ResponseStatusFailure)
 		response.SetMessage(err.Error())
 	}
-	response.GetObjectKind().SetGroupVersionKind(route.conversion.Newer().ResponseKind)
+	route.conversion.Newer().MarkResponse(response)
 	buf := wire.GetBuffer()
 	defer wire.PutBuffer(buf)
 	if err := wire.Encode(buf, response); err != nil {
@@ -57,8 +60,8 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 		s.options.Logger.ErrorContext(r.Context(), "A response cannot be encoded", "handler", route.handler.name, "error", err)
 	}
 	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(buf.Len()))
+	header["Content-Type"] = jsonType
+	header["Content-Length"] = []string{strconv.Itoa(buf.Len())}
 	if route.warning != "" {
 		header.Set("Warning", route.warning)
 	}
@@ -71,9 +74,7 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	w.WriteHeader(code)
 	_, _ = w.Write(buf.Bytes())
 
-	name := route.conversion.Newer().Name
-	s.metrics.requests.WithLabelValues(strconv.Itoa(code), name.Group, name.Version, name.Hook,
-		route.handler.name, string(response.GetStatus())).Inc()
+	route.count(code, response.GetStatus()).Inc()
 	route.duration.Observe(time.Since(start).Seconds())
 }
 
@@ -89,15 +90,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, route *route) (h
 	if err != nil {
 		return nil, err
 	}
-	request, err := s.read(w, r, route)
+	request, body, err := s.read(w, r, route)
 	if err != nil {
 		return nil, err
 	}
 	converted, err := route.conversion.DownRequest(request)
 	if err != nil {
+		body.Release()
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
-	response, err := s.run(r.Context(), route.handler, timeout, converted)
+	response, err := s.run(r.Context(), route.handler, timeout, converted, body)
 	if err != nil {
 		return nil, err
 	}
@@ -124,28 +126,45 @@ func callTimeout(r *http.Request, timeout time.Duration) (time.Duration, error) 
 	return min(asked, timeout), nil
 }
 
-func (s *Server) read(w http.ResponseWriter, r *http.Request, route *route) (runtime.Object, error) {
-	body, err := s.budget.Read(r.Body, s.options.MaxRequestBytes)
+// read returns the request and its body, whose memory stays reserved until Release.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, route *route) (runtime.Object, *wire.Body, error) {
+	connection, start := http.NewResponseController(w), time.Now()
+	body, err := s.budget.Read(r.Context(), wire.Source{
+		Reader: r.Body, Length: r.ContentLength, Limit: s.options.MaxRequestBytes,
+		Progress: func() {
+			now := time.Now()
+			// An error means that there is no connection, as in tests.
+			_ = connection.SetReadDeadline(now.Add(min(s.options.ReadTimeout, MaxTimeout-now.Sub(start))))
+		},
+	})
 	if err != nil {
-		var tooLarge *wire.TooLargeError
-		switch {
-		case errors.As(err, &tooLarge):
-			return nil, refuse(http.StatusRequestEntityTooLarge, "%w", err)
-		case errors.Is(err, wire.ErrBusy):
-			w.Header().Set("Connection", "close")
-			return nil, refuse(http.StatusServiceUnavailable, "%w", err)
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, refuse(http.StatusRequestTimeout, "the request did not arrive within %s", s.options.ReadTimeout)
-		}
-		return nil, refuse(http.StatusBadRequest, "read the request: %w", err)
+		return nil, nil, s.refuseBody(w, err)
 	}
-	defer body.Release()
+	// The deadline would cancel the context of a handler that runs longer.
+	_ = connection.SetReadDeadline(time.Time{})
 	definition := route.conversion.Newer()
 	request := definition.NewRequest()
 	if err := wire.Decode(body.Bytes(), request, definition.RequestKind); err != nil {
-		return nil, refuse(http.StatusBadRequest, "%w", err)
+		body.Release()
+		return nil, nil, refuse(http.StatusBadRequest, "%w", err)
 	}
-	return request, nil
+	body.Recycle()
+	return request, body, nil
+}
+
+// refuseBody gives the error of reading a body its HTTP status.
+func (s *Server) refuseBody(w http.ResponseWriter, err error) error {
+	var tooLarge *wire.TooLargeError
+	switch {
+	case errors.As(err, &tooLarge):
+		return refuse(http.StatusRequestEntityTooLarge, "%w", err)
+	case errors.Is(err, wire.ErrBusy):
+		w.Header().Set("Connection", "close")
+		return refuse(http.StatusServiceUnavailable, "%w", err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return refuse(http.StatusRequestTimeout, "the request did not arrive in time: each %d KiB have %s", wire.Piece>>10, s.options.ReadTimeout)
+	}
+	return refuse(http.StatusBadRequest, "read the request: %w", err)
 }
 
 type outcome struct {
@@ -155,11 +174,12 @@ type outcome struct {
 
 // run calls the handler on a goroutine of its own, so that the caller gets an
 // answer at the deadline even from a handler that ignores its context. Such a
-// handler keeps its slot until it returns.
-func (s *Server) run(ctx context.Context, h *handler, timeout time.Duration, request runtime.Object) (hooksv1.ResponseObject, error) {
+// handler keeps its slot and its memory until it returns.
+func (s *Server) run(ctx context.Context, h *handler, timeout time.Duration, request runtime.Object, body *wire.Body) (hooksv1.ResponseObject, error) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
+		body.Release()
 		return nil, refuse(http.StatusServiceUnavailable, "%d handlers are running, which is the limit", cap(s.slots))
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -168,6 +188,7 @@ func (s *Server) run(ctx context.Context, h *handler, timeout time.Duration, req
 	done := make(chan outcome, 1)
 	go func() {
 		defer func() {
+			body.Release()
 			<-s.slots
 			s.metrics.running.Dec()
 		}()

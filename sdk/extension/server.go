@@ -135,7 +135,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		TLSConfig:         config,
 		ReadHeaderTimeout: min(5*time.Second, s.options.ReadTimeout),
 		ReadTimeout:       s.options.ReadTimeout,
-		WriteTimeout:      s.options.ReadTimeout + MaxTimeout + 5*time.Second,
+		WriteTimeout:      2*MaxTimeout + 5*time.Second,
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 		BaseContext:       func(net.Listener) context.Context { return base },

@@ -60,6 +60,8 @@ func (t *tlsSource) configFor(*tls.ClientHelloInfo) (*tls.Config, error) {
 		t.config = &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			NextProtos: []string{"http/1.1"},
+			// Small first records help browsers; here they would only be more writes.
+			DynamicRecordSizingDisabled: true,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 				return t.pair.Get(), nil
 			},

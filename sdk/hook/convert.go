@@ -107,7 +107,7 @@ func (c *Conversion) DownRequest(request runtime.Object) (runtime.Object, error)
 		if err := guard(func() error { return s.down(request, out) }); err != nil {
 			return nil, &ConversionError{From: s.newer.Name, To: s.older.Name, Err: err}
 		}
-		out.GetObjectKind().SetGroupVersionKind(s.older.RequestKind)
+		s.older.MarkRequest(out)
 		request = out
 	}
 	return request, nil
@@ -122,7 +122,7 @@ func (c *Conversion) UpResponse(response hooksv1.ResponseObject) (hooksv1.Respon
 		if err := guard(func() error { return s.up(response, out) }); err != nil {
 			return nil, &ConversionError{From: s.older.Name, To: s.newer.Name, Err: err}
 		}
-		out.GetObjectKind().SetGroupVersionKind(s.newer.ResponseKind)
+		s.newer.MarkResponse(out)
 		response = out
 	}
 	return response, nil

@@ -3,6 +3,7 @@ package hook
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
@@ -50,6 +51,7 @@ type Definition struct {
 	// <Hook>Request and <Hook>Response.
 	RequestKind, ResponseKind schema.GroupVersionKind
 
+	apiVersion  string
 	newRequest  func() runtime.Object
 	newResponse func() hooksv1.ResponseObject
 	copyRequest func(runtime.Object) (runtime.Object, bool)
@@ -65,6 +67,7 @@ func Define[Q, R any, PQ Request[Q], PR Response[R]](gv schema.GroupVersion, nam
 		Meta:         meta,
 		RequestKind:  gv.WithKind(name + "Request"),
 		ResponseKind: gv.WithKind(name + "Response"),
+		apiVersion:   gv.String(),
 		newRequest:   func() runtime.Object { return PQ(new(Q)) },
 		newResponse:  func() hooksv1.ResponseObject { return PR(new(R)) },
 		copyRequest: func(request runtime.Object) (runtime.Object, bool) {
@@ -92,6 +95,21 @@ func (d *Definition) NewRequest() runtime.Object { return d.newRequest() }
 
 // NewResponse returns an empty response.
 func (d *Definition) NewResponse() hooksv1.ResponseObject { return d.newResponse() }
+
+// MarkRequest writes apiVersion and kind of the hook's request into request.
+func (d *Definition) MarkRequest(request runtime.Object) { d.mark(request, d.RequestKind) }
+
+// MarkResponse writes apiVersion and kind of the hook's response into response.
+func (d *Definition) MarkResponse(response runtime.Object) { d.mark(response, d.ResponseKind) }
+
+func (d *Definition) mark(object runtime.Object, kind schema.GroupVersionKind) {
+	if meta, ok := object.GetObjectKind().(*metav1.TypeMeta); ok {
+		// Without putting the text of the version together for each call.
+		meta.APIVersion, meta.Kind = d.apiVersion, kind.Kind
+		return
+	}
+	object.GetObjectKind().SetGroupVersionKind(kind)
+}
 
 // CopyRequest returns a copy of request whose own fields can be set; what they
 // refer to is shared. It returns false if request is nil or of another type.

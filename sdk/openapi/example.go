@@ -38,14 +38,14 @@ const exampleDepth = 5
 func exampleRequest(d *hook.Definition) json.RawMessage {
 	request := d.NewRequest()
 	fill(reflect.ValueOf(request).Elem(), 0)
-	request.GetObjectKind().SetGroupVersionKind(d.RequestKind)
+	d.MarkRequest(request)
 	return encodeExample(request)
 }
 
 func exampleResponse(d *hook.Definition) json.RawMessage {
 	response := d.NewResponse()
 	fill(reflect.ValueOf(response).Elem(), 0)
-	response.GetObjectKind().SetGroupVersionKind(d.ResponseKind)
+	d.MarkResponse(response)
 	response.SetStatus(hooksv1.ResponseStatusSuccess)
 	if blocking, ok := response.(hooksv1.RetryResponseObject); ok {
 		blocking.SetRetryAfterSeconds(30)

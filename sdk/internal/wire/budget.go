@@ -1,18 +1,20 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
-// Errors of Budget.Read.
-var (
-	// ErrBusy means that the bodies in flight use up the memory for bodies.
-	ErrBusy = errors.New("too many large bodies in flight")
-)
+// ErrBusy means that the bodies in flight use up the memory for bodies, and none
+// of it became free in time.
+var ErrBusy = errors.New("too many large bodies in flight")
 
 // TooLargeError tells that a body exceeds its limit.
 type TooLargeError struct {
@@ -32,71 +34,98 @@ const (
 	small = 32 << 10
 	// maxSmall bounds the bodies that use the allowance at the same time.
 	maxSmall = 256
+	// Piece is the part of a large body that is read at a time.
+	Piece = 256 << 10
 	// pooled is the largest buffer worth keeping.
-	pooled = 256 << 10
+	pooled = Piece
+	// weight is what a byte of a body costs: itself and what is decoded of it.
+	weight = 2
+	// patience is how long a large body waits for memory. It is less than the
+	// default timeout of a handler, so that the caller learns the reason.
+	patience = 5 * time.Second
 )
 
-// Budget bounds the memory of all bodies in flight.
+// Budget bounds the memory of all bodies in flight and of what they are decoded
+// to. Large bodies wait for their turn.
 type Budget struct {
-	limit     int64
-	used      atomic.Int64
-	smallUsed atomic.Int64
+	limit int64
+	free  *semaphore.Weighted
+	small atomic.Int64
 }
 
 // NewBudget returns a budget of limit bytes for large bodies. Up to 256 bodies of
 // up to 32 KiB are read on top of it.
-func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
-
-func (b *Budget) acquire(n int64) bool {
-	if b.used.Add(n) <= b.limit {
-		return true
-	}
-	b.used.Add(-n)
-	return false
+func NewBudget(limit int64) *Budget {
+	return &Budget{limit: limit, free: semaphore.NewWeighted(limit)}
 }
 
-// Body is a body held in memory. Release gives its memory back.
+// Source is a body to read.
+type Source struct {
+	// Reader is the body.
+	Reader io.Reader
+	// Length is the announced length of the body, negative if unknown.
+	Length int64
+	// Limit is the longest body that is accepted.
+	Limit int64
+	// Progress is called before each piece of a large body is read, to give the
+	// peer time for it. Default: nothing.
+	Progress func()
+}
+
+// Body is a body held in memory.
 type Body struct {
-	data    []byte
-	budget  *Budget
-	charged int64
-	small   bool
+	budget   *Budget
+	data     []byte
+	buffer   *[]byte // what data came from, nil if it is not pooled
+	reserved int64
+	small    bool
 }
 
-var bodies = sync.Pool{New: func() any { return make([]byte, 0, 8<<10) }}
+var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
 
-// Read reads r to its end. It fails with a *TooLargeError beyond limit bytes and
-// with ErrBusy when the budget is used up; memory grows with the bytes received,
-// never with the length that the peer announces.
-func (b *Budget) Read(r io.Reader, limit int64) (*Body, error) {
-	body := &Body{budget: b, data: bodies.Get().([]byte)[:0]}
-	if b.smallUsed.Add(1) <= maxSmall {
-		body.small = true
-	} else {
-		b.smallUsed.Add(-1)
+// pieces are parts of large bodies of unknown length.
+var pieces = sync.Pool{New: func() any { return new([pooled]byte) }}
+
+// Read reads a body to its end. It fails with a *TooLargeError beyond the limit
+// and with ErrBusy when the memory for bodies is used up and does not become
+// free. Memory for a large body is reserved before it is used.
+func (b *Budget) Read(ctx context.Context, s Source) (*Body, error) {
+	if s.Length > s.Limit {
+		return nil, &TooLargeError{Limit: s.Limit}
 	}
-	if err := body.charge(int64(cap(body.data))); err != nil {
-		body.Release()
-		return nil, err
+	body := &Body{budget: b, buffer: bodyBuffers.Get().(*[]byte)}
+	body.data = (*body.buffer)[:0]
+	if body.small = b.small.Add(1) <= maxSmall; !body.small {
+		b.small.Add(-1)
 	}
-	if err := body.read(r, limit); err != nil {
+	if err := body.read(ctx, s); err != nil {
 		body.Release()
 		return nil, err
 	}
 	return body, nil
 }
 
-func (b *Body) read(r io.Reader, limit int64) error {
+func (b *Body) read(ctx context.Context, s Source) error {
 	for {
 		if len(b.data) == cap(b.data) {
-			if err := b.grow(limit); err != nil {
+			if cap(b.data) >= pooled && s.Length < 0 {
+				return b.readPieces(ctx, s)
+			}
+			if err := b.grow(ctx, s); err != nil {
 				return err
 			}
 		}
-		n, err := r.Read(b.data[len(b.data):cap(b.data)])
+		end := cap(b.data)
+		if end > pooled {
+			end = min(end, len(b.data)+pooled)
+		}
+		if len(b.data) >= small && s.Progress != nil {
+			s.Progress()
+		}
+		n, err := s.Reader.Read(b.data[len(b.data):end])
 		b.data = b.data[:len(b.data)+n]
-		if int64(len(b.data)) > limit {
-			return &TooLargeError{Limit: limit}
+		if int64(len(b.data)) > s.Limit {
+			return &TooLargeError{Limit: s.Limit}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -107,47 +136,122 @@ func (b *Body) read(r io.Reader, limit int64) error {
 	}
 }
 
-// grow doubles the buffer. The old one and the new one are both charged while
-// they exist.
-func (b *Body) grow(limit int64) error {
-	size := min(int64(2*cap(b.data)), max(limit+1, int64(cap(b.data)+1)))
-	old := b.charged
-	if err := b.charge(size); err != nil {
+// grow makes room: all of it at once when the length is known, else the double.
+func (b *Body) grow(ctx context.Context, s Source) error {
+	// One byte more than the body has room for, to read its end.
+	size := max(2*cap(b.data), int(s.Length)+1)
+	if size <= pooled {
+		size = max(small, powerOfTwo(size))
+	}
+	if err := b.reserve(ctx, int64(size)); err != nil {
 		return err
 	}
 	data := make([]byte, len(b.data), size)
 	copy(data, b.data)
+	b.recycle()
 	b.data = data
-	b.budget.used.Add(-old)
-	b.charged -= old
+	if size <= pooled {
+		b.buffer = &data
+	}
 	return nil
 }
 
-func (b *Body) charge(n int64) error {
-	if b.small && n <= small {
+// readPieces reads the rest of a long body whose length is not known. Nothing of
+// it is copied before its end is seen.
+func (b *Body) readPieces(ctx context.Context, s Source) error {
+	var list []*[pooled]byte
+	defer func() {
+		for _, piece := range list {
+			pieces.Put(piece)
+		}
+	}()
+	for total := len(b.data); ; {
+		if err := b.reserve(ctx, int64(total+pooled)); err != nil {
+			return err
+		}
+		if s.Progress != nil {
+			s.Progress()
+		}
+		piece := pieces.Get().(*[pooled]byte)
+		list = append(list, piece)
+		n, err := io.ReadFull(s.Reader, piece[:])
+		total += n
+		if int64(total) > s.Limit {
+			return &TooLargeError{Limit: s.Limit}
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		data := append(make([]byte, 0, total), b.data...)
+		for _, piece := range list {
+			data = append(data, piece[:min(pooled, total-len(data))]...)
+		}
+		b.recycle()
+		b.data = data
 		return nil
 	}
-	if !b.budget.acquire(n) {
+}
+
+// reserve charges the budget for a body of size bytes, in steps that double.
+func (b *Body) reserve(ctx context.Context, size int64) error {
+	if b.small && size <= small || weight*size <= b.reserved {
+		return nil
+	}
+	more := min(max(weight*size, 2*b.reserved), b.budget.limit) - b.reserved
+	if weight*size > b.budget.limit {
+		// The largest accepted body has the budget for itself.
+		more = b.budget.limit - b.reserved
+	}
+	if more <= 0 || b.budget.free.TryAcquire(more) {
+		b.reserved += more
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := b.budget.free.Acquire(ctx, more); err != nil {
 		return ErrBusy
 	}
-	b.charged += n
+	b.reserved += more
 	return nil
 }
 
-// Bytes returns the body, valid until Release.
+// Bytes returns the body, valid until Recycle or Release.
 func (b *Body) Bytes() []byte { return b.data }
 
-// Release gives the memory back. The bytes must not be used afterwards.
-func (b *Body) Release() {
-	if b.data == nil {
-		return
-	}
-	if cap(b.data) <= pooled {
-		bodies.Put(b.data[:0]) //nolint:staticcheck // the header's allocation is small next to the body's
-	}
+// Recycle gives the bytes back, which must not be used afterwards, but keeps the
+// reservation for what was decoded of them.
+func (b *Body) Recycle() {
+	b.recycle()
 	b.data = nil
-	b.budget.used.Add(-b.charged)
-	if b.small {
-		b.budget.smallUsed.Add(-1)
+}
+
+func (b *Body) recycle() {
+	if b.buffer != nil && cap(b.data) <= pooled {
+		*b.buffer = b.data[:0]
+		bodyBuffers.Put(b.buffer)
 	}
+	b.buffer = nil
+}
+
+// Release gives back the bytes and the reservation. Releasing twice is no error.
+func (b *Body) Release() {
+	b.Recycle()
+	b.budget.free.Release(b.reserved)
+	b.reserved = 0
+	if b.small {
+		b.budget.small.Add(-1)
+		b.small = false
+	}
+}
+
+// powerOfTwo returns the least power of two that is not less than n.
+func powerOfTwo(n int) int {
+	size := 1
+	for size < n {
+		size *= 2
+	}
+	return size
 }

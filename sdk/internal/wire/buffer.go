@@ -38,8 +38,7 @@ func NewPayload(buf *bytes.Buffer) *Payload { return &Payload{buf: buf, readers:
 // Len returns the length of the payload in bytes.
 func (p *Payload) Len() int64 { return int64(p.buf.Len()) }
 
-// Open returns a reader from the start of the payload. It is http.Request.GetBody:
-// the transport asks for it only if nothing of the request has been sent.
+// Open returns a reader from the start of the payload.
 func (p *Payload) Open() (io.ReadCloser, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,6 +83,23 @@ func (r *payloadReader) Read(p []byte) (int, error) {
 	n := copy(p, data)
 	r.at += n
 	return n, nil
+}
+
+// WriteTo implements io.WriterTo.
+func (r *payloadReader) WriteTo(w io.Writer) (int64, error) {
+	r.payload.mu.Lock()
+	closed, data := r.closed, []byte(nil)
+	if !closed {
+		data = r.payload.buf.Bytes()[r.at:]
+	}
+	r.payload.mu.Unlock()
+	if closed {
+		return 0, io.ErrClosedPipe
+	}
+	// The buffer stays until the reader is closed, which is after this.
+	n, err := w.Write(data)
+	r.at += n
+	return int64(n), err
 }
 
 // Close implements io.Closer. Closing twice is no error.

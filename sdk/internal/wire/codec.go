@@ -27,9 +27,16 @@ var options = json.JoinOptions(
 	jsonv1.ReportErrorsWithLegacySemantics(false),
 )
 
+// writing leaves to the reader what only it must be strict about: raw values in
+// what we send are checked to be JSON and are otherwise sent as they are.
+var writing = json.JoinOptions(options,
+	jsontext.AllowDuplicateNames(true),
+	jsontext.PreserveRawStrings(true),
+)
+
 // Encode appends obj to buf as JSON.
 func Encode(buf *bytes.Buffer, obj runtime.Object) error {
-	if err := json.MarshalWrite(buf, obj, options); err != nil {
+	if err := json.MarshalWrite(buf, obj, writing); err != nil {
 		return fmt.Errorf("encode %T: %w", obj, err)
 	}
 	return nil
@@ -44,7 +51,9 @@ func Decode(data []byte, obj runtime.Object, want schema.GroupVersionKind) error
 		return errors.New("decode: the body is not a JSON object")
 	}
 	// A depth limit comes with jsontext, which refuses more than 10,000 levels.
-	if err := json.Unmarshal(data, obj, options); err != nil {
+	d := decoders.Get().(*decoder)
+	defer decoders.Put(d)
+	if err := d.decode(data, obj); err != nil {
 		return fmt.Errorf("decode %s: %w", want.Kind, err)
 	}
 	got := obj.GetObjectKind().GroupVersionKind()

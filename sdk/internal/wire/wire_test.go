@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
@@ -72,32 +72,80 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-func TestBudget(t *testing.T) {
-	b := wire.NewBudget(1 << 20)
-	body, err := b.Read(strings.NewReader(strings.Repeat("a", 500<<10)), 1<<20)
-	if err != nil || len(body.Bytes()) != 500<<10 {
-		t.Fatal(err)
-	}
-	if _, err := b.Read(strings.NewReader(strings.Repeat("a", 600<<10)), 1<<20); !errors.Is(err, wire.ErrBusy) {
-		t.Errorf("got %v, want ErrBusy", err)
-	}
-	short, err := b.Read(strings.NewReader("{}"), 1<<20)
-	if err != nil {
-		t.Fatalf("a short body is refused while a large one is held: %v", err)
-	}
-	short.Release()
-	body.Release()
-	var tooLarge *wire.TooLargeError
-	if _, err := b.Read(io.LimitReader(endless{}, 1<<30), 100<<10); !errors.As(err, &tooLarge) {
-		t.Errorf("got %v, want a TooLargeError", err)
-	}
-	for range 10 {
-		body, err := b.Read(strings.NewReader(strings.Repeat("a", 500<<10)), 1<<20)
-		if err != nil {
-			t.Fatalf("the budget leaks: %v", err)
+func source(text string, length int64) wire.Source {
+	return wire.Source{Reader: strings.NewReader(text), Length: length, Limit: 1 << 20}
+}
+
+func TestBodiesAreReadWhole(t *testing.T) {
+	b := wire.NewBudget(2 << 20)
+	for _, size := range []int{0, 1, 8 << 10, 8<<10 + 1, 32 << 10, 100 << 10, 256 << 10, 256<<10 + 1, 700 << 10, 1 << 20} {
+		text := strings.Repeat("0123456789abcdef", size/16+1)[:size]
+		for _, length := range []int64{int64(size), -1} {
+			body, err := b.Read(t.Context(), source(text, length))
+			if err != nil {
+				t.Fatalf("%d bytes, announced %d: %v", size, length, err)
+			}
+			if string(body.Bytes()) != text {
+				t.Errorf("%d bytes, announced %d: read %d others", size, length, len(body.Bytes()))
+			}
+			body.Release()
+			body.Release()
 		}
-		body.Release()
+		if size == 1<<20 {
+			var tooLarge *wire.TooLargeError
+			if _, err := b.Read(t.Context(), source(text+"x", -1)); !errors.As(err, &tooLarge) {
+				t.Errorf("a byte more than the limit: %v", err)
+			}
+		}
 	}
+}
+
+// TestBudget proves that large bodies wait for each other, that short ones don't,
+// and that no reservation is lost.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := wire.NewBudget(2 << 20)
+		large := strings.Repeat("a", 600<<10)
+		body, err := b.Read(t.Context(), source(large, int64(len(large))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body.Recycle()
+		if _, err := b.Read(t.Context(), source(large, int64(len(large)))); !errors.Is(err, wire.ErrBusy) {
+			t.Errorf("got %v while the memory is reserved, want ErrBusy", err)
+		}
+		short, err := b.Read(t.Context(), source("{}", 2))
+		if err != nil {
+			t.Fatalf("a short body is refused while a large one is held: %v", err)
+		}
+		short.Release()
+		waited := make(chan error, 1)
+		go func() {
+			next, err := b.Read(t.Context(), source(large, -1))
+			if err == nil {
+				next.Release()
+			}
+			waited <- err
+		}()
+		synctest.Wait()
+		body.Release()
+		if err := <-waited; err != nil {
+			t.Errorf("a body that waited for memory: %v", err)
+		}
+		for _, length := range []int64{-1, 1 << 29} {
+			var tooLarge *wire.TooLargeError
+			if _, err := b.Read(t.Context(), wire.Source{Reader: endless{}, Length: length, Limit: 1 << 20}); !errors.As(err, &tooLarge) {
+				t.Errorf("got %v, want a TooLargeError", err)
+			}
+		}
+		for range 10 {
+			body, err := b.Read(t.Context(), source(large, -1))
+			if err != nil {
+				t.Fatalf("the budget leaks: %v", err)
+			}
+			body.Release()
+		}
+	})
 }
 
 type endless struct{}

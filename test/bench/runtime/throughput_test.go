@@ -125,7 +125,7 @@ func work(t *testing.T, call func(context.Context) error, concurrency int, lengt
 	return total
 }
 
-func payloads(t *testing.T) []payload {
+func payloads(t testing.TB) []payload {
 	ours, upstream := startServers(t)
 	config := hooktest.Config("bench", ours.url, ours.ca.PEM)
 	config = hooktest.Handler(config, capi.BeforeClusterCreate, "create", runtimev1.FailurePolicyFail, 10)
@@ -154,10 +154,10 @@ func payloads(t *testing.T) []payload {
 			}}
 	}
 	return []payload{
-		create("BeforeClusterCreate", &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster(8)}, 1.5),
-		patch("GeneratePatches", patches(1), 1.5),
-		create("BeforeClusterCreate", &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster(275)}, 2),
-		patch("GeneratePatches", patches(42), 2),
+		create("BeforeClusterCreate", &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster(10)}, 1.5),
+		patch("GeneratePatches", patches(2), 1.5),
+		create("BeforeClusterCreate", &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster(284)}, 1.5),
+		patch("GeneratePatches", patches(56), 2),
 	}
 }
 
@@ -167,7 +167,7 @@ type served struct {
 	ca  *hooktest.CA
 }
 
-func startServers(t *testing.T) (ours, upstream served) {
+func startServers(t testing.TB) (ours, upstream served) {
 	t.Helper()
 	start := func(serve func(ctx context.Context, certFile, keyFile, address string) error) served {
 		ca := hooktest.NewCA(t)
