@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
 	"github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/controller/hostcluster"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
@@ -53,7 +55,7 @@ func claimIDOf(o client.Object) []string {
 
 // registerMetrics tolerates that another manager of this process came first.
 func registerMetrics(reader client.Reader) error {
-	for _, collector := range append(hostmachine.Collectors(), host.NewCollector(reader)) {
+	for _, collector := range slices.Concat(hostmachine.Collectors(), extensionconfig.Collectors(), []prometheus.Collector{host.NewCollector(reader)}) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("register metrics: %w", err)

@@ -18,6 +18,7 @@ func SetupWithManager(mgr ctrl.Manager) error {
 		setupHostCluster, setupHostClusterTemplate,
 		setupHostMachine, setupHostMachineTemplate,
 		setupHostMachinePool, setupHostMachinePoolTemplate,
+		setupHostExtensionConfig,
 	} {
 		if err := setup(mgr); err != nil {
 			return fmt.Errorf("set up the webhooks: %w", err)

@@ -19,6 +19,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	"github.com/slipway-dev/slipway/api/v1beta1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 func addToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, apiextensionsv1.AddToScheme, infrav1.AddToScheme, v1beta1.AddToScheme,
+		runtimev1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return err

@@ -95,7 +95,7 @@ func (o *Options) complete() error {
 		return errors.New("client: Backoff: want 0 < Initial <= Max, Factor >= 1 and Jitter from 0 to 1")
 	}
 	if o.AllowAddress == nil {
-		o.AllowAddress = refuseLinkLocal
+		o.AllowAddress = RefuseLinkLocal
 	}
 	if o.Now == nil {
 		o.Now = time.Now

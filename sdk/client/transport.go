@@ -20,8 +20,9 @@ import (
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
-// refuseLinkLocal is the default of Options.AllowAddress.
-func refuseLinkLocal(address netip.Addr) error {
+// RefuseLinkLocal is the default of Options.AllowAddress. Who sets DialContext has
+// to call it, or what is stricter, for the address after name resolution.
+func RefuseLinkLocal(address netip.Addr) error {
 	address = address.Unmap()
 	if address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified() {
 		return fmt.Errorf("an extension must not have the address %s", address)

@@ -24,7 +24,7 @@ var bootstrapSetup = upstream{
 }
 
 // newBootstrap builds the manager of the kubeadm bootstrap provider.
-func newBootstrap(ctx context.Context, base *rest.Config, hooks webhook.Server) (ctrl.Manager, error) {
+func newBootstrap(ctx context.Context, base *rest.Config, hooks webhook.Server, _ *shared) (ctrl.Manager, error) {
 	s, err := newScheme(bootstrapTypes)
 	if err != nil {
 		return nil, err

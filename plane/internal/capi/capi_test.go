@@ -1,7 +1,6 @@
 package capi
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
@@ -76,23 +74,5 @@ func TestMountsAreApart(t *testing.T) {
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/convert", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("/convert without a manager answers %d", w.Code)
-	}
-}
-
-func TestNoExtensions(t *testing.T) {
-	var rc noExtensions
-	names, err := rc.GetAllExtensions(t.Context(), nil, nil)
-	if len(names) != 0 || err != nil {
-		t.Errorf("got %v, %v", names, err)
-	}
-	resp := &runtimehooksv1.BeforeClusterCreateResponse{}
-	if err := rc.CallAllExtensions(t.Context(), nil, nil, nil, resp); err != nil || resp.Status != runtimehooksv1.ResponseStatusSuccess {
-		t.Errorf("a hook without handlers must pass: %v, %v", resp.Status, err)
-	}
-	if err := rc.Register(nil); err == nil {
-		t.Error("registering must fail")
-	}
-	if err := rc.CallExtension(context.Background(), nil, nil, "x", nil, resp); err == nil {
-		t.Error("calling a named handler must fail")
 	}
 }

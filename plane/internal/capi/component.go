@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -16,7 +17,7 @@ import (
 )
 
 // gates are the feature gates of Cluster API that the plane turns on.
-const gates = "ClusterTopology=true,MachinePool=true,RuntimeSDK=true"
+const gates = "ClusterTopology=true,MachinePool=true,RuntimeSDK=true,InPlaceUpdates=true"
 
 // Options configure a Component. All fields but Providers are required.
 type Options struct {
@@ -30,6 +31,10 @@ type Options struct {
 
 	// WebhookCertDir holds tls.crt and tls.key, which are reloaded on change.
 	WebhookCertDir string
+
+	// DialExtension, when set, connects to runtime extensions. It has to refuse
+	// addresses that none may have; see sdk/client.RefuseLinkLocal.
+	DialExtension func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Providers run beside the upstream ones.
 	Providers []Provider
@@ -88,6 +93,10 @@ func (c *Component) Start(ctx context.Context) error {
 // resources.
 func (c *Component) build(ctx context.Context) error {
 	all := managers(c.opts.Providers)
+	common, err := newShared(c.opts.RESTConfig(all[0].client.Name), c.opts.DialExtension)
+	if err != nil {
+		return fmt.Errorf("runtime extensions: %w", err)
+	}
 	c.mgrs = make([]ctrl.Manager, len(all))
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
@@ -95,7 +104,7 @@ func (c *Component) build(ctx context.Context) error {
 		hooks := newMount(c.server, m.info.Label())
 		wg.Go(func() {
 			var err error
-			c.mgrs[i], err = m.build(ctx, c.opts.RESTConfig(m.client.Name), hooks)
+			c.mgrs[i], err = m.build(ctx, c.opts.RESTConfig(m.client.Name), hooks, common)
 			if err != nil {
 				errs[i] = fmt.Errorf("provider %s: %w", m.info.Label(), err)
 			}

@@ -36,7 +36,7 @@ const (
 )
 
 // newControlPlane builds the manager of the kubeadm control-plane provider.
-func newControlPlane(ctx context.Context, base *rest.Config, hooks webhook.Server) (ctrl.Manager, error) {
+func newControlPlane(ctx context.Context, base *rest.Config, hooks webhook.Server, common *shared) (ctrl.Manager, error) {
 	s, err := newScheme(controlPlaneTypes)
 	if err != nil {
 		return nil, err
@@ -51,30 +51,32 @@ func newControlPlane(ctx context.Context, base *rest.Config, hooks webhook.Serve
 		return nil, err
 	}
 	e.wake.on("kubeadmcontrolplane", workload)
-	return e, runSteps(ctx, e, controlPlaneSteps)
+	return e, runSteps(ctx, e, controlPlaneSteps(common))
 }
 
-var controlPlaneSteps = []step{
-	{"CRDMigrator", func(ctx context.Context, e *env) error {
-		return migrate(ctx, e, map[client.Object]crdmigrator.ByObjectConfig{
-			&controlplanev1.KubeadmControlPlane{}:         {UseStatusForStorageVersionMigration: true},
-			&controlplanev1.KubeadmControlPlaneTemplate{}: {},
-		})
-	}},
-	{"KubeadmControlPlane", func(ctx context.Context, e *env) error {
-		options := controllerOptions(concurrency)
-		options.ReconciliationTimeout = kcpReconcileTimeout
-		return (&kubeadmcontrolplane.Reconciler{
-			Client: e.GetClient(), APIReader: e.GetAPIReader(), SecretCachingClient: e.secrets, ClusterCache: e.clusters,
-			EtcdDialTimeout: etcdDialTimeout, EtcdCallTimeout: etcd.DefaultCallTimeout, EtcdLogger: zap.NewNop(),
-			RemoteConditionsGracePeriod: remoteConditionsGracePeriod,
-		}).SetupWithManager(ctx, e, options)
-	}},
-	{"webhooks", func(_ context.Context, e *env) error {
-		return errors.Join(
-			(&admission.KubeadmControlPlane{}).SetupWebhookWithManager(e),
-			(&admission.ScaleValidator{Client: e.GetClient()}).SetupWebhookWithManager(e),
-			(&admission.KubeadmControlPlaneTemplate{}).SetupWebhookWithManager(e),
-		)
-	}},
+func controlPlaneSteps(common *shared) []step {
+	return []step{
+		{"CRDMigrator", func(ctx context.Context, e *env) error {
+			return migrate(ctx, e, map[client.Object]crdmigrator.ByObjectConfig{
+				&controlplanev1.KubeadmControlPlane{}:         {UseStatusForStorageVersionMigration: true},
+				&controlplanev1.KubeadmControlPlaneTemplate{}: {},
+			})
+		}},
+		{"KubeadmControlPlane", func(ctx context.Context, e *env) error {
+			options := controllerOptions(concurrency)
+			options.ReconciliationTimeout = kcpReconcileTimeout
+			return (&kubeadmcontrolplane.Reconciler{
+				Client: e.GetClient(), APIReader: e.GetAPIReader(), SecretCachingClient: e.secrets, ClusterCache: e.clusters,
+				EtcdDialTimeout: etcdDialTimeout, EtcdCallTimeout: etcd.DefaultCallTimeout, EtcdLogger: zap.NewNop(),
+				RemoteConditionsGracePeriod: remoteConditionsGracePeriod, RuntimeClient: common.client,
+			}).SetupWithManager(ctx, e, options)
+		}},
+		{"webhooks", func(_ context.Context, e *env) error {
+			return errors.Join(
+				(&admission.KubeadmControlPlane{}).SetupWebhookWithManager(e),
+				(&admission.ScaleValidator{Client: e.GetClient()}).SetupWebhookWithManager(e),
+				(&admission.KubeadmControlPlaneTemplate{}).SetupWebhookWithManager(e),
+			)
+		}},
+	}
 }

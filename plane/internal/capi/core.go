@@ -30,7 +30,6 @@ import (
 	"sigs.k8s.io/cluster-api/core/setup"
 	"sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/cluster-api/core/webhooks/conversion"
-	runtimeclient "sigs.k8s.io/cluster-api/exp/runtime/client"
 	"sigs.k8s.io/cluster-api/util/index"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -47,7 +46,7 @@ var coreSetup = upstream{
 }
 
 // newCore builds the manager of Cluster API's core provider.
-func newCore(ctx context.Context, base *rest.Config, hooks webhook.Server) (ctrl.Manager, error) {
+func newCore(ctx context.Context, base *rest.Config, hooks webhook.Server, common *shared) (ctrl.Manager, error) {
 	s, err := newScheme(coreTypes)
 	if err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func newCore(ctx context.Context, base *rest.Config, hooks webhook.Server) (ctrl
 	e.wake.on("machineset", e.controlPlaneChanged())
 	e.wake.on("machinepool", e.controlPlaneInitialized())
 
-	for _, steps := range [][]step{coreControllers(noExtensions{}, secretMetadata), coreWebhooks} {
+	for _, steps := range [][]step{coreControllers(common, secretMetadata), coreWebhooks(common)} {
 		if err := runSteps(ctx, e, steps); err != nil {
 			return nil, err
 		}
@@ -97,8 +96,8 @@ func newSecretMetadataCache(e *env) (cache.Cache, error) {
 	return c, e.Add(c)
 }
 
-func coreControllers(rc runtimeclient.Client, secretMetadata cache.Cache) []step {
-	many := controllerOptions(concurrency)
+func coreControllers(common *shared, secretMetadata cache.Cache) []step {
+	many, rc := controllerOptions(concurrency), common.client
 	return []step{
 		{"CRDMigrator", func(ctx context.Context, e *env) error { return migrate(ctx, e, coreMigrations) }},
 		{"ClusterClass", func(ctx context.Context, e *env) error {
@@ -114,7 +113,7 @@ func coreControllers(rc runtimeclient.Client, secretMetadata cache.Cache) []step
 			return (&topologymachineset.Reconciler{Client: e.GetClient(), APIReader: e.GetAPIReader()}).SetupWithManager(ctx, e, many)
 		}},
 		{"ExtensionConfig", func(_ context.Context, e *env) error {
-			return (&extensionRefuser{client: e.GetClient()}).setup(e)
+			return setupExtensionConfig(e, common.runtime, secretMetadata)
 		}},
 		{"Cluster", func(ctx context.Context, e *env) error {
 			return (&cluster.Reconciler{Client: e.GetClient(), APIReader: e.GetAPIReader(), ClusterCache: e.clusters, RemoteConnectionGracePeriod: remoteConnectionGracePeriod}).SetupWithManager(ctx, e, many)
@@ -143,24 +142,26 @@ func coreControllers(rc runtimeclient.Client, secretMetadata cache.Cache) []step
 	}
 }
 
-var coreWebhooks = []step{{"webhooks", func(_ context.Context, e *env) error {
-	return errors.Join(
-		(&admission.ClusterClass{Client: e.GetClient()}).SetupWebhookWithManager(e),
-		(&admission.Cluster{Client: e.GetClient(), ClusterCacheReader: e.clusters}).SetupWebhookWithManager(e),
-		(&admission.Machine{}).SetupWebhookWithManager(e),
-		(&admission.MachineSet{}).SetupWebhookWithManager(e),
-		(&admission.MachineDeployment{}).SetupWebhookWithManager(e),
-		(&admission.MachineDrainRule{}).SetupWebhookWithManager(e),
-		(&admission.MachinePool{}).SetupWebhookWithManager(e),
-		(&admission.ClusterResourceSet{}).SetupWebhookWithManager(e),
-		(&admission.ClusterResourceSetBinding{}).SetupWebhookWithManager(e),
-		(&admission.MachineHealthCheck{}).SetupWebhookWithManager(e),
-		(&admission.ExtensionConfig{}).SetupWebhookWithManager(e),
-		// Not from the cache, which would then hold all IPAddressClaims.
-		(&admission.IPAddress{Client: e.GetAPIReader()}).SetupWebhookWithManager(e),
-		(&admission.IPAddressClaim{}).SetupWebhookWithManager(e),
-	)
-}}}
+func coreWebhooks(common *shared) []step {
+	return []step{{"webhooks", func(_ context.Context, e *env) error {
+		return errors.Join(
+			(&admission.ClusterClass{Client: e.GetClient()}).SetupWebhookWithManager(e),
+			(&admission.Cluster{Client: e.GetClient(), ClusterCacheReader: e.clusters}).SetupWebhookWithManager(e),
+			(&admission.Machine{}).SetupWebhookWithManager(e),
+			(&admission.MachineSet{}).SetupWebhookWithManager(e),
+			(&admission.MachineDeployment{}).SetupWebhookWithManager(e),
+			(&admission.MachineDrainRule{}).SetupWebhookWithManager(e),
+			(&admission.MachinePool{}).SetupWebhookWithManager(e),
+			(&admission.ClusterResourceSet{}).SetupWebhookWithManager(e),
+			(&admission.ClusterResourceSetBinding{}).SetupWebhookWithManager(e),
+			(&admission.MachineHealthCheck{}).SetupWebhookWithManager(e),
+			(&extensionConfigWebhook{catalog: common.runtime.Catalog}).setup(e),
+			// Not from the cache, which would then hold all IPAddressClaims.
+			(&admission.IPAddress{Client: e.GetAPIReader()}).SetupWebhookWithManager(e),
+			(&admission.IPAddressClaim{}).SetupWebhookWithManager(e),
+		)
+	}}}
+}
 
 // coreMigrations are the kinds whose stored version the core provider looks after.
 var coreMigrations = map[client.Object]crdmigrator.ByObjectConfig{

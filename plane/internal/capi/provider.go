@@ -32,7 +32,7 @@ type Provider struct {
 	Setup func(ctx context.Context, mgr ctrl.Manager) error
 }
 
-func (p Provider) build(ctx context.Context, base *rest.Config, hooks webhook.Server) (ctrl.Manager, error) {
+func (p Provider) build(ctx context.Context, base *rest.Config, hooks webhook.Server, _ *shared) (ctrl.Manager, error) {
 	s, err := newScheme(p.Types)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func ServiceAccount(info manifests.Provider, name string) pki.Client {
 type managed struct {
 	info   manifests.Provider
 	client pki.Client
-	build  func(ctx context.Context, base *rest.Config, hooks webhook.Server) (ctrl.Manager, error)
+	build  func(ctx context.Context, base *rest.Config, hooks webhook.Server, common *shared) (ctrl.Manager, error)
 }
 
 func managers(providers []Provider) []managed {

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/extensions"
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
@@ -118,6 +119,8 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		StateDir: inst.Dir, Name: inst.Name, Fast: inst.Fast,
 		Advertise:   net.IP(fabric.Gateway.AsSlice()),
 		AdminServer: "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
-		Providers:   []serve.Provider{slipway},
+		// What runs on the machine's loopback can be registered as an extension.
+		DialExtension: extensions.Dialer{Namespace: machine}.DialContext,
+		Providers:     []serve.Provider{slipway},
 	})
 }

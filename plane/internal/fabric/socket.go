@@ -25,6 +25,23 @@ func ListenIn(ctx context.Context, ns *os.File, network, address string) (net.Li
 	return l, nil
 }
 
+// DialIn connects to a numeric address from inside the network namespace behind
+// ns, usually the machine's (see Inherited).
+func DialIn(ctx context.Context, ns *os.File, network, address string) (net.Conn, error) {
+	if _, err := netip.ParseAddrPort(address); err != nil {
+		return nil, fmt.Errorf("dial address: %w", err)
+	}
+	var c net.Conn
+	err := inNamespaceFD(int(ns.Fd()), func() (err error) {
+		c, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 // DialContext connects to a numeric address from inside the namespace of the
 // instance. The caller may be in any namespace.
 func DialContext(ctx context.Context, name, network, address string) (net.Conn, error) {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -50,6 +51,10 @@ type Options struct {
 	// Fast trades safety against a crash of the machine for speed: etcd does
 	// not call fsync.
 	Fast bool
+
+	// DialExtension connects to runtime extensions. Default: from the network
+	// namespace of the process.
+	DialExtension func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Providers are run, and their manifests installed, beside upstream's.
 	Providers []Provider

@@ -105,6 +105,7 @@ func assemble(opts Options) [][]component.Component {
 			WebhookHost:    "127.0.0.1",
 			WebhookPort:    opts.WebhookPort,
 			WebhookCertDir: authority.WebhookCertDir(),
+			DialExtension:  opts.DialExtension,
 			Providers:      capiProviders,
 		})},
 	}

@@ -1,0 +1,123 @@
+package extensionconfig
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
+	sdkclient "github.com/slipway-dev/slipway/sdk/client"
+	"github.com/slipway-dev/slipway/sdk/hook"
+)
+
+// maxMessage bounds what an extension can put into a condition, in bytes.
+const maxMessage = 2048
+
+// bounded makes text from elsewhere fit for a condition.
+func bounded(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + "..."
+}
+
+// setConditions computes every condition but Paused. None of them says when or how
+// often something failed: a message changes only with its cause.
+func (r *Reconciler) setConditions(s *scope) {
+	config := s.config()
+	d := discovered(config, s.failure)
+	conditions.Set(s.object, d)
+	if r.Kind.Mirror != nil {
+		r.Kind.Mirror(s.object, d)
+	}
+	conditions.Set(s.object, handlersAvailable(config, r.Runtime.Client.Breakers()))
+	conditions.Set(s.object, hooksUpToDate(r.Runtime.Catalog, config))
+}
+
+// discovered is what other readers of the object wait for: True, for the current
+// generation.
+func discovered(config *runtimev1.ExtensionConfig, failure error) metav1.Condition {
+	if failure == nil {
+		return metav1.Condition{
+			Type: runtimev1alpha1.DiscoveredCondition, Status: metav1.ConditionTrue,
+			Reason: runtimev1.ExtensionConfigDiscoveredReason,
+		}
+	}
+	message := "Error in discovery: " + failure.Error()
+	if n := len(config.Status.Handlers); n > 0 {
+		message += fmt.Sprintf(". The %d handlers of the last discovery stay registered", n)
+	} else {
+		message += ". Calls for the objects it selects fail until it has been discovered once"
+	}
+	return metav1.Condition{
+		Type: runtimev1alpha1.DiscoveredCondition, Status: metav1.ConditionFalse,
+		Reason: runtimev1alpha1.NotDiscoveredReason, Message: bounded(message),
+	}
+}
+
+// handlersAvailable tells which handlers are left alone.
+func handlersAvailable(config *runtimev1.ExtensionConfig, breakers []sdkclient.BreakerStatus) metav1.Condition {
+	condition := metav1.Condition{
+		Type: runtimev1alpha1.HandlersAvailableCondition, Status: metav1.ConditionTrue,
+		Reason: runtimev1alpha1.HandlersAvailableReason,
+	}
+	if len(config.Status.Handlers) == 0 {
+		return unknown(condition)
+	}
+	var failing []string
+	for _, b := range breakers {
+		if strings.HasSuffix(b.Handler, "."+config.Name) && b.LastError != nil {
+			failing = append(failing, b.LastError.Error())
+		}
+	}
+	if len(failing) > 0 {
+		condition.Status, condition.Reason = metav1.ConditionFalse, runtimev1alpha1.HandlersBackingOffReason
+		condition.Message = bounded(strings.Join(failing, "; "))
+	}
+	return condition
+}
+
+// hooksUpToDate tells which handlers implement a version that goes away.
+func hooksUpToDate(catalog *hook.Catalog, config *runtimev1.ExtensionConfig) metav1.Condition {
+	condition := metav1.Condition{
+		Type: runtimev1alpha1.HooksUpToDateCondition, Status: metav1.ConditionTrue,
+		Reason: runtimev1alpha1.HooksUpToDateReason,
+	}
+	if len(config.Status.Handlers) == 0 {
+		return unknown(condition)
+	}
+	findings := hook.CheckUpgrade(catalog, "", Uses(config))
+	if len(findings) > 0 {
+		messages := make([]string, len(findings))
+		for i, finding := range findings {
+			messages[i] = finding.Message
+		}
+		condition.Status, condition.Reason = metav1.ConditionFalse, runtimev1alpha1.HooksDeprecatedReason
+		condition.Message = bounded(strings.Join(messages, "; "))
+	}
+	return condition
+}
+
+func unknown(condition metav1.Condition) metav1.Condition {
+	condition.Status, condition.Reason = metav1.ConditionUnknown, runtimev1alpha1.NotDiscoveredReason
+	return condition
+}
+
+// Uses returns the hook versions that the handlers in the status implement.
+func Uses(config *runtimev1.ExtensionConfig) []hook.Use {
+	var uses []hook.Use
+	for _, h := range config.Status.Handlers {
+		gv, err := schema.ParseGroupVersion(h.RequestHook.APIVersion)
+		if err != nil {
+			continue
+		}
+		uses = append(uses, hook.Use{Handler: h.Name, Hook: hook.GroupVersionHook{Group: gv.Group, Version: gv.Version, Hook: h.RequestHook.Hook}})
+	}
+	return uses
+}

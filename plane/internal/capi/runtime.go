@@ -1,0 +1,46 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
+	"github.com/slipway-dev/slipway/plane/internal/extensions"
+	sdkclient "github.com/slipway-dev/slipway/sdk/client"
+)
+
+// shared is what upstream's managers have in common: one client of runtime
+// extensions. The core provider keeps its registry; the others only call.
+type shared struct {
+	runtime *extensionconfig.Runtime
+	client  *extensions.Client
+}
+
+// newShared acts as the core provider, which may read namespaces.
+func newShared(base *rest.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*shared, error) {
+	s, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := client.New(restConfig(base, "cluster-api-runtime-client"), client.Options{Scheme: s})
+	if err != nil {
+		return nil, fmt.Errorf("client for namespaces: %w", err)
+	}
+	catalog, err := extensions.NewCatalog()
+	if err != nil {
+		return nil, err
+	}
+	rt, err := extensionconfig.NewRuntime(reader, catalog, sdkclient.Options{DialContext: dial})
+	if err != nil {
+		return nil, err
+	}
+	adapter, err := extensions.NewClient(catalog, rt.Registry, rt.Client)
+	if err != nil {
+		return nil, err
+	}
+	return &shared{runtime: rt, client: adapter}, nil
+}

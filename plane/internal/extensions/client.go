@@ -1,0 +1,213 @@
+package extensions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+
+	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	runtimeclient "sigs.k8s.io/cluster-api/exp/runtime/client"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	sdkclient "github.com/slipway-dev/slipway/sdk/client"
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/registry"
+)
+
+// Client is upstream's client of runtime extensions on top of the SDK.
+type Client struct {
+	names    *runtimecatalog.Catalog
+	catalog  *hook.Catalog
+	registry *registry.Registry
+	client   *sdkclient.Client
+}
+
+var _ runtimeclient.Client = (*Client)(nil)
+
+// NewCatalog returns the hooks of Cluster API.
+func NewCatalog() (*hook.Catalog, error) {
+	catalog := hook.NewCatalog()
+	return catalog, capi.AddToCatalog(catalog)
+}
+
+// NewClient returns a Client that calls the handlers of r through c. The catalog
+// is c's.
+func NewClient(catalog *hook.Catalog, r *registry.Registry, c *sdkclient.Client) (*Client, error) {
+	names := runtimecatalog.New()
+	if err := hooksv1.AddToCatalog(names); err != nil {
+		return nil, fmt.Errorf("upstream's catalog of hooks: %w", err)
+	}
+	return &Client{names: names, catalog: catalog, registry: r, client: c}, nil
+}
+
+// definition is a hook whose types are not known at compile time.
+type definition struct{ of *hook.Definition }
+
+// Definition implements hook.Any.
+func (d definition) Definition() *hook.Definition { return d.of }
+
+// WarmUp makes the client ready, with the configs that are valid. Unlike upstream's
+// it tells of the others but does not refuse all because of them.
+func (c *Client) WarmUp(list *runtimev1.ExtensionConfigList) error {
+	if list == nil {
+		return errors.New("no list of ExtensionConfigs given")
+	}
+	return c.registry.WarmUp(list.Items)
+}
+
+// IsReady implements upstream's interface.
+func (c *Client) IsReady() bool { return c.registry.Ready() }
+
+// Discover implements upstream's interface.
+func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*runtimev1.ExtensionConfig, error) {
+	return c.client.Discover(ctx, config)
+}
+
+// Register implements upstream's interface.
+func (c *Client) Register(config *runtimev1.ExtensionConfig) error {
+	if !c.registry.Ready() {
+		return registry.ErrNotReady
+	}
+	return c.registry.Set(config)
+}
+
+// Unregister implements upstream's interface.
+func (c *Client) Unregister(config *runtimev1.ExtensionConfig) error {
+	if !c.registry.Ready() {
+		return registry.ErrNotReady
+	}
+	c.registry.Remove(config.Name)
+	c.client.Forget(config.Name)
+	return nil
+}
+
+// GetAllExtensions returns the names of the matching handlers, ordered.
+func (c *Client) GetAllExtensions(ctx context.Context, h runtimecatalog.Hook, object client.Object) ([]string, error) {
+	d, err := c.lookUp(h)
+	if err != nil {
+		return nil, err
+	}
+	names, err := c.client.Handlers(ctx, d, object)
+	if err != nil {
+		return nil, fmt.Errorf("find the extension handlers of hook %s: %w", d.of.Name.Hook, err)
+	}
+	return names, nil
+}
+
+// CallAllExtensions calls all matching handlers at the same time and aggregates
+// their answers into response. On an error response is left as it was.
+func (c *Client) CallAllExtensions(ctx context.Context, h runtimecatalog.Hook, object client.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
+	d, err := c.lookUp(h)
+	if err != nil {
+		return err
+	}
+	if err := d.check(response); err != nil {
+		return err
+	}
+	outcome, err := c.client.InvokeAll(ctx, d, object, request)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to call extension handlers", "hook", d.of.Name.Hook)
+		return fmt.Errorf("call the extension handlers of hook %s: %w", d.of.Name.Hook, err)
+	}
+	assign(response, outcome.Response)
+	return nil
+}
+
+// CallExtension calls one handler. If the handler answers with Failure, response
+// holds status and message of the answer beside the error.
+func (c *Client) CallExtension(ctx context.Context, h runtimecatalog.Hook, object client.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject, options ...runtimeclient.CallExtensionOption) error {
+	d, err := c.lookUp(h)
+	if err != nil {
+		return err
+	}
+	if err := d.check(response); err != nil {
+		return err
+	}
+	o := &runtimeclient.CallExtensionOptions{}
+	for _, option := range options {
+		option.ApplyToOptions(o)
+	}
+	answer, err := c.cached(ctx, d, object, name, request, o)
+	if err != nil {
+		var rejected *sdkclient.RejectedError
+		if errors.As(err, &rejected) {
+			response.SetStatus(rejected.Status)
+			response.SetMessage(rejected.Message)
+		}
+		return fmt.Errorf("call extension handler %q: %w", name, err)
+	}
+	assign(response, answer)
+	return nil
+}
+
+// cached answers from upstream's cache when the caller has one. What is in there
+// is shared by all callers, hence the copies. An answer that asks for a retry is
+// not kept, which upstream's client would do.
+func (c *Client) cached(ctx context.Context, d definition, object client.Object, name string, request hooksv1.RequestObject, o *runtimeclient.CallExtensionOptions) (hooksv1.ResponseObject, error) {
+	if !o.WithCaching {
+		return c.client.Invoke(ctx, d, name, object, request)
+	}
+	registration, err := c.registry.MatchHandler(ctx, name, object)
+	if err != nil {
+		return nil, err
+	}
+	key := o.CacheKeyFunc(registration.Name, registration.ResourceVersion, withSettings(request, registration.Settings))
+	if entry, ok := o.Cache.Has(key); ok {
+		if err := d.check(entry.Response); err != nil {
+			return nil, fmt.Errorf("cached answer: %w", err)
+		}
+		return entry.Response.DeepCopyObject().(hooksv1.ResponseObject), nil
+	}
+	answer, err := c.client.Invoke(ctx, d, name, object, request)
+	if err != nil {
+		return nil, err
+	}
+	if retry, ok := answer.(hooksv1.RetryResponseObject); !ok || retry.GetRetryAfterSeconds() == 0 {
+		o.Cache.Add(runtimeclient.CallExtensionCacheEntry{CacheKey: key, Response: answer.DeepCopyObject().(hooksv1.ResponseObject)})
+	}
+	return answer, nil
+}
+
+// withSettings is the request as the handler gets it; keys of caches depend on it.
+func withSettings(request hooksv1.RequestObject, settings map[string]string) hooksv1.RequestObject {
+	merged := maps.Clone(settings)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	request = request.DeepCopyObject().(hooksv1.RequestObject)
+	maps.Copy(merged, request.GetSettings())
+	request.SetSettings(merged)
+	return request
+}
+
+// lookUp returns the hook that upstream names by a function.
+func (c *Client) lookUp(h runtimecatalog.Hook) (definition, error) {
+	name, err := c.names.GroupVersionHook(h)
+	if err != nil {
+		return definition{}, fmt.Errorf("look up the hook: %w", err)
+	}
+	d := c.catalog.Get(name)
+	if d == nil {
+		return definition{}, fmt.Errorf("hook %s is not in the catalog", name)
+	}
+	return definition{d}, nil
+}
+
+// check tells whether response is one of the hook.
+func (d definition) check(response hooksv1.ResponseObject) error {
+	if want := d.of.NewResponse(); reflect.TypeOf(response) != reflect.TypeOf(want) || reflect.ValueOf(response).IsNil() {
+		return fmt.Errorf("hook %s: the response is a %T, want a non-nil %T", d.of.Name.Hook, response, want)
+	}
+	return nil
+}
+
+// assign copies what src points to. Both were checked to be of one type.
+func assign(dst, src hooksv1.ResponseObject) {
+	reflect.ValueOf(dst).Elem().Set(reflect.ValueOf(src).Elem())
+}

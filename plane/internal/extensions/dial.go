@@ -1,0 +1,52 @@
+package extensions
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	sdkclient "github.com/slipway-dev/slipway/sdk/client"
+)
+
+// Dialer connects to extensions from a network namespace.
+type Dialer struct {
+	// Namespace is open at the namespace that extensions are called from, usually
+	// the machine's.
+	Namespace *os.File
+}
+
+// DialContext connects to host:port. The host may be a name, which is looked up
+// from the same namespace; "127.0.0.1" and "localhost" are that of the machine.
+// Addresses that no extension may have are refused after the look-up.
+func (d Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		return fabric.DialIn(ctx, d.Namespace, network, address)
+	}}
+	addresses, err := resolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	// Most extensions listen on IPv4 alone.
+	slices.SortStableFunc(addresses, func(a, b netip.Addr) int { return a.Unmap().BitLen() - b.Unmap().BitLen() })
+	for _, ip := range addresses {
+		if err = sdkclient.RefuseLinkLocal(ip); err != nil {
+			continue
+		}
+		var conn net.Conn
+		if conn, err = fabric.DialIn(ctx, d.Namespace, network, net.JoinHostPort(ip.Unmap().String(), port)); err == nil {
+			return conn, nil
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("host %s has no address", host)
+	}
+	return nil, err
+}
