@@ -91,13 +91,18 @@ tidy:
 	for module in . sdk plane release; do (cd $$module && GOWORK=off go mod tidy); done
 
 .PHONY: bench
-bench: build ## Measure the figures of docs/performance.md and print the table
+bench: build ## Measure the figures of docs/performance.md and print the tables
 	go run -trimpath ./test/bench -bin $(BIN)
 	$(MAKE) --no-print-directory bench-runtime
+	$(MAKE) --no-print-directory bench-scale
 
 .PHONY: bench-runtime
 bench-runtime: ## Measure the runtime SDK beside upstream's
 	go test -trimpath -count=1 -timeout 30m ./test/bench/runtime -args -measure
+
+.PHONY: bench-scale
+bench-scale: build ## Measure large pools alone: 1,000 to 5,000 simulated hosts
+	go run -trimpath ./test/bench/scale -bin $(BIN)
 
 ##@ Release
 

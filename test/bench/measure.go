@@ -10,9 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/slipway-dev/slipway/test/bench/procstat"
 )
 
 // sample is one run from nothing to nothing.
@@ -146,18 +147,18 @@ func rest(ctx context.Context, pid int, settle time.Duration) (rss uint64, cpu f
 	if err := sleep(ctx, settle/2); err != nil {
 		return 0, 0, err
 	}
-	before, err := cpuTime(pid)
+	before, err := procstat.CPUTime(pid)
 	if err != nil {
 		return 0, 0, err
 	}
 	if err := sleep(ctx, settle/2); err != nil {
 		return 0, 0, err
 	}
-	after, err := cpuTime(pid)
+	after, err := procstat.CPUTime(pid)
 	if err != nil {
 		return 0, 0, err
 	}
-	rss, err = residentMemory(pid)
+	rss, err = procstat.ResidentMemory(pid)
 	return rss, (after - before).Seconds() / (settle / 2).Seconds(), err
 }
 
@@ -168,33 +169,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-func residentMemory(pid int) (uint64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(data))
-	pages, err := strconv.ParseUint(fields[1], 10, 64)
-	return pages * uint64(os.Getpagesize()), err
-}
-
-// cpuTime is the time in user and kernel mode (proc(5): fields 14 and 15 of stat,
-// in ticks of 10 ms).
-func cpuTime(pid int) (time.Duration, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	var ticks int64
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }

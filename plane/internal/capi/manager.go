@@ -101,6 +101,7 @@ func restConfig(base *rest.Config, name string) *rest.Config {
 	c := rest.CopyConfig(base)
 	c.QPS, c.Burst = restQPS, restBurst
 	c.UserAgent = remote.DefaultClusterAPIUserAgent(name)
+	countRequests(c, name)
 	c.WarningHandler = apiwarnings.DefaultHandler(klog.Background().WithName("api-server-warning"))
 	return c
 }

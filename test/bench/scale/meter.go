@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slipway-dev/slipway/test/bench/procstat"
+)
+
+// agents is the name under which the requests of all agents stand beside those of
+// the providers.
+const agents = "slipway-agent"
+
+// meter reads what the plane used so far.
+type meter struct {
+	pid    int
+	plane  http.Client
+	agents func() map[string]int
+}
+
+func newMeter(stateDir string, pid int, agents func() map[string]int) *meter {
+	socket := filepath.Join(stateDir, "plane.sock")
+	return &meter{pid: pid, agents: agents, plane: http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}}
+}
+
+// reading is the use of the plane up to a moment.
+type reading struct {
+	at  time.Time
+	cpu time.Duration
+	// writes by who wrote and "METHOD resource".
+	writes map[string]map[string]int
+}
+
+// sample matches a counter of requests in the plane's metrics.
+var sampleLine = regexp.MustCompile(`^slipway_plane_api_requests_total\{method="(\w+)",provider="([^"]+)",resource="([^"]*)"\} (\S+)`)
+
+func (m *meter) read() (reading, error) {
+	r := reading{writes: map[string]map[string]int{}}
+	body, err := m.get("/metrics")
+	if err != nil {
+		return r, err
+	}
+	for scanner := bufio.NewScanner(strings.NewReader(body)); scanner.Scan(); {
+		match := sampleLine.FindStringSubmatch(scanner.Text())
+		if match == nil {
+			continue
+		}
+		n, err := strconv.ParseFloat(match[4], 64)
+		if err != nil {
+			return r, err
+		}
+		r.add(match[2], match[1]+" "+match[3], int(n))
+	}
+	for request, n := range m.agents() {
+		r.add(agents, request, n)
+	}
+	r.at = time.Now()
+	r.cpu, err = procstat.CPUTime(m.pid)
+	return r, err
+}
+
+func (r reading) add(who, request string, n int) {
+	method, _, _ := strings.Cut(request, " ")
+	if method == http.MethodGet || method == "WATCH" || strings.Contains(request, "subjectaccessreviews") {
+		return
+	}
+	if r.writes[who] == nil {
+		r.writes[who] = map[string]int{}
+	}
+	r.writes[who][request] += n
+}
+
+// since is what was used after an earlier reading.
+func (r reading) since(earlier reading) reading {
+	d := reading{at: r.at, cpu: r.cpu - earlier.cpu, writes: map[string]map[string]int{}}
+	for who, requests := range r.writes {
+		for request, n := range requests {
+			if n -= earlier.writes[who][request]; n > 0 {
+				d.add(who, request, n)
+			}
+		}
+	}
+	return d
+}
+
+// total is the number of writes of one writer, or of all when who is empty.
+func (r reading) total(who string) int {
+	n := 0
+	for writer, requests := range r.writes {
+		if who != "" && who != writer {
+			continue
+		}
+		for _, count := range requests {
+			n += count
+		}
+	}
+	return n
+}
+
+func (m *meter) get(path string) (string, error) {
+	response, err := m.plane.Get("http://plane" + path)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
+// profile stores a profile of the plane; without a directory it does nothing.
+func (m *meter) profile(dir, name, path string) {
+	if dir == "" {
+		return
+	}
+	body, err := m.get("/debug/pprof/" + path)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name), []byte(body), 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "profile:", err)
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slipway-dev/slipway/test/bench/procstat"
+	"github.com/slipway-dev/slipway/test/simagent"
+)
+
+// stage is what was measured of one pool and of the fleet after it.
+type stage struct {
+	size, fleet int
+	enrolled    time.Duration
+	took        map[string]time.Duration
+	used        reading
+	idle        idle
+}
+
+// idle is the use at rest, of the plane and of a slipway-manager of its own
+// beside it.
+type idle struct {
+	planeRSS, managerRSS uint64
+	planeCPU, managerCPU float64
+	writes               reading
+}
+
+// inside measures. It runs in the network namespace of the plane.
+func inside(ctx context.Context, s settings) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w, err := newWorld(ctx, s)
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer func() {
+		cancel()
+		w.fleet.Wait()
+		err = errors.Join(err, w.stop())
+	}()
+	w.view.follow(ctx, w.client)
+	m := newMeter(s.inside, s.planePID, w.fleet.Requests.Counts)
+	if err := w.enrol(ctx, "control-plane", 1); err != nil {
+		return err
+	}
+	if _, err := w.view.await(ctx, map[string]int{machineRunning: 1}, time.Minute); err != nil {
+		return fmt.Errorf("the control plane: %w", err)
+	}
+	var stages []stage
+	for i, size := range s.pools {
+		st, err := w.grow(ctx, m, i, size)
+		if err != nil {
+			return fmt.Errorf("pool of %d: %w", size, err)
+		}
+		stages = append(stages, st)
+		printWrites(os.Stderr, st)
+	}
+	return printTable(os.Stdout, stages)
+}
+
+// enrol makes hosts, starts their agents and waits until they can be claimed.
+func (w *world) enrol(ctx context.Context, prefix string, n int) error {
+	before := w.view.count(hostAvailable)
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range n {
+		group.Go(func() error {
+			name := fmt.Sprintf("%s-%04d", prefix, i)
+			if err := w.client.Create(ctx, simagent.Enrolled(namespace, name)); err != nil {
+				return err
+			}
+			return w.fleet.Start(ctx, name)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if n == 1 {
+		// Its Machine may take it at once.
+		return nil
+	}
+	_, err := w.view.await(ctx, map[string]int{hostAvailable: before + n}, w.timeout)
+	return err
+}
+
+func (w *world) grow(ctx context.Context, m *meter, index, size int) (stage, error) {
+	name := fmt.Sprintf("pool-%d", index+1)
+	st := stage{size: size}
+	begin := time.Now()
+	if err := w.enrol(ctx, name, size); err != nil {
+		return st, err
+	}
+	st.enrolled = time.Since(begin)
+	// Nothing of the enrolment may still be under way.
+	if err := sleep(ctx, 10*time.Second); err != nil {
+		return st, err
+	}
+	before, err := m.read()
+	if err != nil {
+		return st, err
+	}
+	machines := w.view.count(machineRunning)
+	wanted := map[string]int{}
+	for _, milestone := range []string{machineClaimed, machineProvisioned, machineExists, machineRunning} {
+		wanted[milestone] = machines + size
+	}
+	if err := w.createPool(ctx, name, size); err != nil {
+		return st, err
+	}
+	profiled := make(chan struct{})
+	go func() {
+		defer close(profiled)
+		m.profile(w.profiles, name+".cpu", "profile?seconds=30")
+	}()
+	if st.took, err = w.view.await(ctx, wanted, w.timeout); err != nil {
+		return st, err
+	}
+	after, err := m.read()
+	if err != nil {
+		return st, err
+	}
+	st.used, st.fleet = after.since(before), machines+size
+	<-profiled
+	st.idle, err = w.atRest(ctx, m, name)
+	return st, err
+}
+
+// atRest leaves everything alone, then measures.
+func (w *world) atRest(ctx context.Context, m *meter, name string) (idle, error) {
+	var r idle
+	manager, err := w.startManager()
+	if err != nil {
+		return r, err
+	}
+	defer manager.stop()
+	if err := sleep(ctx, w.settle); err != nil {
+		return r, err
+	}
+	if err := manager.alive(); err != nil {
+		return r, err
+	}
+	before, err := m.read()
+	if err != nil {
+		return r, err
+	}
+	managerBefore, err := procstat.CPUTime(manager.pid())
+	if err != nil {
+		return r, err
+	}
+	profiled := make(chan struct{})
+	go func() {
+		defer close(profiled)
+		m.profile(w.profiles, name+"-rest.cpu", fmt.Sprintf("profile?seconds=%d", int(w.settle.Seconds())))
+	}()
+	if err := sleep(ctx, w.settle); err != nil {
+		return r, err
+	}
+	<-profiled
+	after, err := m.read()
+	if err != nil {
+		return r, err
+	}
+	managerAfter, err := procstat.CPUTime(manager.pid())
+	if err != nil {
+		return r, err
+	}
+	elapsed := after.at.Sub(before.at).Seconds()
+	r.writes = after.since(before)
+	r.planeCPU, r.managerCPU = r.writes.cpu.Seconds()/elapsed, (managerAfter-managerBefore).Seconds()/elapsed
+	if r.managerRSS, err = procstat.ResidentMemory(manager.pid()); err != nil {
+		return r, err
+	}
+	r.planeRSS, err = procstat.ResidentMemory(m.pid)
+	m.profile(w.profiles, name+"-rest.heap", "heap")
+	return r, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

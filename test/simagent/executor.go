@@ -1,0 +1,86 @@
+package simagent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
+)
+
+// steps are those of a bootstrap with kubeadm's data, as the real executor
+// reports them.
+var steps = []string{
+	"Kubernetes version", "baseline", "virtual IP", "kubelet arguments", "write_files", "hostname", "runcmd 1 of 1",
+}
+
+// executor implements operation.Executor without a machine.
+type executor struct {
+	nodes         Nodes
+	name, version string
+	duration      time.Duration
+	// providerID of the Node that the last bootstrap made.
+	providerID string
+}
+
+// Bootstrap implements operation.Executor: all the time passes in the last step,
+// as it does with kubeadm.
+func (e *executor) Bootstrap(ctx context.Context, order operation.Bootstrap, progress operation.Progress) error {
+	for _, name := range steps[:len(steps)-1] {
+		if err := operation.Step(progress, name, func() error { return nil }); err != nil {
+			return err
+		}
+	}
+	err := progress.Update(func(s *journal.State) {
+		s.Residue, s.ResidueGeneration, s.CleanProof = journal.ResidueCommands, s.ClaimGeneration, nil
+		s.VirtualIP = order.VirtualIP
+	})
+	if err != nil {
+		return err
+	}
+	return operation.Step(progress, steps[len(steps)-1], func() error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(e.duration):
+		}
+		version := order.Version
+		if version == "" {
+			version = e.version
+		}
+		e.providerID = order.ProviderID
+		return e.nodes.Join(ctx, Node{Name: e.name, ProviderID: order.ProviderID, Version: version})
+	})
+}
+
+// Upgrade implements operation.Executor: the Node reports another version.
+func (e *executor) Upgrade(ctx context.Context, order operation.Upgrade, progress operation.Progress) error {
+	return operation.Step(progress, "kubelet", func() error {
+		return e.nodes.Join(ctx, Node{Name: e.name, ProviderID: e.providerID, Version: order.Version})
+	})
+}
+
+// Reboot implements operation.Executor. A simulated host has no boot to lose.
+func (e *executor) Reboot(context.Context) error { return errNoReboot }
+
+// Reset implements operation.Executor. The Node stays: deleting it is up to Cluster
+// API.
+func (e *executor) Reset(context.Context, operation.Progress) error { return nil }
+
+// StopKubelet implements operation.Executor.
+func (e *executor) StopKubelet(context.Context) error { return nil }
+
+// Verify implements operation.Executor.
+func (e *executor) Verify(context.Context, journal.State) ([]string, error) { return nil, nil }
+
+// Restore implements operation.Executor.
+func (e *executor) Restore(context.Context, journal.State) error { return nil }
+
+var _ operation.Executor = (*executor)(nil)
+
+var (
+	// errNoName is what Join returns for a Node that cannot be.
+	errNoName   = errors.New("simagent: a Node needs a name and a providerID")
+	errNoReboot = errors.New("simagent: a simulated host cannot reboot")
+)
