@@ -12,6 +12,8 @@ import (
 const (
 	outputJSON = "json"
 	outputWide = "wide"
+	// outputSARIF is what code hosts show beside the lines of a change.
+	outputSARIF = "sarif"
 )
 
 // outputFlag adds -o with its completion; an unknown value is refused.

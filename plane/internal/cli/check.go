@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/plane/internal/providercheck"
+)
+
+// exitFindings is the exit code of a check that found something.
+const exitFindings = 2
+
+func checkCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "check",
+		Short: "Check what others made against the contracts of Cluster API",
+		Args:  cobra.NoArgs,
+	}
+	command.AddCommand(checkProviderCommand())
+	return command
+}
+
+func checkProviderCommand() *cobra.Command {
+	var (
+		output string
+		strict bool
+	)
+	command := &cobra.Command{
+		Use:   "provider DIR",
+		Short: "Check a provider's release directory against the provider contracts",
+		Long: `Check reads a release directory of any Cluster API provider,
+<repository>/<type>-<name>/<version>, and applies the rules of clusterctl's provider
+contract and of the contracts for infrastructure providers. It needs no cluster.
+
+It ends with 0 when no rule is broken, with 2 when one is, and with 1 when the
+directory cannot be checked.`,
+		Example: "  slipway check provider out/repository/infrastructure-slipway/v0.1.0 -o sarif > findings.sarif",
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			release, err := providercheck.Load(args[0])
+			if err != nil {
+				return err
+			}
+			result := providercheck.NewResult(release)
+			write := result.WriteText
+			switch output {
+			case outputJSON:
+				write = result.WriteJSON
+			case outputSARIF:
+				write = result.WriteSARIF
+			}
+			if err := write(cmd.OutOrStdout()); err != nil {
+				return fmt.Errorf("write the findings: %w", err)
+			}
+			if result.Errors > 0 || strict && result.Warnings > 0 {
+				return &ExitError{Code: exitFindings}
+			}
+			return nil
+		},
+	}
+	command.Flags().BoolVar(&strict, "strict", false, "let warnings fail the check, too")
+	outputFlag(command, &output, outputJSON, outputSARIF)
+	return command
+}

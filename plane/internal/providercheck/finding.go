@@ -1,0 +1,90 @@
+package providercheck
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Level says how much a rule binds.
+type Level string
+
+const (
+	// Must marks a rule without which clusterctl or Cluster API fails.
+	Must Level = "error"
+	// Should marks what a contract recommends.
+	Should Level = "warning"
+)
+
+// Finding is one place where a rule is broken.
+type Finding struct {
+	// Rule is the ID of the rule.
+	Rule  string `json:"rule"`
+	Level Level  `json:"level"`
+	// File is relative to the release directory; empty when the directory itself is
+	// meant.
+	File string `json:"file,omitempty"`
+	// Line in File, from 1; 0 when none is meant.
+	Line int `json:"line,omitempty"`
+	// Object is the kind and name of the object, when one is meant.
+	Object string `json:"object,omitempty"`
+	// Message says what is wrong.
+	Message string `json:"message"`
+	// Remedy says what to do.
+	Remedy string `json:"remedy"`
+	// Contract is where the rule stands.
+	Contract string `json:"contract"`
+}
+
+// Failed says whether one of the findings is an error.
+func Failed(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Must })
+}
+
+// Check applies every rule to a release. The findings come in the order of files
+// and lines.
+func Check(r *Release) []Finding {
+	findings := slices.Clone(r.unreadable)
+	for _, rule := range Rules {
+		rule.check(r, func(at place, message string) {
+			findings = append(findings, rule.finding(at, message))
+		})
+	}
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
+	})
+	return findings
+}
+
+// place is where a finding is.
+type place struct {
+	file   string
+	line   int
+	object string
+}
+
+// report takes one finding of a rule.
+type report func(at place, message string)
+
+// Rule is one rule of a contract.
+type Rule struct {
+	// ID never changes: it is what a report is filtered by.
+	ID    string
+	Level Level
+	// Title is the rule in one sentence.
+	Title string
+	// Contract names the section the rule comes from.
+	Contract string
+	// Remedy says what to do when the rule is broken.
+	Remedy string
+	check  func(*Release, report)
+}
+
+func (r Rule) finding(at place, message string) Finding {
+	return Finding{
+		Rule: r.ID, Level: r.Level, File: at.file, Line: at.line, Object: at.object,
+		Message: message, Remedy: r.Remedy, Contract: r.Contract,
+	}
+}
+
+// Rules are all rules, in the order of the contracts.
+var Rules = slices.Concat(repositoryRules, metadataRules, componentsRules, managerRules, crdRules, fieldRules, roleRules, templateRules, classRules)

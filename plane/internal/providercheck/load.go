@@ -1,0 +1,221 @@
+package providercheck
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
+)
+
+// maxFile bounds a file of a release, in bytes. The largest components of a known
+// provider have 2 MiB.
+const maxFile = 32 << 20
+
+// ErrNoRelease says that a directory is not a release of a provider.
+var ErrNoRelease = errors.New("not a release directory of a provider: it must be <repository>/<type>-<name>/<version>")
+
+// Release is what a directory holds.
+type Release struct {
+	// Dir is the directory.
+	Dir string
+	// Label, for example infrastructure-slipway, and Version are the names of the
+	// directory and its parent.
+	Label, Version string
+	// Type and Name are the two parts of Label; both are empty when it has none.
+	Type clusterctlv1.ProviderType
+	Name string
+
+	// Components, Metadata, Templates and Classes are the files of each sort, by
+	// name. Others are the remaining YAML files.
+	Components, Metadata, Templates, Classes, Others []*File
+
+	// unreadable are findings made while loading.
+	unreadable []Finding
+}
+
+// File is one YAML file.
+type File struct {
+	Name string
+	// Raw is the content before variables were replaced.
+	Raw []byte
+	// Objects after variables were replaced, in order.
+	Objects []*Object
+	// Variables by name; the value is the default, nil when there is none.
+	Variables map[string]*string
+}
+
+// Object is one YAML document.
+type Object struct {
+	File *File
+	Line int
+	// Fields of the object.
+	Fields map[string]any
+	node   *yaml.Node
+}
+
+// types of providers by the prefix of their label, the longer ones first.
+var types = []clusterctlv1.ProviderType{
+	clusterctlv1.RuntimeExtensionProviderType, clusterctlv1.ControlPlaneProviderType, clusterctlv1.InfrastructureProviderType,
+	clusterctlv1.BootstrapProviderType, clusterctlv1.AddonProviderType, clusterctlv1.IPAMProviderType,
+}
+
+// coreLabel is the label of the core provider, which has no prefix.
+const coreLabel = "cluster-api"
+
+// Load reads a release directory. A file that cannot be parsed becomes a finding;
+// an error is returned when the directory cannot be read or is no release at all.
+func Load(dir string) (*Release, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Release{Dir: dir, Label: filepath.Base(filepath.Dir(dir)), Version: filepath.Base(dir)}
+	r.Type, r.Name = splitLabel(r.Label)
+	found := false
+	for _, entry := range entries {
+		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".yaml") && !strings.HasSuffix(entry.Name(), ".yml") {
+			continue
+		}
+		found = true
+		if err := r.load(entry); err != nil {
+			return nil, err
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("%s: %w, with components and metadata in it", dir, ErrNoRelease)
+	}
+	return r, nil
+}
+
+func splitLabel(label string) (clusterctlv1.ProviderType, string) {
+	if label == coreLabel {
+		return clusterctlv1.CoreProviderType, label
+	}
+	for _, t := range types {
+		if name, ok := strings.CutPrefix(label, clusterctlv1.ManifestLabel("", t)); ok {
+			return t, name
+		}
+	}
+	return "", ""
+}
+
+func (r *Release) load(entry fs.DirEntry) error {
+	info, err := entry.Info()
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxFile {
+		return fmt.Errorf("%s has %d bytes, more than %d: not a file of a provider", entry.Name(), info.Size(), maxFile)
+	}
+	raw, err := os.ReadFile(filepath.Join(r.Dir, entry.Name()))
+	if err != nil {
+		return err
+	}
+	f := &File{Name: entry.Name(), Raw: raw}
+	if err := f.parse(); err != nil {
+		r.unreadable = append(r.unreadable, unreadable.finding(place{file: f.Name}, err.Error()))
+	}
+	switch {
+	case f.Name == metadataFile:
+		r.Metadata = append(r.Metadata, f)
+	case strings.HasSuffix(f.Name, "-components.yaml"):
+		r.Components = append(r.Components, f)
+	case f.Name == "cluster-template.yaml" || strings.HasPrefix(f.Name, templatePrefix):
+		r.Templates = append(r.Templates, f)
+	case strings.HasPrefix(f.Name, classPrefix):
+		r.Classes = append(r.Classes, f)
+	default:
+		r.Others = append(r.Others, f)
+	}
+	return nil
+}
+
+// Names of the files of a release, from the contract.
+const (
+	metadataFile   = "metadata.yaml"
+	templatePrefix = "cluster-template-"
+	classPrefix    = "clusterclass-"
+)
+
+// unreadable is the rule that Load itself applies.
+var unreadable = Rule{
+	ID: "file-readable", Level: Must, Contract: "clusterctl provider contract, 3 and 4",
+	Title:  "Every file is YAML, before and after its variables are replaced",
+	Remedy: "correct the YAML; clusterctl generate yaml --from FILE shows what clusterctl makes of it",
+}
+
+// parse replaces the variables as clusterctl does, then reads the documents.
+func (f *File) parse() error {
+	processor := yamlprocessor.NewSimpleProcessor()
+	variables, err := processor.GetVariableMap(f.Raw)
+	if err != nil {
+		return fmt.Errorf("variables: %w", err)
+	}
+	f.Variables = variables
+	text, err := processor.Process(f.Raw, f.sample)
+	if err != nil {
+		return fmt.Errorf("variables: %w", err)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.add(&document); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *File) add(document *yaml.Node) error {
+	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+		return nil
+	}
+	node := document.Content[0]
+	fields := map[string]any{}
+	if err := node.Decode(&fields); err != nil {
+		return fmt.Errorf("line %d: a document must be an object: %w", node.Line, err)
+	}
+	f.Objects = append(f.Objects, &Object{File: f, Line: node.Line, Fields: fields, node: node})
+	return nil
+}
+
+// errDefault makes the processor take the default of a variable.
+var errDefault = errors.New("the default is taken")
+
+// sample gives variables without a default a value that fits where they stand.
+func (f *File) sample(name string) (string, error) {
+	if f.Variables[name] != nil {
+		return "", errDefault
+	}
+	switch name {
+	case "CLUSTER_NAME":
+		return "cluster", nil
+	case "NAMESPACE":
+		return sampleNamespace, nil
+	case "KUBERNETES_VERSION":
+		return "v1.36.0", nil
+	default:
+		return "1", nil
+	}
+}
+
+// sampleNamespace stands for ${NAMESPACE}.
+const sampleNamespace = "target-namespace"

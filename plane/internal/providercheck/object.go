@@ -1,0 +1,155 @@
+package providercheck
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// get returns the value at a path of field names, or nil.
+func get(fields any, path ...string) any {
+	for _, name := range path {
+		m, ok := fields.(map[string]any)
+		if !ok {
+			return nil
+		}
+		fields = m[name]
+	}
+	return fields
+}
+
+func text(fields any, path ...string) string {
+	s, _ := get(fields, path...).(string)
+	return s
+}
+
+func list(fields any, path ...string) []any {
+	l, _ := get(fields, path...).([]any)
+	return l
+}
+
+func texts(fields any, path ...string) []string {
+	var all []string
+	for _, item := range list(fields, path...) {
+		if s, ok := item.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Kind of the object; empty when it has none, as with the others here.
+func (o *Object) Kind() string { return text(o.Fields, "kind") }
+
+// Name of the object.
+func (o *Object) Name() string { return text(o.Fields, "metadata", "name") }
+
+// Namespace of the object.
+func (o *Object) Namespace() string { return text(o.Fields, "metadata", "namespace") }
+
+// Group of the object's API.
+func (o *Object) Group() string { return groupOf(text(o.Fields, "apiVersion")) }
+
+func groupOf(apiVersion string) string {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return ""
+	}
+	return gv.Group
+}
+
+// at is the place of a field of the object, or of the nearest one above it that is
+// there.
+func (o *Object) at(path ...string) place {
+	line, node := o.Line, o.node
+	for _, name := range path {
+		child := child(node, name)
+		if child == nil {
+			break
+		}
+		line, node = child.Line, child
+	}
+	return place{file: o.File.Name, line: line, object: strings.TrimSpace(o.Kind() + " " + o.Name())}
+}
+
+// child finds the value of a field, or the element of a list by its index.
+func child(node *yaml.Node, name string) *yaml.Node {
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == name {
+				return node.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		for i, item := range node.Content {
+			if name == fmt.Sprint(i) {
+				return item
+			}
+		}
+	default:
+		// scalars have no children
+	}
+	return nil
+}
+
+// of returns the objects of a kind.
+func of(files []*File, kind string) []*Object {
+	var found []*Object
+	for _, o := range objects(files) {
+		if o.Kind() == kind {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+func objects(files []*File) []*Object {
+	var all []*Object
+	for _, f := range files {
+		all = append(all, f.Objects...)
+	}
+	return all
+}
+
+// crds returns the CRDs of the components.
+func (r *Release) crds() []*Object { return of(r.Components, "CustomResourceDefinition") }
+
+// clusterScoped are the kinds without a namespace that components of providers
+// hold.
+var clusterScoped = map[string]bool{
+	"APIService": true, "ClusterRole": true, "ClusterRoleBinding": true, "ClusterIssuer": true, "CustomResourceDefinition": true,
+	"MutatingAdmissionPolicy": true, "MutatingAdmissionPolicyBinding": true, "MutatingWebhookConfiguration": true, "Namespace": true,
+	"PriorityClass": true, "StorageClass": true, "ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true,
+	"ValidatingWebhookConfiguration": true,
+}
+
+// namespaced says whether an object of the components belongs to a namespace. A kind
+// that the components define themselves is as its CRD says.
+func (r *Release) namespaced(o *Object) bool {
+	for _, crd := range r.crds() {
+		if text(crd.Fields, "spec", "names", "kind") == o.Kind() && text(crd.Fields, "spec", "group") == o.Group() {
+			return text(crd.Fields, "spec", "scope") == "Namespaced"
+		}
+	}
+	return !clusterScoped[o.Kind()]
+}
+
+// visit calls f for every value below v with its path, in a fixed order.
+func visit(v any, path []string, f func(path []string, v any)) {
+	f(path, v)
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			visit(v[name], append(slices.Clone(path), name), f)
+		}
+	case []any:
+		for i, item := range v {
+			visit(item, append(slices.Clone(path), fmt.Sprint(i)), f)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package providercheck_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slipway-dev/slipway/plane/internal/providercheck"
+)
+
+const good = "testdata/infrastructure-foo/v0.1.0"
+
+const (
+	components = "infrastructure-components.yaml"
+	metadata   = "metadata.yaml"
+	template   = "cluster-template.yaml"
+	topology   = "cluster-template-topology.yaml"
+	class      = "clusterclass-quick.yaml"
+)
+
+func TestGoodRelease(t *testing.T) {
+	r, err := providercheck.Load(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range providercheck.Check(r) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// violation is a change of the good release that breaks one rule.
+type violation struct {
+	rule string
+	// file is changed by replacing the first old by changed; it is removed when both
+	// are empty, and made when only old is.
+	file, old, changed string
+	// dir replaces infrastructure-foo/v0.1.0.
+	dir string
+}
+
+var violations = []violation{
+	{rule: "file-readable", file: template, old: "spec:", changed: "spec: ["},
+	{rule: "file-readable", file: template, old: "${FOO_PORT:=6443}", changed: "${FOO_PORT:=6443"},
+	{rule: "repository-version", dir: "infrastructure-foo/latest"},
+	{rule: "repository-label", dir: "foo/v0.1.0"},
+	{rule: "repository-label", dir: "infrastructure-Foo/v0.1.0"},
+	{rule: "repository-label", dir: "infrastructure-" + strings.Repeat("f", 64) + "/v0.1.0"},
+	{rule: "components-file", file: components},
+	{rule: "components-file", file: "bootstrap-components.yaml", changed: "kind: x\n"},
+	{rule: "components-file", dir: "bootstrap-foo/v0.1.0"},
+	{rule: "metadata-file", file: metadata},
+	{rule: "template-default", file: template},
+	{rule: "file-name", file: "clustertemplate.yaml", changed: "kind: x\n"},
+	{rule: "metadata-type", file: metadata, old: "v1alpha3", changed: "v1alpha2"},
+	{rule: "metadata-type", file: metadata, old: "releaseSeries:", changed: "---\nkind: x\nreleaseSeries:"},
+	{rule: "metadata-series", file: metadata, old: "minor: 1", changed: "minor: 2"},
+	{rule: "metadata-series", file: metadata, old: "v1beta2", changed: "v1alpha4"},
+	{rule: "metadata-series-once", file: metadata, old: "releaseSeries:\n", changed: "releaseSeries:\n  - {major: 0, minor: 1, contract: v1beta1}\n"},
+	{rule: "metadata-contract", file: metadata, old: "v1beta2", changed: "v1beta3"},
+	{rule: "components-namespace", file: components, old: "---\n", changed: "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: other\n---\n"},
+	{rule: "components-namespace-missing", file: components, old: "kind: Namespace", changed: "kind: ResourceQuota"},
+	{rule: "components-target-namespace", file: components, old: "namespace: foo-system", changed: "namespace: other"},
+	{rule: "components-target-namespace", file: components, old: "name: foo-aggregated", changed: "name: foo-aggregated\n  namespace: foo-system"},
+	{rule: "components-label", file: components, old: "provider: infrastructure-foo", changed: "provider: foo"},
+	{rule: "components-links", file: components, old: "name: foo-manager\n    namespace", changed: "name: foo\n    namespace"},
+	{rule: "components-links", file: components, old: "serviceAccountName: foo-manager", changed: "serviceAccountName: foo-manager\n      volumes: [{name: c, secret: {secretName: c}}]"},
+	{rule: "variable-format", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${ FOO_LOG_LEVEL }"},
+	{rule: "variable-format", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${FOO_LOG$LEVEL}"},
+	{rule: "variable-prefix", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${LOG_LEVEL:=0}"},
+	{rule: "manager-deployment", file: components, old: "- name: manager", changed: "- name: controller"},
+	{rule: "manager-deployment", file: components, old: "kind: Deployment", changed: "kind: StatefulSet"},
+	{rule: "manager-namespaces", file: components, old: "--namespace=", changed: "--namespace=default"},
+	{rule: "manager-image", file: components, old: "registry.foo.com/", changed: ""},
+	{rule: "manager-image", file: components, old: "manager:v0.1.0", changed: "manager"},
+	{rule: "manager-image", file: components, old: "manager:v0.1.0", changed: "Manager:v0.1.0"},
+	{rule: "crd-name", file: components, old: "name: foomachinepools.", changed: "name: foopools."},
+	{rule: "crd-scope", file: components, old: "scope: Namespaced", changed: "scope: Cluster"},
+	{rule: "crd-list-kind", file: components, old: "listKind: FooClusterList", changed: "listKind: FooClusters"},
+	{rule: "crd-contract-label", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "x: y\n"},
+	{rule: "crd-contract-version", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta2: v1_v2\n"},
+	{rule: "crd-contract-version", file: components, old: "served: true", changed: "served: false"},
+	{rule: "crd-contract-series", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta1: v1\n"},
+	{rule: "crd-storage", file: components, old: "storage: true", changed: "storage: false"},
+	{rule: "crd-conversion", file: components, old: "  versions:\n", changed: "  versions:\n    - {name: v2, served: true, storage: false, subresources: {status: {}}}\n"},
+	{rule: "crd-status", file: components, old: "subresources: {status: {}}", changed: "subresources: {}"},
+	{rule: "field-mandatory", file: components, old: "port: {type: integer}", changed: "gate: {type: integer}"},
+	{rule: "field-mandatory", file: components, old: "replicas: {type: integer}", changed: "size: {type: integer}"},
+	{rule: "field-mandatory", file: components, old: "providerID: {type: string}", changed: "id: {type: string}"},
+	{rule: "field-mandatory", file: components, old: "                template:\n", changed: "                pattern:\n"},
+	{rule: "field-type", file: components, old: "port: {type: integer}", changed: "port: {type: string}"},
+	{rule: "field-type", file: components, old: "items: {type: string}", changed: "items: {type: object}"},
+	{rule: "field-type", file: components, old: "failureDomains:\n                  type: array", changed: "failureDomains:\n                  type: object"},
+	{rule: "field-conditions", file: components, old: "conditions:", changed: "states:"},
+	{rule: "field-initialization", file: components, old: "replicas: {type: integer}\n                initialization:", changed: "replicas: {type: integer}\n                begun:"},
+	{rule: "field-template", file: components, old: "size: {type: string}", changed: "providerID: {type: string}"},
+	{rule: "role-aggregation", file: components, old: "    cluster.x-k8s.io/aggregate-to-manager", changed: "    aggregate-to-manager"},
+	{rule: "role-aggregation", file: components, old: "list, patch, update, watch]", changed: "list, update, watch]"},
+	{rule: "role-aggregation-control-plane", file: components, old: "kubeadm.controlplane.cluster.x-k8s.io/", changed: "kubeadm/"},
+	{rule: "template-namespace", file: template, old: "---\n", changed: "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n---\n"},
+	{rule: "template-one-namespace", file: template, old: "namespace: ${NAMESPACE}", changed: "namespace: default"},
+	{rule: "template-cluster", file: template, old: "name: ${CLUSTER_NAME}", changed: "name: demo"},
+	{rule: "template-cluster", file: topology, old: "kind: Cluster", changed: "kind: Clusters"},
+	{rule: "template-version", file: topology, old: "${KUBERNETES_VERSION}", changed: "v1.36.0"},
+	{rule: "template-variable-prefix", file: template, old: "${FOO_PORT:=6443}", changed: "${PORT:=6443}"},
+	{rule: "template-links", file: template, old: "kind: FooCluster\n    name: ${CLUSTER_NAME}", changed: "kind: FooCluster\n    name: other"},
+	{rule: "template-links", file: class, old: "name: quick\n---", changed: "name: other\n---"},
+	{rule: "template-class", file: topology, old: "name: quick", changed: "name: other"},
+	{rule: "class-name", file: class, old: "name: quick\nspec:\n  infra", changed: "name: other\nspec:\n  infra"},
+	{rule: "class-name", file: class, old: "kind: ClusterClass", changed: "kind: Class"},
+	{rule: "class-reference-namespace", file: class, old: "      name: quick\n---", changed: "      name: quick\n      namespace: x\n---"},
+	{rule: "class-namespace", file: class, old: "name: quick\nspec:\n  template", changed: "name: quick\n  namespace: x\nspec:\n  template"},
+	{rule: "class-variables", file: class, old: "template: {spec: {}}", changed: "template: {spec: {size: ${FOO_SIZE:=s}}}"},
+	{rule: "class-shared", file: class, old: "name: quick\nspec:\n  template", changed: "name: slow\nspec:\n  template"},
+}
+
+func TestViolations(t *testing.T) {
+	for _, v := range violations {
+		t.Run(v.rule, func(t *testing.T) {
+			t.Parallel()
+			r, err := providercheck.Load(plant(t, v))
+			if err != nil {
+				t.Fatal(err)
+			}
+			findings := providercheck.Check(r)
+			i := slices.IndexFunc(findings, func(f providercheck.Finding) bool { return f.Rule == v.rule })
+			if i < 0 {
+				t.Fatalf("the rule found nothing; others found %+v", findings)
+			}
+			f := findings[i]
+			if v.old != "" && v.rule != "file-readable" && (f.File == "" || strings.HasPrefix(f.File, v.file) && f.Line == 0 && f.Object != "") {
+				t.Errorf("no place: %+v", f)
+			}
+			if f.Message == "" || f.Remedy == "" || f.Contract == "" {
+				t.Errorf("incomplete: %+v", f)
+			}
+		})
+	}
+}
+
+func plant(t *testing.T, v violation) string {
+	t.Helper()
+	name := "infrastructure-foo/v0.1.0"
+	if v.dir != "" {
+		name = v.dir
+	}
+	dir := filepath.Join(t.TempDir(), name)
+	if err := os.CopyFS(dir, os.DirFS(good)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, v.file)
+	switch {
+	case v.file == "":
+	case v.old == "" && v.changed == "":
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	case v.old == "":
+		if err := os.WriteFile(path, []byte(v.changed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(data), v.old) {
+			t.Fatalf("%s lacks %q", v.file, v.old)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(data), v.old, v.changed, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A rule without a violation here might never find anything.
+func TestEveryRuleIsViolated(t *testing.T) {
+	seen := map[string]bool{}
+	for _, rule := range providercheck.Rules {
+		if seen[rule.ID] {
+			t.Errorf("two rules have the ID %s", rule.ID)
+		}
+		seen[rule.ID] = true
+		if !slices.ContainsFunc(violations, func(v violation) bool { return v.rule == rule.ID }) {
+			t.Errorf("no violation of %s is planted", rule.ID)
+		}
+		if rule.Title == "" || rule.Remedy == "" || rule.Contract == "" {
+			t.Errorf("rule %s is incomplete", rule.ID)
+		}
+	}
+}
+
+func TestNoRelease(t *testing.T) {
+	if _, err := providercheck.Load(t.TempDir()); !errors.Is(err, providercheck.ErrNoRelease) {
+		t.Errorf("an empty directory: err = %v", err)
+	}
+	if _, err := providercheck.Load(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no directory: err = %v", err)
+	}
+}
+
+// Files come from anybody: whatever they hold, a check ends with findings.
+func FuzzCheck(f *testing.F) {
+	for _, name := range []string{components, metadata, template, topology, class} {
+		data, err := os.ReadFile(filepath.Join(good, name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(name, data)
+	}
+	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		if !slices.Contains([]string{components, metadata, template, topology, class}, name) {
+			t.Skip()
+		}
+		dir := filepath.Join(t.TempDir(), "infrastructure-foo", "v0.1.0")
+		if err := os.CopyFS(dir, os.DirFS(good)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := providercheck.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		providercheck.Check(r)
+	})
+}

@@ -1,0 +1,85 @@
+package providercheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// managerContainer is the name clusterctl knows the provider's container by.
+const managerContainer = "manager"
+
+var managerRules = []Rule{
+	{
+		ID: "manager-deployment", Level: Must, Contract: "clusterctl provider contract, 3.3",
+		Title:  "The provider runs in a Deployment whose container is called manager",
+		Remedy: "call the container that runs the controllers or the extension's server " + managerContainer,
+		check: func(r *Release, found report) {
+			deployments := of(r.Components, "Deployment")
+			if len(r.Components) > 0 && len(deployments) == 0 {
+				found(place{file: r.Components[0].Name}, "there is no Deployment")
+			}
+			for _, o := range deployments {
+				names := []string{}
+				for _, c := range list(o.Fields, "spec", "template", "spec", "containers") {
+					names = append(names, text(c, "name"))
+				}
+				if !slices.Contains(names, managerContainer) {
+					found(o.at("spec", "template", "spec", "containers"), fmt.Sprintf("the containers are called %s", strings.Join(names, ", ")))
+				}
+			}
+		},
+	},
+	{
+		ID: "manager-namespaces", Level: Must, Contract: "clusterctl provider contract, 3.3",
+		Title:  "The manager watches all namespaces",
+		Remedy: "remove the flag, or leave it empty: clusterctl installs providers for all namespaces only",
+		check: func(r *Release, found report) {
+			eachContainer(r, func(o *Object, c any, path []string) {
+				for _, arg := range slices.Concat(texts(c, "command"), texts(c, "args")) {
+					if value, ok := strings.CutPrefix(strings.TrimLeft(arg, "-"), "namespace="); ok && value != "" && text(c, "name") == managerContainer {
+						found(o.at(path...), fmt.Sprintf("the manager is started with %s", arg))
+					}
+				}
+			})
+		},
+	},
+	{
+		ID: "manager-image", Level: Must, Contract: "clusterctl provider contract, 3.3",
+		Title:  "Images have canonical names",
+		Remedy: "write registry, repository and tag in full, as in registry.example.com/team/manager:v1.0.0: clusterctl's image overrides need them",
+		check: func(r *Release, found report) {
+			eachContainer(r, func(o *Object, c any, path []string) {
+				if why := notCanonical(text(c, "image")); why != "" {
+					found(o.at(append(path, "image")...), fmt.Sprintf("image %q %s", text(c, "image"), why))
+				}
+			})
+		},
+	},
+}
+
+func eachContainer(r *Release, f func(o *Object, container any, path []string)) {
+	for _, o := range slices.Concat(of(r.Components, "Deployment"), of(r.Components, "DaemonSet")) {
+		for _, field := range []string{"initContainers", "containers"} {
+			for i, c := range list(o.Fields, "spec", "template", "spec", field) {
+				f(o, c, []string{"spec", "template", "spec", field, fmt.Sprint(i)})
+			}
+		}
+	}
+}
+
+func notCanonical(image string) string {
+	named, err := reference.ParseNormalizedNamed(image)
+	switch {
+	case err != nil:
+		return "cannot be parsed: " + err.Error()
+	case !strings.HasPrefix(image, reference.Domain(named)+"/"):
+		return "has no registry"
+	case reference.IsNameOnly(named):
+		return "has neither tag nor digest"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,96 @@
+package providercheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+)
+
+// contracts that Cluster API has had, the newest last.
+var contracts = []string{"v1alpha2", "v1alpha3", "v1alpha4", "v1beta1", "v1beta2"}
+
+// servedContracts are those that Cluster API v1.14 works with.
+var servedContracts = contracts[3:]
+
+var metadataRules = []Rule{
+	{
+		ID: "metadata-type", Level: Must, Contract: "clusterctl provider contract, 2",
+		Title:  "metadata.yaml is a Metadata of clusterctl",
+		Remedy: "set apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3 and kind: Metadata, in one document",
+		check: func(r *Release, found report) {
+			for _, f := range r.Metadata {
+				if len(f.Objects) != 1 {
+					found(place{file: f.Name}, fmt.Sprintf("the file holds %d documents", len(f.Objects)))
+				}
+				for _, o := range f.Objects {
+					if o.Kind() != "Metadata" || text(o.Fields, "apiVersion") != clusterctlv1.GroupVersion.String() {
+						found(o.at("apiVersion"), fmt.Sprintf("apiVersion %q, kind %q", text(o.Fields, "apiVersion"), o.Kind()))
+					}
+				}
+			}
+		},
+	},
+	{
+		ID: "metadata-series", Level: Must, Contract: "clusterctl provider contract, 2",
+		Title:  "metadata.yaml names the contract of this release's series",
+		Remedy: "add an entry of releaseSeries with the release's major and minor version",
+		check:  checkSeries,
+	},
+	{
+		ID: "metadata-series-once", Level: Must, Contract: "clusterctl provider contract, 2",
+		Title:  "Every series has one contract",
+		Remedy: "remove the entry that is wrong: clusterctl takes the first one",
+		check: func(r *Release, found report) {
+			for _, o := range objects(r.Metadata) {
+				seen := map[string]bool{}
+				for i, series := range list(o.Fields, "releaseSeries") {
+					name := seriesName(series)
+					if seen[name] {
+						found(o.at("releaseSeries", fmt.Sprint(i)), fmt.Sprintf("series %s is there twice", name))
+					}
+					seen[name] = true
+				}
+			}
+		},
+	},
+	{
+		ID: "metadata-contract", Level: Must, Contract: "clusterctl provider contract, 2",
+		Title:  "Every contract is one that Cluster API has",
+		Remedy: "use the contract's own name: " + strings.Join(servedContracts, " or "),
+		check: func(r *Release, found report) {
+			for _, o := range objects(r.Metadata) {
+				for i, series := range list(o.Fields, "releaseSeries") {
+					if contract := text(series, "contract"); !slices.Contains(contracts, contract) {
+						found(o.at("releaseSeries", fmt.Sprint(i), "contract"), fmt.Sprintf("there is no contract %q", contract))
+					}
+				}
+			}
+		},
+	},
+}
+
+func checkSeries(r *Release, found report) {
+	version, err := utilversion.ParseSemantic(r.Version)
+	if err != nil {
+		return
+	}
+	want := fmt.Sprintf("%d.%d", version.Major(), version.Minor())
+	for _, o := range objects(r.Metadata) {
+		i := slices.IndexFunc(list(o.Fields, "releaseSeries"), func(series any) bool { return seriesName(series) == want })
+		if i < 0 {
+			found(o.at("releaseSeries"), fmt.Sprintf("series %s is missing", want))
+			continue
+		}
+		contract := text(list(o.Fields, "releaseSeries")[i], "contract")
+		if slices.Contains(contracts, contract) && !slices.Contains(servedContracts, contract) {
+			found(o.at("releaseSeries", fmt.Sprint(i), "contract"), fmt.Sprintf("Cluster API no longer works with contract %s", contract))
+		}
+	}
+}
+
+func seriesName(series any) string {
+	return fmt.Sprintf("%v.%v", get(series, "major"), get(series, "minor"))
+}

@@ -1,0 +1,112 @@
+package providercheck
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+)
+
+// nameFormat is section 1.2: lower-case letters, digits and '-', beginning and
+// ending with a letter or digit.
+var nameFormat = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+var repositoryRules = []Rule{
+	unreadable.with(func(*Release, report) {}),
+	{
+		ID: "repository-version", Level: Must, Contract: "clusterctl provider contract, 1.5",
+		Title:  "The directory of a release is named by a semantic version",
+		Remedy: "rename the directory, for example to v0.1.0",
+		check: func(r *Release, found report) {
+			if _, err := utilversion.ParseSemantic(r.Version); err != nil {
+				found(place{}, fmt.Sprintf("directory %q is not a semantic version", r.Version))
+			}
+		},
+	},
+	{
+		ID: "repository-label", Level: Must, Contract: "clusterctl provider contract, 1.2 and 1.5",
+		Title:  "The directory above is the provider's label: its type and its name",
+		Remedy: "name it <type>-<name>, for example infrastructure-slipway; the name has at most 63 lower-case letters, digits and '-'",
+		check: func(r *Release, found report) {
+			switch {
+			case r.Type == "":
+				found(place{}, fmt.Sprintf("directory %q does not begin with a type of provider", r.Label))
+			case !nameFormat.MatchString(r.Name) || len(r.Name) > 63:
+				found(place{}, fmt.Sprintf("provider name %q is malformed or too long", r.Name))
+			}
+		},
+	},
+	{
+		ID: "components-file", Level: Must, Contract: "clusterctl provider contract, 1.1 and 3.1",
+		Title:  "There is one components file, named by the provider's type",
+		Remedy: "release one file <type>-components.yaml, for example infrastructure-components.yaml",
+		check: func(r *Release, found report) {
+			want := componentsFile(r.Type)
+			switch {
+			case len(r.Components) == 0:
+				found(place{}, "there is no components file")
+			case len(r.Components) > 1:
+				found(place{file: r.Components[1].Name}, "there is more than one components file")
+			case want != "" && r.Components[0].Name != want:
+				found(place{file: r.Components[0].Name}, fmt.Sprintf("the components of a provider of type %s are in %s", r.Type, want))
+			}
+		},
+	},
+	{
+		ID: "metadata-file", Level: Must, Contract: "clusterctl provider contract, 1.1 and 2",
+		Title:  "There is a metadata.yaml",
+		Remedy: "release metadata.yaml with a contract for each release series",
+		check: func(r *Release, found report) {
+			if len(r.Metadata) == 0 {
+				found(place{}, "there is no metadata.yaml")
+			}
+		},
+	},
+	{
+		ID: "template-default", Level: Should, Contract: "clusterctl provider contract, 1.1 and 4.1",
+		Title:  "An infrastructure provider has a default cluster template",
+		Remedy: "release cluster-template.yaml: it is what clusterctl generate cluster takes without --flavor",
+		check: func(r *Release, found report) {
+			if r.Type != clusterctlv1.InfrastructureProviderType {
+				return
+			}
+			for _, f := range r.Templates {
+				if f.Name == "cluster-template.yaml" {
+					return
+				}
+			}
+			found(place{}, "there is no cluster-template.yaml")
+		},
+	},
+	{
+		ID: "file-name", Level: Should, Contract: "clusterctl provider contract, 3.1, 4.1 and 5.1",
+		Title:  "Every YAML file has a name that clusterctl looks for",
+		Remedy: "name it cluster-template-<flavor>.yaml or clusterclass-<name>.yaml, or leave it out of the release",
+		check: func(r *Release, found report) {
+			for _, f := range r.Others {
+				found(place{file: f.Name}, "clusterctl never reads a file of this name")
+			}
+		},
+	},
+}
+
+// with completes a rule that is shared with Load.
+func (r Rule) with(check func(*Release, report)) Rule {
+	r.check = check
+	return r
+}
+
+// componentsFile is the name section 3.1 recommends for a type.
+func componentsFile(t clusterctlv1.ProviderType) string {
+	switch t {
+	case "":
+		return ""
+	case clusterctlv1.CoreProviderType:
+		return "core-components.yaml"
+	default:
+		return strings.TrimSuffix(clusterctlv1.ManifestLabel("", t), "-") + "-components.yaml"
+	}
+}

@@ -1,0 +1,145 @@
+package providercheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// commonVariables are those that clusterctl sets from flags and its argument.
+var commonVariables = []string{"NAMESPACE", "CLUSTER_NAME", "KUBERNETES_VERSION", "CONTROL_PLANE_MACHINE_COUNT", "WORKER_MACHINE_COUNT"}
+
+var templateRules = []Rule{
+	{
+		ID: "template-namespace", Level: Must, Contract: "clusterctl provider contract, 4.2",
+		Title:  "A template makes no Namespace",
+		Remedy: "remove the Namespace: the target namespace exists already",
+		check: func(r *Release, found report) {
+			for _, o := range of(slices.Concat(r.Templates, r.Classes), "Namespace") {
+				found(o.at(), "the file makes a Namespace")
+			}
+		},
+	},
+	{
+		ID: "template-one-namespace", Level: Must, Contract: "clusterctl provider contract, 4.2",
+		Title:  "All objects of a template are in one namespace",
+		Remedy: "remove metadata.namespace, or set it to ${NAMESPACE}: clusterctl sets it on all objects",
+		check: func(r *Release, found report) {
+			for _, o := range objects(r.Templates) {
+				if ns := o.Namespace(); ns != "" && ns != sampleNamespace {
+					found(o.at("metadata", "namespace"), fmt.Sprintf("namespace is fixed to %q", ns))
+				}
+			}
+		},
+	},
+	{
+		ID: "template-cluster", Level: Must, Contract: "clusterctl provider contract, 4 and 4.3.1",
+		Title:  "A template makes one Cluster, called ${CLUSTER_NAME}",
+		Remedy: "name the Cluster ${CLUSTER_NAME}, which is the argument of clusterctl generate cluster",
+		check: func(r *Release, found report) {
+			for _, f := range r.Templates {
+				clusters := of([]*File{f}, "Cluster")
+				if len(clusters) != 1 {
+					found(place{file: f.Name}, fmt.Sprintf("there are %d Clusters", len(clusters)))
+				}
+				for _, o := range clusters {
+					if o.Name() != "cluster" || !hasVariable(f, "CLUSTER_NAME") {
+						found(o.at("metadata", "name"), fmt.Sprintf("the Cluster is called %q", o.Name()))
+					}
+				}
+			}
+		},
+	},
+	{
+		ID: "template-version", Level: Should, Contract: "clusterctl provider contract, 4.3.1",
+		Title:  "A template takes the Kubernetes version from ${KUBERNETES_VERSION}",
+		Remedy: "use ${KUBERNETES_VERSION}, which --kubernetes-version sets",
+		check: func(r *Release, found report) {
+			for _, f := range r.Templates {
+				if !hasVariable(f, "KUBERNETES_VERSION") {
+					found(place{file: f.Name}, "the variable is not used")
+				}
+			}
+		},
+	},
+	{
+		ID: "template-variable-prefix", Level: Should, Contract: "clusterctl provider contract, 3.4 and 4.3",
+		Title:  "Variables of templates are common ones or begin with the provider's name",
+		Remedy: "use clusterctl's common variable, or prefix it with the provider's name in capitals",
+		check: func(r *Release, found report) {
+			prefix := variablePrefix(r.Name)
+			for _, f := range r.Templates {
+				for name := range f.Variables {
+					if !slices.Contains(commonVariables, name) && !strings.HasPrefix(name, prefix) {
+						found(place{file: f.Name, line: lineOf(f.Raw, name)}, fmt.Sprintf("variable %s does not begin with %s", name, prefix))
+					}
+				}
+			}
+		},
+	},
+	{
+		ID: "template-links", Level: Must, Contract: "clusterctl provider contract, 4 and 7.3",
+		Title:  "What a template refers to is in the template",
+		Remedy: "add the object, or document who makes it: clusterctl applies only what the file holds",
+		check: func(r *Release, found report) {
+			for _, f := range slices.Concat(r.Templates, r.Classes) {
+				checkReferences(f, found)
+			}
+		},
+	},
+	{
+		ID: "template-class", Level: Must, Contract: "clusterctl provider contract, 5.1",
+		Title:  "The ClusterClass of a template is in the release",
+		Remedy: "release clusterclass-<name>.yaml with a ClusterClass of that name",
+		check: func(r *Release, found report) {
+			for _, o := range of(r.Templates, "Cluster") {
+				class := className(o)
+				if class == "" || slices.ContainsFunc(r.Classes, func(f *File) bool { return f.Name == classPrefix+class+".yaml" }) {
+					continue
+				}
+				found(o.at("spec", "topology"), fmt.Sprintf("there is no %s%s.yaml", classPrefix, class))
+			}
+		},
+	},
+}
+
+// className of a Cluster with a managed topology; older versions have class in
+// place of classRef.
+func className(o *Object) string {
+	if name := text(o.Fields, "spec", "topology", "classRef", "name"); name != "" {
+		return name
+	}
+	return text(o.Fields, "spec", "topology", "class")
+}
+
+func hasVariable(f *File, name string) bool {
+	_, ok := f.Variables[name]
+	return ok
+}
+
+// referenceFields are the fields of core types that refer to an object of the same
+// file.
+var referenceFields = []string{"infrastructureRef", "controlPlaneRef", "configRef", "templateRef", "ref"}
+
+// checkReferences looks for every reference of a file in that file.
+func checkReferences(f *File, found report) {
+	has := map[string]bool{}
+	for _, o := range f.Objects {
+		has[o.Group()+"/"+o.Kind()+"/"+o.Name()] = true
+	}
+	for _, o := range f.Objects {
+		visit(o.Fields, nil, func(path []string, v any) {
+			if len(path) == 0 || !slices.Contains(referenceFields, path[len(path)-1]) {
+				return
+			}
+			kind, name := text(v, "kind"), text(v, "name")
+			group := text(v, "apiGroup")
+			if group == "" {
+				group = groupOf(text(v, "apiVersion"))
+			}
+			if kind != "" && name != "" && !has[group+"/"+kind+"/"+name] {
+				found(o.at(path...), fmt.Sprintf("%s %s is not in the file", kind, name))
+			}
+		})
+	}
+}
