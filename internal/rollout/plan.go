@@ -1,0 +1,214 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Make plans the next steps of a pool.
+func Make(p Pool) Plan {
+	b := newPlanner(p)
+	for _, phase := range []func(){
+		b.removeRemains,
+		b.removeSurplus,
+		b.pause,
+		b.removeNeverPlaced,
+		b.upgrade,
+		b.replace,
+		b.create,
+		b.move,
+	} {
+		phase()
+	}
+	return b.plan
+}
+
+// planner holds the counts that the phases keep up to date while they add steps.
+type planner struct {
+	pool Pool
+	plan Plan
+	// staying are the members that are not leaving, by name; gone those of them
+	// that the plan removes.
+	staying []Member
+	gone    map[string]bool
+	// total counts staying less gone; updated, available and updatedUnavailable
+	// are the parts of it that budgets depend on.
+	total, updated, available, updatedUnavailable int
+	// spare are the free hosts that no member waits for.
+	spare int
+	// load counts them by failure domain.
+	load map[string]int
+}
+
+func newPlanner(p Pool) *planner {
+	b := &planner{pool: p, gone: map[string]bool{}, load: map[string]int{}, spare: p.FreeHosts}
+	b.pool.Members = slices.SortedFunc(slices.Values(p.Members), func(x, y Member) int { return cmp.Compare(x.Name, y.Name) })
+	for i := range b.pool.Members {
+		m := &b.pool.Members[i]
+		m.Available = m.Available && !m.Upgrading
+		if m.HostMachine && !m.Leaving {
+			b.staying = append(b.staying, *m)
+			b.count(*m, 1)
+		}
+	}
+	b.plan.Updated, b.plan.UpdatedAvailable = b.updated, b.updated-b.updatedUnavailable
+	b.plan.Outdated = b.total - b.updated
+	if p.External {
+		b.takeSize()
+	}
+	b.plan.Desired = b.pool.Desired
+	return b
+}
+
+// count adds a member to the counts, or takes it away with n = -1.
+func (b *planner) count(m Member, n int) {
+	b.total += n
+	b.load[m.Domain] += n
+	if !m.Claimed {
+		b.spare -= n
+	}
+	if m.Available {
+		b.available += n
+	}
+	if b.upToDate(m) {
+		b.updated += n
+		if !m.Available {
+			b.updatedUnavailable += n
+		}
+	}
+}
+
+// takeSize takes the size from the members. A replacement counts only once the
+// member it replaces leaves; it is always made first, so that the size never looks
+// smaller than it is.
+func (b *planner) takeSize() {
+	b.pool.Desired = b.total - len(b.replacements())
+	b.pool.Strategy.MaxSurge = max(1, b.pool.Strategy.MaxSurge)
+}
+
+// replacements maps members that stay to those made to replace them.
+func (b *planner) replacements() map[string]Member {
+	replacements := map[string]Member{}
+	if !b.pool.External {
+		return replacements
+	}
+	stays := map[string]bool{}
+	for _, m := range b.staying {
+		stays[m.Name] = !b.gone[m.Name]
+	}
+	for _, m := range b.staying {
+		if m.Replaces != "" && stays[m.Name] && stays[m.Replaces] {
+			replacements[m.Replaces] = m
+		}
+	}
+	return replacements
+}
+
+// replaceable says whether an outdated member may go in a pool whose size is not
+// ours: when its replacement is there, or when it is itself a replacement that did
+// not come up.
+func replaceable(m Member, replacements map[string]Member) bool {
+	return replacements[m.Name].Available || (!m.Available && replacements[m.Replaces].Name == m.Name)
+}
+
+// upToDate says whether a member has the version and the revision of the pool.
+// Every one has while the revision is not known.
+func (b *planner) upToDate(m Member) bool {
+	return b.pool.Revision == "" || (m.Version == b.pool.Version && m.Revision == b.pool.Revision)
+}
+
+// outdated are the members that stay, are not up to date and are not gone yet, in
+// the order they are removed.
+func (b *planner) outdated() []Member {
+	var outdated []Member
+	for _, m := range b.staying {
+		if !b.gone[m.Name] && !b.upToDate(m) {
+			outdated = append(outdated, m)
+		}
+	}
+	return b.removalOrder(outdated)
+}
+
+// removeRemains deletes Machines whose HostMachine is gone or is being deleted.
+func (b *planner) removeRemains() {
+	for _, m := range b.pool.Members {
+		if !m.Machine || m.MachineLeaving {
+			continue
+		}
+		switch {
+		case !m.HostMachine:
+			b.step(Step{Action: ActionDeleteMachine, Name: m.Name, Reason: "its HostMachine is gone"})
+		case m.Leaving:
+			b.step(Step{Action: ActionDeleteMachine, Name: m.Name, Reason: "its HostMachine is being deleted"})
+		}
+	}
+}
+
+// removeSurplus shrinks the pool. During a rollout it may be larger by the surge.
+func (b *planner) removeSurplus() {
+	if b.pool.External {
+		b.removeNeedless()
+		return
+	}
+	allowed := b.pool.Desired
+	if b.total > b.updated && b.pool.Desired > 0 && b.pool.Strategy.Type != infrav1.RolloutTypeOnDelete {
+		allowed += b.pool.Strategy.MaxSurge
+	}
+	surplus := b.total - allowed
+	if surplus <= 0 {
+		return
+	}
+	reason := fmt.Sprintf("the pool has %d machines and may have %d", b.total, allowed)
+	for _, m := range b.removalOrder(b.staying)[:surplus] {
+		b.remove(m, reason)
+	}
+}
+
+// removeNeedless removes one of each two members of which one was made to replace the
+// other, when that is up to date after all: what was wanted changed back.
+func (b *planner) removeNeedless() {
+	replacements := b.replacements()
+	for _, m := range b.staying {
+		if other, found := replacements[m.Name]; found && b.upToDate(m) && !b.gone[other.Name] {
+			pair := b.removalOrder([]Member{m, other})
+			// A mark must not cost the one that is available.
+			slices.SortStableFunc(pair, func(x, y Member) int { return falseFirst(x.Available, y.Available) })
+			b.remove(pair[0], "its replacement is not needed any more")
+		}
+	}
+}
+
+// remove deletes a member, through its Machine when it has one.
+func (b *planner) remove(m Member, reason string) {
+	action := ActionDeleteMachine
+	if !m.Machine {
+		action = ActionDeleteHostMachine
+	}
+	b.step(Step{Action: action, Name: m.Name, Reason: reason})
+	b.gone[m.Name] = true
+	b.count(m, -1)
+}
+
+func (b *planner) step(s Step) { b.plan.Steps = append(b.plan.Steps, s) }
+
+func (b *planner) hold(format string, args ...any) {
+	b.plan.Holds = append(b.plan.Holds, fmt.Sprintf(format, args...))
+}
+
+// difference says what makes a member outdated.
+func (b *planner) difference(m Member) string {
+	var parts []string
+	if m.Version != b.pool.Version {
+		parts = append(parts, fmt.Sprintf("version %s, wanted %s", orUnknown(m.Version), orUnknown(b.pool.Version)))
+	}
+	if m.Revision != b.pool.Revision {
+		parts = append(parts, fmt.Sprintf("revision %s, wanted %s", orUnknown(m.Revision), b.pool.Revision))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func orUnknown(s string) string { return cmp.Or(s, "unknown") }

@@ -1,0 +1,314 @@
+package rollout_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/rollout"
+)
+
+const (
+	oldVersion = "v1.35.4"
+	newVersion = "v1.36.3"
+	revision   = "r1"
+)
+
+func at(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+
+type change = func(*rollout.Member)
+
+// running is an up-to-date member that has all a member can have.
+func running(name string, minute int, changes ...change) rollout.Member {
+	m := rollout.Member{
+		Name: name, HostMachine: true, Machine: true, Claimed: true, Provisioned: true, Available: true, Upgradable: true,
+		Version: newVersion, Revision: revision, Created: at(minute),
+	}
+	for _, c := range changes {
+		c(&m)
+	}
+	return m
+}
+
+func old(m *rollout.Member)          { m.Version = oldVersion }
+func otherContent(m *rollout.Member) { m.Revision = "r0" }
+func down(m *rollout.Member)         { m.Available = false }
+func unplaced(m *rollout.Member)     { m.Claimed, m.Provisioned, m.Available = false, false, false }
+func booting(m *rollout.Member)      { m.Provisioned, m.Available = false, false }
+func failed(m *rollout.Member)       { booting(m); m.Failed = true }
+func marked(m *rollout.Member)       { m.Marked = true }
+func leaving(m *rollout.Member)      { m.Leaving, m.MachineLeaving = true, true }
+func noMachine(m *rollout.Member)    { m.Machine = false }
+func in(domain string) change        { return func(m *rollout.Member) { m.Domain = domain } }
+func replaces(name string) change    { return func(m *rollout.Member) { m.Replaces = name } }
+
+func members(m ...rollout.Member) []rollout.Member { return m }
+
+func rolling(surge, unavailable int) rollout.Strategy {
+	return rollout.Strategy{Type: infrav1.RolloutTypeRollingUpdate, MaxSurge: surge, MaxUnavailable: unavailable,
+		DeletePolicy: infrav1.DeletePolicyNewest, NoSpareHost: infrav1.NoSpareHostWait}
+}
+
+func with(s rollout.Strategy, c func(*rollout.Strategy)) rollout.Strategy { c(&s); return s }
+
+// brief writes steps as "Create", "Create@rack", "DeleteMachine a", "Move a@rack".
+func brief(p rollout.Plan) string {
+	parts := make([]string, 0, len(p.Steps))
+	for _, s := range p.Steps {
+		text := string(s.Action)
+		if s.Name != "" {
+			text += " " + s.Name
+		}
+		if s.Domain != "" {
+			text += "@" + s.Domain
+		}
+		if s.Replaces != "" {
+			text += " for " + s.Replaces
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+type planTest struct {
+	desired  int
+	members  []rollout.Member
+	strategy rollout.Strategy
+	mutate   func(*rollout.Pool)
+	// want are the steps; hold and pause are parts of the messages.
+	want, hold, pause string
+}
+
+func (tc planTest) run(t *testing.T) {
+	t.Helper()
+	pool := rollout.Pool{Desired: tc.desired, Version: newVersion, Revision: revision, Strategy: tc.strategy, FreeHosts: 10, Members: tc.members}
+	if pool.Strategy == (rollout.Strategy{}) {
+		pool.Strategy = rolling(1, 0)
+	}
+	if tc.mutate != nil {
+		tc.mutate(&pool)
+	}
+	plan := rollout.Make(pool)
+	if got := brief(plan); got != tc.want {
+		t.Errorf("steps = %s\nwant    %s\nplan    %+v", got, tc.want, plan)
+	}
+	if got := strings.Join(plan.Holds, "; "); (tc.hold == "") != (got == "") || !strings.Contains(got, tc.hold) {
+		t.Errorf("holds = %q, want %q", got, tc.hold)
+	}
+	if (tc.pause == "") != (plan.Pause == rollout.Pause{}) || !strings.Contains(plan.Pause.Message, tc.pause) {
+		t.Errorf("pause = %+v, want %q", plan.Pause, tc.pause)
+	}
+	for _, s := range plan.Steps {
+		if s.Reason == "" {
+			t.Errorf("%+v has no reason", s)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for name, tc := range map[string]planTest{
+		"empty pool":                     {desired: 0},
+		"from zero":                      {desired: 3, want: "Create, Create, Create"},
+		"right size":                     {desired: 2, members: members(running("a", 0), running("b", 1))},
+		"newest first":                   {desired: 1, members: members(running("a", 0), running("b", 2), running("c", 1)), want: "DeleteMachine b, DeleteMachine c"},
+		"oldest first":                   {desired: 1, strategy: with(rolling(1, 0), oldest), members: members(running("a", 0), running("b", 2), running("c", 1)), want: "DeleteMachine a, DeleteMachine c"},
+		"random, but always the same":    {desired: 1, strategy: with(rolling(1, 0), random), members: members(running("a", 0), running("b", 2), running("c", 1)), want: "DeleteMachine a, DeleteMachine c"},
+		"name decides at last":           {desired: 1, members: members(running("b", 0), running("a", 0)), want: "DeleteMachine a"},
+		"marked first":                   {desired: 1, members: members(running("a", 0, marked), running("b", 1, down)), want: "DeleteMachine a"},
+		"a mark alone deletes nothing":   {desired: 2, members: members(running("a", 0, marked), running("b", 1))},
+		"unplaced before booting":        {desired: 1, members: members(running("a", 1, booting), running("b", 0, unplaced)), want: "DeleteMachine b"},
+		"booting before down":            {desired: 1, members: members(running("a", 1, down), running("b", 0, booting)), want: "DeleteMachine b"},
+		"down before available":          {desired: 1, members: members(running("a", 1), running("b", 0, down)), want: "DeleteMachine b"},
+		"nothing to drain":               {desired: 0, members: members(running("a", 0, noMachine)), want: "DeleteHostMachine a"},
+		"leaving is replaced at once":    {desired: 1, members: members(running("a", 0, leaving)), want: "Create"},
+		"leaving is not deleted again":   {desired: 0, members: members(running("a", 0, leaving))},
+		"Machine follows HostMachine":    {desired: 0, members: members(running("a", 0, func(m *rollout.Member) { m.Leaving = true })), want: "DeleteMachine a"},
+		"HostMachine is gone":            {desired: 1, members: members(running("a", 0), rollout.Member{Name: "b", Machine: true}), want: "DeleteMachine b"},
+		"HostMachine and Machine gone":   {desired: 1, members: members(running("a", 0), rollout.Member{Name: "b", Machine: true, MachineLeaving: true, Leaving: true})},
+		"no bootstrap data yet":          {desired: 2, mutate: unknown, hold: "2 machines wait for the bootstrap data"},
+		"shrinks without it":             {desired: 1, members: members(running("a", 0), running("b", 1)), mutate: unknown, want: "DeleteMachine b"},
+		"a deleted pool empties at once": {desired: 0, members: members(running("a", 0, old), running("b", 1)), want: "DeleteMachine a, DeleteMachine b"},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
+func oldest(s *rollout.Strategy)   { s.DeletePolicy = infrav1.DeletePolicyOldest }
+func random(s *rollout.Strategy)   { s.DeletePolicy = infrav1.DeletePolicyRandom }
+func unknown(p *rollout.Pool)      { p.Revision = "" }
+func onDelete(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeOnDelete }
+func noSpare(s *rollout.Strategy)  { s.NoSpareHost = infrav1.NoSpareHostInPlace }
+
+func TestRollingUpdate(t *testing.T) {
+	threeOld := members(running("a", 0, old), running("b", 1, old), running("c", 2, old))
+	plus := func(m ...rollout.Member) []rollout.Member { return append(threeOld[:3:3], m...) }
+	for name, tc := range map[string]planTest{
+		"surge first":             {desired: 3, members: threeOld, want: "Create"},
+		"waits for the new one":   {desired: 3, members: plus(running("d", 3, booting)), hold: "waiting for 1 updated machines to become available (d)"},
+		"waits for its host":      {desired: 3, members: plus(running("d", 3, unplaced)), hold: "1 updated machines to get a host (d)"},
+		"then one goes":           {desired: 3, members: plus(running("d", 3)), want: "DeleteMachine c, Create"},
+		"another bootstrap":       {desired: 1, members: members(running("a", 0, otherContent)), want: "Create"},
+		"last one":                {desired: 1, members: members(running("a", 0, old), running("b", 1)), want: "DeleteMachine a"},
+		"unavailable allowed":     {desired: 3, strategy: rolling(0, 1), members: threeOld, want: "DeleteMachine c, Create", hold: "more than 2 of 3"},
+		"unavailable first":       {desired: 3, strategy: rolling(0, 1), members: members(running("a", 0, old), running("b", 1, old, down), running("c", 2, old)), want: "DeleteMachine b, Create", hold: "more than 2 of 3"},
+		"marked old one first":    {desired: 3, strategy: rolling(0, 1), members: members(running("a", 0, old, marked), running("b", 1, old), running("c", 2, old)), want: "DeleteMachine a, Create", hold: "more than 2 of 3"},
+		"without host at once":    {desired: 2, members: members(running("a", 0, old, unplaced), running("b", 0, old, unplaced)), want: "DeleteMachine a, DeleteMachine b, Create, Create"},
+		"drain needs a Machine":   {desired: 1, members: members(running("a", 0, old, noMachine), running("b", 1)), hold: "has not made the Machines yet that are needed to drain a"},
+		"scaled up meanwhile":     {desired: 5, members: threeOld, want: "Create, Create, Create", hold: "more than 3 of 5"},
+		"scaled down meanwhile":   {desired: 1, members: plus(running("d", 3, booting)), want: "DeleteMachine d, DeleteMachine c, DeleteMachine b, Create"},
+		"rolled back":             {desired: 3, members: members(running("a", 0), running("b", 1), running("c", 2), running("d", 3, old)), want: "DeleteMachine d"},
+		"on delete":               {desired: 3, strategy: with(rolling(1, 0), onDelete), members: threeOld, hold: "3 outdated machines wait to be deleted"},
+		"on delete, one deleted":  {desired: 3, strategy: with(rolling(1, 0), onDelete), members: members(threeOld[0], threeOld[1], running("c", 2, old, leaving)), want: "Create", hold: "2 outdated"},
+		"failed":                  {desired: 3, members: plus(running("d", 3, failed)), pause: "1 updated machines failed (d)"},
+		"failed old one":          {desired: 1, members: members(running("a", 0, old, failed)), want: "Create", hold: "more than 0 of 1"},
+		"failed, size is kept":    {desired: 3, members: members(threeOld[0], running("d", 3, failed)), want: "Create", pause: "failed (d)"},
+		"stalled":                 {desired: 3, members: plus(running("d", 3, booting)), mutate: func(p *rollout.Pool) { p.Stalled = true }, pause: "1 machines are not available (d)"},
+		"stalled without rollout": {desired: 1, members: members(running("a", 0, booting)), mutate: func(p *rollout.Pool) { p.Stalled = true }},
+		"unknown of what":         {desired: 3, members: threeOld, mutate: unknown},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
+func TestInPlace(t *testing.T) {
+	inPlace := with(rolling(0, 1), func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace })
+	fallBack := with(rolling(1, 1), noSpare)
+	upgrading := func(m *rollout.Member) { m.Upgrading = true }
+	lacking := func(m *rollout.Member) { old(m); m.Upgradable = false }
+	full := func(p *rollout.Pool) { p.FreeHosts = 0 }
+	for name, tc := range map[string]planTest{
+		"one at a time":          {desired: 2, strategy: inPlace, members: members(running("a", 0, old), running("b", 1, old)), want: "Upgrade b", hold: "waiting for 1 updated machines to become available (b)"},
+		"upgrading is not there": {desired: 2, strategy: inPlace, members: members(running("a", 0, old), running("b", 1, upgrading)), hold: "waiting for 1 updated machines to become available (b)"},
+		"next":                   {desired: 2, strategy: inPlace, members: members(running("a", 0, old), running("b", 1)), want: "Upgrade a"},
+		"two at a time":          {desired: 3, strategy: with(inPlace, func(s *rollout.Strategy) { s.MaxUnavailable = 2 }), members: members(running("a", 0, old), running("b", 1, old), running("c", 2, old)), want: "Upgrade c, Upgrade b", hold: "2 updated machines"},
+		"more than the version":  {desired: 2, strategy: inPlace, members: members(running("a", 0, old, otherContent), running("b", 1, old, otherContent)), want: "DeleteMachine b, Create", hold: "more than 1 of 2"},
+		"version not installed":  {desired: 2, strategy: inPlace, members: members(running("a", 0, lacking), running("b", 1, old)), want: "Upgrade b", hold: "the hosts of 1 machines do not offer v1.36.3 (a)"},
+		"upgrade failed":         {desired: 2, strategy: inPlace, members: members(running("a", 0, old), running("b", 1, failed, upgrading)), pause: "failed (b)"},
+		"fall-back":              {desired: 2, strategy: fallBack, mutate: full, members: members(running("a", 0, old), running("b", 1, old)), want: "Upgrade b", hold: "(b)"},
+		"spare host":             {desired: 2, strategy: with(fallBack, func(s *rollout.Strategy) { s.MaxUnavailable = 0 }), members: members(running("a", 0, old), running("b", 1, old)), want: "Create"},
+		"waits for its host": {desired: 1, strategy: with(fallBack, func(s *rollout.Strategy) { s.MaxUnavailable = 2 }), mutate: full,
+			members: members(running("a", 0, old), running("b", 1, unplaced)), want: "DeleteMachine a"},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	racks := func(free ...int) func(*rollout.Pool) {
+		return func(p *rollout.Pool) {
+			for i, n := range free {
+				p.Domains = append(p.Domains, rollout.Domain{Name: string(rune('x' + i)), Free: n})
+			}
+		}
+	}
+	hard := func(free ...int) func(*rollout.Pool) {
+		return func(p *rollout.Pool) { racks(free...)(p); p.HardSpread = true }
+	}
+	for name, tc := range map[string]planTest{
+		"evenly":                     {desired: 4, mutate: racks(2, 2, 2), want: "Create@x, Create@y, Create@z, Create@x"},
+		"most free hosts of equals":  {desired: 1, mutate: racks(1, 3, 2), want: "Create@y"},
+		"the emptiest":               {desired: 3, mutate: racks(5, 1), members: members(running("a", 0, in("x")), running("b", 0, in("x"))), want: "Create@y"},
+		"soft takes what is free":    {desired: 3, mutate: racks(5, 0), members: members(running("a", 0, in("x")), running("b", 0, in("x"))), want: "Create@x"},
+		"hard waits":                 {desired: 3, mutate: hard(5, 0), members: members(running("a", 0, in("x")), running("b", 0, in("x"))), want: "Create@y"},
+		"shrinks where it is full":   {desired: 3, mutate: racks(1, 1), members: members(running("a", 0, in("x")), running("b", 9, in("y")), running("c", 1, in("x")), running("d", 2, in("x"))), want: "DeleteMachine d"},
+		"and then again":             {desired: 1, mutate: racks(1, 1), members: members(running("a", 0, in("x")), running("b", 9, in("y")), running("c", 1, in("x")), running("d", 2, in("x"))), want: "DeleteMachine d, DeleteMachine c, DeleteMachine b"},
+		"outdated ones do not count": {desired: 2, mutate: racks(1, 1), members: members(running("a", 0, in("x"), old), running("b", 0, in("y"))), want: "Create@x"},
+		"no domains":                 {desired: 1, want: "Create"},
+		"hard, the domain filled up": {desired: 2, mutate: hard(0, 1), members: members(running("a", 0, in("x")), running("b", 0, in("x"), unplaced)), want: "Move b@y"},
+		"hard, the domain is gone":   {desired: 1, mutate: hard(1), members: members(running("b", 0, in("q"), unplaced)), want: "Move b@x"},
+		"hard, would be uneven":      {desired: 2, mutate: hard(0, 1), members: members(running("a", 0, in("y")), running("b", 0, in("x"), unplaced))},
+		"soft needs no other domain": {desired: 2, mutate: racks(0, 1), members: members(running("a", 0, in("x")), running("b", 0, in("x"), unplaced))},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
+func TestExternalSize(t *testing.T) {
+	external := func(p *rollout.Pool) { p.External = true }
+	for name, tc := range map[string]planTest{
+		"not filled":        {desired: 9, mutate: external, members: members(running("a", 0))},
+		"not shrunk":        {desired: 0, mutate: external, members: members(running("a", 0))},
+		"one for one":       {desired: 9, mutate: external, members: members(running("a", 0, old), running("b", 1, old)), want: "Create for b", hold: ""},
+		"waits":             {mutate: external, members: members(running("a", 0, old), running("b", 1, booting, replaces("a")))},
+		"the replaced goes": {mutate: external, members: members(running("a", 0, old), running("b", 1, replaces("a")), running("c", 2, old)), want: "DeleteMachine a, Create for c"},
+		"not another":       {mutate: external, members: members(running("a", 0, old, leaving), running("b", 1, replaces("a")))},
+		"replacement is outdated too, and down": {mutate: external, members: members(running("a", 0, old), running("b", 1, otherContent, down, replaces("a"))),
+			want: "DeleteMachine b, Create for a"},
+		"unplaced is replaced, not dropped": {mutate: external, members: members(running("a", 0, old, unplaced)), want: "Create for a"},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	plan := rollout.Make(rollout.Pool{Desired: 4, Version: newVersion, Revision: revision, Strategy: rolling(1, 0), Members: members(
+		running("a", 0), running("b", 0, down), running("c", 0, old), running("d", 0, otherContent), running("e", 0, leaving),
+	)})
+	if plan.Updated != 2 || plan.UpdatedAvailable != 1 || plan.Outdated != 2 {
+		t.Errorf("plan = %+v", plan)
+	}
+}
+
+func TestReasonNamesTheDifference(t *testing.T) {
+	plan := rollout.Make(rollout.Pool{Desired: 1, Version: newVersion, Revision: revision, Strategy: rolling(1, 0), Members: members(
+		running("a", 0, old, otherContent), running("b", 0),
+	)})
+	if want := "version v1.35.4, wanted v1.36.3; revision r0, wanted r1"; len(plan.Steps) != 1 || plan.Steps[0].Reason != want {
+		t.Errorf("steps = %+v, want reason %q", plan.Steps, want)
+	}
+}
+
+func BenchmarkMake(b *testing.B) {
+	for _, n := range []int{1000, 5000} {
+		pool := rollout.Pool{Desired: n, Version: newVersion, Revision: revision, Strategy: rolling(n/10, n/10), FreeHosts: n,
+			Domains: []rollout.Domain{{Name: "x", Free: n}, {Name: "y", Free: n}, {Name: "z", Free: n}}}
+		for i := range n {
+			m := running(fmt.Sprintf("workers-%05d", i), i, in(string(rune('x'+i%3))))
+			if i%2 == 0 {
+				m.Version = oldVersion
+			}
+			pool.Members = append(pool.Members, m)
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				rollout.Make(pool)
+			}
+		})
+	}
+}
+
+func TestStrategy(t *testing.T) {
+	plain := rolling(1, 0)
+	for name, tc := range map[string]struct {
+		spec    infrav1.HostMachinePoolStrategy
+		desired int
+		want    rollout.Strategy
+	}{
+		"defaults":          {infrav1.HostMachinePoolStrategy{}, 10, plain},
+		"in place":          {infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeInPlace}, 10, with(rolling(0, 1), func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace })},
+		"rounded":           {infrav1.HostMachinePoolStrategy{MaxSurge: ofPool("25%"), MaxUnavailable: ofPool("25%")}, 10, rolling(3, 2)},
+		"both rounded to 0": {infrav1.HostMachinePoolStrategy{MaxSurge: ofPool("0%"), MaxUnavailable: ofPool("25%")}, 3, rolling(0, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := rollout.NewStrategy(tc.spec, tc.desired)
+			if err != nil || !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("%+v, %v; want %+v", got, err, tc.want)
+			}
+		})
+	}
+	if _, err := rollout.NewStrategy(infrav1.HostMachinePoolStrategy{MaxSurge: ofPool("many")}, 1); err == nil || !strings.Contains(err.Error(), "spec.strategy.maxSurge") {
+		t.Errorf("err = %v", err)
+	}
+	if got := rollout.ProgressDeadline(infrav1.HostMachinePoolStrategy{}); got != 30*time.Minute {
+		t.Errorf("deadline = %s", got)
+	}
+}
+
+func ofPool(percentage string) *intstr.IntOrString { return ptr.To(intstr.FromString(percentage)) }

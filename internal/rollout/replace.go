@@ -1,0 +1,197 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// maxNamed is how many members a message names before it counts the rest.
+const maxNamed = 3
+
+// pause stops a rollout whose new members fail, before it spoils the rest of the
+// pool. The size is still kept.
+func (b *planner) pause() {
+	if b.total == b.updated || b.pool.Strategy.Type == infrav1.RolloutTypeOnDelete {
+		return
+	}
+	var failed []string
+	for _, m := range b.staying {
+		if m.Failed && b.upToDate(m) && !b.gone[m.Name] {
+			failed = append(failed, m.Name)
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		b.plan.Pause = Pause{infrav1.RolloutFailedReason, fmt.Sprintf(
+			"%d updated machines failed (%s). The rollout goes on when they are deleted or repaired, or with another version or revision",
+			len(failed), named(failed))}
+	case b.pool.Stalled:
+		b.plan.Pause = Pause{infrav1.ProgressDeadlineExceededReason, fmt.Sprintf(
+			"There was no progress within spec.strategy.progressDeadlineSeconds; %s. The rollout goes on with the next machine that becomes available, "+
+				"or with another version or revision", b.awaited())}
+	}
+}
+
+// awaited says what a rollout without progress waits for.
+func (b *planner) awaited() string {
+	var names []string
+	for _, m := range b.staying {
+		if !m.Available && !b.gone[m.Name] {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "every machine is available"
+	}
+	return fmt.Sprintf("%d machines are not available (%s)", len(names), named(names))
+}
+
+// rolling says whether outdated members may be replaced or upgraded now.
+func (b *planner) rolling() bool {
+	return b.plan.Pause == Pause{} && b.pool.Strategy.Type != infrav1.RolloutTypeOnDelete && b.total > b.updated
+}
+
+// budgets are how many members may stop now: of all, and of the available ones.
+// New members that are not available use up the first, so that a rollout whose new
+// members don't come up stops, however many old ones are unavailable, too.
+func (b *planner) budgets() (all, available int) {
+	needed := b.pool.Desired - b.pool.Strategy.MaxUnavailable
+	return b.total - needed - b.updatedUnavailable, b.available - needed
+}
+
+// removeNeverPlaced removes outdated members that have no host: nothing is lost
+// with them, and they would take hosts from new ones.
+func (b *planner) removeNeverPlaced() {
+	if !b.rolling() || b.pool.External {
+		return
+	}
+	for _, m := range b.outdated() {
+		if !m.Claimed {
+			b.remove(m, b.difference(m))
+		}
+	}
+}
+
+// inPlace says whether an outdated member is upgraded on its host. What differs in
+// more than the version can't be: only a bootstrap applies that.
+func (b *planner) inPlace(m Member) bool {
+	if !m.Claimed || m.Revision != b.pool.Revision {
+		return false
+	}
+	s := b.pool.Strategy
+	return s.Type == infrav1.RolloutTypeInPlace || (s.NoSpareHost == infrav1.NoSpareHostInPlace && b.spare <= 0)
+}
+
+// upgrade upgrades members on their hosts, at most as many as the pool still lacks:
+// where a new member waits for a host already, an old one makes room for it.
+func (b *planner) upgrade() {
+	if !b.rolling() {
+		return
+	}
+	var lacking []string
+	for _, m := range b.outdated() {
+		if !b.inPlace(m) || b.updated >= b.pool.Desired {
+			continue
+		}
+		if !m.Upgradable {
+			lacking = append(lacking, m.Name)
+			continue
+		}
+		all, available := b.budgets()
+		if all <= 0 || (m.Available && available <= 0) {
+			b.holdBudget()
+			break
+		}
+		b.step(Step{Action: ActionUpgrade, Name: m.Name, Reason: b.difference(m)})
+		b.count(m, -1)
+		m.Version, m.Available = b.pool.Version, false
+		b.count(m, 1)
+		b.markUpgraded(m)
+	}
+	if len(lacking) > 0 {
+		b.hold("the hosts of %d machines do not offer %s (%s): install it there", len(lacking), b.pool.Version, named(lacking))
+	}
+}
+
+// markUpgraded keeps the later phases from taking the member for outdated.
+func (b *planner) markUpgraded(m Member) {
+	if i := slices.IndexFunc(b.staying, func(s Member) bool { return s.Name == m.Name }); i >= 0 {
+		b.staying[i] = m
+	}
+}
+
+// replace removes outdated members as far as the budgets allow. The next plan
+// creates what replaces them, or did so already.
+func (b *planner) replace() {
+	if b.pool.Strategy.Type == infrav1.RolloutTypeOnDelete && b.total > b.updated {
+		b.hold("%d outdated machines wait to be deleted (strategy OnDelete)", b.total-b.updated)
+	}
+	if !b.rolling() {
+		return
+	}
+	replacements := b.replacements()
+	var machineless []string
+	for _, m := range b.outdated() {
+		if b.inPlace(m) && b.updated < b.pool.Desired {
+			continue
+		}
+		if b.pool.External && !replaceable(m, replacements) {
+			continue
+		}
+		if m.Claimed && !m.Machine {
+			machineless = append(machineless, m.Name)
+			continue
+		}
+		all, available := b.budgets()
+		if all <= 0 || (m.Available && available <= 0) {
+			b.holdBudget()
+			break
+		}
+		b.remove(m, b.difference(m))
+	}
+	if len(machineless) > 0 {
+		b.hold("Cluster API has not made the Machines yet that are needed to drain %s", named(machineless))
+	}
+}
+
+// holdBudget tells why no other member may stop.
+func (b *planner) holdBudget() {
+	var waiting, placing []string
+	for _, m := range b.staying {
+		switch {
+		case b.gone[m.Name] || m.Available || !b.upToDate(m):
+		case !m.Claimed:
+			placing = append(placing, m.Name)
+		default:
+			waiting = append(waiting, m.Name)
+		}
+	}
+	var parts []string
+	if len(placing) > 0 {
+		parts = append(parts, fmt.Sprintf("%d updated machines to get a host (%s)", len(placing), named(placing)))
+	}
+	if len(waiting) > 0 {
+		parts = append(parts, fmt.Sprintf("%d updated machines to become available (%s)", len(waiting), named(waiting)))
+	}
+	needed := b.pool.Desired - b.pool.Strategy.MaxUnavailable
+	if b.available <= needed && b.available < b.pool.Desired {
+		parts = append(parts, fmt.Sprintf("more than %d of %d machines to be available", b.available, b.pool.Desired))
+	}
+	if len(parts) > 0 {
+		hold := "waiting for " + strings.Join(parts, " and ")
+		if !slices.Contains(b.plan.Holds, hold) {
+			b.hold("%s", hold)
+		}
+	}
+}
+
+// named lists the first names and counts the rest.
+func named(names []string) string {
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+}
