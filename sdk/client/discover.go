@@ -79,7 +79,10 @@ func (c *Client) validateHandlers(config string, answered []hooksv1.ExtensionHan
 		return nil, fmt.Errorf("%d handlers, more than %d", len(answered), maxHandlers)
 	}
 	answered = slices.Clone(answered)
-	slices.SortStableFunc(answered, func(a, b hooksv1.ExtensionHandler) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(answered, func(a, b hooksv1.ExtensionHandler) int {
+		// By the names they are registered under, as the registry orders them.
+		return cmp.Compare(hook.QualifiedName(a.Name, config), hook.QualifiedName(b.Name, config))
+	})
 	handlers := make([]runtimev1.ExtensionHandler, 0, len(answered))
 	var errs []error
 	for i, h := range answered {
