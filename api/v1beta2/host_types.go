@@ -308,6 +308,42 @@ type HostInventory struct {
 	KubernetesVersions []string `json:"kubernetesVersions,omitempty"`
 }
 
+// VirtualIPState says what a host does about the control-plane address.
+// +kubebuilder:validation:Enum=Held;Standby
+type VirtualIPState string
+
+const (
+	// VirtualIPHeld means that the host has the address.
+	VirtualIPHeld VirtualIPState = "Held"
+	// VirtualIPStandby means that the host takes the address when its holder fails.
+	VirtualIPStandby VirtualIPState = "Standby"
+)
+
+// VirtualIPStatus is the agent's report on the control-plane address of endpoint
+// type HostVIP. HostCluster.status.conditions tells who holds the address.
+type VirtualIPStatus struct {
+	// address is the control-plane address.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Address string `json:"address,omitempty"`
+
+	// state says what the host does about it.
+	// +required
+	State VirtualIPState `json:"state,omitempty"`
+
+	// term counts the holders of the address up to this report: of two hosts that
+	// say Held, the one with the higher term is right, and the other was cut off.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Term int32 `json:"term,omitempty"`
+
+	// message tells what stands in the way and what to do.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+}
+
 // HostStatus is what was last observed. It can be lost at any time and is
 // rebuilt from the spec and the agent's journal.
 type HostStatus struct {
@@ -348,6 +384,11 @@ type HostStatus struct {
 	// cleanProof is the agent's last proof that the host is clean.
 	// +optional
 	CleanProof *CleanProof `json:"cleanProof,omitempty"`
+
+	// virtualIP is what the host does about the control-plane address; unset on
+	// hosts that hold no control plane of endpoint type HostVIP.
+	// +optional
+	VirtualIP *VirtualIPStatus `json:"virtualIP,omitempty"`
 }
 
 // HostClaimIDField is the selectable field by which the host of a claim is

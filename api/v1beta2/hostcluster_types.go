@@ -61,7 +61,7 @@ type InitializationStatus struct {
 // HostClusterStatus is what was last observed.
 // +kubebuilder:validation:MinProperties=1
 type HostClusterStatus struct {
-	// conditions: Ready and Paused.
+	// conditions: Ready, Paused, and EndpointHeld with endpoint type HostVIP.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -132,6 +132,7 @@ type HostClusterV1Beta1DeprecatedStatus struct {
 // +kubebuilder:printcolumn:name="Type",type="string",priority=10,JSONPath=".spec.endpoint.type",description="Who holds the address"
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.initialization.provisioned",description="Whether provisioning is done"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
+// +kubebuilder:printcolumn:name="Held",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='EndpointHeld')].message",description="Which host has the address"
 // +kubebuilder:printcolumn:name="Reason",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type HostCluster struct {

@@ -59,6 +59,18 @@ const (
 const (
 	// AgentConnectedCondition on a Host is true while its heartbeat is fresh.
 	AgentConnectedCondition = "AgentConnected"
+	// EndpointHeldCondition on a HostCluster of endpoint type HostVIP is true while
+	// a host has the control-plane address; its message names the host.
+	EndpointHeldCondition = "EndpointHeld"
+	// EndpointHeldReason means that the host in the message has the address.
+	EndpointHeldReason = "Held"
+	// EndpointHolderAwayReason means that the holder's agent is not connected: it
+	// may hold the address still, or another that is not connected either.
+	EndpointHolderAwayReason = "HolderNotConnected"
+	// EndpointNotHeldReason means that no host has the address.
+	EndpointNotHeldReason = "NotHeld"
+	// EndpointNoCandidateReason means that no control-plane machine has a host yet.
+	EndpointNoCandidateReason = "NoControlPlaneHost"
 	// AvailableCondition on a Host is true when it can be claimed.
 	AvailableCondition = "Available"
 	// HostClaimedCondition on a HostMachine is true when a host is claimed. When

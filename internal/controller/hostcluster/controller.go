@@ -23,7 +23,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts;hostmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -43,6 +43,8 @@ type Reconciler struct {
 type scope struct {
 	hostCluster *infrav1.HostCluster
 	cluster     *clusterv1.Cluster
+	// hosts of the namespace.
+	hosts []infrav1.Host
 	// problem is what is wrong with the endpoint; nil when nothing is.
 	problem *problem
 }
@@ -82,21 +84,42 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	s := &scope{hostCluster: hostCluster, cluster: cluster}
 	defer func() {
 		setReady(s)
-		err := helper.Patch(ctx, hostCluster, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition}})
+		err := helper.Patch(ctx, hostCluster, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition, infrav1.EndpointHeldCondition}})
 		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()
 	if !hostCluster.DeletionTimestamp.IsZero() {
-		// Core deletes the infrastructure of a Cluster after its machines, and
-		// the endpoint lives on the machines: nothing is left to undo.
-		controllerutil.RemoveFinalizer(hostCluster, infrav1.HostClusterFinalizer)
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.delete(ctx, s)
 	}
-	for _, p := range []phase{r.ensureEndpoint, r.collectFailureDomains, r.markProvisioned} {
+	for _, p := range []phase{r.ensureEndpoint, r.collectFailureDomains, r.findHolder, r.markProvisioned} {
 		if err := p(ctx, s); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	return ctrl.Result{}, nil
+}
+
+// delete lets go once the machines are gone: they hold the endpoint, and one that
+// is not ordered yet is told of it by this object. Core deletes the infrastructure
+// of a Cluster after its machines, but anybody may delete it at any time. Nothing
+// else is to be undone, so that it matters not whether there is an owner.
+func (r *Reconciler) delete(ctx context.Context, s *scope) error {
+	name := s.hostCluster.Labels[clusterv1.ClusterNameLabel]
+	if s.cluster != nil {
+		name = s.cluster.Name
+	}
+	machines := &infrav1.HostMachineList{}
+	if name != "" {
+		err := r.Client.List(ctx, machines, client.InNamespace(s.hostCluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
+		if err != nil {
+			return fmt.Errorf("list the machines of cluster %s: %w", name, err)
+		}
+	}
+	if left := len(machines.Items); left > 0 {
+		s.problem = &problem{clusterv1.DeletingReason, fmt.Sprintf("Waiting for %d HostMachines of the cluster to go: delete the Cluster, not its HostCluster", left)}
+		return nil
+	}
+	controllerutil.RemoveFinalizer(s.hostCluster, infrav1.HostClusterFinalizer)
+	return nil
 }
 
 // markProvisioned tells core to go on. It is never taken back.

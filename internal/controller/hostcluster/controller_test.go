@@ -2,6 +2,7 @@ package hostcluster_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -195,6 +197,101 @@ func TestFailureDomains(t *testing.T) {
 			t.Errorf("label %q: domains %q, want %q", label, got, want)
 		}
 	}
+}
+
+func TestDeletion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owner, ownerGone bool
+		label            string
+	}{
+		"with an owner":                 {owner: true},
+		"with an owner that is gone":    {owner: true, ownerGone: true, label: "c1"},
+		"without an owner":              {label: "c1"},
+		"without an owner and label":    {},
+		"without an owner, other label": {label: "c2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testenv.Skip(t)
+			namespace := env.Namespace(t)
+			hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1", Finalizers: []string{infrav1.HostClusterFinalizer}}}
+			if tc.label != "" {
+				hc.Labels = map[string]string{clusterv1.ClusterNameLabel: tc.label}
+			}
+			if tc.owner {
+				hc.OwnerReferences = []metav1.OwnerReference{newCluster(t, namespace, nil)}
+			}
+			if tc.ownerGone {
+				if err := env.Client.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			machine := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1", Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}}
+			if err := errors.Join(env.Client.Create(ctx, hc), env.Client.Create(ctx, machine), env.Client.Delete(ctx, hc)); err != nil {
+				t.Fatal(err)
+			}
+			got := reconcile(t, hc)
+			if known := tc.owner || tc.label == "c1"; known != (got != nil) {
+				t.Fatalf("with a machine of the cluster it is %+v", got)
+			}
+			if got != nil {
+				ready := conditions.Get(got, clusterv1.ReadyCondition)
+				if ready == nil || ready.Reason != clusterv1.DeletingReason || !strings.Contains(ready.Message, "1 HostMachines") {
+					t.Errorf("Ready = %+v", ready)
+				}
+			}
+			if err := env.Client.Delete(ctx, machine); err != nil {
+				t.Fatal(err)
+			}
+			if got := reconcile(t, hc); got != nil {
+				t.Errorf("does not go: %+v", got)
+			}
+		})
+	}
+}
+
+func TestEndpointHeld(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	report := func(name, cluster string, state infrav1.VirtualIPState, term int32, connected metav1.ConditionStatus, message string) {
+		t.Helper()
+		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if _, err := controllerutil.CreateOrUpdate(ctx, env.Client, h, func() error {
+			h.Spec.Claim = &infrav1.HostClaim{MachineName: name, ClusterName: cluster, ClaimID: name}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		h.Status.VirtualIP = &infrav1.VirtualIPStatus{Address: "10.0.0.1", State: state, Term: term, Message: message}
+		conditions.Set(h, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: connected, Reason: "Test"})
+		if err := env.Client.Status().Update(ctx, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}
+	hc.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443}
+	hc.OwnerReferences = []metav1.OwnerReference{newCluster(t, namespace, nil)}
+	if err := env.Client.Create(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	check := func(status metav1.ConditionStatus, reason, message string) {
+		t.Helper()
+		got := conditions.Get(reconcile(t, hc), infrav1.EndpointHeldCondition)
+		if got == nil || got.Status != status || got.Reason != reason || !strings.Contains(got.Message, message) {
+			t.Errorf("EndpointHeld = %+v, want %s %s %q", got, status, reason, message)
+		}
+	}
+	check(metav1.ConditionFalse, "NoControlPlaneHost", "10.0.0.1")
+	report("other", "c2", infrav1.VirtualIPHeld, 9, metav1.ConditionTrue, "")
+	report("h1", "c1", infrav1.VirtualIPStandby, 0, metav1.ConditionTrue, "the machine 02:00 answers")
+	check(metav1.ConditionFalse, "NotHeld", "h1: the machine 02:00 answers")
+	report("h1", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionTrue, "")
+	report("h2", "c1", infrav1.VirtualIPStandby, 1, metav1.ConditionTrue, "")
+	check(metav1.ConditionTrue, "Held", "h1 holds")
+	report("h1", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionFalse, "")
+	check(metav1.ConditionUnknown, "HolderNotConnected", "h1 held")
+	// The host that was cut off never took its report back.
+	report("h2", "c1", infrav1.VirtualIPHeld, 2, metav1.ConditionTrue, "")
+	check(metav1.ConditionTrue, "Held", "h2 holds")
 }
 
 func TestLifecycle(t *testing.T) {

@@ -52,10 +52,10 @@ func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
 func setReady(s *scope) {
 	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Provisioned"}
 	switch {
-	case !s.hostCluster.DeletionTimestamp.IsZero():
-		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.DeletingReason
 	case s.problem != nil:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, s.problem.reason, s.problem.message
+	case !s.hostCluster.DeletionTimestamp.IsZero():
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.DeletingReason
 	}
 	conditions.Set(s.hostCluster, condition)
 }

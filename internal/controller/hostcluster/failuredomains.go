@@ -30,6 +30,7 @@ func (r *Reconciler) collectFailureDomains(ctx context.Context, s *scope) error 
 		domains = domains[:maxFailureDomains]
 	}
 	s.hostCluster.Status.FailureDomains = domains
+	s.hosts = hosts.Items
 	return nil
 }
 
