@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -40,6 +39,8 @@ type Options struct {
 	Executor operation.Executor
 	// Inventory reads what the host is. virtualIP is an address to leave out.
 	Inventory func(ctx context.Context, virtualIP string) (inventory.Facts, error)
+	// VirtualIP tells what the host does about the control-plane address. May be nil.
+	VirtualIP VirtualIP
 	// HeartbeatInterval and LeaseDuration of the Lease.
 	HeartbeatInterval, LeaseDuration time.Duration
 	// Disconnected is called when the server could not be reached, Refused when
@@ -91,20 +92,14 @@ func (a *Agent) Run(ctx context.Context) {
 		wg.Go(func() { run(ctx) })
 	}
 	wg.Go(func() { a.refresh(ctx, collected) })
+	if a.options.VirtualIP != nil {
+		wg.Go(func() { a.followVirtualIP(ctx) })
+	}
 	wg.Wait()
 }
 
 // LastHeartbeat returns when the server last accepted a heartbeat.
 func (a *Agent) LastHeartbeat() time.Time { return a.heartbeat.Last() }
-
-// VirtualIP returns the address the host has to hold; the zero address for none.
-func VirtualIP(j *journal.Journal) netip.Addr {
-	ip, err := netip.ParseAddr(j.State().VirtualIP)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return ip
-}
 
 // observe is called with each version of the Host.
 func (a *Agent) observe(host *infrav1.Host) {
@@ -137,17 +132,26 @@ func (a *Agent) changed(state journal.State, refused *infrav1.ObservedOperation)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused = refused
-	a.reporter.set(status(a.facts, a.options.BootID, state, refused))
+	reported := status(a.facts, a.options.BootID, state, refused)
+	if a.options.VirtualIP != nil {
+		reported.VirtualIP = virtualIP(a.options.VirtualIP.Status())
+	}
+	a.reporter.set(reported)
 }
 
 func (a *Agent) refresh(ctx context.Context, collected bool) {
 	for backoff.Sleep(ctx, refreshWait(collected)) {
 		collected = a.collect(ctx)
-		a.mu.Lock()
-		refused := a.refused
-		a.mu.Unlock()
-		a.changed(a.options.Journal.State(), refused)
+		a.report()
 	}
+}
+
+// report tells the reporter what the journal, the facts and the virtual IP are now.
+func (a *Agent) report() {
+	a.mu.Lock()
+	refused := a.refused
+	a.mu.Unlock()
+	a.changed(a.options.Journal.State(), refused)
 }
 
 func refreshWait(collected bool) time.Duration {

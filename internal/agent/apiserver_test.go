@@ -35,6 +35,7 @@ const (
 // test holds.
 type apiServer struct {
 	url    string
+	dir    string
 	ca     *x509.Certificate
 	caKey  *ecdsa.PrivateKey
 	client dynamic.Interface
@@ -49,7 +50,7 @@ func startAPIServer(t *testing.T) *apiServer {
 		t.Skip("KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
 	}
 	dir := t.TempDir()
-	s := &apiServer{}
+	s := &apiServer{dir: dir}
 	s.makeCA(t, dir)
 	tokens := adminToken + ",admin,admin,system:masters\n" +
 		bootstrapToken + `,system:bootstrap:abcdef,bootstrap,"system:bootstrappers:slipway:ns"` + "\n"

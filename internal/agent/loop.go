@@ -108,13 +108,9 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// resume records an interruption and brings back what must hold. It reports
-// whether the loop may go on.
+// resume records an interruption. It reports whether the loop may go on.
 func (l *Loop) resume(ctx context.Context) bool {
 	state := l.Journal.State()
-	if err := l.Executor.Restore(ctx, state); err != nil {
-		l.Log.Error("cannot restore what the journal says must hold", "error", err)
-	}
 	if !state.Running() || !state.Operation.Active {
 		return true
 	}

@@ -106,8 +106,6 @@ func (f *fakeExecutor) Verify(context.Context, journal.State) ([]string, error) 
 	return f.leftovers, nil
 }
 
-func (f *fakeExecutor) Restore(context.Context, journal.State) error { return nil }
-
 type fakeSecrets struct {
 	errs []error
 	n    int

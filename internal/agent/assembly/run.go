@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -38,6 +37,7 @@ type Agent struct {
 	name, identity string
 	journal        *journal.Journal
 	executor       *executor.Executor
+	keeper         *vip.Keeper
 }
 
 // Run runs the agent until the context ends. An error means that it cannot work
@@ -63,15 +63,16 @@ func (a *Agent) Run(parent context.Context) error {
 		return err
 	}
 	a.Log.Info("slipway-agent starts", "version", version.Version, "hostID", a.identity, "namespace", a.Config.Namespace, "host", a.name)
-	a.executor = executor.New(executor.Options{
+	a.executor, a.keeper = executor.New(executor.Options{
 		Root: a.Root, Identity: a.identity, NodeIP: a.Config.NodeIP, NodeInterface: a.Config.NodeInterface,
 		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket,
 		DrainTimeout: a.Config.DrainTimeout.Duration, Log: a.Log,
+		Candidate: func() vip.Candidate { return agent.Candidate(a.name, a.journal.State()) },
 	})
 	group, ctx := errgroup.WithContext(parent)
-	// Before anything that needs the network: a control plane waits for its address.
+	// The election needs no management cluster.
 	group.Go(func() error {
-		a.executor.VIP.Keep(ctx, func() netip.Addr { return agent.VirtualIP(a.journal) })
+		a.keeper.Run(ctx)
 		return nil
 	})
 	group.Go(func() error { return a.enrolAndServe(ctx, group) })
@@ -104,6 +105,7 @@ func (a *Agent) enrolAndServe(ctx context.Context, group *errgroup.Group) error 
 		server := health.Server{
 			Version: version.Version, Journal: a.journal, LastHeartbeat: served.LastHeartbeat,
 			LeaseDuration: a.Config.LeaseDuration.Duration, CertificateExpires: session.Expires,
+			VirtualIP: a.keeper,
 		}
 		group.Go(func() error { return server.Serve(ctx, a.Config.HealthAddress) })
 	}
@@ -120,6 +122,7 @@ func (a *Agent) options(session *enroll.Session) agent.Options {
 		Namespace: a.Config.Namespace, HostName: a.name, HostID: a.identity, Config: session.Config(),
 		Journal: a.journal, Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
 		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
+		VirtualIP:    a.keeper,
 		Disconnected: session.CloseConnections, Refused: session.Refused,
 		Log: a.Log,
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/backoff"
@@ -28,6 +30,12 @@ const (
 	verifyPause = time.Second
 )
 
+// VirtualIP keeps the control-plane address once the journal names it.
+type VirtualIP interface {
+	// HoldForInit takes the address before there is a control plane.
+	HoldForInit(ip netip.Addr) error
+}
+
 // Executor implements operation.Executor.
 type Executor struct {
 	Root     hostfs.Root
@@ -35,7 +43,7 @@ type Executor struct {
 	Cleaner  reset.Cleaner
 	Versions kubelet.Versions
 	Upgrader upgrade.Upgrader
-	VIP      vip.Holder
+	VIP      VirtualIP
 	// NodeIP is handed to the kubelet when it is set.
 	NodeIP string
 	// Hostname returns the name the bootstrap data knows the machine by.
@@ -56,7 +64,7 @@ func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 		{"Kubernetes version", func() error { return e.Versions.Check(ctx, order.Version) }},
 		{"baseline", func() error { return e.prepare(ctx, progress) }},
 		{"Kubernetes programs", func() error { return SelectVersion(ctx, e.Versions, order.Version, progress) }},
-		{"virtual IP", func() error { return e.hold(order.VirtualIP, progress) }},
+		{"virtual IP", func() error { return e.hold(order.VirtualIP, config, progress) }},
 		{"kubelet arguments", func() error {
 			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: order.ProviderID, NodeIP: e.NodeIP})
 		}},
@@ -162,7 +170,9 @@ func (e *Executor) mustBeClean(ctx context.Context, state journal.State) error {
 	return operation.NotClean(left, "it was not put there by this agent; take it off the host or use another")
 }
 
-func (e *Executor) hold(address string, progress operation.Progress) error {
+// hold makes the host a candidate for the address. One that joins a control plane
+// must not take it: kubeadm reaches the others there.
+func (e *Executor) hold(address string, config *cloudconfig.Config, progress operation.Progress) error {
 	if address == "" {
 		return nil
 	}
@@ -174,11 +184,26 @@ func (e *Executor) hold(address string, progress operation.Progress) error {
 	if err := progress.Update(func(s *journal.State) { s.VirtualIP = address }); err != nil {
 		return err
 	}
-	if err := e.VIP.Hold(ip); err != nil {
+	if !initializes(config) {
+		return nil
+	}
+	err = e.VIP.HoldForInit(ip)
+	if conflict := (*vip.ConflictError)(nil); errors.As(err, &conflict) {
+		return operation.Failf(operation.ReasonVirtualIPFailed, operation.RetryLater, err, "hold the virtual IP")
+	}
+	if err != nil {
 		return operation.Failf(operation.ReasonVirtualIPFailed, operation.RetryAfterReset, err, "hold the virtual IP")
 	}
 	return nil
 }
+
+// initializes reports whether the bootstrap makes a new control plane, which only
+// its kubeadm command tells.
+func initializes(config *cloudconfig.Config) bool {
+	return slices.ContainsFunc(config.RunCommands, kubeadmInit.MatchString)
+}
+
+var kubeadmInit = regexp.MustCompile(`\bkubeadm\s+init\b`)
 
 // Reset implements operation.Executor.
 func (e *Executor) Reset(ctx context.Context, progress operation.Progress) error {
@@ -191,12 +216,4 @@ func (e *Executor) StopKubelet(ctx context.Context) error { return e.Cleaner.Sto
 // Verify implements operation.Executor.
 func (e *Executor) Verify(ctx context.Context, state journal.State) ([]string, error) {
 	return e.Cleaner.Verify(ctx, state)
-}
-
-// Restore implements operation.Executor: the virtual IP does not outlive a reboot.
-func (e *Executor) Restore(_ context.Context, state journal.State) error {
-	if ip, err := netip.ParseAddr(state.VirtualIP); err == nil {
-		return e.VIP.Hold(ip)
-	}
-	return nil
 }

@@ -1,16 +1,19 @@
 package executor_test
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent"
 	"github.com/slipway-dev/slipway/internal/agent/cloudconfig"
 	"github.com/slipway-dev/slipway/internal/agent/executor/executortest"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 	"github.com/slipway-dev/slipway/internal/agent/operation"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
 // record is an operation.Progress on a journal in memory.
@@ -82,12 +85,34 @@ func TestBaselineIsRecordedBeforeTheProofGoes(t *testing.T) {
 	}
 }
 
-func TestRestoreBringsBackTheVirtualIP(t *testing.T) {
-	h := executortest.New(t)
-	if err := h.Executor.Restore(t.Context(), journal.State{VirtualIP: "10.0.0.200"}); err != nil || !h.Network.Has("10.0.0.200") {
-		t.Fatalf("not held: %v", err)
+func TestOnlyTheInitHostTakesTheVirtualIP(t *testing.T) {
+	virtual := netip.MustParseAddr("10.0.0.200")
+	for command, want := range map[string]bool{
+		"kubeadm init --config /run/kubeadm/kubeadm.yaml  && echo success > /dev/null":     true,
+		"kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml && echo init is done": false,
+	} {
+		h := executortest.New(t)
+		h.Candidate = func() vip.Candidate { return vip.Candidate{Address: virtual, Identity: "host-1_1"} }
+		data := "#cloud-config\nbootcmd: []\nruncmd:\n- \"true || " + command + "\"\n"
+		p := newRecord(t)
+		if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: virtual.String()}, p); err != nil {
+			t.Fatal(err)
+		}
+		if h.Network.Has(virtual.String()) != want || p.State().VirtualIP != virtual.String() {
+			t.Errorf("%s: address held: %t, journal %+v", command, !want, p.State())
+		}
 	}
-	if err := h.Executor.Restore(t.Context(), journal.State{}); err != nil {
-		t.Fatal(err)
+}
+
+func TestVirtualIPInUse(t *testing.T) {
+	h := executortest.New(t)
+	p := newRecord(t)
+	h.Candidate = func() vip.Candidate { return agent.Candidate("host-1", p.State()) }
+	h.Network.Neighbour = "02:00:00:00:00:99"
+	data := "#cloud-config\nruncmd:\n- true || kubeadm init\n"
+	err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: "10.0.0.200"}, p)
+	e := operation.AsError(err)
+	if err == nil || e.Reason != operation.ReasonVirtualIPFailed || e.Retry != operation.RetryLater || !strings.Contains(e.Message, h.Network.Neighbour) {
+		t.Fatalf("error is %+v", e)
 	}
 }

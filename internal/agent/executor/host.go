@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/localapi"
 	"github.com/slipway-dev/slipway/internal/agent/network"
 	"github.com/slipway-dev/slipway/internal/agent/operation"
 	"github.com/slipway-dev/slipway/internal/agent/reset"
@@ -35,17 +36,23 @@ type Options struct {
 	CRISocket             string
 	// DrainTimeout of an upgrade.
 	DrainTimeout time.Duration
-	Log          *slog.Logger
+	// Candidate is what the host may do about the virtual IP.
+	Candidate func() vip.Candidate
+	Log       *slog.Logger
 }
 
-// New returns the executor of the host this process runs on.
-func New(o Options) *Executor {
+// New returns the executor of the host this process runs on, and the keeper of its
+// virtual IP, which runs besides.
+func New(o Options) (*Executor, *vip.Keeper) {
 	system := command.System{Identity: o.Identity, Log: &logFile{path: o.Root.Path(bootstrap.LogFile)}}
 	nodeIP, _ := netip.ParseAddr(o.NodeIP)
-	holder := vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, NodeIP: nodeIP, Log: o.Log}
+	keeper := &vip.Keeper{
+		Holder: vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, NodeIP: nodeIP, Log: o.Log},
+		Server: &localapi.Server{Root: o.Root, Now: time.Now}, Candidate: o.Candidate, Now: time.Now, Log: o.Log,
+	}
 	versions := kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}}
 	return &Executor{
-		Root: o.Root, VIP: holder, NodeIP: o.NodeIP, Hostname: os.Hostname, Log: o.Log, Versions: versions,
+		Root: o.Root, VIP: keeper, NodeIP: o.NodeIP, Hostname: os.Hostname, Log: o.Log, Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: o.Root, Runner: system, Versions: versions, DrainTimeout: o.DrainTimeout, Log: o.Log,
 			Switch: func(ctx context.Context, version string, progress operation.Progress) error {
@@ -59,10 +66,10 @@ func New(o Options) *Executor {
 			SetHostname: func(name string) error { return unix.Sethostname([]byte(name)) },
 		},
 		Cleaner: reset.Cleaner{
-			Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: holder, CRISocket: o.CRISocket,
+			Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: keeper, CRISocket: o.CRISocket,
 			KillInterrupted: system.KillMarked, Log: o.Log,
 		},
-	}
+	}, keeper
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 	"github.com/slipway-dev/slipway/internal/agent/network"
 	"github.com/slipway-dev/slipway/internal/agent/operation"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
 // data is bootstrap data that behaves like kubeadm: the second command fails
@@ -46,7 +47,7 @@ bootcmd:
   - "echo boot >> ROOT/runs"
 runcmd:
   - "STATE=ROOT/var/lib/kubelet"
-  - 'test ! -e $STATE/config.yaml && mkdir -p $STATE && echo config > $STATE/config.yaml && echo init >> ROOT/runs && echo success > ROOT/run/cluster-api/bootstrap-success.complete'
+  - 'test ! -e $STATE/config.yaml && mkdir -p $STATE && echo config > $STATE/config.yaml && echo kubeadm init >> ROOT/runs && echo success > ROOT/run/cluster-api/bootstrap-success.complete'
   - [sh, -c, "echo post >> ROOT/runs"]
 users:
   - name: capi
@@ -123,6 +124,7 @@ func process(t *testing.T, h *executortest.Host, path string, spec *infrav1.Host
 	defer cancel(nil)
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
+	h.Candidate = func() vip.Candidate { return agent.Candidate("host-1", j.State()) }
 	loop := agent.NewLoop()
 	loop.Journal, loop.BootID, loop.Namespace = j, "boot", "ns"
 	loop.Executor = &crashing{Executor: h.Executor, cancel: cancel, left: crashAt}
@@ -182,7 +184,7 @@ func assertBootstrapped(t *testing.T, h *executortest.Host, s journal.State) {
 	if got := read(t, h, "/etc/motd"); got != "hello" {
 		t.Errorf("the appended file is %q", got)
 	}
-	if got := read(t, h, "/runs"); !strings.HasSuffix(got, "init\npost\n") {
+	if got := read(t, h, "/runs"); !strings.HasSuffix(got, "kubeadm init\npost\n") {
 		t.Errorf("the commands ran as %q", got)
 	}
 	if !h.Network.Has("10.0.0.200") {

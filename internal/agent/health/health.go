@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
 // Server answers questions about the agent.
@@ -25,8 +26,16 @@ type Server struct {
 	LastHeartbeat func() time.Time
 	// LeaseDuration after which the agent counts as away.
 	LeaseDuration time.Duration
+	// VirtualIP of the control plane. May be nil.
+	VirtualIP VirtualIP
 	// CertificateExpires returns the end of the client certificate.
 	CertificateExpires func() time.Time
+}
+
+// VirtualIP tells what the host does about the control-plane address.
+type VirtualIP interface {
+	Status() vip.Status
+	Counters() vip.Counters
 }
 
 // Serve blocks until the context ends. The address is as in the configuration.
@@ -80,6 +89,9 @@ func (s Server) metrics() string {
 	gauge := func(name, help, labels string, value float64) {
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n%s%s %g\n", name, help, name, name, labels, value)
 	}
+	counter := func(name, help string, value int64) {
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s counter\n%s %d\n", name, help, name, name, value)
+	}
 	state := s.Journal.State()
 	gauge("slipway_agent_info", "Version of the agent.", fmt.Sprintf("{version=%q}", s.Version), 1)
 	gauge("slipway_agent_certificate_expiry_timestamp_seconds", "End of the client certificate.", "", float64(s.CertificateExpires().Unix()))
@@ -94,6 +106,15 @@ func (s Server) metrics() string {
 		}
 		gauge("slipway_agent_operation_failures", "Failed tries of the last operation.", "", float64(op.Failures))
 		gauge("slipway_agent_operation_interruptions", "Tries of the last operation that a crash or reboot cut short.", "", float64(op.Interruptions))
+	}
+	if s.VirtualIP != nil {
+		status, counters := s.VirtualIP.Status(), s.VirtualIP.Counters()
+		gauge("slipway_agent_virtual_ip_candidate", "1 when the host may hold the control-plane address.", "", boolean(status.Address.IsValid()))
+		gauge("slipway_agent_virtual_ip_held", "1 while the host has the control-plane address.", "", boolean(status.Held))
+		gauge("slipway_agent_virtual_ip_problem", "1 while something stands in the way of the control-plane address.", "", boolean(status.Problem != ""))
+		counter("slipway_agent_virtual_ip_takeovers_total", "Elections this host won.", counters.Takeovers)
+		counter("slipway_agent_virtual_ip_losses_total", "Times this host gave up the address.", counters.Losses)
+		counter("slipway_agent_virtual_ip_renew_failures_total", "Renewals of the election's Lease that failed.", counters.Failures)
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
 func server(t *testing.T, last time.Time) Server {
@@ -24,7 +25,7 @@ func server(t *testing.T, last time.Time) Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Server{Version: "v1", Journal: j, LeaseDuration: time.Minute,
+	return Server{Version: "v1", Journal: j, LeaseDuration: time.Minute, VirtualIP: &vip.Keeper{},
 		LastHeartbeat: func() time.Time { return last }, CertificateExpires: func() time.Time { return time.Unix(5, 0) }}
 }
 
@@ -46,6 +47,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`slipway_agent_info{version="v1"} 1`, "slipway_agent_certificate_expiry_timestamp_seconds 5", "slipway_agent_claim_generation 3",
 		`slipway_agent_operation{phase="Reset",state="Failed"} 1`, `slipway_agent_operation{phase="Reset",state="Running"} 0`, "slipway_agent_operation_failures 2",
+		"slipway_agent_virtual_ip_held 0", "slipway_agent_virtual_ip_takeovers_total 0", "slipway_agent_virtual_ip_renew_failures_total 0",
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("metrics lack %q:\n%s", want, got)

@@ -10,6 +10,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,8 +38,9 @@ func init() {
 	scheme.AddKnownTypes(infrav1.GroupVersion, &infrav1.Host{})
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Secret{})
 	scheme.AddKnownTypes(coordinationv1.SchemeGroupVersion, &coordinationv1.Lease{})
+	scheme.AddKnownTypes(rbacv1.SchemeGroupVersion, &rbacv1.Role{}, &rbacv1.RoleBinding{})
 	scheme.AddKnownTypes(certificatesv1.SchemeGroupVersion, &certificatesv1.CertificateSigningRequest{})
-	for _, gv := range []schema.GroupVersion{infrav1.GroupVersion, corev1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, certificatesv1.SchemeGroupVersion} {
+	for _, gv := range []schema.GroupVersion{infrav1.GroupVersion, corev1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, certificatesv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion} {
 		metav1.AddToGroupVersion(scheme, gv)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
@@ -140,7 +141,7 @@ func TestKernelHoldsAVirtualIP(t *testing.T) {
 	for _, address := range []string{"10.0.0.200", "fd00::200"} {
 		ip := netip.MustParseAddr(address)
 		for range 2 {
-			must(t, h.Hold(ip))
+			must(t, h.Hold(ip, time.Minute))
 		}
 		if held, err := h.Held(ip); !held || err != nil {
 			t.Fatalf("%s is not held: %v", ip, err)

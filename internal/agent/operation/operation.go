@@ -138,9 +138,6 @@ type Executor interface {
 	// Verify returns what is left of Kubernetes on the host; nothing means
 	// clean. An error means that it could not be found out.
 	Verify(ctx context.Context, state journal.State) ([]string, error)
-	// Restore brings back what must hold while the journal says so, after a
-	// reboot or a restart of the agent.
-	Restore(ctx context.Context, state journal.State) error
 }
 
 // Step runs one step of an operation between its two records.

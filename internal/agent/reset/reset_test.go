@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/executor/executortest"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
@@ -79,7 +80,7 @@ func TestVerifyNamesWhatIsLeft(t *testing.T) {
 		}, ""},
 		"table": {func(_ *testing.T, h *executortest.Host) { h.Network.AddTable("inet flannel-ipv4") }, "nftables table inet flannel-ipv4"},
 		"virtual IP": {func(_ *testing.T, h *executortest.Host) {
-			_ = h.Network.Add("eth0", netip.MustParsePrefix("10.0.0.200/32"))
+			_ = h.Network.Add("eth0", netip.MustParsePrefix("10.0.0.200/32"), time.Minute)
 		}, "virtual IP 10.0.0.200"},
 		"containers": {func(t *testing.T, h *executortest.Host) {
 			h.Programs.Answer = map[string]string{"ctr --address /run/containerd/containerd.sock --namespace k8s.io containers list": "a\nb\n"}

@@ -1,18 +1,10 @@
 package vip
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
-)
-
-const (
-	// checkInterval is how often a held address is looked for.
-	checkInterval = 2 * time.Second
-	// announceEvery is the number of checks between announcements.
-	announceEvery = 15
 )
 
 // Address is one address of an interface that is up.
@@ -27,12 +19,16 @@ type Network interface {
 	Addresses() ([]Address, error)
 	// DefaultLink is the interface of the default route; empty without one.
 	DefaultLink() (string, error)
-	// Add adds an address; one that is there already is no error.
-	Add(link string, address netip.Prefix) error
+	// Add adds an address that the kernel removes after the lifetime. On one that
+	// is there already it sets the lifetime anew.
+	Add(link string, address netip.Prefix, lifetime time.Duration) error
 	// Remove removes an address; one that is not there is no error.
 	Remove(link string, address netip.Prefix) error
 	// Announce tells the neighbours that the address is here now.
 	Announce(link string, address netip.Addr) error
+	// Probe asks the neighbours for the address and returns the hardware address
+	// of one that answers; empty when none does.
+	Probe(link string, address netip.Addr) (string, error)
 }
 
 // Holder holds at most one address at a time.
@@ -46,29 +42,49 @@ type Holder struct {
 	Log    *slog.Logger
 }
 
-// Hold adds the address and announces it when it was not there. It may be
-// repeated. The interface must have another address already: the first one on
-// an interface is what the kubelet takes for the node's own.
-func (h Holder) Hold(ip netip.Addr) error {
+// Hold adds the address, or sets its lifetime anew, and announces it when it was
+// not there. The kernel removes it when the lifetime, in whole seconds, is over:
+// an agent that hangs or is dead does not keep the address from another host.
+//
+// The interface must have another address already: the first one on an interface
+// is what the kubelet takes for the node's own.
+func (h Holder) Hold(ip netip.Addr, lifetime time.Duration) error {
 	addresses, err := h.Network.Addresses()
 	if err != nil {
 		return err
 	}
-	if linkOf(addresses, ip) != "" {
-		return nil
+	link := linkOf(addresses, ip)
+	known := link != ""
+	if !known {
+		if link, err = h.link(addresses); err != nil {
+			return err
+		}
 	}
-	link, err := h.link(addresses)
-	if err != nil {
-		return err
-	}
-	if err := h.Network.Add(link, host(ip)); err != nil {
+	if err := h.Network.Add(link, host(ip), lifetime); err != nil {
 		return fmt.Errorf("add the virtual IP %s to %s: %w", ip, link, err)
+	}
+	if known {
+		return nil
 	}
 	h.Log.Info("holding the virtual IP", "address", ip, "interface", link)
 	if err := h.Network.Announce(link, ip); err != nil {
 		h.Log.Warn("the neighbours learn the virtual IP late", "address", ip, "error", err)
 	}
 	return nil
+}
+
+// Conflict returns the hardware address of another machine that has the address;
+// empty when none has, or when this host has it already.
+func (h Holder) Conflict(ip netip.Addr) (string, error) {
+	addresses, err := h.Network.Addresses()
+	if err != nil || linkOf(addresses, ip) != "" {
+		return "", err
+	}
+	link, err := h.link(addresses)
+	if err != nil {
+		return "", err
+	}
+	return h.Network.Probe(link, ip)
 }
 
 // Release removes the address wherever it is.
@@ -92,32 +108,8 @@ func (h Holder) Held(ip netip.Addr) (bool, error) {
 	return linkOf(addresses, ip) != "", err
 }
 
-// Keep holds the address that wanted returns until the context ends; the zero
-// address means none. Losing it, as by a link that was reconfigured, is healed.
-func (h Holder) Keep(ctx context.Context, wanted func() netip.Addr) {
-	ticker := time.NewTicker(checkInterval)
-	defer ticker.Stop()
-	failed := false
-	for tick := 0; ; tick++ {
-		if ip := wanted(); ip.IsValid() {
-			err := h.Hold(ip)
-			if err == nil && tick%announceEvery == 0 {
-				err = h.announce(ip)
-			}
-			if err != nil && !failed {
-				h.Log.Error("cannot hold the virtual IP, trying again", "address", ip, "error", err)
-			}
-			failed = err != nil
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
-func (h Holder) announce(ip netip.Addr) error {
+// Announce tells the neighbours again that the address is here, if it is.
+func (h Holder) Announce(ip netip.Addr) error {
 	addresses, err := h.Network.Addresses()
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 // fake is a Network in memory.
@@ -20,10 +21,13 @@ type fake struct {
 
 func (f *fake) Addresses() ([]Address, error) { return f.addresses, nil }
 func (f *fake) DefaultLink() (string, error)  { return f.defaultLink, nil }
-func (f *fake) Add(link string, p netip.Prefix) error {
-	f.addresses = append(f.addresses, Address{link, p})
+func (f *fake) Add(link string, p netip.Prefix, _ time.Duration) error {
+	if linkOf(f.addresses, p.Addr()) == "" {
+		f.addresses = append(f.addresses, Address{link, p})
+	}
 	return nil
 }
+func (f *fake) Probe(string, netip.Addr) (string, error) { return "", nil }
 func (f *fake) Remove(link string, p netip.Prefix) error {
 	for i, a := range f.addresses {
 		if a == (Address{link, p}) {
@@ -64,7 +68,7 @@ func TestHoldPicksTheInterface(t *testing.T) {
 			f := &fake{addresses: []Address{eth0, eth1}}
 			h := holder(f)
 			c.configure(&h, f)
-			err := h.Hold(virtual)
+			err := h.Hold(virtual, time.Minute)
 			if c.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), c.problem) {
 					t.Fatalf("error is %v, want %q", err, c.problem)
@@ -82,7 +86,7 @@ func TestHoldAndReleaseRepeat(t *testing.T) {
 	f := &fake{addresses: []Address{eth0}, announceErr: errors.New("no raw sockets")}
 	h := holder(f)
 	for range 2 {
-		if err := h.Hold(virtual); err != nil {
+		if err := h.Hold(virtual, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,10 +103,20 @@ func TestHoldAndReleaseRepeat(t *testing.T) {
 	}
 }
 
-func TestGratuitousARP(t *testing.T) {
+func TestARPPackets(t *testing.T) {
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
 	want := []byte{0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 88, 0, 200, 0, 0, 0, 0, 0, 0, 10, 88, 0, 200}
-	if got := gratuitousARP(mac, virtual); !bytes.Equal(got, want) {
-		t.Fatalf("packet is % x, want % x", got, want)
+	if got := arpPacket(mac, virtual, virtual); !bytes.Equal(got, want) {
+		t.Fatalf("announcement is % x, want % x", got, want)
+	}
+	if got := owner(want, virtual); !bytes.Equal(got, mac) {
+		t.Errorf("owner is %s", got)
+	}
+	probe := arpPacket(mac, netip.IPv4Unspecified(), virtual)
+	if got := owner(probe, virtual); got != nil {
+		t.Errorf("a probe claims the address for %s", got)
+	}
+	if got := owner(want[:20], virtual); got != nil {
+		t.Errorf("a short packet claims the address for %s", got)
 	}
 }

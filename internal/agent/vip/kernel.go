@@ -1,11 +1,11 @@
 package vip
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -63,15 +63,15 @@ func (Kernel) DefaultLink() (string, error) {
 }
 
 // Add implements Network.
-func (Kernel) Add(name string, p netip.Prefix) error {
+func (Kernel) Add(name string, p netip.Prefix, lifetime time.Duration) error {
 	link, addr, err := target(name, p)
 	if err != nil {
 		return err
 	}
-	if err := netlink.AddrAdd(link, addr); err != nil && !errors.Is(err, unix.EEXIST) {
-		return err
-	}
-	return nil
+	// The kernel counts whole seconds, and takes 0 for ever.
+	seconds := max(1, int(lifetime/time.Second))
+	addr.ValidLft, addr.PreferedLft = seconds, seconds
+	return netlink.AddrReplace(link, addr)
 }
 
 // Remove implements Network.
@@ -97,37 +97,4 @@ func target(name string, p netip.Prefix) (netlink.Link, *netlink.Addr, error) {
 		addr.Flags = unix.IFA_F_NODAD
 	}
 	return link, addr, nil
-}
-
-// Announce implements Network. IPv6 neighbours learn the address from the
-// kernel's own discovery.
-func (Kernel) Announce(name string, ip netip.Addr) error {
-	link, err := netlink.LinkByName(name)
-	if err != nil {
-		return err
-	}
-	mac := link.Attrs().HardwareAddr
-	if !ip.Is4() || len(mac) != 6 {
-		return nil
-	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("announce %s: %w", ip, err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	to := &unix.SockaddrLinklayer{
-		Protocol: binary.NativeEndian.Uint16([]byte{0x08, 0x06}), Ifindex: link.Attrs().Index,
-		Halen: 6, Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
-	}
-	if err := unix.Sendto(fd, gratuitousARP(mac, ip), 0, to); err != nil {
-		return fmt.Errorf("announce %s on %s: %w", ip, name, err)
-	}
-	return nil
-}
-
-// gratuitousARP is an ARP request for the sender's own address (RFC 5227, 3).
-func gratuitousARP(mac net.HardwareAddr, ip netip.Addr) []byte {
-	p := []byte{0, 1, 8, 0, 6, 4, 0, 1}
-	p = append(append(p, mac...), ip.AsSlice()...)
-	return append(append(p, 0, 0, 0, 0, 0, 0), ip.AsSlice()...)
 }

@@ -36,6 +36,10 @@ type Host struct {
 	Node *Node
 	// Clock of upgrades; each wait moves it on.
 	Clock time.Time
+	// Candidate is what the host may do about the virtual IP.
+	Candidate func() vip.Candidate
+
+	keeper *vip.Keeper
 }
 
 // Directory is where the host looks for Kubernetes versions.
@@ -57,7 +61,11 @@ func New(t *testing.T) *Host {
 	}}
 	system := command.System{Identity: filepath.Base(string(root)) + t.Name(), Log: io.Discard}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
-	holder := vip.Holder{Network: h.Network, Log: log}
+	h.Candidate = func() vip.Candidate { return vip.Candidate{} }
+	h.keeper = &vip.Keeper{
+		Holder: vip.Holder{Network: h.Network, Log: log}, Now: time.Now, Log: log,
+		Candidate: func() vip.Candidate { return h.Candidate() },
+	}
 	versions := kubelet.Versions{Root: root, Runner: h.Programs, Directories: []string{Directory}}
 	h.Node, h.Clock = NewNode(""), time.Now()
 	h.Programs.On = map[string]func(){"systemctl restart kubelet": func() {
@@ -65,7 +73,7 @@ func New(t *testing.T) *Host {
 		h.Node.Report(filepath.Base(filepath.Dir(target)), h.Clock)
 	}}
 	h.Executor = &executor.Executor{
-		Root: root, VIP: holder, Log: log, Hostname: func() (string, error) { return "host-1", nil },
+		Root: root, VIP: h.keeper, Log: log, Hostname: func() (string, error) { return "host-1", nil },
 		Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: root, Runner: h.Programs, Versions: versions, DrainTimeout: time.Minute, Log: log,
@@ -81,7 +89,7 @@ func New(t *testing.T) *Host {
 			SetHostname: func(name string) error { return os.WriteFile(root.Path("/run/hostname"), []byte(name), 0o600) },
 		},
 		Cleaner: reset.Cleaner{
-			Root: root, Runner: h.Programs, Network: h.Network, VIP: holder, CRISocket: "/run/containerd/containerd.sock",
+			Root: root, Runner: h.Programs, Network: h.Network, VIP: h.keeper, CRISocket: "/run/containerd/containerd.sock",
 			KillInterrupted: system.KillMarked, Log: log,
 		},
 	}
@@ -231,6 +239,8 @@ type Network struct {
 	addresses []vip.Address
 	// Announced counts the announcements.
 	Announced int
+	// Neighbour is the hardware address that answers every probe.
+	Neighbour string
 }
 
 // AddLink adds an interface, as a network plugin does.
@@ -304,7 +314,7 @@ func (n *Network) Addresses() (all []vip.Address, _ error) {
 func (n *Network) DefaultLink() (string, error) { return "eth0", nil }
 
 // Add implements vip.Network.
-func (n *Network) Add(link string, p netip.Prefix) error {
+func (n *Network) Add(link string, p netip.Prefix, _ time.Duration) error {
 	n.locked(func() { n.addresses = append(n.addresses, vip.Address{Link: link, Prefix: p}) })
 	return nil
 }
@@ -321,4 +331,10 @@ func (n *Network) Remove(_ string, p netip.Prefix) error {
 func (n *Network) Announce(string, netip.Addr) error {
 	n.locked(func() { n.Announced++ })
 	return nil
+}
+
+// Probe implements vip.Network.
+func (n *Network) Probe(string, netip.Addr) (mac string, _ error) {
+	n.locked(func() { mac = n.Neighbour })
+	return mac, nil
 }

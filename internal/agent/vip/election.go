@@ -1,0 +1,165 @@
+package vip
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// renew renews the Lease of this host. An API server that is not ready counts as
+// one that does not answer: a client that is sent there finds nothing.
+func (k *Keeper) renew(ctx context.Context) {
+	deadline := k.renewed.Add(RenewDeadline)
+	ctx, cancel := context.WithTimeout(ctx, min(requestTimeout, max(deadline.Sub(k.Now()), 0)))
+	defer cancel()
+	err := k.claim(ctx)
+	if apierrors.IsConflict(err) {
+		// Somebody changed the Lease: its holder, or only a label.
+		err = k.reread(ctx)
+	}
+	switch {
+	case err == nil:
+		if k.leading {
+			k.take()
+		}
+		return
+	case apierrors.IsNotFound(err):
+		k.drop("the Lease was deleted")
+	case !k.Now().Before(deadline):
+		if k.drop(fmt.Sprintf("the Lease could not be renewed for %s: %v", RenewDeadline, err)) {
+			k.release(ctx)
+		}
+		k.yields = k.Now().Add(LeaseDuration + renewInterval)
+	}
+	k.observer.failures.Add(1)
+	k.note(err)
+}
+
+// reread finds out after a conflict whether this host is still the holder.
+func (k *Keeper) reread(ctx context.Context) error {
+	lease, err := k.Server.Lease(ctx)
+	if err != nil {
+		return err
+	}
+	k.observe(lease)
+	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != k.candidate.Identity {
+		k.drop(fmt.Sprintf("the holder is %q now", holder))
+		return nil
+	}
+	return k.claim(ctx)
+}
+
+// stand looks at the Lease and takes it when it is free.
+func (k *Keeper) stand(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	lease, err := k.Server.Lease(ctx)
+	if err != nil {
+		// No control plane runs here yet, or it is down.
+		k.note(err)
+		return
+	}
+	k.observe(lease)
+	if k.initial && k.taken(lease) {
+		k.drop(fmt.Sprintf("it was elected: %q", *lease.Spec.HolderIdentity))
+	}
+	if !k.free(lease) {
+		k.note(nil)
+		return
+	}
+	err = k.claim(ctx)
+	if apierrors.IsConflict(err) {
+		// Another host was faster, or the read was out of date.
+		err = nil
+	}
+	if err == nil && k.leading {
+		k.take()
+		return
+	}
+	k.note(err)
+}
+
+// claim writes this host into the Lease it has seen last.
+func (k *Keeper) claim(ctx context.Context) error {
+	sent := k.Now()
+	if err := k.Server.Ready(ctx); err != nil {
+		return err
+	}
+	lease := k.seen.DeepCopy()
+	now := metav1.NowMicro()
+	if mine := ptr.Deref(lease.Spec.HolderIdentity, "") == k.candidate.Identity; !mine {
+		lease.Spec.HolderIdentity, lease.Spec.AcquireTime = &k.candidate.Identity, &now
+		lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
+	}
+	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, ptr.To(int32(LeaseDuration/time.Second))
+	stored, err := k.Server.UpdateLease(ctx, lease)
+	if err != nil {
+		return err
+	}
+	k.observe(stored)
+	if !k.leading {
+		k.leading, k.rounds = true, 0
+		k.observer.takeovers.Add(1)
+		k.Log.Info("elected to hold the virtual IP", "address", k.candidate.Address, "term", ptr.Deref(stored.Spec.LeaseTransitions, 0))
+	}
+	k.renewed, k.initial = sent, false
+	return nil
+}
+
+// release lets another host take the Lease at once. It must come after the
+// address is gone, and is but a courtesy: the Lease runs out by itself.
+func (k *Keeper) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	lease := k.seen.DeepCopy()
+	lease.Spec.HolderIdentity = nil
+	if stored, err := k.Server.UpdateLease(ctx, lease); err == nil {
+		k.observe(stored)
+	}
+}
+
+// observe notes since when the Lease is unchanged, by the clock of this host:
+// clocks of other hosts and the times in the Lease do not matter.
+func (k *Keeper) observe(lease *coordinationv1.Lease) {
+	if k.seen == nil || k.seen.ResourceVersion != lease.ResourceVersion || k.seen.UID != lease.UID {
+		k.since = k.Now()
+	}
+	k.seen = lease
+}
+
+// taken reports whether another host holds the Lease.
+func (k *Keeper) taken(lease *coordinationv1.Lease) bool {
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	return holder != "" && holder != k.candidate.Identity && !k.expired(lease)
+}
+
+// free reports whether this host may write itself into the Lease.
+func (k *Keeper) free(lease *coordinationv1.Lease) bool {
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	switch {
+	case k.Now().Before(k.yields):
+		// Its writes may arrive although it does not hear so, and would keep the
+		// others from taking a Lease that does this host no good.
+		return false
+	case holder == k.candidate.Identity:
+		return true
+	case k.candidate.Leaving:
+		return false
+	case holder == "" && (k.initial || lease.Spec.AcquireTime != nil):
+		// Nobody had it yet, or its holder gave it back.
+		return true
+	}
+	// One that somebody deleted and that was made anew tells nothing about who
+	// holds the address.
+	return k.expired(lease)
+}
+
+func (k *Keeper) expired(lease *coordinationv1.Lease) bool {
+	duration := max(LeaseDuration, time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second)
+	return k.Now().Sub(k.since) >= duration
+}

@@ -1,0 +1,237 @@
+package vip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/slipway-dev/slipway/internal/agent/backoff"
+)
+
+// Timing of the election; docs/design/vip.md has the sum. A holder drops the
+// address RenewDeadline after it sent the last renewal that succeeded, and the
+// kernel does at most a second later should the agent be dead. Others wait for
+// LeaseDuration from when they saw that renewal, which is later.
+const (
+	LeaseDuration = 6 * time.Second
+	RenewDeadline = 4 * time.Second
+	// renewInterval is the time between renewals, lookInterval that between looks
+	// at a Lease of somebody else and between tries that fail.
+	renewInterval = time.Second
+	lookInterval  = 500 * time.Millisecond
+	// requestTimeout bounds the requests of one round.
+	requestTimeout = 2 * time.Second
+	// initialLifetime of the address before there is an API server to hold an
+	// election on.
+	initialLifetime = 15 * time.Second
+	// patience is how long a host may fail to look at the Lease unnoticed.
+	patience = 30 * time.Second
+)
+
+// The address is announced in each of the first rounds, since a switch may lose
+// one frame, and then seldom.
+const (
+	earlyAnnouncements = 3
+	announceEvery      = 30
+)
+
+// Server is the API server of this host.
+type Server interface {
+	// Ready returns an error unless the server says that it is ready to serve.
+	Ready(ctx context.Context) error
+	// Lease returns the Lease of the election, which may be a little out of date.
+	// It makes the Lease, without a holder, when there is none.
+	Lease(ctx context.Context) (*coordinationv1.Lease, error)
+	// UpdateLease fails with a conflict when the Lease has changed meanwhile.
+	UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+}
+
+// Candidate is what this host may do about an address.
+type Candidate struct {
+	// Address to hold; the zero address for none.
+	Address netip.Addr
+	// Identity of this host and claim in the Lease.
+	Identity string
+	// Leaving is set while the host is being reset: it keeps what it holds as
+	// long as its API server lives, and takes nothing.
+	Leaving bool
+}
+
+// Keeper holds the address while this host is elected. Its methods may be called
+// concurrently.
+type Keeper struct {
+	Holder Holder
+	Server Server
+	// Candidate is asked in each round.
+	Candidate func() Candidate
+	// Now is the clock; it must be monotonic.
+	Now func() time.Time
+	Log *slog.Logger
+
+	mu        sync.Mutex
+	candidate Candidate
+	// initial is set while the address is held without an election.
+	initial bool
+	// seen is the newest known Lease, since when it is unchanged for this host.
+	seen  *coordinationv1.Lease
+	since time.Time
+	// leading is set while the Lease is this host's; renewed is when the last
+	// renewal that succeeded was sent.
+	leading bool
+	renewed time.Time
+	// yields is until when this host leaves the Lease to others.
+	yields time.Time
+	rounds int
+	// problem is what stands in the way, troubled since when something does.
+	problem  string
+	troubled time.Time
+	observer observer
+}
+
+// Run keeps the address until the context ends. It leaves the address to the
+// kernel then: an agent that is back before the end of its lifetime goes on.
+func (k *Keeper) Run(ctx context.Context) {
+	for backoff.Sleep(ctx, k.round(ctx)) {
+	}
+}
+
+// HoldForInit takes the address before there is an API server, for the host that
+// runs `kubeadm init`. The address is held so until the first election.
+func (k *Keeper) HoldForInit(ip netip.Addr) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.follow()
+	mac, err := k.Holder.Conflict(ip)
+	if err != nil {
+		return err
+	}
+	if mac != "" {
+		return &ConflictError{Address: ip, HardwareAddress: mac}
+	}
+	if err := k.Holder.Hold(ip, initialLifetime); err != nil {
+		return err
+	}
+	k.initial = true
+	return nil
+}
+
+// Release removes the address. The Candidate must be without one by now.
+func (k *Keeper) Release(ip netip.Addr) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.follow()
+	return k.Holder.Release(ip)
+}
+
+// Held reports whether the host has the address.
+func (k *Keeper) Held(ip netip.Addr) (bool, error) { return k.Holder.Held(ip) }
+
+// round does one step and returns the time until the next.
+func (k *Keeper) round(ctx context.Context) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.follow()
+	defer k.publish()
+	if !k.candidate.Address.IsValid() {
+		return renewInterval
+	}
+	if k.initial {
+		k.note(k.Holder.Hold(k.candidate.Address, initialLifetime))
+	}
+	if k.leading {
+		k.renew(ctx)
+	} else {
+		k.stand(ctx)
+	}
+	if k.leading && k.problem == "" {
+		return renewInterval
+	}
+	return lookInterval
+}
+
+// follow takes over what the host may do now. Of another address or claim nothing
+// that is known counts any more.
+func (k *Keeper) follow() {
+	c := k.Candidate()
+	if c.Address != k.candidate.Address || c.Identity != k.candidate.Identity {
+		k.drop("it is no longer this host's to hold")
+		k.seen, k.problem = nil, ""
+	}
+	k.candidate = c
+}
+
+// drop gives up the address and reports whether it is gone.
+func (k *Keeper) drop(why string) bool {
+	if !k.leading && !k.initial {
+		return true
+	}
+	k.leading, k.initial = false, false
+	k.observer.losses.Add(1)
+	k.Log.Warn("giving up the virtual IP", "address", k.candidate.Address, "reason", why)
+	err := k.Holder.Release(k.candidate.Address)
+	if err != nil {
+		k.Log.Error("cannot remove the virtual IP; the kernel does at the end of its lifetime", "address", k.candidate.Address, "error", err)
+	}
+	return err == nil
+}
+
+// take puts the address on an interface for the time until the deadline.
+func (k *Keeper) take() {
+	lifetime := RenewDeadline - k.Now().Sub(k.renewed)
+	if lifetime < time.Second {
+		return
+	}
+	ip := k.candidate.Address
+	mac, err := k.Holder.Conflict(ip)
+	if err == nil && mac != "" {
+		err = &ConflictError{Address: ip, HardwareAddress: mac}
+	}
+	if err == nil {
+		err = k.Holder.Hold(ip, lifetime)
+	}
+	if err == nil && (k.rounds < earlyAnnouncements || k.rounds%announceEvery == 0) {
+		err = k.Holder.Announce(ip)
+	}
+	k.rounds++
+	k.note(err)
+}
+
+// note makes a problem known, and its end. One of a host that does not hold the
+// address may pass: its API server is about to start.
+func (k *Keeper) note(err error) {
+	if err == nil || errors.Is(err, ErrNoControlPlane) {
+		k.problem, k.troubled = "", time.Time{}
+		return
+	}
+	if k.troubled.IsZero() {
+		k.troubled = k.Now()
+	}
+	if !k.leading && k.Now().Sub(k.troubled) < patience {
+		return
+	}
+	if k.problem == "" {
+		k.Log.Warn("the virtual IP is not in order, trying again", "address", k.candidate.Address, "error", err)
+	}
+	k.problem = err.Error()
+}
+
+// ErrNoControlPlane is returned by a Server of a host that has none (yet).
+var ErrNoControlPlane = errors.New("no control plane on this host")
+
+// ConflictError is an address that a machine outside of the election has.
+type ConflictError struct {
+	Address         netip.Addr
+	HardwareAddress string
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("the machine with the hardware address %s answers for %s already: take the address off it, or choose an unused one for a new cluster",
+		e.HardwareAddress, e.Address)
+}

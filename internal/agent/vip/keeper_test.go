@@ -1,0 +1,277 @@
+package vip
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// settled is a control plane of three whose address is held.
+func settled(t *testing.T) *world {
+	w := newWorld(t, 3)
+	// A new Lease tells nothing about who has the address, so all wait once.
+	w.until(LeaseDuration+2*time.Second, "held", func() bool { return w.holder() != nil })
+	w.run(20 * time.Second)
+	return w
+}
+
+// bounds are what docs/design/vip.md promises without the time of the API.
+const (
+	takeoverLimit = 8 * time.Second
+	handoverLimit = 6 * time.Second
+)
+
+func TestTakeOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault func(*machine)
+		limit time.Duration
+	}{
+		"power cut":                      {func(m *machine) { m.dead = true }, takeoverLimit},
+		"network cut":                    {func(m *machine) { m.cut = true }, takeoverLimit},
+		"API server is gone":             {func(m *machine) { m.down = true }, takeoverLimit},
+		"API server is unhealthy":        {func(m *machine) { m.unready = true }, handoverLimit},
+		"agent hangs":                    {func(m *machine) { m.hung = true }, takeoverLimit},
+		"writes succeed without answers": {func(m *machine) { m.loseAnswers = true }, takeoverLimit + RenewDeadline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			old := w.holder()
+			c.fault(old)
+			took := w.until(c.limit, "taken over", func() bool { return w.holder() != nil && w.holder() != old })
+			t.Logf("taken over after %s", took)
+			if w.holder().announced == 0 {
+				t.Error("the neighbours were not told")
+			}
+			now := w.holder()
+			old.dead, old.cut, old.down, old.unready, old.hung, old.loseAnswers = false, false, false, false, false, false
+			w.run(20 * time.Second)
+			if w.holder() != now {
+				t.Errorf("%s, which came back, took the address from %s", old.name, now.name)
+			}
+		})
+	}
+}
+
+func TestRestartedAgentKeepsTheAddress(t *testing.T) {
+	w := settled(t)
+	m := w.holder()
+	term := *w.lease.Spec.LeaseTransitions
+	for range 20 {
+		m.hung = true
+		w.run(2 * time.Second)
+		m.start()
+		m.hung = false
+		for range 20 {
+			w.run(tick)
+			if !m.holds() {
+				t.Fatal("the address was away")
+			}
+		}
+	}
+	if *w.lease.Spec.LeaseTransitions != term {
+		t.Error("the restart made a new term")
+	}
+}
+
+func TestLoneControlPlaneKeepsTheAddress(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	w.until(LeaseDuration+2*time.Second, "held", m.holds)
+	m.cut = true
+	w.run(time.Minute)
+	if !m.holds() {
+		t.Error("a host alone in its control plane gave up the address")
+	}
+	m.down = true
+	w.until(RenewDeadline+2*time.Second, "dropped", func() bool { return !m.holds() })
+	m.down = false
+	w.until(LeaseDuration+2*time.Second, "held again", m.holds)
+}
+
+func TestInitHostHoldsBeforeTheServer(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	m.candidate, m.down = Candidate{}, true
+	w.run(time.Second)
+	m.candidate = Candidate{Address: virtual, Identity: "host-1_1"}
+	if err := m.keeper.HoldForInit(virtual); err != nil || !m.holds() {
+		t.Fatalf("not held: %v", err)
+	}
+	for range 600 {
+		w.run(tick)
+		if !m.holds() {
+			t.Fatal("the address was away while kubeadm init ran")
+		}
+	}
+	m.down = false
+	for range 100 {
+		w.run(tick)
+		if !m.holds() {
+			t.Fatal("the address was away at the election")
+		}
+	}
+	if w.lease == nil || *w.lease.Spec.HolderIdentity != "host-1_1" || *w.lease.Spec.LeaseTransitions != 1 {
+		t.Errorf("not elected: %+v", w.lease)
+	}
+	w.add("host-2")
+	w.run(20 * time.Second)
+	if !m.holds() {
+		t.Error("a host that joined took the address")
+	}
+}
+
+func TestInitOfAnElectedClusterYields(t *testing.T) {
+	w := settled(t)
+	late := w.add("host-4")
+	late.keeper.initial = true
+	late.keeper.candidate = late.candidate
+	old := w.holder()
+	w.run(5 * time.Second)
+	if w.holder() != old {
+		t.Errorf("%s holds the address", w.holders())
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	w.foreign = "02:00:00:00:00:99"
+	conflict := (*ConflictError)(nil)
+	if err := m.keeper.HoldForInit(virtual); !errors.As(err, &conflict) || conflict.HardwareAddress != w.foreign {
+		t.Fatalf("error is %v", err)
+	}
+	w.run(time.Minute)
+	if m.holds() || m.keeper.Status().Held || m.keeper.Status().Problem == "" {
+		t.Errorf("took the address of another machine: %+v", m.keeper.Status())
+	}
+	w.foreign = ""
+	w.until(2*time.Second, "held", m.holds)
+	w.run(2 * time.Second)
+	if s := m.keeper.Status(); !s.Held || s.Problem != "" || s.Term != 1 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestReset(t *testing.T) {
+	w := settled(t)
+	old := w.holder()
+	old.candidate.Leaving = true
+	w.run(20 * time.Second)
+	if !old.holds() {
+		t.Fatal("a host that is being reset gave up the address while its API server lived")
+	}
+	old.candidate = Candidate{}
+	changed := old.keeper.Changed()
+	if err := old.keeper.Release(virtual); err != nil || old.holds() {
+		t.Fatalf("still held: %v", err)
+	}
+	w.until(takeoverLimit, "taken over", func() bool { return w.holder() != nil })
+	if w.holder() == old {
+		t.Fatal("a host that was reset took the address")
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told of the change")
+	}
+	if s := old.keeper.Status(); s.Address.IsValid() || s.Held {
+		t.Errorf("status %+v", s)
+	}
+	standby := w.holder()
+	standby.dead = true
+	for _, m := range w.hosts {
+		m.candidate.Leaving = true
+	}
+	w.run(20 * time.Second)
+	if w.holder() != nil {
+		t.Errorf("%s took the address while it is being reset", w.holders())
+	}
+}
+
+func TestLeaseChangedByHand(t *testing.T) {
+	t.Run("label", func(t *testing.T) {
+		w := settled(t)
+		m := w.holder()
+		lease := w.lease.DeepCopy()
+		lease.Labels = map[string]string{"a": "b"}
+		w.store(lease)
+		for range 50 {
+			w.run(tick)
+			if !m.holds() {
+				t.Fatal("the address was away")
+			}
+		}
+	})
+	t.Run("deleted", func(t *testing.T) {
+		w := settled(t)
+		w.deleteLease()
+		w.until(LeaseDuration+4*time.Second, "held again", func() bool { return w.lease != nil && w.lease.Spec.HolderIdentity != nil && w.holder() != nil })
+	})
+	t.Run("another holder", func(t *testing.T) {
+		w := settled(t)
+		lease := w.lease.DeepCopy()
+		nobody := "nobody"
+		lease.Spec.HolderIdentity = &nobody
+		w.store(lease)
+		w.until(2*time.Second, "dropped", func() bool { return w.holder() == nil })
+		w.until(takeoverLimit, "held again", func() bool { return w.holder() != nil })
+	})
+}
+
+// TestNeverTwoHolders lets faults come and go at random; run checks at every
+// tick. It fails when the kernel's lifetime, the deadline of the holder, or the
+// local clock of the candidates is left out.
+func TestNeverTwoHolders(t *testing.T) {
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld(t, 3)
+		w.run(15 * time.Second)
+		for range 60 {
+			m := w.hosts[random.IntN(len(w.hosts))]
+			on := random.IntN(2) == 0
+			switch random.IntN(9) {
+			case 0:
+				m.dead = on
+				m.expires = time.Time{}
+				m.start()
+			case 1:
+				m.hung = on
+			case 2:
+				m.start()
+			case 3:
+				m.down = on
+			case 4:
+				m.unready = on
+			case 5:
+				m.cut = on
+			case 6:
+				m.lag = time.Duration(random.IntN(20)) * time.Second
+			case 7:
+				m.loseAnswers = on
+			case 8:
+				if random.IntN(4) == 0 {
+					w.deleteLease()
+				}
+			}
+			w.run(time.Duration(random.IntN(12_000)) * time.Millisecond)
+		}
+		for _, m := range w.hosts {
+			m.dead, m.hung, m.down, m.unready, m.cut, m.loseAnswers, m.lag = false, false, false, false, false, false, 0
+		}
+		w.until(15*time.Second, "held when all is well", func() bool { return w.holder() != nil })
+	}
+}
+
+func TestOtherAddressStartsAnew(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	w.until(LeaseDuration+2*time.Second, "held", m.holds)
+	m.candidate.Address = netip.MustParseAddr("10.88.0.201")
+	m.next = w.now
+	w.run(tick)
+	if s := m.keeper.Status(); s.Address != m.candidate.Address {
+		t.Errorf("status %+v", s)
+	}
+}

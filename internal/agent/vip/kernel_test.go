@@ -1,0 +1,158 @@
+package vip
+
+import (
+	"log/slog"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+)
+
+// twoHosts connects two network namespaces as hosts on one network, eth0 in each,
+// and moves the test into the first. It returns a function that does something in
+// the second.
+func twoHosts(t *testing.T) (inSecond func(func())) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root for network namespaces")
+	}
+	// The thread is not unlocked: it ends with the test and its namespaces with it.
+	runtime.LockOSThread()
+	second, err := netns.New()
+	if err != nil {
+		t.Skipf("no network namespace: %v", err)
+	}
+	first, err := netns.New()
+	must(t, err)
+	t.Cleanup(func() { _, _ = second.Close(), first.Close() })
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(second))}))
+	inSecond = func(f func()) {
+		must(t, netns.Set(second))
+		f()
+		must(t, netns.Set(first))
+	}
+	configure := func(address string) {
+		link, err := netlink.LinkByName("eth0")
+		must(t, err)
+		must(t, netlink.LinkSetUp(link))
+		parsed, err := netlink.ParseAddr(address)
+		must(t, err)
+		must(t, netlink.AddrAdd(link, parsed))
+	}
+	configure("10.88.0.11/24")
+	inSecond(func() { configure("10.88.0.12/24") })
+	return inSecond
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func held(t *testing.T, h Holder) bool {
+	t.Helper()
+	held, err := h.Held(virtual)
+	must(t, err)
+	return held
+}
+
+func TestKernelRemovesTheAddressItself(t *testing.T) {
+	twoHosts(t)
+	h := Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}
+	// Renewing a lifetime must not take the address away for a moment.
+	updates, done := make(chan netlink.AddrUpdate, 100), make(chan struct{})
+	defer close(done)
+	must(t, netlink.AddrSubscribe(updates, done))
+	begin := time.Now()
+	for time.Since(begin) < 3*time.Second {
+		must(t, h.Hold(virtual, 2*time.Second))
+		if !held(t, h) {
+			t.Fatal("the address went although its lifetime was renewed")
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	for len(updates) > 0 {
+		if u := <-updates; !u.NewAddr && u.LinkAddress.IP.String() == virtual.String() {
+			t.Error("the address was away for a moment")
+		}
+	}
+	renewed := time.Now()
+	must(t, h.Hold(virtual, 2*time.Second))
+	for held(t, h) {
+		if time.Since(renewed) > 10*time.Second {
+			t.Fatal("the kernel keeps the address")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	// LeaseDuration - RenewDeadline is what the kernel may be late.
+	if took := time.Since(renewed); took < time.Second || took > 2*time.Second+(LeaseDuration-RenewDeadline) {
+		t.Errorf("a lifetime of 2 s ended after %s", took)
+	}
+}
+
+func TestProbeFindsAnotherHolder(t *testing.T) {
+	inSecond := twoHosts(t)
+	h := Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}
+	begin := time.Now()
+	mac, err := h.Conflict(virtual)
+	if err != nil || mac != "" {
+		t.Fatalf("%q answers for an address nobody has: %v", mac, err)
+	}
+	t.Logf("nobody answered within %s", time.Since(begin))
+	var want string
+	inSecond(func() {
+		must(t, h.Hold(virtual, time.Minute))
+		link, err := netlink.LinkByName("eth0")
+		must(t, err)
+		want = link.Attrs().HardwareAddr.String()
+	})
+	if mac, err := h.Conflict(virtual); err != nil || mac != want {
+		t.Fatalf("%q answers, want %s: %v", mac, want, err)
+	}
+	inSecond(func() { must(t, h.Release(virtual)) })
+	if mac, err := h.Conflict(virtual); err != nil || mac != "" {
+		t.Fatalf("%q answers after the release: %v", mac, err)
+	}
+	must(t, h.Hold(virtual, time.Minute))
+	if mac, err := h.Conflict(virtual); err != nil || mac != "" {
+		t.Fatalf("this host is in conflict with itself, %q: %v", mac, err)
+	}
+}
+
+// TestAnnouncementMovesTheAddress looks at the neighbour table of the second host.
+func TestAnnouncementMovesTheAddress(t *testing.T) {
+	inSecond := twoHosts(t)
+	neighbour := func() (mac string) {
+		inSecond(func() {
+			neighbours, err := netlink.NeighList(0, netlink.FAMILY_V4)
+			must(t, err)
+			for _, n := range neighbours {
+				if ip, _ := netip.AddrFromSlice(n.IP.To4()); ip == virtual {
+					mac = n.HardwareAddr.String()
+				}
+			}
+		})
+		return mac
+	}
+	inSecond(func() {
+		link, err := netlink.LinkByName("eth0")
+		must(t, err)
+		must(t, netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: link.Attrs().Index, IP: virtual.AsSlice(), HardwareAddr: []byte{2, 0, 0, 0, 0, 1}, State: netlink.NUD_REACHABLE,
+		}))
+	})
+	link, err := netlink.LinkByName("eth0")
+	must(t, err)
+	must(t, Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}.Hold(virtual, time.Minute))
+	for begin := time.Now(); neighbour() != link.Attrs().HardwareAddr.String(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > 5*time.Second {
+			t.Fatalf("the neighbour still sends to %s", neighbour())
+		}
+	}
+}
