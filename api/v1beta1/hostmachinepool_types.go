@@ -67,8 +67,8 @@ type HostMachinePoolStatus struct {
 	Instances []v1beta2.HostMachinePoolInstanceStatus `json:"instances,omitempty"`
 
 	// conditions: Ready, RollingOut, ScalingUp, ScalingDown, MachinesReady,
-	// MachinesUpToDate and Paused. They are those of v1beta2: Cluster API reads
-	// them in both forms it knows.
+	// MachinesUpToDate, Remediating and Paused. They are those of v1beta2: Cluster
+	// API reads them in both forms it knows.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

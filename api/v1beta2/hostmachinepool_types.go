@@ -98,7 +98,7 @@ type HostMachinePoolRollout struct {
 // HostMachinePoolStatus is what was last observed.
 type HostMachinePoolStatus struct {
 	// conditions: Ready, RollingOut, ScalingUp, ScalingDown, MachinesReady,
-	// MachinesUpToDate and Paused.
+	// MachinesUpToDate, Remediating and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -246,6 +246,11 @@ type HostMachinePoolTemplateResourceSpec struct {
 	// spread distributes the machines over failure domains.
 	// +optional
 	Spread *HostMachinePoolSpread `json:"spread,omitempty"`
+
+	// remediation says what is done about machines that a MachineHealthCheck found
+	// unhealthy.
+	// +optional
+	Remediation HostMachinePoolRemediation `json:"remediation,omitempty,omitzero"`
 }
 
 // HostMachinePoolTemplate is used by ClusterClasses.

@@ -40,6 +40,11 @@ const (
 	RolloutFailedReason            = "RolloutFailed"
 )
 
+// RemediationAnnotation on a HostMachine is the remediation step that was last tried
+// on it. It lives in metadata because status is lost on a move. Only the pool writes
+// it.
+const RemediationAnnotation = "infrastructure.slipway.dev/remediation"
+
 // Enrolment: the identity of an agent (architecture, "Enrolment").
 const (
 	// AgentUserPrefix starts the user name of an agent's client certificate:

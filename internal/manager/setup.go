@@ -111,6 +111,7 @@ func setupHostMachinePool(ctx context.Context, mgr ctrl.Manager, o Options) erro
 		Client:      mgr.GetClient(),
 		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),
+		Clock:       clock.RealClock{},
 		WatchFilter: o.WatchFilter,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostMachinePoolConcurrency, o))
 }

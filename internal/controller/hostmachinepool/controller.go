@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,6 +41,8 @@ type Reconciler struct {
 	// providerID is dropped, on the word of the cache.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
+	// Clock times remediation.
+	Clock clock.PassiveClock
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
@@ -80,10 +83,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	s := newScope(pool, machinePool)
 	defer func() {
 		setReady(s)
-		err := helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition}})
+		err := helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition, clusterv1.RemediatingCondition}})
 		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()
-	phases := []phase{r.readMembers, r.scale, r.configureMachines, r.publish}
+	phases := []phase{r.readMembers, r.remediate, r.scale, r.configureMachines, r.publish}
 	if !pool.DeletionTimestamp.IsZero() {
 		phases = []phase{r.readMembers, r.scale, r.publish, r.finish}
 	}
@@ -92,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 			return ctrl.Result{}, err
 		}
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
 // cluster returns the Cluster of a pool, or nil while there is none.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,7 +57,7 @@ type world struct {
 func newWorld(t *testing.T, replicas int32, mutate ...func(*clusterv1.MachinePool, *infrav1.HostMachinePool)) *world {
 	t.Helper()
 	testenv.Skip(t)
-	w := &world{t: t, Reconciler: &hostmachinepool.Reconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}}}
+	w := &world{t: t, Reconciler: &hostmachinepool.Reconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}}}
 	namespace := env.Namespace(t)
 	testenv.NewCluster(t, env.Client, namespace)
 	machinePool, pool := testenv.NewMachinePool(t, env.Client, namespace, "workers", replicas, mutate...)

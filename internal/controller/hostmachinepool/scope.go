@@ -3,6 +3,7 @@ package hostmachinepool
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,17 @@ type scope struct {
 
 	hostMachines []infrav1.HostMachine
 	machines     []clusterv1.Machine
+
+	// requeueAfter is when a phase wants to look again; see requeue.
+	requeueAfter time.Duration
+}
+
+// requeue asks for another reconcile. Of several wishes the soonest counts; zero is
+// none.
+func (s *scope) requeue(after time.Duration) {
+	if after > 0 && (s.requeueAfter == 0 || after < s.requeueAfter) {
+		s.requeueAfter = after
+	}
 }
 
 func newScope(pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool) *scope {

@@ -1,0 +1,186 @@
+package hostmachinepool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement"
+	"github.com/slipway-dev/slipway/internal/remediation"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=get;patch
+
+// remediate acts on the machines that a MachineHealthCheck left to their owner,
+// which core does for no machine of a pool. It stands before scale, so that the
+// machine it makes in the place of another is not made twice. Like scale, it acts
+// on live reads only.
+func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
+	plan, err := r.planRemediation(ctx, s)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(plan.Decisions, acts) {
+		if err := s.read(ctx, r.APIReader); err != nil {
+			return err
+		}
+		if plan, err = r.planRemediation(ctx, s); err != nil {
+			return err
+		}
+	}
+	s.requeue(plan.After)
+	pending := remediationSummary{}
+	for _, d := range plan.Decisions {
+		if err := r.remediateMember(ctx, s, d); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
+			s.requeue(conflictRetry)
+		} else if err != nil {
+			return err
+		}
+		pending.add(s.machineOf(d.Member), d)
+	}
+	conditions.Set(s.pool, pending.condition())
+	return nil
+}
+
+// conflictRetry lets the cache catch up with the write that won.
+const conflictRetry = 50 * time.Millisecond
+
+// now has whole seconds, as times in the API have.
+func (r *Reconciler) now() time.Time { return r.Clock.Now().UTC().Truncate(time.Second) }
+
+func acts(d remediation.Decision) bool {
+	return d.Kind == remediation.Begin || d.Kind == remediation.Pin
+}
+
+func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation.Plan, error) {
+	policy, err := remediation.NewPolicy(s.pool.Spec.Remediation, s.desired())
+	if err != nil {
+		return remediation.Plan{}, err
+	}
+	in := remediation.Input{Policy: policy, Now: r.now()}
+	failing, waiting := false, 0
+	for i := range s.hostMachines {
+		m := &s.hostMachines[i]
+		member := remediation.Member{
+			Name: m.Name, Created: m.CreationTimestamp.Time, Health: remediation.Unknown,
+			Leaving: !m.DeletionTimestamp.IsZero(), Replaced: s.replaced(m.Name),
+			Claimed: m.Spec.ProviderID != "", Provisioned: provisioned(m),
+			RebootFailed: conditions.GetReason(m, infrav1.RebootedCondition) == host.ReasonRebootFailed,
+			Attempt:      remediation.ParseAttempt(m.Annotations),
+		}
+		if machine := s.machineOf(m.Name); machine != nil {
+			member.Health = health(machine)
+			member.Leaving = member.Leaving || !machine.DeletionTimestamp.IsZero()
+		}
+		if member.Health == remediation.Unhealthy || (member.Attempt != nil && !member.Provisioned) {
+			failing = true
+			if member.Connected, err = r.connected(ctx, m); err != nil {
+				return remediation.Plan{}, err
+			}
+		}
+		if !member.Leaving && !member.Claimed && m.Spec.HostName == "" {
+			waiting++
+		}
+		in.Members = append(in.Members, member)
+	}
+	if failing {
+		spare, err := r.spareHosts(ctx, s)
+		if err != nil {
+			return remediation.Plan{}, err
+		}
+		in.SpareHosts = spare - waiting
+	}
+	return remediation.Make(in), nil
+}
+
+// health reads what MachineHealthChecks wrote. They leave remediation to the owner
+// by condition OwnerRemediated, and don't while too many machines are unhealthy.
+func health(m *clusterv1.Machine) remediation.Health {
+	switch {
+	case conditions.IsTrue(m, clusterv1.MachineHealthCheckSucceededCondition):
+		return remediation.Healthy
+	case !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition):
+		return remediation.Unknown
+	case conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition):
+		return remediation.Unhealthy
+	default:
+		return remediation.Failing
+	}
+}
+
+// replaced says whether the machine exists that was made in the place of name.
+func (s *scope) replaced(name string) bool {
+	return slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool {
+		attempt := remediation.ParseAttempt(m.Annotations)
+		return attempt != nil && attempt.Replaces == name
+	})
+}
+
+// machineOf returns the Machine of a HostMachine, or nil.
+func (s *scope) machineOf(hostMachine string) *clusterv1.Machine {
+	for i := range s.machines {
+		if s.machines[i].Spec.InfrastructureRef.Name == hostMachine {
+			return &s.machines[i]
+		}
+	}
+	return nil
+}
+
+func (s *scope) hostMachine(name string) *infrav1.HostMachine {
+	for i := range s.hostMachines {
+		if s.hostMachines[i].Name == name {
+			return &s.hostMachines[i]
+		}
+	}
+	return nil
+}
+
+// connected says whether the agent of a member's host is. A host that is gone is
+// not.
+func (r *Reconciler) connected(ctx context.Context, m *infrav1.HostMachine) (bool, error) {
+	_, name, _, ok := host.ParseProviderID(m.Spec.ProviderID)
+	if !ok {
+		return false, nil
+	}
+	h := &infrav1.Host{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, h); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return conditions.IsTrue(h, infrav1.AgentConnectedCondition), nil
+}
+
+// spareHosts counts the hosts a new member could have now.
+func (r *Reconciler) spareHosts(ctx context.Context, s *scope) (int, error) {
+	chooser, err := placement.NewChooser(placement.Request{
+		Version:   s.machinePool.Spec.Template.Spec.Version,
+		Placement: s.pool.Spec.Placement,
+	})
+	if err != nil {
+		return 0, err
+	}
+	hosts := &infrav1.HostList{}
+	if err := r.Client.List(ctx, hosts, client.InNamespace(s.pool.Namespace)); err != nil {
+		return 0, fmt.Errorf("list hosts: %w", err)
+	}
+	n := 0
+	for i := range hosts.Items {
+		h := &hosts.Items[i]
+		if chooser.Reject(placement.Candidate{Host: h, Connected: conditions.IsTrue(h, infrav1.AgentConnectedCondition)}) == "" {
+			n++
+		}
+	}
+	return n, nil
+}

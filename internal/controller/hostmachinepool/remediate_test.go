@@ -1,0 +1,338 @@
+package hostmachinepool_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
+	"github.com/slipway-dev/slipway/internal/remediation"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+// sickbay is a pool whose machines have hosts, under a clock of its own.
+type sickbay struct {
+	*world
+	clock  *testclock.FakePassiveClock
+	agents map[string]*testenv.Agent
+}
+
+func newSickbay(t *testing.T, replicas int32, spec infrav1.HostMachinePoolRemediation) *sickbay {
+	t.Helper()
+	w := newWorld(t, replicas, func(_ *clusterv1.MachinePool, pool *infrav1.HostMachinePool) { pool.Spec.Remediation = spec })
+	s := &sickbay{world: w, clock: testclock.NewFakePassiveClock(time.Now().Truncate(time.Second)), agents: map[string]*testenv.Agent{}}
+	s.Clock = s.clock
+	w.reconcile()
+	w.claim()
+	for _, m := range w.hostMachines() {
+		s.addHost("host-of-"+m.Name, func(h *infrav1.Host) {
+			h.Spec.Claim = &infrav1.HostClaim{MachineName: m.Name, ClusterName: testenv.ClusterName, ClaimID: m.Spec.ClaimID}
+		})
+	}
+	w.provision()
+	w.reconcile()
+	return s
+}
+
+// addHost makes a Host with a connected agent.
+func (s *sickbay) addHost(name string, mutate ...func(*infrav1.Host)) {
+	s.t.Helper()
+	s.agents[name] = testenv.NewHost(s.t, env.Client, s.key.Namespace, name, s.clock.Now(), mutate...)
+	s.connect(name, true)
+}
+
+// connect says what the Host controller would of an agent.
+func (s *sickbay) connect(name string, connected bool) {
+	s.t.Helper()
+	h := s.agents[name].Host(s.t)
+	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse, Reason: "HeartbeatStale"}
+	if connected {
+		condition.Status, condition.Reason = metav1.ConditionTrue, "HeartbeatFresh"
+	}
+	conditions.Set(h, condition)
+	if err := env.Client.Status().Update(ctx, h); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// check plays a MachineHealthCheck that passes or fails a machine. Like the real
+// one it makes OwnerRemediated only where it is missing or true.
+func (s *sickbay) check(name string, healthy bool) {
+	s.t.Helper()
+	m := s.machine(name)
+	status := metav1.ConditionFalse
+	if healthy {
+		status = metav1.ConditionTrue
+	}
+	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: status, Reason: "x"})
+	if !healthy && !conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
+		conditions.Set(m, metav1.Condition{
+			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+			Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, Message: "Waiting for remediation",
+		})
+		v1beta1conditions.MarkFalse(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.WaitingForRemediationV1Beta1Reason, clusterv1.ConditionSeverityWarning, "")
+	}
+	if err := env.Client.Status().Update(ctx, m); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *sickbay) machine(name string) *clusterv1.Machine {
+	s.t.Helper()
+	m := &clusterv1.Machine{}
+	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: name}, m); err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+func (s *sickbay) member(name string) *infrav1.HostMachine {
+	s.t.Helper()
+	m := &infrav1.HostMachine{}
+	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: name}, m); err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+func (s *sickbay) step(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
+
+// wantAnswer checks what the pool answers the MachineHealthCheck.
+func (s *sickbay) wantAnswer(name, reason, message string) {
+	s.t.Helper()
+	got := conditions.Get(s.machine(name), clusterv1.MachineOwnerRemediatedCondition)
+	if got == nil || got.Status != metav1.ConditionFalse || got.Reason != reason || !strings.Contains(got.Message, message) {
+		s.t.Errorf("OwnerRemediated of %s = %+v, want %s: %s", name, got, reason, message)
+	}
+}
+
+func ladder(actions ...infrav1.RemediationAction) infrav1.HostMachinePoolRemediation {
+	var spec infrav1.HostMachinePoolRemediation
+	for _, action := range actions {
+		spec.Steps = append(spec.Steps, infrav1.RemediationStep{Action: action, TimeoutSeconds: ptr.To[int32](300)})
+	}
+	return spec
+}
+
+func TestRemediationByReboot(t *testing.T) {
+	s := newSickbay(t, 2, ladder(infrav1.RemediationReboot, infrav1.RemediationReplace))
+	sick := s.hostMachines()[0].Name
+	s.check(sick, false)
+	pool := s.reconcile()
+	if reboots := ptr.Deref(s.member(sick).Spec.Reboots, 0); reboots != 1 {
+		t.Fatalf("%d reboots asked for, want 1", reboots)
+	}
+	s.wantAnswer(sick, clusterv1.RemediatingReason, "for Reboot to help")
+	if c := conditions.Get(pool, clusterv1.RemediatingCondition); c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "1 unhealthy machines; "+sick) {
+		t.Errorf("Remediating = %+v", c)
+	}
+
+	s.check(sick, true)
+	pool = s.reconcile()
+	m := s.machine(sick)
+	if conditions.Has(m, clusterv1.MachineOwnerRemediatedCondition) || v1beta1conditions.Has(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition) {
+		t.Errorf("the answer stays although the machine recovered: %+v", m.Status.Conditions)
+	}
+	if !conditions.IsFalse(pool, clusterv1.RemediatingCondition) {
+		t.Errorf("Remediating = %+v", conditions.Get(pool, clusterv1.RemediatingCondition))
+	}
+
+	s.step(20 * time.Minute)
+	s.check(sick, false)
+	s.reconcile()
+	if m := s.member(sick); m.DeletionTimestamp.IsZero() || ptr.Deref(m.Spec.Reboots, 0) != 1 {
+		t.Errorf("soon unhealthy again, but not replaced: %+v", m.ObjectMeta)
+	}
+	s.wantAnswer(sick, clusterv1.MachineSetMachineRemediationMachineDeletingReason, "Machine is deleting")
+	if !v1beta1conditions.IsTrue(s.machine(sick), clusterv1.MachineOwnerRemediatedV1Beta1Condition) {
+		t.Error("the condition of v1beta1 does not say that the machine is replaced")
+	}
+	s.release()
+	s.reconcile()
+	if members := s.hostMachines(); len(members) != 2 || leaving(members) != nil {
+		t.Errorf("%d members, want 2", len(members))
+	}
+}
+
+func TestRemediationForgetsAfterTheHealthyPeriod(t *testing.T) {
+	s := newSickbay(t, 2, ladder(infrav1.RemediationReboot, infrav1.RemediationReplace))
+	sick := s.hostMachines()[0].Name
+	s.check(sick, false)
+	s.reconcile()
+	s.check(sick, true)
+	s.step(time.Hour)
+	s.reconcile()
+	if _, ok := s.member(sick).Annotations[infrav1.RemediationAnnotation]; ok {
+		t.Error("the attempt is not forgotten")
+	}
+	s.check(sick, false)
+	s.reconcile()
+	if reboots := ptr.Deref(s.member(sick).Spec.Reboots, 0); reboots != 2 {
+		t.Errorf("%d reboots asked for, want 2", reboots)
+	}
+}
+
+func TestRemediationByRebootstrap(t *testing.T) {
+	s := newSickbay(t, 2, ladder(infrav1.RemediationRebootstrap, infrav1.RemediationReplace))
+	sick := s.hostMachines()[0].Name
+	s.check(sick, false)
+	s.reconcile()
+	members := s.hostMachines()
+	if len(members) != 3 || len(leaving(members)) != 1 {
+		t.Fatalf("%d members, %d leaving", len(members), len(leaving(members)))
+	}
+	var successor *infrav1.HostMachine
+	for i := range members {
+		if members[i].Spec.HostName == "host-of-"+sick {
+			successor = &members[i]
+		}
+	}
+	if successor == nil {
+		t.Fatalf("no machine follows on the host: %+v", members)
+	}
+	s.release()
+	s.reconcile()
+	if got := len(s.hostMachines()); got != 2 {
+		t.Fatalf("%d members, want 2", got)
+	}
+
+	// The host is never free again: after the time of the step, another one is
+	// taken, which there must be.
+	s.step(5 * time.Minute)
+	s.reconcile()
+	if !s.member(successor.Name).DeletionTimestamp.IsZero() {
+		t.Fatal("the machine is given up although there is no other host")
+	}
+	s.addHost("spare")
+	s.reconcile()
+	if s.member(successor.Name).DeletionTimestamp.IsZero() {
+		t.Error("the machine that never comes up is not replaced")
+	}
+}
+
+// A silent host may come back: its machine is given up only for another host.
+func TestSilentHostIsReplacedOnlyByAnother(t *testing.T) {
+	s := newSickbay(t, 2, ladder(infrav1.RemediationReboot, infrav1.RemediationReplace))
+	sick := s.hostMachines()[0].Name
+	s.connect("host-of-"+sick, false)
+	s.check(sick, false)
+	s.reconcile()
+	s.wantAnswer(sick, clusterv1.MachineSetMachineRemediationDeferredReason, "no other host is free and fits")
+	if m := s.member(sick); !m.DeletionTimestamp.IsZero() || m.Spec.Reboots != nil {
+		t.Fatalf("remediated: %+v", m)
+	}
+	s.addHost("spare")
+	s.reconcile()
+	if s.member(sick).DeletionTimestamp.IsZero() {
+		t.Error("not replaced although a host is free")
+	}
+}
+
+func TestRemediationIsLimited(t *testing.T) {
+	s := newSickbay(t, 4, ladder(infrav1.RemediationReplace))
+	members := s.hostMachines()
+	for i := range 3 {
+		s.check(members[i].Name, false)
+	}
+	s.reconcile()
+	if n := len(leaving(s.hostMachines())); n != 1 {
+		t.Fatalf("%d machines are replaced at once, maxInFlight is 1", n)
+	}
+	for _, m := range s.hostMachines() {
+		s.check(m.Name, false)
+	}
+	s.release()
+	s.reconcile()
+	if n := len(leaving(s.hostMachines())); n != 0 {
+		t.Errorf("%d machines are replaced although all look dead", n)
+	}
+}
+
+// A check that holds remediation back leaves no OwnerRemediated; neither may the
+// pool make one, which would start what the check forbids.
+func TestRemediationIsHeldBackByTheCheck(t *testing.T) {
+	s := newSickbay(t, 2, ladder(infrav1.RemediationReplace))
+	sick := s.machine(s.hostMachines()[0].Name)
+	conditions.Set(sick, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "x"})
+	if err := env.Client.Status().Update(ctx, sick); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile()
+	if m := s.machine(sick.Name); conditions.Has(m, clusterv1.MachineOwnerRemediatedCondition) || !m.DeletionTimestamp.IsZero() {
+		t.Errorf("remediated: %+v", m.Status.Conditions)
+	}
+}
+
+// A manager killed after any of its writes: the machine is rebooted once, then made
+// anew once.
+func TestRemediationSurvivesCrashes(t *testing.T) {
+	testenv.Skip(t)
+	for _, action := range []infrav1.RemediationAction{infrav1.RemediationReboot, infrav1.RemediationRebootstrap, infrav1.RemediationReplace} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			for after := 1; ; after++ {
+				crash := &testenv.Crash{After: after}
+				t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) { crashInRemediation(t, action, crash) })
+				if t.Failed() || !crash.Crashed() {
+					if crash.Writes() < 2 {
+						t.Errorf("%d writes: the test does not see them", crash.Writes())
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+func crashInRemediation(t *testing.T, action infrav1.RemediationAction, crash *testenv.Crash) {
+	s := newSickbay(t, 2, ladder(action))
+	sick := s.hostMachines()[0].Name
+	s.check(sick, false)
+	c := testenv.NewCrashing(env.Client, crash)
+	killed := &hostmachinepool.Reconciler{Client: c, APIReader: c, Recorder: s.Recorder, Clock: s.clock}
+	for range 5 {
+		if _, err := killed.Reconcile(ctx, ctrl.Request{NamespacedName: s.key}); err != nil && !errors.Is(err, testenv.ErrCrashed) && !strings.Contains(err.Error(), testenv.ErrCrashed.Error()) {
+			t.Fatal(err)
+		}
+	}
+	s.reconcile()
+	members := s.hostMachines()
+	pinned := 0
+	for i := range members {
+		if members[i].Spec.HostName != "" {
+			pinned++
+		}
+	}
+	switch action {
+	case infrav1.RemediationReboot:
+		if m := s.member(sick); ptr.Deref(m.Spec.Reboots, 0) != 1 || len(members) != 2 {
+			t.Errorf("%d reboots, %d members; want 1 and 2", ptr.Deref(m.Spec.Reboots, 0), len(members))
+		}
+	case infrav1.RemediationRebootstrap:
+		if pinned != 1 || len(members) != 3 || len(leaving(members)) != 1 {
+			t.Errorf("%d members, %d of them on the same host, %d leave; want 3, 1, 1", len(members), pinned, len(leaving(members)))
+		}
+	default:
+		if pinned != 0 || len(members) != 3 || len(leaving(members)) != 1 {
+			t.Errorf("%d members, %d leave; want 3 and 1", len(members), len(leaving(members)))
+		}
+	}
+	for _, m := range members {
+		if attempt := remediation.ParseAttempt(m.Annotations); m.Name == sick && (attempt == nil || attempt.Action != action) {
+			t.Errorf("attempt = %+v", attempt)
+		}
+	}
+}
