@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Defaults of a Group.
+// Defaults of a Group. An API server that takes a second to start on an idle machine
+// took more than a minute on one with a load of 35: the timeout is for what hangs.
 const (
-	DefaultReadyTimeout = 60 * time.Second
+	DefaultReadyTimeout = 4 * time.Minute
 	DefaultStopTimeout  = 10 * time.Second
 	DefaultPoll         = 20 * time.Millisecond
 )

@@ -148,7 +148,7 @@ func TestGroupFaults(t *testing.T) {
 			before:  func(a, _, _ *fake) { a.reasons = []string{"for ever"} },
 			wantLog: "init a, start a, stop a",
 			check: func(t *testing.T, err error) {
-				if !strings.Contains(err.Error(), "not ready after 1m0s: for ever") {
+				if !strings.Contains(err.Error(), "not ready after 4m0s: for ever") {
 					t.Errorf("error does not say what was waited for: %v", err)
 				}
 			},

@@ -28,7 +28,7 @@ import (
 const LockFDEnv = "SLIPWAY_COMMAND_LOCK_FD"
 
 // planeTimeout is how long a plane may take to be ready.
-const planeTimeout = 2 * time.Minute
+const planeTimeout = 5 * time.Minute
 
 // startPlane runs `slipway serve` in the background, unless it runs already, and
 // shows its components until all are ready.
