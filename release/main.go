@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/semver"
@@ -33,10 +34,11 @@ func run(ctx context.Context, args []string) error {
 	out := flags.String("out", "out", "directory to write to")
 	version := flags.String("version", "", "semantic version with a leading v")
 	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "time of the release in seconds since 1970; $SOURCE_DATE_EPOCH when unset")
+	archs := flags.String("architectures", strings.Join(allArchitectures, ","), "what to build for")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	r, err := newRelease(*source, *out, *version, *epoch)
+	r, err := newRelease(*source, *out, *version, *epoch, strings.Split(*archs, ","))
 	if err != nil {
 		return err
 	}
@@ -44,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 // newRelease checks the flags.
-func newRelease(source, out, version, epoch string) (*release, error) {
+func newRelease(source, out, version, epoch string, archs []string) (*release, error) {
 	if !semver.IsValid(version) || semver.Canonical(version)+semver.Build(version) != version {
 		return nil, fmt.Errorf("-version %q is not a semantic version such as v0.1.0; clusterctl refuses a release directory of another name", version)
 	}
@@ -58,5 +60,5 @@ func newRelease(source, out, version, epoch string) (*release, error) {
 	if out, err = filepath.Abs(out); err != nil {
 		return nil, err
 	}
-	return &release{source: source, out: out, version: version, time: time.Unix(seconds, 0).UTC(), architectures: allArchitectures}, nil
+	return &release{source: source, out: out, version: version, time: time.Unix(seconds, 0).UTC(), architectures: archs}, nil
 }

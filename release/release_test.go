@@ -21,11 +21,10 @@ import (
 // build writes the release of this tree for the architecture at hand.
 func build(t *testing.T) *release {
 	t.Helper()
-	r, err := newRelease("..", t.TempDir(), "v0.1.0", "1700000000")
+	r, err := newRelease("..", t.TempDir(), "v0.1.0", "1700000000", []string{runtime.GOARCH})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.architectures = []string{runtime.GOARCH}
 	if err := r.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +216,7 @@ func TestBadFlags(t *testing.T) {
 		"no time":    {"v0.1.0", "", "git log"},
 		"not a time": {"v0.1.0", "today", "git log"},
 	} {
-		if _, err := newRelease("..", t.TempDir(), tc.version, tc.epoch); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := newRelease("..", t.TempDir(), tc.version, tc.epoch, allArchitectures); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: err = %v, want one with %q", name, err, tc.want)
 		}
 	}
@@ -226,7 +225,7 @@ func TestBadFlags(t *testing.T) {
 // A release whose series metadata.yaml lacks could be installed, but never be
 // upgraded: clusterctl finds the contract by the series.
 func TestUnknownSeries(t *testing.T) {
-	r, err := newRelease("..", t.TempDir(), "v99.0.0", "0")
+	r, err := newRelease("..", t.TempDir(), "v99.0.0", "0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +236,7 @@ func TestUnknownSeries(t *testing.T) {
 
 // Every kind of the components that is namespaced goes to the one Namespace.
 func TestOneNamespace(t *testing.T) {
-	r, err := newRelease("..", t.TempDir(), "v0.1.0", "0")
+	r, err := newRelease("..", t.TempDir(), "v0.1.0", "0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,5 +268,23 @@ func TestOneNamespace(t *testing.T) {
 	}
 	if namespaces != 1 {
 		t.Errorf("there are %d Namespaces, and clusterctl wants one", namespaces)
+	}
+}
+
+// A CRD that kustomization.yaml forgets would be missing from a real installation
+// alone: everything else reads config/crd/bases.
+func TestEveryCRDIsReleased(t *testing.T) {
+	bases, err := filepath.Glob("../config/crd/bases/*.yaml")
+	if err != nil || len(bases) == 0 {
+		t.Fatalf("CRDs: %v, %v", bases, err)
+	}
+	kustomization, err := os.ReadFile("../config/crd/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, base := range bases {
+		if !strings.Contains(string(kustomization), "- bases/"+filepath.Base(base)+"\n") {
+			t.Errorf("config/crd/kustomization.yaml lacks %s", filepath.Base(base))
+		}
 	}
 }
