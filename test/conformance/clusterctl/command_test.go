@@ -1,0 +1,109 @@
+package clusterctl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long one run of clusterctl may take.
+const patience = 3 * time.Minute
+
+// user is somebody who runs clusterctl: a home directory with a configuration, and
+// the kubeconfig of a management cluster, if any.
+type user struct {
+	t          *testing.T
+	home       string
+	kubeconfig string
+	// env has variables for the templates.
+	env []string
+}
+
+// newUser has a configuration that names the repository.
+func newUser(t *testing.T, repository string) *user {
+	t.Helper()
+	u := &user{t: t, home: t.TempDir()}
+	version := func(label string) string {
+		if label == "infrastructure-slipway" {
+			return oldVersion
+		}
+		return shared.upstream
+	}
+	var config strings.Builder
+	config.WriteString("cert-manager:\n  externallyProvisioned: true\nproviders:\n")
+	for _, p := range []struct{ name, kind, label, file string }{
+		{"cluster-api", "CoreProvider", "cluster-api", "core-components.yaml"},
+		{"kubeadm", "BootstrapProvider", "bootstrap-kubeadm", "bootstrap-components.yaml"},
+		{"kubeadm", "ControlPlaneProvider", "control-plane-kubeadm", "control-plane-components.yaml"},
+		{"slipway", "InfrastructureProvider", "infrastructure-slipway", "infrastructure-components.yaml"},
+	} {
+		fmt.Fprintf(&config, "  - name: %s\n    type: %s\n    url: %s\n", p.name, p.kind, filepath.Join(repository, p.label, version(p.label), p.file))
+	}
+	if err := os.WriteFile(filepath.Join(u.home, "clusterctl.yaml"), []byte(config.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// try runs clusterctl and returns what it prints.
+func (u *user) try(args ...string) (stdout, stderr string, err error) {
+	u.t.Helper()
+	args = append(args, "--config", filepath.Join(u.home, "clusterctl.yaml"))
+	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, shared.clusterctl, args...)
+	// nothing of the machine's user is read, and nothing is asked of the network
+	cmd.Env = append([]string{
+		"HOME=" + u.home, "XDG_CONFIG_HOME=" + u.home, "PATH=/nonexistent", "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "GOPROXY=off",
+	}, u.env...)
+	if u.kubeconfig != "" {
+		cmd.Env = append(cmd.Env, "KUBECONFIG="+u.kubeconfig)
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// run expects clusterctl to succeed.
+func (u *user) run(args ...string) string {
+	u.t.Helper()
+	stdout, stderr, err := u.try(args...)
+	if err != nil {
+		u.t.Fatalf("clusterctl %s: %v\n%s%s", strings.Join(args, " "), err, stdout, stderr)
+	}
+	return stdout + stderr
+}
+
+// refused expects it to fail with a message.
+func (u *user) refused(want string, args ...string) {
+	u.t.Helper()
+	stdout, stderr, err := u.try(args...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		u.t.Errorf("clusterctl %s: %v, want a failure\n%s", strings.Join(args, " "), err, stdout)
+		return
+	}
+	if !strings.Contains(stderr, want) {
+		u.t.Errorf("clusterctl %s fails with\n%s\nwithout %q", strings.Join(args, " "), stderr, want)
+	}
+}
+
+// kubectl runs kubectl on the management cluster.
+func (u *user) kubectl(stdin string, args ...string) string {
+	u.t.Helper()
+	cmd := exec.Command(shared.kubectl, append([]string{"--kubeconfig", u.kubeconfig}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		u.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}

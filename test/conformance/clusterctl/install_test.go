@@ -1,0 +1,114 @@
+package clusterctl
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// certManager is the module whose CRDs are served: clusterctl asks for the API of
+// cert-manager before it installs a provider.
+const certManager = "github.com/cert-manager/cert-manager@v1.21.2"
+
+// managementCluster is an API server without providers.
+func (u *user) managementCluster() {
+	u.t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		u.t.Setenv("KUBEBUILDER_ASSETS", filepath.Join(filepath.Dir(shared.slipway), "envtest"))
+	}
+	dir, err := download(certManager)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	server := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(dir, "deploy", "crds")}, ErrorIfCRDPathMissing: true}
+	if _, err := server.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			u.t.Error(err)
+		}
+	})
+	u.kubeconfig = filepath.Join(u.home, "kubeconfig")
+	if err := os.WriteFile(u.kubeconfig, server.KubeConfig, 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// finishNamespace does the work of the namespace controller, which a bare API server
+// does not have: clusterctl makes and deletes this namespace at each command that
+// installs something.
+func (u *user) finishNamespace() {
+	u.t.Helper()
+	const namespace = "cert-manager-test"
+	u.kubectl(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "`+namespace+`"}, "spec": {"finalizers": []}}`,
+		"replace", "--raw", "/api/v1/namespaces/"+namespace+"/finalize", "-f", "-")
+}
+
+// The life of a provider in a management cluster, step by step on one API server.
+func TestInstallUpgradeDelete(t *testing.T) {
+	skipShort(t)
+	u := newUser(t, shared.repository)
+	u.managementCluster()
+
+	u.run("init", "--infrastructure", "slipway:"+oldVersion)
+	u.finishNamespace()
+	u.assertProvider(oldVersion)
+	for _, object := range []string{
+		"deployment/slipway-controller-manager", "poddisruptionbudget/slipway-controller-manager", "certificate/slipway-serving-cert",
+		"role/slipway-leader-election", "crd/hosts.infrastructure.slipway.dev", "clusterrole/slipway-capi-aggregated",
+	} {
+		u.kubectl("", "-n", "slipway-system", "get", object)
+	}
+	if got := u.kubectl("", "get", "crd", "hosts.infrastructure.slipway.dev", "-o", "jsonpath={.spec.conversion.strategy}"); got != "Webhook" {
+		t.Errorf("the CRD of Hosts converts by %q", got)
+	}
+
+	// again, it is left as it is; a second one is refused
+	u.run("init", "--infrastructure", "slipway:"+oldVersion)
+	u.finishNamespace()
+	u.refused("there is already an instance of the \"infrastructure-slipway\" provider", "init", "--infrastructure", "slipway:"+oldVersion, "--target-namespace", "another")
+
+	if plan := u.run("upgrade", "plan"); !strings.Contains(plan, newVersion) {
+		t.Errorf("clusterctl plans no upgrade to %s:\n%s", newVersion, plan)
+	}
+	u.run("upgrade", "apply", "--infrastructure", "slipway-system/slipway:"+newVersion)
+	u.assertProvider(newVersion)
+
+	u.run("delete", "--infrastructure", "slipway")
+	if left := u.kubectl("", "-n", "slipway-system", "get", "deployment", "-o", "name"); strings.TrimSpace(left) != "" {
+		t.Errorf("clusterctl delete leaves %s", left)
+	}
+	u.kubectl("", "get", "crd", "hosts.infrastructure.slipway.dev")
+}
+
+func (u *user) assertProvider(version string) {
+	u.t.Helper()
+	if got := u.kubectl("", "-n", "slipway-system", "get", "provider", "infrastructure-slipway", "-o", "jsonpath={.version}"); got != version {
+		u.t.Errorf("clusterctl's inventory has version %q, want %s", got, version)
+	}
+	want := "ghcr.io/slipway-dev/slipway-manager:" + version
+	got := u.kubectl("", "-n", "slipway-system", "get", "deployment", "slipway-controller-manager", "-o", "jsonpath={.spec.template.spec.containers[*].image}")
+	if got != want {
+		u.t.Errorf("the Deployment runs %q, want %s", got, want)
+	}
+}
+
+// A contract that core does not know, or a series that metadata does not have, must
+// not be installed.
+func TestWrongContract(t *testing.T) {
+	skipShort(t)
+	for name, tc := range map[string]struct{ old, changed, want string }{
+		"contract": {"contract: v1beta2", "contract: v1alpha3", "v1alpha3"},
+		"series":   {"minor: 1", "minor: 7", "invalid provider metadata"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUser(t, spoiled(t, "metadata.yaml", tc.old, tc.changed))
+			u.managementCluster()
+			u.refused(tc.want, "init", "--infrastructure", "slipway:"+oldVersion)
+		})
+	}
+}

@@ -1,0 +1,202 @@
+package clusterctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Versions of the releases that are made here.
+const (
+	oldVersion = "v0.1.0"
+	newVersion = "v0.2.0"
+)
+
+// assets are what the tests share.
+type assets struct {
+	root       string
+	clusterctl string
+	slipway    string
+	kubectl    string
+	// upstream is the version of Cluster API whose providers are in the repository.
+	upstream   string
+	repository string
+}
+
+var shared assets
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "clusterctl-")
+	if err == nil {
+		err = shared.make(dir)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "clusterctl:", err)
+	} else {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds clusterctl and a release, skipped by -short")
+	}
+}
+
+// make builds clusterctl and two releases of Slipway, and renders upstream's.
+func (a *assets) make(dir string) error {
+	root, err := output("", "go", "list", "-m", "-f", "{{.Dir}}", "github.com/slipway-dev/slipway")
+	if err != nil {
+		return err
+	}
+	a.root = root
+	bin := os.Getenv("SLIPWAY_BIN")
+	if bin == "" {
+		bin = filepath.Join(root, "bin")
+	}
+	a.slipway, a.kubectl = filepath.Join(bin, "slipway"), filepath.Join(bin, "kubectl")
+	if _, err := os.Stat(a.slipway); err != nil {
+		return fmt.Errorf("%w: run `make build` first", err)
+	}
+	a.clusterctl = filepath.Join(dir, "clusterctl")
+	if _, err := output(filepath.Join(root, "test/conformance/clusterctl/tool"), "go", "build", "-trimpath", "-o", a.clusterctl, "sigs.k8s.io/cluster-api/cmd/clusterctl"); err != nil {
+		return err
+	}
+	a.repository = filepath.Join(dir, "repository")
+	if err := a.makeReleases(dir); err != nil {
+		return err
+	}
+	return a.renderUpstream()
+}
+
+// makeReleases makes the old and the new release; metadata.yaml knows the series of
+// both.
+func (a *assets) makeReleases(dir string) error {
+	tool := filepath.Join(dir, "release")
+	if _, err := output(filepath.Join(a.root, "release"), "go", "build", "-trimpath", "-o", tool, "."); err != nil {
+		return err
+	}
+	for _, version := range []string{oldVersion, newVersion} {
+		source := a.root
+		if version == newVersion {
+			var err error
+			if source, err = a.nextSource(filepath.Join(dir, "next")); err != nil {
+				return err
+			}
+		}
+		if _, err := output("", tool, "-source", source, "-out", dir, "-version", version, "-epoch", "0", "-architectures", runtime.GOARCH); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextSource is this tree at the next minor release: the same, with a series more.
+func (a *assets) nextSource(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(a.root)
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range entries {
+		if entry.Name() == "metadata.yaml" {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(a.root, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
+			return "", err
+		}
+	}
+	metadata, err := os.ReadFile(filepath.Join(a.root, "metadata.yaml"))
+	if err != nil {
+		return "", err
+	}
+	metadata = append(metadata, "  - major: 0\n    minor: 2\n    contract: v1beta2\n"...)
+	return dir, os.WriteFile(filepath.Join(dir, "metadata.yaml"), metadata, 0o644)
+}
+
+// upstreamProviders are the others that a management cluster needs, by label.
+var upstreamProviders = []struct{ label, dir, file string }{
+	{"cluster-api", "core/config/default", "core-components.yaml"},
+	{"bootstrap-kubeadm", "bootstrap/kubeadm/config/default", "bootstrap-components.yaml"},
+	{"control-plane-kubeadm", "controlplane/kubeadm/config/default", "control-plane-components.yaml"},
+}
+
+func (a *assets) renderUpstream() error {
+	module, err := download("sigs.k8s.io/cluster-api@" + a.upstreamVersion())
+	if err != nil {
+		return err
+	}
+	for _, p := range upstreamProviders {
+		to := filepath.Join(a.repository, p.label, a.upstream)
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return err
+		}
+		components, err := output("", a.kubectl, "kustomize", filepath.Join(module, p.dir))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, p.file), []byte(components), 0o644); err != nil {
+			return err
+		}
+		metadata, err := os.ReadFile(filepath.Join(module, "metadata.yaml"))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, "metadata.yaml"), metadata, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upstreamVersion is the one clusterctl is built from.
+func (a *assets) upstreamVersion() string {
+	if a.upstream == "" {
+		a.upstream, _ = output(filepath.Join(a.root, "test/conformance/clusterctl/tool"), "go", "list", "-m", "-f", "{{.Version}}", "sigs.k8s.io/cluster-api")
+	}
+	return a.upstream
+}
+
+// download returns the directory of a module in the module cache.
+func download(module string) (string, error) {
+	data, err := output("", "go", "mod", "download", "-json", module)
+	if err != nil {
+		return "", err
+	}
+	var found struct{ Dir string }
+	if err := json.Unmarshal([]byte(data), &found); err != nil {
+		return "", err
+	}
+	return found.Dir, nil
+}
+
+// output runs a program outside of the workspace and returns what it prints.
+func output(dir, program string, args ...string) (string, error) {
+	cmd := exec.Command(program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	data, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return "", fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, exit.Stderr)
+	}
+	return string(bytes.TrimSpace(data)), err
+}
