@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +51,7 @@ func hostChanged() predicate.Predicate {
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*infrav1.Host)
 			after, ok2 := e.ObjectNew.(*infrav1.Host)
-			return ok1 && ok2 && (before.Spec.FailureDomain != after.Spec.FailureDomain || !equality.Semantic.DeepEqual(report(before), report(after)))
+			return ok1 && ok2 && (before.Spec.FailureDomain != after.Spec.FailureDomain || report(before) != report(after))
 		}},
 	)
 }
