@@ -59,7 +59,7 @@ func TestTemplatesOnPlane(t *testing.T) {
 			if flavor == "clusterclass" {
 				u.await(name, "cluster/"+name, "--for=condition=TopologyReconciled")
 			}
-			if described := u.run("describe", "cluster", name, "-n", name, "--show-conditions", "all"); !strings.Contains(described, "HostCluster/") {
+			if described := u.run("describe", "cluster", name, "-n", name, "--show-conditions", "all"); !strings.Contains(described, "HostCluster "+name+"/") {
 				t.Errorf("clusterctl describe does not show the HostCluster:\n%s", described)
 			}
 		})
