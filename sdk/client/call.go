@@ -213,8 +213,13 @@ func (c *Client) read(ctx context.Context, answer *http.Response, d *hook.Defini
 	}
 	defer body.Release()
 	response := d.NewResponse()
-	if err := wire.Decode(body.Bytes(), response, d.ResponseKind); err != nil {
+	var footprint *wire.FootprintError
+	switch err := body.Decode(ctx, response, d.ResponseKind); {
+	case err == nil:
+		return response, nil
+	case errors.As(err, &footprint), errors.Is(err, wire.ErrBusy):
+		return nil, &CallError{Reason: ReasonTooLarge, Err: err, message: err.Error()}
+	default:
 		return nil, &CallError{Reason: ReasonInvalidResponse, Err: err, message: err.Error()}
 	}
-	return response, nil
 }

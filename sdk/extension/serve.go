@@ -144,19 +144,20 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, route *route) (run
 	_ = connection.SetReadDeadline(time.Time{})
 	definition := route.conversion.Newer()
 	request := definition.NewRequest()
-	if err := wire.Decode(body.Bytes(), request, definition.RequestKind); err != nil {
+	if err := body.Decode(r.Context(), request, definition.RequestKind); err != nil {
 		body.Release()
-		return nil, nil, refuse(http.StatusBadRequest, "%w", err)
+		return nil, nil, s.refuseBody(w, err)
 	}
 	body.Recycle()
 	return request, body, nil
 }
 
-// refuseBody gives the error of reading a body its HTTP status.
+// refuseBody gives an error of reading or decoding a body its HTTP status.
 func (s *Server) refuseBody(w http.ResponseWriter, err error) error {
 	var tooLarge *wire.TooLargeError
+	var footprint *wire.FootprintError
 	switch {
-	case errors.As(err, &tooLarge):
+	case errors.As(err, &tooLarge), errors.As(err, &footprint):
 		return refuse(http.StatusRequestEntityTooLarge, "%w", err)
 	case errors.Is(err, wire.ErrBusy):
 		w.Header().Set("Connection", "close")
@@ -164,7 +165,7 @@ func (s *Server) refuseBody(w http.ResponseWriter, err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refuse(http.StatusRequestTimeout, "the request did not arrive in time: each %d KiB have %s", wire.Piece>>10, s.options.ReadTimeout)
 	}
-	return refuse(http.StatusBadRequest, "read the request: %w", err)
+	return refuse(http.StatusBadRequest, "%w", err)
 }
 
 type outcome struct {

@@ -209,16 +209,19 @@ func TestRawAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer listener.Close()
+			closed := make(chan struct{}, 2)
 			go func() {
 				for {
 					conn, err := listener.Accept()
 					if err != nil {
 						return
 					}
-					if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					if r, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+						_, _ = io.Copy(io.Discard, r.Body)
 						_, _ = conn.Write([]byte(tt.answer))
 					}
 					_ = conn.Close()
+					closed <- struct{}{}
 				}
 			}()
 			c := transport(t, listener.Addr().String(), certificate.Certificate())
@@ -227,6 +230,7 @@ func TestRawAnswers(t *testing.T) {
 				if tt.fails != (err != nil) || !tt.fails && (code != tt.code || got != "ok") {
 					t.Errorf("got %d %q, %v", code, got, err)
 				}
+				<-closed
 			}
 		})
 	}

@@ -34,6 +34,8 @@ const (
 	small = 32 << 10
 	// maxSmall bounds the bodies that use the allowance at the same time.
 	maxSmall = 256
+	// freeFootprint is what such a body may become when it is decoded.
+	freeFootprint = 256 << 10
 	// Piece is the part of a large body that is read at a time.
 	Piece = 256 << 10
 	// pooled is the largest buffer worth keeping.
@@ -200,19 +202,24 @@ func (b *Body) reserve(ctx context.Context, size int64) error {
 	if b.small && size <= small || weight*size <= b.reserved {
 		return nil
 	}
-	more := min(max(weight*size, 2*b.reserved), b.budget.limit) - b.reserved
-	if weight*size > b.budget.limit {
-		// The largest accepted body has the budget for itself.
-		more = b.budget.limit - b.reserved
-	}
-	if more <= 0 || b.budget.free.TryAcquire(more) {
-		b.reserved += more
+	// The largest accepted body has the budget for itself.
+	return b.reserveBytes(ctx, min(max(weight*size, 2*b.reserved), b.budget.limit))
+}
+
+// reserveBytes raises the reservation to total.
+func (b *Body) reserveBytes(ctx context.Context, total int64) error {
+	more := total - b.reserved
+	switch {
+	case total > b.budget.limit:
+		return &FootprintError{Limit: b.budget.limit}
+	case more <= 0:
 		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := b.budget.free.Acquire(ctx, more); err != nil {
-		return ErrBusy
+	case !b.budget.free.TryAcquire(more):
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if err := b.budget.free.Acquire(ctx, more); err != nil {
+			return ErrBusy
+		}
 	}
 	b.reserved += more
 	return nil

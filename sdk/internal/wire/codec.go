@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,10 +43,28 @@ func Encode(buf *bytes.Buffer, obj runtime.Object) error {
 	return nil
 }
 
-// Decode reads exactly one JSON object from data into obj, which must be empty.
+// Decode reads exactly one JSON object from the body into obj, which must be empty.
 // Unknown fields are skipped, as a newer peer may send them. Apart from malformed
 // JSON it refuses duplicate names, anything after the object, and an apiVersion
-// or kind other than want; an absent apiVersion or kind is accepted.
+// or kind other than want; an absent apiVersion or kind is accepted. Memory for
+// what the body becomes is reserved first: it fails with a *FootprintError if that
+// exceeds the budget, and with ErrBusy.
+func (b *Body) Decode(ctx context.Context, obj runtime.Object, want schema.GroupVersionKind) error {
+	cost, err := shapeOf(obj).footprint(b.data, freeFootprint, b.budget.limit)
+	var footprint *FootprintError
+	if errors.As(err, &footprint) {
+		return err
+	}
+	// Other errors are for the decoder to find.
+	if err == nil && !(b.small && cost <= freeFootprint) {
+		if err := b.reserveBytes(ctx, int64(len(b.data))+cost); err != nil {
+			return err
+		}
+	}
+	return Decode(b.data, obj, want)
+}
+
+// Decode is Body.Decode for bytes whose memory is accounted for elsewhere.
 func Decode(data []byte, obj runtime.Object, want schema.GroupVersionKind) error {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return errors.New("decode: the body is not a JSON object")

@@ -33,24 +33,20 @@ func serveOurs(ctx context.Context, certFile, keyFile, address string) error {
 	return s.Run(ctx)
 }
 
-// newClient returns a client that knows the handlers of configs.
-func newClient(t testing.TB, configs ...*runtimev1.ExtensionConfig) *client.Client {
+// newClient returns a client that knows the handlers of config.
+func newClient(t testing.TB, config *runtimev1.ExtensionConfig) *client.Client {
 	t.Helper()
-	catalog := hook.NewCatalog()
-	if err := capi.AddToCatalog(catalog); err != nil {
-		t.Fatal(err)
-	}
-	known := registry.New(registry.Options{})
-	var list []runtimev1.ExtensionConfig
-	for _, config := range configs {
-		list = append(list, *config)
-	}
-	if err := known.WarmUp(list); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(client.Options{Catalog: catalog, Registry: known})
+	c, err := clientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func clientFor(config *runtimev1.ExtensionConfig) (*client.Client, error) {
+	catalog, known := hook.NewCatalog(), registry.New(registry.Options{})
+	if err := errors.Join(capi.AddToCatalog(catalog), known.WarmUp([]runtimev1.ExtensionConfig{*config})); err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{Catalog: catalog, Registry: known})
 }

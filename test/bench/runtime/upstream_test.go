@@ -68,10 +68,15 @@ type upstreamCaller struct {
 
 func newUpstreamCaller(t testing.TB, url string, ca *hooktest.CA) *upstreamCaller {
 	t.Helper()
+	c := upstreamCallerFor(url, ca.PEM)
+	t.Cleanup(c.http.CloseIdleConnections)
+	return c
+}
+
+func upstreamCallerFor(url string, ca []byte) *upstreamCaller {
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(ca.PEM)
+	pool.AppendCertsFromPEM(ca)
 	transport := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}})
-	t.Cleanup(transport.CloseIdleConnections)
 	return &upstreamCaller{url: url, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
