@@ -18,10 +18,10 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/matchcondition"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
 	"github.com/slipway-dev/slipway/sdk/registry"
+	"github.com/slipway-dev/slipway/sdk/registry/cel"
 )
 
 var annotationsPath = field.NewPath("metadata", "annotations")
@@ -63,7 +63,7 @@ func validateExtension(meta *metav1.ObjectMeta, config runtimev1.ClientConfig, n
 }
 
 func validateCondition(expression string, path *field.Path) field.ErrorList {
-	if _, err := matchcondition.Compile(expression); err != nil {
+	if _, err := cel.Compile(expression); err != nil {
 		return field.ErrorList{field.Invalid(path, expression, err.Error())}
 	}
 	return nil

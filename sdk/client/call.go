@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
@@ -160,7 +159,7 @@ func (e *CallError) aboutRequest() bool {
 }
 
 // exchange sends one request and decodes its response.
-func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (response hooksv1.ResponseObject, err error) {
 	transport, err := c.transports.roundTripper(r)
 	if err != nil {
 		return nil, err
@@ -169,25 +168,24 @@ func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook
 	if err != nil {
 		return nil, err
 	}
+	ctx, header, span := c.startSpan(ctx, r, d.Name)
 	request := (&http.Request{
-		Method: http.MethodPost, URL: r.URL, Host: r.URL.Host, Header: headers,
+		Method: http.MethodPost, URL: r.URL, Host: r.URL.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: body, ContentLength: payload.Len(),
 	}).WithContext(ctx)
-	start := time.Now()
-	code, status := "<error>", ""
-	defer func() { c.metrics.observe(r.URL.Host, code, status, d.Name, time.Since(start)) }()
+	start, status := time.Now(), 0
+	defer func() {
+		c.metrics.observe(r.URL.Host, status, response, d.Name, time.Since(start))
+		endSpan(span, status, err)
+	}()
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	code = strconv.Itoa(answer.StatusCode)
-	response, err := c.read(ctx, answer, d)
-	if err == nil {
-		status = string(response.GetStatus())
-	}
-	return response, err
+	status = answer.StatusCode
+	return c.read(ctx, answer, d)
 }
 
 // maxErrorText bounds what is quoted of the body of a response that is not 200.

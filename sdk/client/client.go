@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
@@ -19,6 +20,7 @@ type Client struct {
 	transports *transports
 	breakers   *breakers
 	budget     *wire.Budget
+	tracer     trace.Tracer // nil for none
 }
 
 // New returns a client. It fails on options that contradict each other and on a
@@ -32,6 +34,9 @@ func New(options Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{options: options, metrics: m, budget: wire.NewBudget(options.MaxBodyMemory)}
+	if options.Tracer != nil {
+		c.tracer = options.Tracer.Tracer(tracerName)
+	}
 	c.breakers = newBreakers(&c.options, m)
 	if c.transports, err = newTransports(&c.options); err != nil {
 		return nil, err

@@ -3,9 +3,11 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
 )
@@ -89,10 +91,15 @@ func (m *metrics) setBreaker(handler string, state BreakerState) {
 	}
 }
 
-func (m *metrics) observe(host, code, status string, name hook.GroupVersionHook, duration time.Duration) {
-	if status == "" {
-		status = "Unknown"
+// observe counts a call with the HTTP status of its answer, zero if there was none.
+func (m *metrics) observe(host string, code int, response hooksv1.ResponseObject, name hook.GroupVersionHook, duration time.Duration) {
+	text, status := "<error>", "Unknown"
+	if code != 0 {
+		text = strconv.Itoa(code)
 	}
-	m.requests.WithLabelValues(code, host, name.Group, name.Version, name.Hook, status).Inc()
+	if response != nil && response.GetStatus() != "" {
+		status = string(response.GetStatus())
+	}
+	m.requests.WithLabelValues(text, host, name.Group, name.Version, name.Hook, status).Inc()
 	m.duration.WithLabelValues(host, name.Group, name.Version, name.Hook).Observe(duration.Seconds())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/registry"
@@ -45,8 +46,10 @@ type Options struct {
 	// address after name resolution. Default: link-local (where clouds serve
 	// credentials), multicast and unspecified addresses are refused.
 	AllowAddress func(netip.Addr) error
-	// WrapTransport wraps the transport to extensions, for example with tracing.
-	// Default: none.
+	// Tracer makes a span for each call and carries it to the extension. Default:
+	// no spans.
+	Tracer trace.TracerProvider
+	// WrapTransport wraps the transport to extensions. Default: none.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Metrics gets the client's collectors. Default: none.
 	Metrics prometheus.Registerer

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -57,8 +58,10 @@ type Options struct {
 	// Metrics collects the server's metrics and is served at /metrics.
 	// Default: a new registry.
 	Metrics *prometheus.Registry
-	// Middleware wraps the handler of all requests, for example with tracing.
-	// Default: none.
+	// Tracer makes a span for each call, as the child of the caller's span.
+	// Default: no spans.
+	Tracer trace.TracerProvider
+	// Middleware wraps the handler of all requests. Default: none.
 	Middleware func(http.Handler) http.Handler
 	// Logger gets panics and errors of serving. Default: slog.Default().
 	Logger *slog.Logger

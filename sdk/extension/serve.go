@@ -39,6 +39,7 @@ var jsonType = []string{"application/json"}
 // serveHook answers one call of a hook.
 func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route) {
 	start := time.Now()
+	r, span := s.startSpan(r, route)
 	code := http.StatusOK
 	response, err := s.answer(w, r, route)
 	if err != nil {
@@ -74,6 +75,7 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	w.WriteHeader(code)
 	_, _ = w.Write(buf.Bytes())
 
+	endSpan(span, code, response)
 	route.count(code, response.GetStatus()).Inc()
 	route.duration.Observe(time.Since(start).Seconds())
 }

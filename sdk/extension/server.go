@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/slipway-dev/slipway/sdk/internal/wire"
 )
@@ -22,6 +23,7 @@ type Server struct {
 	budget  *wire.Budget
 	slots   chan struct{}
 	tls     *tlsSource
+	tracer  trace.Tracer // nil for none
 
 	mu       sync.Mutex
 	handlers map[string]*handler
@@ -45,6 +47,9 @@ func New(options Options) (*Server, error) {
 		budget:   wire.NewBudget(options.MaxBodyMemory),
 		slots:    make(chan struct{}, options.MaxConcurrent),
 		handlers: map[string]*handler{},
+	}
+	if options.Tracer != nil {
+		s.tracer = options.Tracer.Tracer(tracerName)
 	}
 	if s.tls, err = newTLSSource(options); err != nil {
 		return nil, fmt.Errorf("extension: %w", err)

@@ -26,10 +26,9 @@ var rules = []rule{
 	{folder: "internal/atomicfile"},
 	{folder: "internal/agent", may: []string{"api", "internal/host", "internal/atomicfile", "internal/version"},
 		never: []string{"sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"}},
-	{folder: "internal/matchcondition", may: []string{"sdk"}},
-	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/matchcondition", "internal/placement", "internal/rollout", "sdk"},
+	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/placement", "internal/rollout", "sdk"},
 		never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/matchcondition", "internal/placement", "sdk"}},
+	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
 	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/webhook", "internal/version", "sdk"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/slipway-dev/slipway/internal/matchcondition"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/registry"
+	"github.com/slipway-dev/slipway/sdk/registry/cel"
 )
 
 // Runtime is what a process needs to call the extensions of one Kind: the client
@@ -42,7 +42,7 @@ func NewRuntime(reader client.Reader, catalog *hook.Catalog, options sdkclient.O
 		Catalog: catalog,
 		Registry: registry.New(registry.Options{
 			NamespaceLabels:  namespaceLabels(reader),
-			CompileCondition: matchcondition.Compile,
+			CompileCondition: cel.Compile,
 		}),
 		changed: make(chan event.GenericEvent, pendingChanges),
 	}
