@@ -73,21 +73,6 @@ func TestOlderExtension(t *testing.T) {
 	}
 }
 
-// TestRestartedExtension calls over connections that the extension has closed. A
-// request that meets the closing may fail, as it is not sent twice; the next does not.
-func TestRestartedExtension(t *testing.T) {
-	f := hooktest.StartFaults(t, hooktest.Body(`{"status":"Success"}`))
-	config := hooktest.Handler(hooktest.Config("ext", f.URL, f.CA.PEM), capi.BeforeClusterCreate, "h", fail, 5)
-	c := newClient(t, client.Options{Backoff: client.Backoff{Initial: 1, Max: 1}}, config)
-	for range 3 {
-		_, first := create(t.Context(), t, c)
-		if _, err := create(t.Context(), t, c); first != nil && err != nil {
-			t.Fatalf("the client did not recover: %v, then %v", first, err)
-		}
-		f.CloseConnections()
-	}
-}
-
 func TestWrongRequestIsRefused(t *testing.T) {
 	_, c := faulty(t, fail, 5, hooktest.Body(`{"status":"Success"}`))
 	if _, err := c.Invoke(t.Context(), capi.BeforeClusterCreate, "h.ext", cluster(), &hooksv1.BeforeClusterDeleteRequest{}); err == nil {

@@ -85,6 +85,13 @@ func (ca *CA) Issue(name string) (cert, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})
 }
 
+// Pool returns a pool that trusts the CA alone.
+func (ca *CA) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	return pool
+}
+
 // Files issues a certificate and writes it with its key below dir, replacing
 // those of an earlier call with the same name.
 func (ca *CA) Files(dir, name string) (certFile, keyFile string) {

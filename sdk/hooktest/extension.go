@@ -30,8 +30,9 @@ type Extension struct {
 	done   chan error
 }
 
-// Start serves an extension over TLS until the test ends. Certificates are added
-// to options unless it has some; register adds the handlers.
+// Start serves an extension over TLS until the test ends, on a free port of
+// loopback unless options have an address. Certificates are added to options
+// unless it has some; register adds the handlers.
 func Start(t testing.TB, options extension.Options, register func(*extension.Server) error) *Extension {
 	t.Helper()
 	ca := NewCA(t)
@@ -45,7 +46,11 @@ func Start(t testing.TB, options extension.Options, register func(*extension.Ser
 	if err := register(server); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address := options.Address
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
