@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,18 +57,6 @@ func post(s *extension.Server, path, body string, header ...string) *httptest.Re
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, r)
 	return w
-}
-
-func TestImports(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Skip("go list does not work here: ", err)
-	}
-	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "k8s.io/client-go") || strings.HasPrefix(line, "k8s.io/kubernetes") {
-			t.Errorf("the package depends on %s", line)
-		}
-	}
 }
 
 func TestRegistrationIsValidated(t *testing.T) {
