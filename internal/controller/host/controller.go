@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/settle"
 )
 
 // FieldOwner owns phase and conditions in the status of a Host.
@@ -47,6 +48,13 @@ type Reconciler struct {
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
+	// Settle is how long a claimed host may be on its way to run before its status
+	// tells how far it is; not at all when zero. What lasts longer, fails or
+	// succeeds is written at once: in a large pool most states pass before anybody
+	// reads them.
+	Settle time.Duration
+
+	settling settle.Delay
 }
 
 // phase is one step of a reconcile. It returns false when it changed the Host, so
@@ -59,6 +67,8 @@ type scope struct {
 	facts host.Facts
 	// machineGone is true when a live read found no HostMachine for the claim.
 	machineGone bool
+	// settle is how long the status has to wait still.
+	settle time.Duration
 }
 
 // Reconcile brings one Host a step further.
@@ -102,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 	}
-	return ctrl.Result{RequeueAfter: r.untilStale(s)}, nil
+	return ctrl.Result{RequeueAfter: r.next(s)}, nil
 }
 
 // cluster returns the Cluster that claimed the host, or nil. A paused Cluster
@@ -134,9 +144,12 @@ func (r *Reconciler) readConnection(ctx context.Context, s *scope) (bool, error)
 	return true, nil
 }
 
-// untilStale is when the heartbeat stops being fresh. Renewals don't wake this
-// controller, so it looks again then.
-func (r *Reconciler) untilStale(s *scope) time.Duration {
+// next is when the heartbeat stops being fresh, since renewals don't wake this
+// controller, or when a status that waits is due.
+func (r *Reconciler) next(s *scope) time.Duration {
+	if s.settle > 0 {
+		return s.settle
+	}
 	if !s.facts.Connection.Connected {
 		return 0
 	}

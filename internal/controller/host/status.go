@@ -30,6 +30,9 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 	if !changed {
 		return true, nil
 	}
+	if s.settle = r.settling.Wait(client.ObjectKeyFromObject(s.host), onItsWay(s.host, state), r.Settle, r.Clock.Now()); s.settle > 0 {
+		return true, nil
+	}
 	apply, err := statusApply(wanted)
 	if err != nil {
 		return false, err
@@ -42,6 +45,19 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 		r.Recorder.Eventf(s.host, nil, "Warning", "Quarantined", "Release", "%.900s", state.Message)
 	}
 	return true, nil
+}
+
+// onItsWay says that the host goes from free to running and that nothing is wrong.
+func onItsWay(h *infrav1.Host, now host.State) bool {
+	if !h.DeletionTimestamp.IsZero() || (now.Phase != infrav1.HostPhaseClaimed && now.Phase != infrav1.HostPhaseBootstrapping) {
+		return false
+	}
+	switch h.Status.Phase {
+	case infrav1.HostPhaseAvailable, infrav1.HostPhaseClaimed, infrav1.HostPhaseBootstrapping:
+		return true
+	default:
+		return false
+	}
 }
 
 // ownConditions are the conditions this controller applies. Paused is written by

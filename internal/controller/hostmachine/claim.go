@@ -44,6 +44,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (bool, error) {
 			return false, err
 		}
 	}
+	s.claimed = claimed
 	providerID := infrav1.ProviderID(claimed.Namespace, claimed.Name, s.hostMachine.Spec.ClaimID)
 	if err := s.writeSpec(ctx, func(spec *infrav1.HostMachineSpec) { spec.ProviderID = providerID }); err != nil {
 		return false, fmt.Errorf("record the providerID: %w", err)
@@ -89,36 +90,49 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	if err != nil {
 		return nil, err
 	}
-	connections, err := r.connections(ctx, s.hostMachine.Namespace)
+	candidates, err := r.candidates(ctx, s.hostMachine.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(s.hostMachine.Namespace)); err != nil {
-		return nil, fmt.Errorf("list hosts: %w", err)
-	}
-	candidates := make([]placement.Candidate, 0, len(hosts.Items))
-	for i := range hosts.Items {
-		h := &hosts.Items[i]
-		candidates = append(candidates, placement.Candidate{Host: h, Connected: connections[h.Name].Connected})
-	}
 	result := chooser.Choose(candidates)
 	for _, choice := range result.Ranked {
-		live := &infrav1.Host{}
-		if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(choice), live); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			return nil, fmt.Errorf("get Host %s: %w", choice.Name, err)
+		free := freeHostOf(choice)
+		if !r.taking.begin(free, r.Clock.Now()) {
+			result.Rejected = append(result.Rejected, placement.Rejection{Host: choice.Name, Reason: "claimed"})
+			continue
 		}
-		reason := chooser.Reject(placement.Candidate{Host: live, Connected: connections[live.Name].Connected})
-		if reason == "" {
-			return r.take(ctx, s, live)
+		live, reason, err := r.judgeLive(ctx, chooser, free.ObjectKey)
+		if err == nil && reason == "" {
+			live, err = r.take(ctx, s, live)
 		}
-		result.Rejected = append(result.Rejected, placement.Rejection{Host: live.Name, Reason: reason})
+		if err != nil || reason != "" {
+			r.taking.end(free)
+		}
+		if err != nil || reason == "" {
+			return live, err
+		}
+		result.Rejected = append(result.Rejected, placement.Rejection{Host: choice.Name, Reason: reason})
 	}
 	s.waiting = &waiting{reasonNoHostFits, result.Explain()}
+	// A claim of this process that came to nothing gives its host back unseen.
+	s.requeueAfter = r.taking.wait(r.Clock.Now())
 	return nil, nil
+}
+
+// judgeLive reads the host past the cache and says why it doesn't fit after all.
+func (r *Reconciler) judgeLive(ctx context.Context, chooser *placement.Chooser, key client.ObjectKey) (_ *infrav1.Host, reason string, _ error) {
+	live := &infrav1.Host{}
+	if err := r.APIReader.Get(ctx, key, live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, "being deleted", nil
+		}
+		return nil, "", fmt.Errorf("get Host %s: %w", key.Name, err)
+	}
+	connection, err := r.connection(ctx, r.Client, live)
+	if err != nil {
+		return nil, "", err
+	}
+	return live, chooser.Reject(placement.Candidate{Host: live, Connected: connection.Connected}), nil
 }
 
 func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*infrav1.Host, error) {
@@ -131,7 +145,6 @@ func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*i
 	}
 	claims.Inc()
 	ctrl.LoggerFrom(ctx).Info("Claimed host", "Host", live.Name, "claimID", s.hostMachine.Spec.ClaimID)
-	r.Recorder.Eventf(s.hostMachine, live, "Normal", "Claimed", "Claim", "Claimed Host %s", live.Name)
 	return live, nil
 }
 

@@ -31,6 +31,11 @@ const (
 
 // setConditions computes every condition but Paused from what was seen.
 func setConditions(m *infrav1.HostMachine, s *scope) {
+	if !conditions.Has(m, clusterv1.PausedCondition) {
+		conditions.Set(m, metav1.Condition{
+			Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason, ObservedGeneration: m.Generation,
+		})
+	}
 	claimed, bootstrapped := hostClaimed(s), bootstrapSucceeded(m, s)
 	conditions.Set(m, claimed)
 	conditions.Set(m, bootstrapped)

@@ -9,16 +9,21 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/settle"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;update;patch
@@ -44,6 +49,13 @@ type Reconciler struct {
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
+	// Settle is how long a machine may be on its way before its status tells how
+	// far it is; not at all when zero. What lasts longer, fails or succeeds is
+	// written at once: in a large pool most states pass before anybody reads them.
+	Settle time.Duration
+
+	taking   taking
+	settling settle.Delay
 }
 
 // phase is one step on the way to a running machine. It returns false when the
@@ -51,7 +63,7 @@ type Reconciler struct {
 type phase func(context.Context, *scope) (proceed bool, err error)
 
 // Reconcile brings one HostMachine a step further.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	hostMachine := &infrav1.HostMachine{}
 	if err := r.Client.Get(ctx, req.NamespacedName, hostMachine); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -63,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, hostMachine); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := r.paused(ctx, cluster, hostMachine); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
 
@@ -73,6 +85,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	defer func() {
 		setConditions(hostMachine, s)
+		if wait := r.settling.Wait(req.NamespacedName, onItsWay(s), r.Settle, r.Clock.Now()); wait > 0 && reterr == nil {
+			if result.RequeueAfter == 0 || result.RequeueAfter > wait {
+				result.RequeueAfter = wait
+			}
+			return
+		}
 		if err := s.patch(ctx); err != nil {
 			reterr = kerrors.NewAggregate([]error{reterr, err})
 		}
@@ -109,6 +127,15 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// paused is upstream's check, but for a machine that is new and not paused: that is
+// written with the rest of its status.
+func (r *Reconciler) paused(ctx context.Context, cluster *clusterv1.Cluster, m *infrav1.HostMachine) (isPaused, requeue bool, err error) {
+	if conditions.Has(m, clusterv1.PausedCondition) || annotations.HasPaused(m) || (cluster != nil && ptr.Deref(cluster.Spec.Paused, false)) {
+		return paused.EnsurePausedCondition(ctx, r.Client, cluster, m)
+	}
+	return false, false, nil
+}
+
 // cluster returns the Cluster of a HostMachine, or nil while there is none.
 func (r *Reconciler) cluster(ctx context.Context, m *infrav1.HostMachine) (*clusterv1.Cluster, error) {
 	name := m.Labels[clusterv1.ClusterNameLabel]
@@ -125,6 +152,16 @@ func (r *Reconciler) cluster(ctx context.Context, m *infrav1.HostMachine) (*clus
 	return cluster, nil
 }
 
+// onItsWay says that the machine has a host which has yet to finish its bootstrap,
+// and that nothing is wrong.
+func onItsWay(s *scope) bool {
+	if s.host == nil || !s.hostMachine.DeletionTimestamp.IsZero() || ptr.Deref(s.hostMachine.Status.Initialization.Provisioned, false) {
+		return false
+	}
+	phase := host.StateOf(s.host).Phase
+	return phase == infrav1.HostPhaseClaimed || phase == infrav1.HostPhaseBootstrapping
+}
+
 // scope holds what the phases saw in one reconcile.
 type scope struct {
 	hostMachine *infrav1.HostMachine
@@ -132,6 +169,9 @@ type scope struct {
 	owner       *owner
 	// host is the claimed host; nil until there is one.
 	host *infrav1.Host
+	// claimed is the host that this very reconcile claimed or found claimed, newer
+	// than what the cache may show.
+	claimed *infrav1.Host
 	// waiting says why there is no claim yet; why the claim is lost, when lost.
 	waiting *waiting
 	// released is true when a deleted machine has let go of its host.
@@ -167,6 +207,7 @@ func newScope(c client.Client, m *infrav1.HostMachine, cluster *clusterv1.Cluste
 func (s *scope) patch(ctx context.Context) error {
 	return s.helper.Patch(ctx, s.hostMachine, patch.WithOwnedConditions{Conditions: []string{
 		clusterv1.ReadyCondition,
+		clusterv1.PausedCondition,
 		infrav1.HostClaimedCondition,
 		infrav1.BootstrapSucceededCondition,
 		infrav1.UpToDateCondition,

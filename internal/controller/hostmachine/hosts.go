@@ -44,18 +44,29 @@ func (r *Reconciler) hostCluster(ctx context.Context, s *scope) (*infrav1.HostCl
 	return hostCluster, nil
 }
 
-// connections reads the heartbeats of all hosts of a namespace, by host name.
-func (r *Reconciler) connections(ctx context.Context, namespace string) (map[string]host.Connection, error) {
+// candidates are all hosts of a namespace with the state of their agents. They are
+// the cache's own objects, since thousands would be copied for each claim: they
+// must not be changed.
+func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]placement.Candidate, error) {
 	leases := &coordinationv1.LeaseList{}
-	if err := r.Client.List(ctx, leases, client.InNamespace(namespace), client.HasLabels{infrav1.HostLabel}); err != nil {
+	if err := r.Client.List(ctx, leases, client.InNamespace(namespace), client.HasLabels{infrav1.HostLabel}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the heartbeats of hosts: %w", err)
 	}
 	now := r.Clock.Now()
-	connections := make(map[string]host.Connection, len(leases.Items))
+	connected := make(map[string]bool, len(leases.Items))
 	for i := range leases.Items {
-		connections[leases.Items[i].Name] = host.Connect(&leases.Items[i], now)
+		connected[leases.Items[i].Name] = host.Connect(&leases.Items[i], now).Connected
 	}
-	return connections, nil
+	hosts := &infrav1.HostList{}
+	if err := r.Client.List(ctx, hosts, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	candidates := make([]placement.Candidate, 0, len(hosts.Items))
+	for i := range hosts.Items {
+		h := &hosts.Items[i]
+		candidates = append(candidates, placement.Candidate{Host: h, Connected: connected[h.Name]})
+	}
+	return candidates, nil
 }
 
 // connection reads the heartbeat of one host.

@@ -43,8 +43,11 @@ func (r *Reconciler) observeHost(ctx context.Context, s *scope) (bool, error) {
 		s.waiting = &waiting{reasonHostLost, fmt.Sprintf("spec.providerID %q is not of this provider. Delete the Machine", s.hostMachine.Spec.ProviderID)}
 		return false, nil
 	}
-	h := &infrav1.Host{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, h)
+	h, err := s.claimed, error(nil)
+	if h == nil {
+		h = &infrav1.Host{}
+		err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, h)
+	}
 	if apierrors.IsNotFound(err) {
 		s.waiting = &waiting{reasonHostLost, fmt.Sprintf("Host %s is gone. Delete the Machine to replace it", name)}
 		return false, nil
@@ -110,7 +113,6 @@ func (r *Reconciler) bootstrapped(ctx context.Context, s *scope, op *infrav1.Obs
 		bootstrapSeconds.Observe(op.CompletionTime.Sub(op.StartTime.Time).Seconds())
 	}
 	ctrl.LoggerFrom(ctx).Info("Bootstrapped host", "Host", s.host.Name)
-	r.Recorder.Eventf(s.hostMachine, s.host, "Normal", "Bootstrapped", "Bootstrap", "Host %s runs", s.host.Name)
 }
 
 // failureDomain names the domain in the terms of the HostCluster. Without one, or

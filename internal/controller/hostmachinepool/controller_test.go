@@ -120,7 +120,6 @@ func (w *world) claim() {
 		if m.Spec.ProviderID != "" {
 			continue
 		}
-		m.Spec.ClaimID = "claim-" + m.Name
 		m.Spec.ProviderID = infrav1.ProviderID(m.Namespace, "host-of-"+m.Name, m.Spec.ClaimID)
 		if err := env.Client.Update(ctx, &m); err != nil {
 			w.t.Fatal(err)
@@ -239,8 +238,7 @@ func TestReadinessOfAPoolShortOfHosts(t *testing.T) {
 	w := newWorld(t, 2)
 	w.reconcile()
 	first := w.hostMachines()[0]
-	first.Spec.ClaimID = "claim"
-	first.Spec.ProviderID = infrav1.ProviderID(first.Namespace, "host-1", "claim")
+	first.Spec.ProviderID = infrav1.ProviderID(first.Namespace, "host-1", first.Spec.ClaimID)
 	if err := env.Client.Update(ctx, &first); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,6 +102,8 @@ func newHostMachine(s *scope) *infrav1.HostMachine {
 			Finalizers: []string{infrav1.HostMachineFinalizer},
 		},
 		Spec: infrav1.HostMachineSpec{
+			// The intent to claim, which a machine alone records in a write of its own.
+			ClaimID:     string(uuid.NewUUID()),
 			Placement:   s.pool.Spec.Placement,
 			ResetPolicy: s.pool.Spec.ResetPolicy,
 		},
