@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -14,6 +15,10 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 )
+
+// passingDelay is how long the steps of an operation that goes well wait for their
+// report: those of a second pass unseen, as each report wakes three controllers.
+const passingDelay = time.Second
 
 // maxMessage is the limit of observedOperation.message in the API, in bytes.
 const maxMessage = 2048
@@ -59,7 +64,9 @@ type reporter struct {
 	mu      sync.Mutex
 	wanted  *infrav1.HostStatus
 	applied string
-	wake    chan struct{}
+	// accepted is what applied encodes; nil when that is empty.
+	accepted *infrav1.HostStatus
+	wake     chan struct{}
 }
 
 func newReporter(hosts HostStatuses, namespace, name string, log *slog.Logger) *reporter {
@@ -78,7 +85,7 @@ func (r *reporter) set(s infrav1.HostStatus) {
 // move of the management cluster.
 func (r *reporter) lost() {
 	r.mu.Lock()
-	r.applied = ""
+	r.applied, r.accepted = "", nil
 	r.mu.Unlock()
 	r.signal()
 }
@@ -102,6 +109,7 @@ func (r *reporter) run(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-r.wake:
+				r.letPass(ctx)
 			}
 			continue
 		}
@@ -116,6 +124,39 @@ func (r *reporter) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// letPass waits while there is nothing to report but steps that go well.
+func (r *reporter) letPass(ctx context.Context) {
+	timer := time.NewTimer(passingDelay)
+	defer timer.Stop()
+	for r.passes() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-r.wake:
+		}
+	}
+}
+
+func (r *reporter) passes() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.accepted == nil || r.wanted == nil {
+		return false
+	}
+	op := r.wanted.ObservedOperation
+	if op == nil || op.State != infrav1.OperationRunning || op.Reason != "" {
+		return false
+	}
+	// An operation takes the proof that the host is clean away; whoever gave the
+	// order knows.
+	before, after := *r.accepted, *r.wanted
+	before.ObservedOperation, after.ObservedOperation = nil, nil
+	before.CleanProof, after.CleanProof = nil, nil
+	return equality.Semantic.DeepEqual(before, after)
 }
 
 func (r *reporter) apply(ctx context.Context) error {
@@ -140,7 +181,7 @@ func (r *reporter) apply(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.applied == applied {
-		r.applied = string(body)
+		r.applied, r.accepted = string(body), wanted
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/controller/hostcluster"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
+	"github.com/slipway-dev/slipway/internal/pace"
 	"github.com/slipway-dev/slipway/internal/webhook"
 )
 
@@ -74,6 +75,12 @@ func concurrency(n int, o Options) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: n, SkipNameValidation: ptr.To(o.SkipNameValidation)}
 }
 
+// paced are the options of a controller whose reconciles grow with their objects.
+func paced(o controller.Options) controller.Options {
+	o.NewQueue = pace.New
+	return o
+}
+
 func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&host.Reconciler{
 		Client:      mgr.GetClient(),
@@ -121,5 +128,5 @@ func setupHostMachinePool(ctx context.Context, mgr ctrl.Manager, o Options) erro
 		Recorder:    mgr.GetEventRecorder(reportedBy),
 		Clock:       clock.RealClock{},
 		WatchFilter: o.WatchFilter,
-	}).SetupWithManager(ctx, mgr, concurrency(o.HostMachinePoolConcurrency, o))
+	}).SetupWithManager(ctx, mgr, paced(concurrency(o.HostMachinePoolConcurrency, o)))
 }

@@ -30,7 +30,7 @@ var rules = []rule{
 	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/placement", "internal/rollout", "internal/settle", "sdk"},
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
-	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/webhook", "internal/version", "sdk"}},
+	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/webhook", "internal/version", "internal/pace", "sdk"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }
 

@@ -20,18 +20,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/slipway-dev/slipway/internal/pace"
 )
 
 // Figures of upstream's mains.
 const (
 	syncPeriod                  = 10 * time.Minute
-	restQPS, restBurst          = 100, 200
-	clusterQPS, clusterBurst    = 20, 30
 	remoteConnectionGracePeriod = 50 * time.Second
 	remoteConditionsGracePeriod = 5 * time.Minute
 )
 
 const (
+	// Upstream's 100 and 200 requests per second to the management cluster, and 20
+	// and 30 to a workload cluster, stretch a pool of 1,000 over minutes. The API
+	// servers defend themselves (priority and fairness), and here the one for
+	// management even is the same process.
+	restQPS, restBurst       = 1000, 2000
+	clusterQPS, clusterBurst = 100, 200
+
 	// concurrency is the number of objects of a kind reconciled at a time.
 	// Upstream's 10 to 100 are meant for thousands of clusters.
 	concurrency = 10
@@ -78,6 +85,13 @@ func runSteps(ctx context.Context, e *env, steps []step) error {
 // the managers of one process, which is what the validation would refuse.
 func controllerOptions(concurrency int) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: concurrency, SkipNameValidation: ptr.To(true)}
+}
+
+// paced are the options of a controller whose reconciles look at every machine of
+// a set.
+func paced(o controller.Options) controller.Options {
+	o.NewQueue = pace.New
+	return o
 }
 
 // managerOptions are those of upstream's mains, less leader election, metrics

@@ -22,12 +22,19 @@ const (
 	// stay in use for nothing; 30 costs 10 % more time than 50 and saves 25 MB.
 	gcBusy = 40
 	gcIdle = 25
+	// gcLoaded is for work that lasts, as with thousands of machines: at gcBusy a
+	// third of it would be collecting.
+	gcLoaded = 100
 	// paceInterval is how often the share of CPU time is looked at.
 	paceInterval = 5 * time.Second
 	// idleShare of a core, below which the plane rests, and busyShare, above
 	// which it works. Between them nothing changes.
 	idleShare = 0.10
 	busyShare = 0.30
+	// loadedShare of a core, over loadedTicks intervals in a row, is work that lasts.
+	// Coming up is over sooner, and so is making a small cluster.
+	loadedShare = 1.0
+	loadedTicks = 4
 )
 
 // pace is the component that sets the pace of the garbage collector. There is no
@@ -37,7 +44,8 @@ type pace struct {
 	clock   clock.WithTicker
 	cpuTime func() (time.Duration, error)
 	set     func(percent int)
-	idle    bool
+	// percent is what is set; loaded counts the intervals of work in a row.
+	percent, loaded int
 }
 
 func newPace() *pace {
@@ -57,7 +65,7 @@ func (*pace) Name() string { return "memory" }
 
 // Init implements component.Component.
 func (p *pace) Init(context.Context) error {
-	p.set(gcBusy)
+	p.change(gcBusy)
 	return nil
 }
 
@@ -95,18 +103,30 @@ func (p *pace) run(ctx context.Context, tick <-chan time.Time) error {
 	}
 }
 
-// observe changes the pace when the plane has come to rest, or begun to work.
+// observe changes the pace when the plane has come to rest, has begun to work, or
+// goes on working hard.
 func (p *pace) observe(share float64) {
-	switch {
-	case !p.idle && share < idleShare:
-		p.idle = true
-		p.set(gcIdle)
-		klog.Background().WithName("memory").V(2).Info("The plane rests")
-	case p.idle && share > busyShare:
-		p.idle = false
-		p.set(gcBusy)
-		klog.Background().WithName("memory").V(2).Info("The plane works")
+	p.loaded++
+	if share < loadedShare {
+		p.loaded = 0
 	}
+	switch {
+	case p.loaded >= loadedTicks:
+		p.change(gcLoaded)
+	case share < idleShare:
+		p.change(gcIdle)
+	case p.percent == gcIdle && share > busyShare:
+		p.change(gcBusy)
+	}
+}
+
+func (p *pace) change(percent int) {
+	if p.percent == percent {
+		return
+	}
+	p.percent = percent
+	p.set(percent)
+	klog.Background().WithName("memory").V(2).Info("Set the pace of the garbage collector", "percent", percent)
 }
 
 func processCPUTime() (time.Duration, error) {
