@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
@@ -12,13 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
-	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -28,7 +29,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters;hostmachinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch
@@ -79,10 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, err
 	}
 
-	s, err := newScope(r.Client, hostMachine, cluster)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	s := newScope(r.Client, hostMachine, cluster)
 	defer func() {
 		setConditions(hostMachine, s)
 		if wait := r.settling.Wait(req.NamespacedName, onItsWay(s), r.Settle, r.Clock.Now()); wait > 0 && reterr == nil {
@@ -182,7 +180,8 @@ type scope struct {
 	requeueAfter time.Duration
 
 	client client.Client
-	helper *patch.Helper
+	// before is the machine as it was read, or last written.
+	before *infrav1.HostMachine
 }
 
 // version is what the host must run: the machine's own, else its owner's.
@@ -196,23 +195,32 @@ func (s *scope) version() string {
 // waiting is a reason and message for the condition HostClaimed.
 type waiting struct{ reason, message string }
 
-func newScope(c client.Client, m *infrav1.HostMachine, cluster *clusterv1.Cluster) (*scope, error) {
-	helper, err := patch.NewHelper(m, c)
-	if err != nil {
-		return nil, err
-	}
-	return &scope{hostMachine: m, cluster: cluster, client: c, helper: helper}, nil
+func newScope(c client.Client, m *infrav1.HostMachine, cluster *clusterv1.Cluster) *scope {
+	return &scope{hostMachine: m, cluster: cluster, client: c, before: m.DeepCopy()}
 }
 
+// patch writes the status, and the finalizer if it was taken off, where they
+// changed. Nobody else writes this status, so it is one patch, conditions and all.
 func (s *scope) patch(ctx context.Context) error {
-	return s.helper.Patch(ctx, s.hostMachine, patch.WithOwnedConditions{Conditions: []string{
-		clusterv1.ReadyCondition,
-		clusterv1.PausedCondition,
-		infrav1.HostClaimedCondition,
-		infrav1.BootstrapSucceededCondition,
-		infrav1.UpToDateCondition,
-		infrav1.RebootedCondition,
-	}})
+	before := s.before
+	if !equality.Semantic.DeepEqual(before.Status, s.hostMachine.Status) {
+		changed := before.DeepCopy()
+		changed.Status = s.hostMachine.Status
+		if err := s.client.Status().Patch(ctx, changed, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("patch the status: %w", err)
+		}
+		before = changed
+	}
+	if controllerutil.ContainsFinalizer(s.hostMachine, infrav1.HostMachineFinalizer) {
+		return nil
+	}
+	changed := before.DeepCopy()
+	controllerutil.RemoveFinalizer(changed, infrav1.HostMachineFinalizer)
+	err := s.client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("take the finalizer off: %w", err)
+	}
+	return nil
 }
 
 // writeSpec changes the spec at once, and only if nobody changed the object in
@@ -224,11 +232,7 @@ func (s *scope) writeSpec(ctx context.Context, mutate func(*infrav1.HostMachineS
 	if err := s.client.Patch(ctx, changed, before); err != nil {
 		return err
 	}
-	helper, err := patch.NewHelper(changed, s.client)
-	if err != nil {
-		return err
-	}
 	s.hostMachine.Spec, s.hostMachine.ObjectMeta = changed.Spec, changed.ObjectMeta
-	s.helper = helper
+	s.before = changed
 	return nil
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
@@ -32,12 +34,29 @@ func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
 	if equality.Semantic.DeepEqual(s.host.Spec.Desired, changed.Spec.Desired) {
 		return true, nil
 	}
-	if err := r.Client.Update(ctx, changed); err != nil {
+	if err := r.writeOrder(ctx, s.host, changed); err != nil {
 		return false, fmt.Errorf("order phase %s of Host %s: %w", changed.Spec.Desired.Phase, s.host.Name, err)
 	}
 	r.reportOrder(ctx, s, changed)
 	s.host = changed
 	return true, nil
+}
+
+// writeOrder changes the order of a host that nobody changed since it was read. To
+// take the name of the Secret away, it is enough that the order still is the same:
+// the reports of the end of a bootstrap meet there, and would conflict.
+func (r *Reconciler) writeOrder(ctx context.Context, before, changed *infrav1.Host) error {
+	taken := before.DeepCopy()
+	if taken.Spec.Desired == nil || taken.Spec.Desired.BootstrapSecretName == "" {
+		return r.Client.Update(ctx, changed)
+	}
+	taken.Spec.Desired.BootstrapSecretName = ""
+	if !equality.Semantic.DeepEqual(taken.Spec.Desired, changed.Spec.Desired) {
+		return r.Client.Update(ctx, changed)
+	}
+	return r.Client.Patch(ctx, changed, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
+		`[{"op":"test","path":"/spec/desired/operationID","value":%q},{"op":"remove","path":"/spec/desired/bootstrapSecretName"}]`,
+		before.Spec.Desired.OperationID)))
 }
 
 // reportOrder tells of an order to a machine that runs, since it interrupts it.
