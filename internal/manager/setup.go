@@ -44,7 +44,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
-		setupHost, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool,
+		setupHost, setupSecretAccess, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
 			return err
@@ -90,6 +90,10 @@ func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		WatchFilter: o.WatchFilter,
 		Settle:      settle,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostConcurrency, o))
+}
+
+func setupSecretAccess(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&host.SecretAccessReconciler{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(ctx, mgr, concurrency(1, o))
 }
 
 func setupEnrolment(ctx context.Context, mgr ctrl.Manager, o Options) error {

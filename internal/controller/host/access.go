@@ -40,8 +40,8 @@ func (r *Reconciler) ensureLease(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// ensureRBAC keeps the rights of the agent as small as its order: the bootstrap
-// Secret is readable only while it is named in spec.desired.
+// ensureRBAC gives the agent its host and its heartbeat. What of Secrets it may read
+// is up to the SecretAccessReconciler.
 func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
 	name := RoleName(s.host.Name)
 	role := &rbacv1.Role{ObjectMeta: named(s.host, name)}
@@ -66,20 +66,14 @@ func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// agentRules are all the rights of the agent of a host.
+// agentRules are the rights of the agent of a host that never change.
 func agentRules(h *infrav1.Host) []rbacv1.PolicyRule {
 	this := []string{h.Name}
-	rules := []rbacv1.PolicyRule{
+	return []rbacv1.PolicyRule{
 		{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, ResourceNames: this, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts/status"}, ResourceNames: this, Verbs: []string{"get", "patch", "update"}},
 		{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: this, Verbs: []string{"get", "patch", "update"}},
 	}
-	if h.Spec.Desired != nil && h.Spec.Desired.BootstrapSecretName != "" {
-		rules = append(rules, rbacv1.PolicyRule{
-			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{h.Spec.Desired.BootstrapSecretName}, Verbs: []string{"get"},
-		})
-	}
-	return rules
 }
 
 func named(h *infrav1.Host, name string) metav1.ObjectMeta {

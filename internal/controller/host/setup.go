@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -57,6 +58,48 @@ func (r *CSRReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, op
 		return fmt.Errorf("set up the enrolment controller: %w", err)
 	}
 	return nil
+}
+
+// SetupWithManager watches the orders of Hosts, and the lists of agents it keeps.
+func (r *SecretAccessReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("bootstrapsecret").
+		WithOptions(options).
+		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(hostToSecret), builder.WithPredicates(otherSecret())).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(bindingToSecret)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of bootstrap Secrets: %w", err)
+	}
+	return nil
+}
+
+func hostToSecret(_ context.Context, o client.Object) []reconcile.Request {
+	h, ok := o.(*infrav1.Host)
+	if !ok || bootstrapSecret(h) == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: h.Namespace, Name: bootstrapSecret(h)}}}
+}
+
+// bindingToSecret finds the lists that an earlier manager left, too.
+func bindingToSecret(_ context.Context, o client.Object) []reconcile.Request {
+	secret, ok := strings.CutPrefix(o.GetName(), secretAccessPrefix)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: secret}}}
+}
+
+// otherSecret passes updates that change which Secret a host names.
+func otherSecret() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*infrav1.Host)
+			after, ok2 := e.ObjectNew.(*infrav1.Host)
+			return ok1 && ok2 && bootstrapSecret(before) != bootstrapSecret(after)
+		},
+	}
 }
 
 // reconnections drops the renewals of a heartbeat that was fresh anyway.

@@ -1,0 +1,162 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+const (
+	// secretAccessPrefix starts the name of the Role and of the RoleBinding of a
+	// bootstrap Secret.
+	secretAccessPrefix = "slipway-bootstrap-"
+	// batchPerAgent and longestBatch are how long changes of a list of agents are
+	// gathered: a list of 1,000 is written once a second, one of two at once.
+	batchPerAgent = 10 * time.Millisecond
+	longestBatch  = time.Second
+)
+
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=delete
+
+// SecretAccessName is the name of the Role and of the RoleBinding that let agents
+// read a bootstrap Secret.
+func SecretAccessName(secret string) string { return secretAccessPrefix + secret }
+
+// SecretAccessReconciler lets agents read a bootstrap Secret exactly while their
+// hosts name it in spec.desired. There is one list of agents for each Secret: a
+// pool shares its Secret, and two writes to a Role of each host would be a quarter
+// of all that its members cost. Requests name the Secret.
+type SecretAccessReconciler struct {
+	Client client.Client
+	// Clock times the batches.
+	Clock clock.PassiveClock
+
+	mu sync.Mutex
+	// due is when the next change of a list may be written.
+	due map[client.ObjectKey]time.Time
+}
+
+// Reconcile brings the list of agents of one Secret up to date.
+func (r *SecretAccessReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	agents, err := r.agents(ctx, req.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	name := client.ObjectKey{Namespace: req.Namespace, Name: SecretAccessName(req.Name)}
+	binding := &rbacv1.RoleBinding{}
+	err = r.Client.Get(ctx, name, binding)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("get RoleBinding %s: %w", name.Name, err)
+	}
+	exists := err == nil
+	switch {
+	case !exists && len(agents) == 0, exists && equality.Semantic.DeepEqual(binding.Subjects, agents):
+		return ctrl.Result{}, nil
+	}
+	if wait := r.wait(req.NamespacedName, max(len(agents), len(binding.Subjects))); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	switch {
+	case len(agents) == 0:
+		err = r.revoke(ctx, name)
+	case exists:
+		binding.Subjects = agents
+		err = r.Client.Update(ctx, binding)
+	default:
+		err = r.grant(ctx, name, req.Name, agents)
+	}
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("let %d agents read Secret %s: %w", len(agents), req.Name, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// agents are those whose hosts name the Secret, by name.
+func (r *SecretAccessReconciler) agents(ctx context.Context, secret client.ObjectKey) ([]rbacv1.Subject, error) {
+	hosts := &infrav1.HostList{}
+	// They are read only, and thousands.
+	if err := r.Client.List(ctx, hosts, client.InNamespace(secret.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	var agents []rbacv1.Subject
+	for i := range hosts.Items {
+		if h := &hosts.Items[i]; bootstrapSecret(h) == secret.Name {
+			agents = append(agents, rbacv1.Subject{
+				APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(h.Namespace, h.Name),
+			})
+		}
+	}
+	slices.SortFunc(agents, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })
+	return agents, nil
+}
+
+func bootstrapSecret(h *infrav1.Host) string {
+	if h.Spec.Desired == nil || h.Spec.Claim == nil || !h.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return h.Spec.Desired.BootstrapSecretName
+}
+
+// wait is how long a change has to wait for others. When it has not, the next one
+// will.
+func (r *SecretAccessReconciler) wait(secret client.ObjectKey, agents int) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Clock.Now()
+	if wait := r.due[secret].Sub(now); wait > 0 {
+		return wait
+	}
+	for other, due := range r.due {
+		if now.After(due) {
+			delete(r.due, other)
+		}
+	}
+	if r.due == nil {
+		r.due = map[client.ObjectKey]time.Time{}
+	}
+	r.due[secret] = now.Add(min(time.Duration(agents)*batchPerAgent, longestBatch))
+	return 0
+}
+
+// grant makes the Role first: a binding without one grants nothing.
+func (r *SecretAccessReconciler) grant(ctx context.Context, name client.ObjectKey, secret string, agents []rbacv1.Subject) error {
+	// The label brings them into the cache of the manager.
+	meta := metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, Labels: map[string]string{infrav1.HostLabel: ""}}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret}, Verbs: []string{"get"},
+	}}}
+	if err := r.Client.Create(ctx, role); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta, Subjects: agents,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
+	}
+	return r.Client.Create(ctx, binding)
+}
+
+// revoke deletes the binding first. A Role that a crash leaves is taken over by
+// the next grant.
+func (r *SecretAccessReconciler) revoke(ctx context.Context, name client.ObjectKey) error {
+	meta := metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: meta})); err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(r.Client.Delete(ctx, &rbacv1.Role{ObjectMeta: meta}))
+}
