@@ -45,6 +45,11 @@ const (
 // it.
 const RemediationAnnotation = "infrastructure.slipway.dev/remediation"
 
+// HeartbeatIntervalAnnotation on the Lease of a host asks its agent to renew it no
+// more often than that, a duration such as 60s. The Host controller sets it by the
+// number of hosts, so that heartbeats cost the same with thousands of them.
+const HeartbeatIntervalAnnotation = "infrastructure.slipway.dev/heartbeat-interval"
+
 // Enrolment: the identity of an agent (architecture, "Enrolment").
 const (
 	// AgentUserPrefix starts the user name of an agent's client certificate:

@@ -101,6 +101,9 @@ func (a *Agent) Run(ctx context.Context) {
 // LastHeartbeat returns when the server last accepted a heartbeat.
 func (a *Agent) LastHeartbeat() time.Time { return a.heartbeat.Last() }
 
+// LeaseDuration is after how long without a heartbeat the agent counts as away.
+func (a *Agent) LeaseDuration() time.Duration { return a.heartbeat.LeaseDuration() }
+
 // observe is called with each version of the Host.
 func (a *Agent) observe(host *infrav1.Host) {
 	if host == nil {

@@ -104,7 +104,7 @@ func (a *Agent) enrolAndServe(ctx context.Context, group *errgroup.Group) error 
 	if a.Config.HealthAddress != "" {
 		server := health.Server{
 			Version: version.Version, Journal: a.journal, LastHeartbeat: served.LastHeartbeat,
-			LeaseDuration: a.Config.LeaseDuration.Duration, CertificateExpires: session.Expires,
+			LeaseDuration: served.LeaseDuration, CertificateExpires: session.Expires,
 			VirtualIP: a.keeper,
 		}
 		group.Go(func() error { return server.Serve(ctx, a.Config.HealthAddress) })

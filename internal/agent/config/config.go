@@ -40,7 +40,8 @@ type AgentConfiguration struct {
 	// StateDir keeps the identity key, the certificate and the journal.
 	// Defaults to /var/lib/slipway-agent.
 	StateDir string `json:"stateDir,omitempty"`
-	// HeartbeatInterval between renewals of the Lease. Defaults to 10s.
+	// HeartbeatInterval between renewals of the Lease. Defaults to 10s. With many
+	// hosts the management cluster asks for a longer one.
 	HeartbeatInterval metav1.Duration `json:"heartbeatInterval,omitempty"`
 	// LeaseDuration after which a silent agent counts as away. Defaults to 40s;
 	// at least twice the interval.

@@ -24,8 +24,8 @@ type Server struct {
 	Journal *journal.Journal
 	// LastHeartbeat returns when the server last accepted one; zero if never.
 	LastHeartbeat func() time.Time
-	// LeaseDuration after which the agent counts as away.
-	LeaseDuration time.Duration
+	// LeaseDuration returns after how long the agent counts as away.
+	LeaseDuration func() time.Duration
 	// VirtualIP of the control plane. May be nil.
 	VirtualIP VirtualIP
 	// CertificateExpires returns the end of the client certificate.
@@ -70,7 +70,7 @@ func (s Server) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		last := s.LastHeartbeat()
-		if last.IsZero() || time.Since(last) > s.LeaseDuration {
+		if last.IsZero() || time.Since(last) > s.LeaseDuration() {
 			http.Error(w, "no fresh heartbeat", http.StatusServiceUnavailable)
 			return
 		}

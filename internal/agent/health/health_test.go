@@ -25,7 +25,7 @@ func server(t *testing.T, last time.Time) Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Server{Version: "v1", Journal: j, LeaseDuration: time.Minute, VirtualIP: &vip.Keeper{},
+	return Server{Version: "v1", Journal: j, LeaseDuration: func() time.Duration { return time.Minute }, VirtualIP: &vip.Keeper{},
 		LastHeartbeat: func() time.Time { return last }, CertificateExpires: func() time.Time { return time.Unix(5, 0) }}
 }
 

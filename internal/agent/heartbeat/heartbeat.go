@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/backoff"
 )
 
@@ -27,6 +28,7 @@ type Heartbeat struct {
 	// Holder is written as holderIdentity: the identity of this machine.
 	Holder string
 	// Interval between renewals and Duration after which the agent counts as away.
+	// The Lease can ask for a longer interval (infrav1.HeartbeatIntervalAnnotation).
 	Interval, Duration time.Duration
 	Log                *slog.Logger
 	// OnFailure is called after each failed renewal with its error.
@@ -34,17 +36,40 @@ type Heartbeat struct {
 
 	lease *coordinationv1.Lease
 	last  atomic.Int64
+	// asked is the interval that the Lease asks for; 0 for none.
+	asked atomic.Int64
+}
+
+// maxInterval bounds what a Lease can ask for.
+const maxInterval = 10 * time.Minute
+
+// timing is the interval and the duration that are in force. An agent that was asked for a longer
+// interval counts as away after it failed to renew twice.
+func (h *Heartbeat) timing() (interval, duration time.Duration) {
+	asked := time.Duration(h.asked.Load())
+	if asked <= h.Interval {
+		return h.Interval, h.Duration
+	}
+	return asked, max(h.Duration, 2*asked+h.Duration/2)
+}
+
+// LeaseDuration is after how long without renewal the agent counts as away now.
+func (h *Heartbeat) LeaseDuration() time.Duration {
+	_, duration := h.timing()
+	return duration
 }
 
 // Run renews until the context ends.
 func (h *Heartbeat) Run(ctx context.Context) {
 	retry, failed := backoff.Backoff{}, false
 	for {
+		// Before the beat, which tells the server a longer duration first.
+		interval, _ := h.timing()
 		err := h.beat(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		wait := h.Interval
+		wait := interval
 		if err == nil {
 			if failed {
 				h.Log.Info("heartbeat is back")
@@ -57,7 +82,7 @@ func (h *Heartbeat) Run(ctx context.Context) {
 			}
 			failed = true
 			h.OnFailure(err)
-			wait = min(retry.Next(time.Now()), h.Interval)
+			wait = min(retry.Next(time.Now()), interval)
 		}
 		if !backoff.Sleep(ctx, wait) {
 			return
@@ -83,9 +108,11 @@ func (h *Heartbeat) beat(ctx context.Context) error {
 			return err
 		}
 		h.lease = lease
+		h.obey(lease)
 	}
 	lease := h.lease.DeepCopy()
-	seconds := int32(h.Duration / time.Second)
+	_, duration := h.timing()
+	seconds := int32(duration / time.Second)
 	now := metav1.NowMicro()
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &h.Holder, &seconds, &now
 	if lease.Spec.AcquireTime == nil {
@@ -98,6 +125,17 @@ func (h *Heartbeat) beat(ctx context.Context) error {
 		return err
 	}
 	h.lease = stored
+	h.obey(stored)
 	h.last.Store(now.UnixNano())
 	return nil
+}
+
+// obey takes over the interval that the Lease asks for. One that is nonsense asks
+// for none.
+func (h *Heartbeat) obey(lease *coordinationv1.Lease) {
+	asked, err := time.ParseDuration(lease.Annotations[infrav1.HeartbeatIntervalAnnotation])
+	if err != nil || asked < 0 {
+		asked = 0
+	}
+	h.asked.Store(int64(min(asked, maxInterval)))
 }

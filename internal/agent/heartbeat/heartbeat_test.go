@@ -9,7 +9,10 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
 // leases is a server with one Lease, which plays a list of errors first.
@@ -40,6 +43,34 @@ func (l *leases) UpdateLease(_ context.Context, lease *coordinationv1.Lease) (*c
 	}
 	l.stored = lease
 	return lease, nil
+}
+
+// The Lease asks for a longer interval: the server must learn the longer duration
+// before the agent makes it wait.
+func TestAskedInterval(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	l := &leases{stored: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{infrav1.HeartbeatIntervalAnnotation: "100s"},
+	}}}
+	l.updated = cancel
+	h := &Heartbeat{
+		Leases: l, Namespace: "ns", Name: "h", Holder: "id", Interval: 10 * time.Second, Duration: 40 * time.Second,
+		Log: slog.New(slog.DiscardHandler), OnFailure: func(error) {},
+	}
+	if h.LeaseDuration() != 40*time.Second {
+		t.Errorf("before the first heartbeat: %s", h.LeaseDuration())
+	}
+	h.Run(ctx)
+	if *l.stored.Spec.LeaseDurationSeconds != 220 || h.LeaseDuration() != 220*time.Second {
+		t.Errorf("the Lease lasts %d s, the agent believes %s; want 220 s", *l.stored.Spec.LeaseDurationSeconds, h.LeaseDuration())
+	}
+	for asks, want := range map[string]time.Duration{"": 40 * time.Second, "nonsense": 40 * time.Second, "1s": 40 * time.Second, "-1h": 40 * time.Second, "300h": 20*time.Minute + 20*time.Second} {
+		h.obey(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{infrav1.HeartbeatIntervalAnnotation: asks}}})
+		if h.LeaseDuration() != want {
+			t.Errorf("asked for %q: lasts %s, want %s", asks, h.LeaseDuration(), want)
+		}
+	}
 }
 
 func TestHeartbeat(t *testing.T) {

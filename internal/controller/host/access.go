@@ -23,15 +23,19 @@ func RoleName(hostName string) string { return "slipway-host-" + hostName }
 // one: a create can't be restricted to one name.
 func (r *Reconciler) ensureLease(ctx context.Context, s *scope) (bool, error) {
 	key := client.ObjectKeyFromObject(s.host)
-	err := r.Client.Get(ctx, key, &coordinationv1.Lease{})
+	lease := &coordinationv1.Lease{}
+	err := r.Client.Get(ctx, key, lease)
 	if err == nil {
-		return true, nil
+		return true, r.ensureInterval(ctx, lease)
 	}
 	if !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("get Lease %s: %w", key.Name, err)
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: named(s.host, key.Name)}
+	lease = &coordinationv1.Lease{ObjectMeta: named(s.host, key.Name)}
 	if err := r.own(s.host, lease); err != nil {
+		return false, err
+	}
+	if err := r.askInterval(ctx, lease); err != nil {
 		return false, err
 	}
 	if err := r.Client.Create(ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -55,6 +55,7 @@ type Reconciler struct {
 	Settle time.Duration
 
 	settling settle.Delay
+	fleet    fleet
 }
 
 // phase is one step of a reconcile. It returns false when it changed the Host, so
