@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 )
 
-// passingDelay is how long the steps of an operation that goes well wait for their
+// passingDelay is how long the steps of what goes well wait for their
 // report: those of a second pass unseen, as each report wakes three controllers.
 const passingDelay = time.Second
 
@@ -126,7 +126,7 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// letPass waits while there is nothing to report but steps that go well.
+// letPass waits while there is nothing to report but what goes well and isn't done.
 func (r *reporter) letPass(ctx context.Context) {
 	timer := time.NewTimer(passingDelay)
 	defer timer.Stop()
@@ -144,10 +144,14 @@ func (r *reporter) letPass(ctx context.Context) {
 func (r *reporter) passes() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.accepted == nil || r.wanted == nil {
+	if r.wanted == nil {
 		return false
 	}
 	op := r.wanted.ObservedOperation
+	if r.accepted == nil {
+		// The first report of a host waits for the proof that it is clean.
+		return op == nil && r.wanted.CleanProof == nil
+	}
 	if op == nil || op.State != infrav1.OperationRunning || op.Reason != "" {
 		return false
 	}

@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -33,6 +33,11 @@ import (
 // the end of the test.
 func startManager(t *testing.T, options manager.Options) {
 	t.Helper()
+	startManagerWith(t, env.Config, options)
+}
+
+func startManagerWith(t *testing.T, config *rest.Config, options manager.Options) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	hooks := envtest.WebhookInstallOptions{}
 	if err := hooks.PrepWithoutInstalling(); err != nil {
@@ -42,11 +47,11 @@ func startManager(t *testing.T, options manager.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: env.Scheme,
 		// The priority queue of controller-runtime v0.24 can block when it is shut
 		// down while a worker waits for it.
-		Controller:    config.Controller{UsePriorityQueue: ptr.To(false)},
+		Controller:    controllerconfig.Controller{UsePriorityQueue: ptr.To(false)},
 		Cache:         cache.Options{ByObject: byObject, DefaultNamespaces: map[string]cache.Config{options.Namespace: {}}},
 		Metrics:       metricsserver.Options{BindAddress: "0"},
 		WebhookServer: webhook.NewServer(webhook.Options{Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir}),

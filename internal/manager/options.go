@@ -39,6 +39,11 @@ type Options struct {
 	HostMachineConcurrency     int
 	HostMachinePoolConcurrency int
 
+	// StatusDelay is how long hosts and machines that are being bootstrapped may go
+	// on before their status tells how far they are. Errors and the end of a
+	// bootstrap are told at once.
+	StatusDelay time.Duration
+
 	// SkipNameValidation allows several managers with the same controllers in
 	// one process.
 	SkipNameValidation bool
@@ -58,6 +63,8 @@ func DefaultOptions() Options {
 		HostClusterConcurrency:     5,
 		HostMachineConcurrency:     10,
 		HostMachinePoolConcurrency: 5,
+		// Longer than the states before a bootstrap take, shorter than a bootstrap.
+		StatusDelay: 5 * time.Second,
 	}
 }
 
@@ -78,5 +85,6 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.HostConcurrency, "host-concurrency", o.HostConcurrency, "Hosts reconciled at once")
 	fs.IntVar(&o.HostClusterConcurrency, "hostcluster-concurrency", o.HostClusterConcurrency, "HostClusters reconciled at once")
 	fs.IntVar(&o.HostMachineConcurrency, "hostmachine-concurrency", o.HostMachineConcurrency, "HostMachines reconciled at once")
+	fs.DurationVar(&o.StatusDelay, "status-delay", o.StatusDelay, "how long a bootstrap may go on before statuses tell how far it is")
 	fs.IntVar(&o.HostMachinePoolConcurrency, "hostmachinepool-concurrency", o.HostMachinePoolConcurrency, "HostMachinePools reconciled at once")
 }

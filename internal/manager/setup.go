@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
@@ -27,11 +26,6 @@ import (
 
 // reportedBy is the name events are reported under.
 const reportedBy = "slipway-manager"
-
-// settle is how long hosts and machines may be on their way before their status
-// tells how far they are: longer than the states before a bootstrap take, shorter
-// than a bootstrap.
-const settle = 5 * time.Second
 
 // SetupWithManager adds the provider to a manager: indexes, metrics, controllers
 // and webhooks. The scheme of the manager must know AddToScheme's types, and its
@@ -88,7 +82,7 @@ func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Recorder:    mgr.GetEventRecorder(reportedBy),
 		Clock:       clock.RealClock{},
 		WatchFilter: o.WatchFilter,
-		Settle:      settle,
+		Settle:      o.StatusDelay,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostConcurrency, o))
 }
 
@@ -121,7 +115,7 @@ func setupHostMachine(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Recorder:    mgr.GetEventRecorder(reportedBy),
 		Clock:       clock.RealClock{},
 		WatchFilter: o.WatchFilter,
-		Settle:      settle,
+		Settle:      o.StatusDelay,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostMachineConcurrency, o))
 }
 

@@ -25,7 +25,7 @@ const (
 	secretAccessPrefix = "slipway-bootstrap-"
 	// batchPerAgent and longestBatch are how long changes of a list of agents are
 	// gathered: a list of 1,000 is written once a second, one of two at once.
-	batchPerAgent = 10 * time.Millisecond
+	batchPerAgent = 20 * time.Millisecond
 	longestBatch  = time.Second
 )
 

@@ -47,9 +47,20 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// onItsWay says that the host goes from free to running and that nothing is wrong.
+// onItsWay says that the host goes from free to running and that nothing is wrong. It
+// is still under way while its order names the Secret, which the end of the
+// bootstrap changes.
 func onItsWay(h *infrav1.Host, now host.State) bool {
-	if !h.DeletionTimestamp.IsZero() || (now.Phase != infrav1.HostPhaseClaimed && now.Phase != infrav1.HostPhaseBootstrapping) {
+	if !h.DeletionTimestamp.IsZero() {
+		return false
+	}
+	switch now.Phase {
+	case infrav1.HostPhaseClaimed, infrav1.HostPhaseBootstrapping:
+	case infrav1.HostPhaseRunning:
+		if bootstrapSecret(h) == "" {
+			return false
+		}
+	default:
 		return false
 	}
 	switch h.Status.Phase {

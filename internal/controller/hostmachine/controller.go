@@ -3,6 +3,7 @@ package hostmachine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -57,6 +58,9 @@ type Reconciler struct {
 
 	taking   taking
 	settling settle.Delay
+	// ordered holds the resourceVersion of each host that the last order was
+	// written on, since a cache that lags would make it be written again.
+	ordered sync.Map
 }
 
 // phase is one step on the way to a running machine. It returns false when the
