@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,8 @@ func TestRefused(t *testing.T) {
 		{"unknown class", []string{"up", "-f", file(strings.Replace(clusterFile, "slipway-local", "nope", 1))}, []string{"nope", "slipway-local", "classRef.name"}},
 		{"too few hosts", []string{"up", "--hosts", "2", "-f", file(strings.Replace(clusterFile, "replicas: 1", "replicas: 3", 1))}, []string{"3 hosts", "--hosts"}},
 		{"too few hosts for the default", []string{"up", "--hosts", "1"}, []string{"3 hosts", "--hosts"}},
+		{"too few hosts for three control planes", []string{"up", "--hosts", "4", "--control-planes", "3"}, []string{"5 hosts", "--hosts"}},
+		{"even control planes", []string{"up", "--control-planes", "2"}, []string{"--control-planes 2", "1, 3 or 5", "etcd"}},
 		{"too many hosts", []string{"up", "--hosts", "1000"}, []string{"1000 hosts"}},
 		{"negative hosts", []string{"up", "--hosts", "-1"}, []string{"--hosts -1"}},
 		{"file and no cluster", []string{"up", "--no-cluster", "-f", "x"}, []string{"no-cluster"}},
@@ -183,7 +186,7 @@ func unchangeable(_ *testing.T, p *plane) {
 }
 
 func unknownNames(_ *testing.T, p *plane) {
-	for _, args := range [][]string{{"cut", "nope"}, {"heal", "nope"}, {"power-cycle", "nope"}, {"shell", "nope"}, {"logs", "nope"}, {"cut", "../../etc"}} {
+	for _, args := range [][]string{{"cut", "nope"}, {"heal", "nope"}, {"power-cycle", "nope"}, {"power-off", "nope"}, {"power-on", "nope"}, {"shell", "nope"}, {"logs", "nope"}, {"cut", "../../etc"}} {
 		p.refused(append([]string{"host"}, args...), args[1])
 	}
 	p.refused([]string{"host", "cut", "nope"}, "slipway host list")
@@ -219,14 +222,20 @@ func machineReadable(t *testing.T, p *plane) {
 }
 
 // agents are the processes of slipway-agent on the hosts of p.
-func (p *plane) agents() []int {
+func (p *plane) agents() []int { return p.processesOn("[^/]+", "slipway-agent") }
+
+// processesOn are those of a name on the hosts that match an expression.
+func (p *plane) processesOn(host, name string) []int {
+	group := regexp.MustCompile("(?m)/" + p.flags[1] + "/" + host + "(/|$)")
 	var pids []int
-	links, _ := filepath.Glob("/proc/[0-9]*/exe")
-	for _, link := range links {
-		dir := filepath.Dir(link)
-		exe, _ := os.Readlink(link)
-		groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
-		if filepath.Base(exe) == "slipway-agent" && strings.Contains(string(groups), "/"+p.flags[1]+"/") {
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, path := range names {
+		dir := filepath.Dir(path)
+		comm, _ := os.ReadFile(path)
+		if strings.TrimSpace(string(comm)) != name {
+			continue
+		}
+		if groups, _ := os.ReadFile(filepath.Join(dir, "cgroup")); group.Match(groups) {
 			pid, _ := strconv.Atoi(filepath.Base(dir))
 			pids = append(pids, pid)
 		}

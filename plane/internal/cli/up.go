@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,8 @@ type upFlags struct {
 	file      string
 	version   string
 	noCluster bool
+	// controlPlanes of the default cluster.
+	controlPlanes int
 }
 
 func upCommand(g *global) *cobra.Command {
@@ -30,9 +33,10 @@ func upCommand(g *global) *cobra.Command {
 		Long: `Bring up a plane, local hosts and a cluster on this machine, and wait until the
 nodes are ready. It may be interrupted at any moment and run again: it goes on
 where it was. Without -f it makes one cluster, "local", of one control plane and a
-machine pool of two.`,
+machine pool of two. With three control planes the cluster outlives any one host.`,
 		Example: `  slipway up
   slipway up --hosts 6
+  slipway up --control-planes 3
   slipway up --kubernetes-version v1.35.4
   slipway up -f cluster.yaml`,
 		Args: cobra.NoArgs,
@@ -43,8 +47,10 @@ machine pool of two.`,
 	flags.StringVarP(&f.file, "file", "f", "", "cluster file to apply instead of the default cluster; - reads standard input")
 	flags.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the default cluster, one of the node bundle's; the newest by default")
 	flags.BoolVar(&f.noCluster, "no-cluster", false, "bring up the plane and the hosts only")
+	flags.IntVar(&f.controlPlanes, "control-planes", 1, "control planes of the default cluster: 1, 3 or 5")
 	f.bind(command)
 	command.MarkFlagsMutuallyExclusive("file", "no-cluster", "kubernetes-version")
+	command.MarkFlagsMutuallyExclusive("file", "no-cluster", "control-planes")
 	_ = command.MarkFlagFilename("file", "yaml", "yml", "json")
 	return command
 }
@@ -54,12 +60,17 @@ func (f *upFlags) options() (up.Options, error) {
 	if f.hosts < 0 {
 		return o, fmt.Errorf("--hosts %d: want a number of hosts, or leave it out", f.hosts)
 	}
+	if !slices.Contains([]int{1, 3, 5}, f.controlPlanes) {
+		return o, fmt.Errorf("--control-planes %d: want 1, 3 or 5, since etcd needs an odd number of members", f.controlPlanes)
+	}
 	var err error
 	switch {
 	case f.noCluster:
 	case f.file == "":
 		o.KeepExisting = true
-		o.File, err = up.DefaultFile()
+		if o.File, err = up.DefaultFile(); err == nil {
+			err = o.File.SetControlPlanes(f.controlPlanes)
+		}
 	default:
 		var data []byte
 		if data, err = readFile(f.file); err == nil {

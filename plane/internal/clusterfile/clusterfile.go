@@ -50,8 +50,9 @@ type Cluster struct {
 	Class string
 	// ClassNamespace is the ClusterClass's namespace when it is not the Cluster's.
 	ClassNamespace string
-	// Hosts is how many machines its topology asks for; 0 without a topology.
-	Hosts int
+	// Hosts is how many machines its topology asks for, ControlPlanes how many of
+	// them are of the control plane; 0 without a topology.
+	Hosts, ControlPlanes int
 	// Version is the Kubernetes version of its topology; empty without one.
 	Version string
 	// document is its number in the file, from 1.
@@ -121,6 +122,7 @@ func (f *File) addCluster(n int, document []byte, object *unstructured.Unstructu
 		cluster.Class = typed.Spec.Topology.ClassRef.Name
 		cluster.ClassNamespace = typed.Spec.Topology.ClassRef.Namespace
 		cluster.Hosts = hosts(&typed.Spec.Topology)
+		cluster.ControlPlanes = count(typed.Spec.Topology.ControlPlane.Replicas)
 		cluster.Version = typed.Spec.Topology.Version
 	}
 	f.Clusters = append(f.Clusters, cluster)
@@ -139,15 +141,17 @@ func cause(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// hosts counts the machines of a topology. Replicas that are left out count as
-// one, as Cluster API defaults them.
-func hosts(t *clusterv1.Topology) int {
-	count := func(replicas *int32) int {
-		if replicas == nil {
-			return 1
-		}
-		return int(*replicas)
+// count is a number of replicas. One that is left out is 1, as Cluster API
+// defaults it.
+func count(replicas *int32) int {
+	if replicas == nil {
+		return 1
 	}
+	return int(*replicas)
+}
+
+// hosts counts the machines of a topology.
+func hosts(t *clusterv1.Topology) int {
 	total := count(t.ControlPlane.Replicas)
 	for i := range t.Workers.MachinePools {
 		total += count(t.Workers.MachinePools[i].Replicas)
@@ -165,6 +169,32 @@ func (f *File) Hosts() int {
 		total += c.Hosts
 	}
 	return total
+}
+
+// ControlPlanes is how many of these hosts hold control planes.
+func (f *File) ControlPlanes() int {
+	total := 0
+	for _, c := range f.Clusters {
+		total += c.ControlPlanes
+	}
+	return total
+}
+
+// SetControlPlanes gives every Cluster with a topology this number of control
+// planes.
+func (f *File) SetControlPlanes(replicas int) error {
+	for i := range f.Clusters {
+		c := &f.Clusters[i]
+		if c.ControlPlanes == 0 {
+			continue
+		}
+		if err := unstructured.SetNestedField(c.Object, int64(replicas), "spec", "topology", "controlPlane", "replicas"); err != nil {
+			return &Error{f.Name, c.document, fmt.Sprintf("Cluster %s: %v", c.GetName(), err)}
+		}
+		c.Hosts += replicas - c.ControlPlanes
+		c.ControlPlanes = replicas
+	}
+	return nil
 }
 
 // HasClass reports whether the file brings a ClusterClass of this name.

@@ -45,8 +45,15 @@ func TestDefaultClusterParses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Hosts() != 3 {
-		t.Errorf("Hosts() = %d, want 3", f.Hosts())
+	if f.Hosts() != 3 || f.ControlPlanes() != 1 {
+		t.Errorf("Hosts() = %d, want 3; ControlPlanes() = %d, want 1", f.Hosts(), f.ControlPlanes())
+	}
+	if err := f.SetControlPlanes(3); err != nil {
+		t.Fatal(err)
+	}
+	replicas, _, err := unstructured.NestedInt64(f.Clusters[0].Object, "spec", "topology", "controlPlane", "replicas")
+	if f.Hosts() != 5 || f.ControlPlanes() != 3 || replicas != 3 || err != nil {
+		t.Errorf("of three control planes: Hosts() = %d, ControlPlanes() = %d, replicas %d: %v", f.Hosts(), f.ControlPlanes(), replicas, err)
 	}
 }
 

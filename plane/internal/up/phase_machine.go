@@ -81,7 +81,7 @@ func (s *Session) controlPlanes(on int) int {
 	if s.Options.File == nil || on > 0 {
 		return 0
 	}
-	return len(s.Options.File.Clusters)
+	return s.Options.File.ControlPlanes()
 }
 
 // checkBundle looks for the programs of the hosts, and for the Kubernetes versions
