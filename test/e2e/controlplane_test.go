@@ -1,0 +1,330 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// virtualIP is the control-plane endpoint of the clusters of these tests.
+	virtualIP = "10.88.0.200"
+	// takeOverLimit is what docs/ha.md promises.
+	takeOverLimit = 10 * time.Second
+)
+
+// haCluster has three control planes, spread over the racks of the hosts.
+const haCluster = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}
+spec:
+  clusterNetwork: {pods: {cidrBlocks: [10.244.0.0/16]}, services: {cidrBlocks: [10.96.0.0/16]}, serviceDomain: cluster.local}
+  topology:
+    classRef: {name: slipway-local}
+    version: v1.36.3
+    controlPlane: {replicas: 3}
+    workers: {machinePools: [{class: default-worker, name: pool, replicas: 1}]}
+    variables:
+      - {name: controlPlaneEndpointHost, value: ` + virtualIP + `}
+      - {name: failureDomainLabel, value: rack}
+`
+
+// TestControlPlane is what three control planes and their hosts outlive.
+func TestControlPlane(t *testing.T) {
+	p := newPlane(t)
+	p.up("--fast", "--no-cluster", "--hosts", "6")
+	// Two hosts a rack: a worker may take one of them first.
+	for i, rack := range []string{"a", "a", "b", "b", "c", "c"} {
+		p.mustKubectl("", "label", "host", fmt.Sprintf("host-%d", i+1), "rack="+rack)
+	}
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(haCluster), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.up("--fast", "--hosts", "6", "-f", file)
+
+	h := &haTest{up: []string{"--fast", "--hosts", "6", "-f", file}}
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *plane)
+	}{
+		{"control planes are spread over failure domains", spread},
+		{"an agent that is killed keeps the address", h.killedAgent},
+		{"the holder's power is cut", h.powerCut},
+		{"the holder's network is cut", h.linkCut},
+		{"the holder's power is cut while the plane is dead", h.powerCutWithoutPlane},
+	} {
+		if !t.Run(step.name, func(t *testing.T) {
+			q := *p
+			q.t = t
+			step.run(t, &q)
+		}) {
+			return
+		}
+	}
+}
+
+// objects reads a list of the plane into values.
+func objects[T any](p *plane, args ...string) []T {
+	p.t.Helper()
+	var list struct{ Items []T }
+	if err := json.Unmarshal([]byte(p.mustKubectl("", append([]string{"get", "-o", "json"}, args...)...)), &list); err != nil {
+		p.t.Fatal(err)
+	}
+	return list.Items
+}
+
+type machineObject struct {
+	Metadata struct {
+		Name string
+		UID  string
+	}
+	Spec struct {
+		ProviderID    string
+		FailureDomain string
+	}
+	Status struct{ Phase string }
+}
+
+// host is the name of the host that a machine runs on.
+func (m machineObject) host() string {
+	parts := strings.Split(m.Spec.ProviderID, "/")
+	if len(parts) != 5 {
+		return ""
+	}
+	return parts[3]
+}
+
+type hostObject struct {
+	Metadata struct {
+		Name   string
+		Labels map[string]string
+	}
+	Status struct {
+		ObservedOperation struct{ ID, Phase, State, Step string }
+		VirtualIP         struct {
+			Address, State string
+			Term           int
+		}
+	}
+}
+
+func controlPlanes(p *plane) []machineObject {
+	p.t.Helper()
+	return objects[machineObject](p, "machine", "-l", "cluster.x-k8s.io/control-plane")
+}
+
+func spread(t *testing.T, p *plane) {
+	racks := map[string]string{}
+	for _, h := range objects[hostObject](p, "host") {
+		racks[h.Metadata.Name] = h.Metadata.Labels["rack"]
+	}
+	domains := p.mustKubectl("", "get", "hostcluster", "-o", "jsonpath={.items[0].status.failureDomains[*].name}")
+	if domains != "a b c" {
+		t.Errorf("the HostCluster offers the failure domains %q", domains)
+	}
+	var used []string
+	for _, m := range controlPlanes(p) {
+		if racks[m.host()] != m.Spec.FailureDomain {
+			t.Errorf("machine %s of failure domain %s runs on %s in rack %s", m.Metadata.Name, m.Spec.FailureDomain, m.host(), racks[m.host()])
+		}
+		used = append(used, m.Spec.FailureDomain)
+	}
+	if slices.Sort(used); !slices.Equal(used, []string{"a", "b", "c"}) {
+		t.Errorf("the control planes run in %v", used)
+	}
+}
+
+// holder waits until one host holds the address and everything that tells so
+// agrees, and returns it.
+func holder(p *plane) string {
+	p.t.Helper()
+	name, term := "", 0
+	p.eventually(2*time.Minute, "one host is known to hold the address", func(status) string {
+		var held []string
+		for _, h := range objects[hostObject](p, "host") {
+			if h.Status.VirtualIP.State == "Held" && h.Status.VirtualIP.Term >= term {
+				if h.Status.VirtualIP.Term > term {
+					held = nil
+				}
+				held, term = append(held, h.Metadata.Name), h.Status.VirtualIP.Term
+			}
+		}
+		if len(held) != 1 {
+			return fmt.Sprintf("hosts %v say that they hold the address in term %d", held, term)
+		}
+		condition := p.mustKubectl("", "get", "hostcluster", "-o", `jsonpath={range .items[0].status.conditions[?(@.type=="EndpointHeld")]}{.status} {.message}{end}`)
+		if !strings.HasPrefix(condition, "True") || !strings.Contains(condition, held[0]) {
+			return "EndpointHeld says " + condition
+		}
+		lease, err := leaseHolder(p)
+		if err != nil || !strings.HasPrefix(lease, held[0]+"_") {
+			return fmt.Sprintf("the Lease names %q, the hosts %s: %v", lease, held[0], err)
+		}
+		name = held[0]
+		return ""
+	})
+	return name
+}
+
+func leaseHolder(p *plane) (string, error) {
+	return p.kubectl("local", "get", "lease", "-n", "kube-system", "slipway-control-plane-endpoint", "-o", "jsonpath={.spec.holderIdentity}")
+}
+
+// sandboxOf is the process of a host, as seen from the machine.
+func sandboxOf(p *plane, name string) int {
+	p.t.Helper()
+	var hosts []struct {
+		Name string
+		PID  int
+	}
+	if err := json.Unmarshal([]byte(p.must(time.Minute, "host", "list", "-o", "json")), &hosts); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, h := range hosts {
+		if h.Name == name {
+			return h.PID
+		}
+	}
+	p.t.Fatalf("no host %s in %+v", name, hosts)
+	return 0
+}
+
+// hasAddress looks into the host whether it has the address.
+func hasAddress(p *plane, name string) bool {
+	p.t.Helper()
+	table, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(sandboxOf(p, name)), "net/fib_trie"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.Contains(string(table), virtualIP)
+}
+
+// haTest is what the steps share.
+type haTest struct {
+	// up are the flags that bring the plane back.
+	up []string
+}
+
+func (*haTest) killedAgent(t *testing.T, p *plane) {
+	name := holder(p)
+	term := func() string {
+		return p.mustKubectl("local", "get", "lease", "-n", "kube-system", "slipway-control-plane-endpoint", "-o", "jsonpath={.spec.leaseTransitions} {.spec.holderIdentity}")
+	}
+	before := term()
+	prober := p.probe(t, apiServer(virtualIP))
+	begin := time.Now()
+	killed := p.processesOn(name, "slipway-agent")
+	for _, pid := range killed {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.waitFor("new agent", func() bool {
+		now := p.processesOn(name, "slipway-agent")
+		return len(now) == 1 && !slices.Contains(killed, now[0])
+	})
+	// Twice the time after which another host would have taken the address.
+	for time.Since(begin) < takeOverLimit {
+		prober.answerAfter(t, time.Now(), takeOverLimit)
+	}
+	gap, failures := prober.longestGap(begin)
+	t.Logf("longest time without an answer: %.1fs, %d attempts failed", gap.Seconds(), failures)
+	if after := term(); after != before {
+		t.Errorf("the term and holder were %s, are %s", before, after)
+	}
+	if !hasAddress(p, name) {
+		t.Errorf("%s lost the address", name)
+	}
+}
+
+// takeOver breaks the holder and measures until the API answers at the address.
+func takeOver(t *testing.T, p *plane, name string, fault ...string) {
+	t.Helper()
+	prober := p.probe(t, apiServer(virtualIP))
+	prober.answerAfter(t, time.Now(), time.Minute)
+	begin := time.Now()
+	p.must(time.Minute, append(append([]string{"host"}, fault...), name)...)
+	// An attempt that began after the fault cannot have reached the old holder.
+	took := prober.answerAfter(t, time.Now(), 2*time.Minute).Sub(begin)
+	t.Logf("the API answered again after %.1fs", took.Seconds())
+	if took > takeOverLimit {
+		t.Errorf("the API was away for %s, longer than %s", took, takeOverLimit)
+	}
+	prober.end()
+}
+
+// whole waits until the hosts of all control planes serve the API again, which
+// their etcd must be ready for.
+func whole(t *testing.T, p *plane) {
+	t.Helper()
+	for _, m := range controlPlanes(p) {
+		address := p.mustKubectl("", "get", "host", m.host(), "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
+		prober := p.probe(t, apiServer(address))
+		prober.answerAfter(t, time.Now(), 3*time.Minute)
+		prober.end()
+	}
+	p.eventually(3*time.Minute, "every node is ready", readyNodes(4))
+}
+
+func (*haTest) powerCut(t *testing.T, p *plane) {
+	old := holder(p)
+	takeOver(t, p, old, "power-off")
+	if now := holder(p); now == old {
+		t.Errorf("%s holds the address without power", old)
+	}
+	p.must(time.Minute, "host", "power-on", old)
+	whole(t, p)
+	if now := holder(p); now == old {
+		t.Errorf("%s took the address back", old)
+	}
+}
+
+func (*haTest) linkCut(t *testing.T, p *plane) {
+	old := holder(p)
+	takeOver(t, p, old, "cut")
+	if hasAddress(p, old) {
+		t.Errorf("%s still has the address behind its cut link", old)
+	}
+	now := holder(p)
+	p.must(time.Minute, "host", "heal", old)
+	whole(t, p)
+	if after := holder(p); after != now || hasAddress(p, old) {
+		t.Errorf("%s held the address, now %s; on %s: %t", now, after, old, hasAddress(p, old))
+	}
+}
+
+func (h *haTest) powerCutWithoutPlane(t *testing.T, p *plane) {
+	identities := func() (all []string) {
+		for _, m := range objects[machineObject](p, "machine") {
+			all = append(all, m.Metadata.UID+" "+m.Spec.ProviderID)
+		}
+		slices.Sort(all)
+		return all
+	}
+	old, before := holder(p), identities()
+	if err := syscall.Kill(p.status().Plane.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("end of the plane", func() bool { return p.status().Plane.PID == 0 })
+	takeOver(t, p, old, "power-off")
+	p.up(h.up...)
+	whole(t, p)
+	if now := holder(p); now == old {
+		t.Errorf("%s took the address back", old)
+	}
+	if after := identities(); !slices.Equal(before, after) {
+		t.Errorf("machines were\n%s\nand are\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+	providers := strings.Fields(p.mustKubectl("local", "get", "nodes", "-o", "jsonpath={.items[*].spec.providerID}"))
+	if slices.Sort(providers); len(slices.Compact(slices.Clone(providers))) != 4 {
+		t.Errorf("nodes %v", providers)
+	}
+}
