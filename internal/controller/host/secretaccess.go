@@ -24,9 +24,9 @@ const (
 	// bootstrap Secret.
 	secretAccessPrefix = "slipway-bootstrap-"
 	// batchPerAgent and longestBatch are how long changes of a list of agents are
-	// gathered: a list of 1,000 is written once a second, one of two at once.
-	batchPerAgent = 20 * time.Millisecond
-	longestBatch  = time.Second
+	// gathered: a long list is written every two seconds, one of two at once.
+	batchPerAgent = 40 * time.Millisecond
+	longestBatch  = 2 * time.Second
 )
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=delete

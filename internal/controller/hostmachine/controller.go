@@ -3,7 +3,6 @@ package hostmachine
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -58,9 +57,8 @@ type Reconciler struct {
 
 	taking   taking
 	settling settle.Delay
-	// ordered holds the resourceVersion of each host that the last order was
-	// written on, since a cache that lags would make it be written again.
-	ordered sync.Map
+	// machines are the writes to machines, orders those to hosts.
+	machines, orders written
 }
 
 // phase is one step on the way to a running machine. It returns false when the
@@ -72,6 +70,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	hostMachine := &infrav1.HostMachine{}
 	if err := r.Client.Get(ctx, req.NamespacedName, hostMachine); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.machines.lags(hostMachine) {
+		return ctrl.Result{}, nil
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, hostMachine, infrav1.HostMachineFinalizer); err != nil || added {
 		return ctrl.Result{}, err
@@ -85,6 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 
 	s := newScope(r.Client, hostMachine, cluster)
+	s.wrote = r.machines.note
 	defer func() {
 		setConditions(hostMachine, s)
 		if wait := r.settling.Wait(req.NamespacedName, onItsWay(s), r.Settle, r.Clock.Now()); wait > 0 && reterr == nil {
@@ -184,6 +186,8 @@ type scope struct {
 	requeueAfter time.Duration
 
 	client client.Client
+	// wrote is told of each write to the machine.
+	wrote func(before, after client.Object)
 	// before is the machine as it was read, or last written.
 	before *infrav1.HostMachine
 }
@@ -213,6 +217,7 @@ func (s *scope) patch(ctx context.Context) error {
 		if err := s.client.Status().Patch(ctx, changed, client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("patch the status: %w", err)
 		}
+		s.wrote(before, changed)
 		before = changed
 	}
 	if controllerutil.ContainsFinalizer(s.hostMachine, infrav1.HostMachineFinalizer) {
@@ -236,6 +241,7 @@ func (s *scope) writeSpec(ctx context.Context, mutate func(*infrav1.HostMachineS
 	if err := s.client.Patch(ctx, changed, before); err != nil {
 		return err
 	}
+	s.wrote(s.hostMachine, changed)
 	s.hostMachine.Spec, s.hostMachine.ObjectMeta = changed.Spec, changed.ObjectMeta
 	s.before = changed
 	return nil

@@ -22,9 +22,7 @@ func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
 	if host.Releasing(s.host) || (s.host.Spec.Desired == nil && s.owner == nil) {
 		return true, nil
 	}
-	key := client.ObjectKeyFromObject(s.host)
-	if base, ok := r.ordered.Load(key); ok && base == s.host.ResourceVersion {
-		// The cache doesn't show the order yet, and will wake this machine when it does.
+	if r.orders.lags(s.host) {
 		return true, nil
 	}
 	changed := s.host.DeepCopy()
@@ -42,7 +40,7 @@ func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
 	if err := r.writeOrder(ctx, s.host, changed); err != nil {
 		return false, fmt.Errorf("order phase %s of Host %s: %w", changed.Spec.Desired.Phase, s.host.Name, err)
 	}
-	r.ordered.Store(key, s.host.ResourceVersion)
+	r.orders.note(s.host, changed)
 	r.reportOrder(ctx, s, changed)
 	s.host = changed
 	return true, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/slipway-dev/slipway/test/bench/procstat"
 	"github.com/slipway-dev/slipway/test/simagent"
@@ -71,7 +72,7 @@ func (w *world) enrol(ctx context.Context, prefix string, n int) error {
 	for i := range n {
 		group.Go(func() error {
 			name := fmt.Sprintf("%s-%04d", prefix, i)
-			if err := w.client.Create(ctx, simagent.Enrolled(namespace, name)); err != nil {
+			if err := w.createHost(ctx, name); err != nil {
 				return err
 			}
 			return w.fleet.Start(ctx, name)
@@ -86,6 +87,19 @@ func (w *world) enrol(ctx context.Context, prefix string, n int) error {
 	}
 	_, err := w.view.await(ctx, map[string]int{hostAvailable: before + n}, w.timeout)
 	return err
+}
+
+// createHost tries again, as an agent would.
+func (w *world) createHost(ctx context.Context, name string) error {
+	for {
+		err := w.client.Create(ctx, simagent.Enrolled(namespace, name))
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		if sleep(ctx, time.Second) != nil {
+			return err
+		}
+	}
 }
 
 func (w *world) grow(ctx context.Context, m *meter, index, size int) (stage, error) {
