@@ -11,6 +11,9 @@ import (
 // condition must stay readable with thousands of hosts.
 const maxNamed = 3
 
+// maxReasons is how many reasons are told; the rest is counted.
+const maxReasons = 6
+
 // Explain tells in one line why no host was chosen, the most frequent reason
 // first: "no host fits: 2 claimed (host-1, host-2); 1 agent not connected (host-3)".
 func (r Result) Explain() string {
@@ -29,8 +32,16 @@ func (r Result) Explain() string {
 		return cmp.Or(cmp.Compare(len(byReason[b]), len(byReason[a])), cmp.Compare(a, b))
 	})
 	parts := make([]string, 0, len(reasons))
-	for _, reason := range reasons {
+	others := 0
+	for i, reason := range reasons {
+		if i >= maxReasons {
+			others += len(byReason[reason])
+			continue
+		}
 		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(byReason[reason]), reason, named(byReason[reason])))
+	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("%d for other reasons", others))
 	}
 	return "no host fits: " + strings.Join(parts, "; ")
 }

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
@@ -23,6 +24,9 @@ type Request struct {
 	// FailureDomainLabel is the label that names a host's domain;
 	// Host.spec.failureDomain does when it is empty.
 	FailureDomainLabel string
+	// Spread is the failure domain a pool chose for the machine, to keep its members
+	// apart; nil when it chose none.
+	Spread *infrav1.SpreadDomain
 	// HostName pins the machine to one host.
 	HostName string
 	// Placement holds the selector and the preferences.
@@ -41,10 +45,32 @@ type Rejection struct {
 	Reason string
 }
 
+// NewRequest joins what a machine asks for with what its owner does: the version,
+// unless the machine has its own, and the failure domains, which domainLabel names.
+func NewRequest(m infrav1.HostMachineSpec, version string, failureDomains []string, domainLabel string) Request {
+	return Request{
+		Version:            cmp.Or(m.Version, version),
+		FailureDomains:     failureDomains,
+		FailureDomainLabel: domainLabel,
+		Spread:             m.Spread,
+		HostName:           m.HostName,
+		Placement:          m.Placement,
+	}
+}
+
+// Fit is a host that fits.
+type Fit struct {
+	Host *infrav1.Host
+	// InDomain is true in the failure domain the pool chose, and when it chose none.
+	InDomain bool
+	// Score is the sum of the weights of spec.preferred that match.
+	Score int32
+}
+
 // Result is the outcome of Choose.
 type Result struct {
 	// Ranked are the hosts that fit, best first.
-	Ranked []*infrav1.Host
+	Ranked []Fit
 	// Rejected are all the others, by name.
 	Rejected []Rejection
 }
@@ -81,7 +107,8 @@ func NewChooser(r Request) (*Chooser, error) {
 	return c, nil
 }
 
-// Choose ranks the candidates that fit: the higher score first, then by name.
+// Choose ranks the candidates that fit: those in the domain the pool chose first,
+// then by score, then by name.
 func (c *Chooser) Choose(candidates []Candidate) Result {
 	var result Result
 	for _, candidate := range candidates {
@@ -89,10 +116,10 @@ func (c *Chooser) Choose(candidates []Candidate) Result {
 			result.Rejected = append(result.Rejected, Rejection{candidate.Host.Name, reason})
 			continue
 		}
-		result.Ranked = append(result.Ranked, candidate.Host)
+		result.Ranked = append(result.Ranked, Fit{candidate.Host, c.inDomain(candidate.Host), c.score(candidate.Host)})
 	}
-	slices.SortFunc(result.Ranked, func(a, b *infrav1.Host) int {
-		return cmp.Or(cmp.Compare(c.score(b), c.score(a)), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(result.Ranked, func(a, b Fit) int {
+		return cmp.Or(trueFirst(a.InDomain, b.InDomain), cmp.Compare(b.Score, a.Score), cmp.Compare(a.Host.Name, b.Host.Name))
 	})
 	slices.SortFunc(result.Rejected, func(a, b Rejection) int { return cmp.Compare(a.Host, b.Host) })
 	return result
@@ -110,11 +137,29 @@ func (c *Chooser) Reject(candidate Candidate) string {
 		return "labels do not match spec.hostSelector"
 	case len(r.FailureDomains) > 0 && !slices.Contains(r.FailureDomains, domain):
 		return fmt.Sprintf("not in failure domain %s", strings.Join(r.FailureDomains, " or "))
+	case r.Spread != nil && ptr.Deref(r.Spread.Hard, false) && !c.inDomain(h):
+		return fmt.Sprintf("not in failure domain %s, which spec.spread asks for", r.Spread.Value)
 	}
 	if why := host.Unavailable(h, candidate.Connected); why != (host.State{}) {
 		return rejection(h, why)
 	}
 	return c.rejectVersion(h)
+}
+
+func (c *Chooser) inDomain(h *infrav1.Host) bool {
+	spread := c.request.Spread
+	return spread == nil || host.FailureDomain(h, spread.Key) == spread.Value
+}
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
 }
 
 func (c *Chooser) rejectVersion(h *infrav1.Host) string {

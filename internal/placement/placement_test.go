@@ -92,12 +92,78 @@ func TestChooseRanks(t *testing.T) {
 	for range 20 {
 		rand.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
 		var names []string
-		for _, h := range chooser.Choose(candidates).Ranked {
-			names = append(names, h.Name)
+		for _, fit := range chooser.Choose(candidates).Ranked {
+			names = append(names, fit.Host.Name)
 		}
 		if got := strings.Join(names, ""); got != "cbda" {
 			t.Fatalf("order = %s, want cbda", got)
 		}
+	}
+}
+
+// The domain a pool chose comes before preferences; when it is hard, other hosts
+// don't fit at all.
+func TestSpread(t *testing.T) {
+	rack := func(name string) func(*infrav1.Host) {
+		return func(h *infrav1.Host) { h.Spec.FailureDomain, h.Labels["rack"] = "", name }
+	}
+	candidates := []placement.Candidate{candidate("a", rack("1")), candidate("b", rack("2")), candidate("c", rack("2"))}
+	for name, tc := range map[string]struct {
+		hard           *bool
+		value          string
+		want, rejected string
+	}{
+		"soft":              {nil, "2", "cba", ""},
+		"hard":              {ptr.To(true), "2", "cb", "not in failure domain 2, which spec.spread asks for"},
+		"soft, none there":  {ptr.To(false), "3", "cab", ""},
+		"hard, none there":  {ptr.To(true), "3", "", "not in failure domain 3, which spec.spread asks for"},
+		"domain by default": {nil, "", "cab", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := placement.NewRequest(infrav1.HostMachineSpec{
+				Spread: &infrav1.SpreadDomain{Key: "rack", Value: tc.value, Hard: tc.hard},
+				Placement: infrav1.Placement{Preferred: []infrav1.PreferredHosts{
+					{Weight: 10, HostSelector: selector(map[string]string{"zone": "z-c"})},
+				}},
+			}, version, nil, "")
+			chooser, err := placement.NewChooser(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := chooser.Choose(candidates)
+			got := ""
+			for _, fit := range result.Ranked {
+				got += fit.Host.Name
+			}
+			if got != tc.want {
+				t.Errorf("order = %s, want %s", got, tc.want)
+			}
+			if tc.rejected != "" && (len(result.Rejected) == 0 || result.Rejected[0].Reason != tc.rejected) {
+				t.Errorf("rejected = %+v, want %s", result.Rejected, tc.rejected)
+			}
+		})
+	}
+}
+
+// The machine's own version wins over its owner's.
+func TestNewRequest(t *testing.T) {
+	if got := placement.NewRequest(infrav1.HostMachineSpec{Version: "v1.37.0"}, version, nil, "").Version; got != "v1.37.0" {
+		t.Errorf("version = %s", got)
+	}
+	if got := placement.NewRequest(infrav1.HostMachineSpec{}, version, nil, "").Version; got != version {
+		t.Errorf("version = %s", got)
+	}
+}
+
+// However many hosts and reasons there are, the condition stays readable.
+func TestExplainIsBounded(t *testing.T) {
+	var result placement.Result
+	for i := range 5000 {
+		result.Rejected = append(result.Rejected, placement.Rejection{Host: strings.Repeat("h", 60), Reason: fmt.Sprintf("reason %d", i%40)})
+	}
+	got := result.Explain()
+	if len(got) > 2048 || !strings.HasSuffix(got, "; 4250 for other reasons") {
+		t.Errorf("%d characters: %s", len(got), got)
 	}
 }
 

@@ -95,7 +95,8 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 		return nil, err
 	}
 	result := chooser.Choose(candidates)
-	for _, choice := range result.Ranked {
+	for _, fit := range result.Ranked {
+		choice := fit.Host
 		free := freeHostOf(choice)
 		if !r.taking.begin(free, r.Clock.Now()) {
 			result.Rejected = append(result.Rejected, placement.Rejection{Host: choice.Name, Reason: "claimed"})

@@ -18,15 +18,11 @@ func (r *Reconciler) chooser(ctx context.Context, s *scope) (*placement.Chooser,
 	if err != nil {
 		return nil, err
 	}
-	request := placement.Request{
-		Version:        s.version(),
-		FailureDomains: s.owner.failureDomains,
-		HostName:       s.hostMachine.Spec.HostName,
-		Placement:      s.hostMachine.Spec.Placement,
-	}
+	label := ""
 	if hostCluster != nil {
-		request.FailureDomainLabel = hostCluster.Spec.FailureDomainLabel
+		label = hostCluster.Spec.FailureDomainLabel
 	}
+	request := placement.NewRequest(s.hostMachine.Spec, s.owner.version, s.owner.failureDomains, label)
 	return placement.NewChooser(request)
 }
 
