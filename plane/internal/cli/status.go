@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 	"github.com/slipway-dev/slipway/plane/internal/status"
 )
@@ -21,8 +22,9 @@ const watchInterval = time.Second
 
 func statusCommand(g *global) *cobra.Command {
 	var (
-		output string
-		watch  bool
+		output  string
+		explain string
+		watch   bool
 	)
 	command := &cobra.Command{
 		Use:   "status",
@@ -34,6 +36,9 @@ func statusCommand(g *global) *cobra.Command {
 				return err
 			}
 			show := func(ctx context.Context, out io.Writer) error {
+				if explain != "" {
+					return showPlacement(ctx, out, inst, explain, output == outputJSON)
+				}
 				s, err := planeclient.Status(ctx, inst)
 				if err != nil {
 					return err
@@ -50,8 +55,24 @@ func statusCommand(g *global) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second until interrupted; with -o json one document a line")
+	command.Flags().StringVar(&explain, "explain", "", "show which hosts fit this machine (name or namespace/name), and why the others don't")
 	outputFlag(command, &output, outputJSON, outputWide)
 	return command
+}
+
+func showPlacement(ctx context.Context, out io.Writer, inst *instance.Instance, machine string, asJSON bool) error {
+	c, err := planeclient.New(inst)
+	if err != nil {
+		return err
+	}
+	p, err := status.Explain(ctx, c, machine)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(out).Encode(p)
+	}
+	return status.RenderPlacement(out, p)
 }
 
 // watchStatus shows it again and again until it is interrupted. A frame is

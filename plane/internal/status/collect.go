@@ -33,9 +33,10 @@ func Collect(ctx context.Context, c client.Reader, nodes NodeLister) (Status, er
 		deployments  clusterv1.MachineDeploymentList
 		machines     clusterv1.MachineList
 		hostMachines infrav1.HostMachineList
+		hostPools    infrav1.HostMachinePoolList
 		hosts        infrav1.HostList
 	)
-	for _, list := range []client.ObjectList{&clusters, &pools, &deployments, &machines, &hostMachines, &hosts} {
+	for _, list := range []client.ObjectList{&clusters, &pools, &deployments, &machines, &hostMachines, &hostPools, &hosts} {
 		if err := c.List(ctx, list); err != nil {
 			return Status{}, fmt.Errorf("list %T: %w", list, err)
 		}
@@ -44,7 +45,7 @@ func Collect(ctx context.Context, c client.Reader, nodes NodeLister) (Status, er
 	for i := range clusters.Items {
 		cluster := clusterOf(&clusters.Items[i], machines.Items)
 		cluster.Pools = poolsOf(cluster, pools.Items, deployments.Items)
-		cluster.Waiting = waitingOf(&clusters.Items[i], hostMachines.Items)
+		cluster.Waiting = waitingOf(&clusters.Items[i], hostMachines.Items, hostPools.Items)
 		s.Clusters = append(s.Clusters, cluster)
 	}
 	for i := range hosts.Items {
@@ -129,8 +130,8 @@ func poolsOf(cluster Cluster, pools []clusterv1.MachinePool, deployments []clust
 }
 
 // waitingOf gathers what is not ready, from the conditions that say what to do:
-// the topology's, and those of the machines on hosts.
-func waitingOf(c *clusterv1.Cluster, machines []infrav1.HostMachine) []string {
+// the topology's, and those of the machines and pools on hosts.
+func waitingOf(c *clusterv1.Cluster, machines []infrav1.HostMachine, pools []infrav1.HostMachinePool) []string {
 	var out []string
 	topology := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition)
 	if topology != nil && topology.Status == "False" && topology.Message != "" {
@@ -139,8 +140,22 @@ func waitingOf(c *clusterv1.Cluster, machines []infrav1.HostMachine) []string {
 	for i := range machines {
 		m := &machines[i]
 		ready := meta.FindStatusCondition(m.Status.Conditions, clusterv1.ReadyCondition)
-		if m.Namespace == c.Namespace && m.Labels[clusterv1.ClusterNameLabel] == c.Name && ready != nil && ready.Status != "True" {
+		if m.Namespace != c.Namespace || m.Labels[clusterv1.ClusterNameLabel] != c.Name || ready == nil {
+			continue
+		}
+		upToDate := meta.FindStatusCondition(m.Status.Conditions, infrav1.UpToDateCondition)
+		switch {
+		case ready.Status != "True":
 			out = append(out, m.Name+": "+cmp.Or(ready.Message, ready.Reason))
+		case upToDate != nil && upToDate.Status == "False" && upToDate.Message != "":
+			out = append(out, m.Name+": "+upToDate.Message)
+		}
+	}
+	for i := range pools {
+		p := &pools[i]
+		remediating := meta.FindStatusCondition(p.Status.Conditions, clusterv1.RemediatingCondition)
+		if p.Namespace == c.Namespace && p.Labels[clusterv1.ClusterNameLabel] == c.Name && remediating != nil && remediating.Message != "" {
+			out = append(out, p.Name+": "+remediating.Message)
 		}
 	}
 	return out

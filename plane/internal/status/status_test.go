@@ -45,6 +45,12 @@ func hostMachine(name, cluster string, conditions ...metav1.Condition) *infrav1.
 	return h
 }
 
+func hostPool(name, cluster string, conditions ...metav1.Condition) *infrav1.HostMachinePool {
+	p := &infrav1.HostMachinePool{ObjectMeta: named(name, clusterv1.ClusterNameLabel, cluster)}
+	p.Status.Conditions = conditions
+	return p
+}
+
 func host(name string, claim *infrav1.HostClaim, conditions ...metav1.Condition) *infrav1.Host {
 	h := &infrav1.Host{ObjectMeta: named(name), Spec: infrav1.HostSpec{Claim: claim}}
 	h.Status.Phase = infrav1.HostPhaseAvailable
@@ -92,6 +98,8 @@ func oneOfEach() []client.Object {
 		hostMachine("a-1", "a", condition(clusterv1.ReadyCondition, "True", "")),
 		hostMachine("a-2", "a", condition(clusterv1.ReadyCondition, "False", "no host")),
 		hostMachine("b-1", "b", condition(clusterv1.ReadyCondition, "Unknown", "")),
+		hostMachine("b-2", "b", condition(clusterv1.ReadyCondition, "True", ""), condition(infrav1.UpToDateCondition, "False", "upgrade failed")),
+		hostPool("b-pool", "b", condition(clusterv1.RemediatingCondition, "True", "1 unhealthy machines")),
 		connected,
 		host("host-2", nil, condition(clusterv1.ReadyCondition, "False", "agent is silent")),
 	}
@@ -109,7 +117,7 @@ func TestCollect(t *testing.T) {
 	if !slices.Equal(a.Pools, []Pool{{Name: "pool", Kind: "MachinePool", Replicas: Replicas{2, 1}}}) || !slices.Equal(b.Pools, []Pool{{Name: "md", Kind: "MachineDeployment", Replicas: Replicas{Desired: 1}}}) {
 		t.Errorf("pools %+v and %+v", a.Pools, b.Pools)
 	}
-	if !slices.Equal(a.Waiting, []string{"waits for b", "a-2: no host"}) || !slices.Equal(b.Waiting, []string{"b-1: Because"}) {
+	if !slices.Equal(a.Waiting, []string{"waits for b", "a-2: no host"}) || !slices.Equal(b.Waiting, []string{"b-1: Because", "b-2: upgrade failed", "b-pool: 1 unhealthy machines"}) {
 		t.Errorf("waiting for %q and %q", a.Waiting, b.Waiting)
 	}
 	if len(s.Hosts) != 2 || s.Hosts[0].Name != "host-2" {

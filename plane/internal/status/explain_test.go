@@ -1,0 +1,81 @@
+package status
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+func freeHost(name, rack string, mutate ...func(*infrav1.Host)) *infrav1.Host {
+	h := host(name, nil, condition(infrav1.AgentConnectedCondition, "True", ""))
+	h.Labels["rack"] = rack
+	h.Status.CleanProof = &infrav1.CleanProof{}
+	h.Status.Inventory.KubernetesVersions = []string{"v1.36.3"}
+	for _, m := range mutate {
+		m(h)
+	}
+	return h
+}
+
+// explain looks at a pool member that waits, and at a machine of a Machine.
+func explain(t *testing.T, name string) (Placement, error) {
+	t.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: named("c")}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "HostCluster", Name: "c"}
+	member := hostMachine("workers-1", "c", condition(infrav1.HostClaimedCondition, "False", "no host fits"))
+	member.OwnerReferences = []metav1.OwnerReference{{Kind: "HostMachinePool", Name: "workers"}}
+	member.Spec.Spread = &infrav1.SpreadDomain{Key: "rack", Value: "b"}
+	pool := &clusterv1.MachinePool{ObjectMeta: named("workers-x")}
+	pool.Spec.Template.Spec.Version = "v1.36.3"
+	pool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "HostMachinePool", Name: "workers"}
+	single := hostMachine("cp-1", "c")
+	machine := &clusterv1.Machine{ObjectMeta: named("cp-1")}
+	machine.Spec.Version, machine.Spec.FailureDomain = "v1.35.4", "b"
+	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "HostMachine", Name: "cp-1"}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	objects := []client.Object{
+		cluster, &infrav1.HostCluster{ObjectMeta: named("c"), Spec: infrav1.HostClusterSpec{FailureDomainLabel: "rack"}},
+		member, pool, single, machine,
+		freeHost("host-1", "a"), freeHost("host-2", "b"),
+		freeHost("host-3", "b", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }),
+	}
+	return Explain(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), name)
+}
+
+func TestExplain(t *testing.T) {
+	p, err := explain(t, "workers-1")
+	want := []PlacementHost{
+		{"host-2", true, "in failure domain b"}, {"host-1", true, "outside failure domain b"}, {"host-3", false, "unschedulable"},
+	}
+	if err != nil || p.Version != "v1.36.3" || !slices.Equal(p.Hosts, want) {
+		t.Errorf("placement = %+v, %v", p, err)
+	}
+	var out bytes.Buffer
+	if err := RenderPlacement(&out, p); err != nil || !strings.Contains(out.String(), "no host fits") || !strings.Contains(out.String(), "host-3  false  unschedulable") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	p, err = explain(t, "default/cp-1")
+	want = []PlacementHost{
+		{"host-1", false, "not in failure domain b"}, {"host-2", false, "Kubernetes v1.35.4 not installed"}, {"host-3", false, "unschedulable"},
+	}
+	if err != nil || !slices.Equal(p.Hosts, want) {
+		t.Errorf("placement = %+v, %v", p, err)
+	}
+	if _, err := explain(t, "nobody"); err == nil || !strings.Contains(err.Error(), "these wait for a host: default/cp-1, default/workers-1") {
+		t.Errorf("err = %v", err)
+	}
+}
