@@ -24,6 +24,13 @@ type HostSpec struct {
 	// +optional
 	Unschedulable *bool `json:"unschedulable,omitempty"`
 
+	// evacuate empties the host for maintenance: nobody may claim it, and a machine
+	// of a pool that is on it is replaced by one on another host, drained first. The
+	// host is then reset as always. It counts against maxInFlight of the pool's
+	// remediation. Other machines are left alone: delete their Machine.
+	// +optional
+	Evacuate *bool `json:"evacuate,omitempty"`
+
 	// failureDomain is the zone the host stands in, for example a rack.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -347,7 +354,8 @@ type VirtualIPStatus struct {
 // HostStatus is what was last observed. It can be lost at any time and is
 // rebuilt from the spec and the agent's journal.
 type HostStatus struct {
-	// conditions: Ready, AgentConnected, Available and Paused.
+	// conditions: Ready, AgentConnected, Available, DuplicateIdentity,
+	// AgentSupported and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -381,6 +389,16 @@ type HostStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
 
+	// residue is what the agent found of Kubernetes on a host that has no proof to
+	// be clean, for example files and processes, at most 16 entries. The agent
+	// neither adopts it nor removes it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	Residue []string `json:"residue,omitempty"`
+
 	// cleanProof is the agent's last proof that the host is clean.
 	// +optional
 	CleanProof *CleanProof `json:"cleanProof,omitempty"`
@@ -390,6 +408,13 @@ type HostStatus struct {
 	// +optional
 	VirtualIP *VirtualIPStatus `json:"virtualIP,omitempty"`
 }
+
+// HostIDField and HostMachineIDField are the selectable fields by which hosts with
+// one identity are found.
+const (
+	HostIDField        = "spec.hostID"
+	HostMachineIDField = "status.inventory.machineID"
+)
 
 // HostClaimIDField is the selectable field by which the host of a claim is
 // found without reading every host.
@@ -404,6 +429,8 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimGeneration.orValue(0) <= self.?spec.?claimGeneration.orValue(0)",message="spec.claimGeneration only grows: agents refuse orders of an earlier claim"
 // +kubebuilder:object:root=true
 // +kubebuilder:selectablefield:JSONPath=`.spec.claim.claimID`
+// +kubebuilder:selectablefield:JSONPath=`.spec.hostID`
+// +kubebuilder:selectablefield:JSONPath=`.status.inventory.machineID`
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"

@@ -83,6 +83,13 @@ const (
 	EndpointNoCandidateReason = "NoControlPlaneHost"
 	// AvailableCondition on a Host is true when it can be claimed.
 	AvailableCondition = "Available"
+	// DuplicateIdentityCondition on a Host is true when another Host has the same
+	// key or machine-id, as cloned disks have. Neither can be claimed then; a claim
+	// that exists is not touched.
+	DuplicateIdentityCondition = "DuplicateIdentity"
+	// AgentSupportedCondition on a Host is true while its agent has a version the
+	// manager works with. A host whose agent doesn't is not claimed.
+	AgentSupportedCondition = "AgentSupported"
 	// HostClaimedCondition on a HostMachine is true when a host is claimed. When
 	// false it says why each host was not chosen.
 	HostClaimedCondition = "HostClaimed"

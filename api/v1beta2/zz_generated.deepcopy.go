@@ -1034,6 +1034,11 @@ func (in *HostSpec) DeepCopyInto(out *HostSpec) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.Evacuate != nil {
+		in, out := &in.Evacuate, &out.Evacuate
+		*out = new(bool)
+		**out = **in
+	}
 	if in.ClearedGeneration != nil {
 		in, out := &in.ClearedGeneration, &out.ClearedGeneration
 		*out = new(int64)
@@ -1088,6 +1093,11 @@ func (in *HostStatus) DeepCopyInto(out *HostStatus) {
 		in, out := &in.ObservedOperation, &out.ObservedOperation
 		*out = new(ObservedOperation)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Residue != nil {
+		in, out := &in.Residue, &out.Residue
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 	if in.CleanProof != nil {
 		in, out := &in.CleanProof, &out.CleanProof

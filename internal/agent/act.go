@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -16,6 +17,8 @@ import (
 const (
 	unprovedTries = 5
 	unprovedPause = time.Second
+	// maxFinding is the limit of one entry of Host.status.residue, in bytes.
+	maxFinding = 256
 )
 
 // bootstrap fetches the data and executes it.
@@ -196,10 +199,14 @@ func (l *Loop) prove(ctx context.Context, generation int64) error {
 	}
 	l.delay.until = l.Now().Add(failedDelay(l.delay.tries - unprovedTries + 1))
 	l.Log.Warn("adoption refused: the host is not known to be clean and this agent did not bootstrap it; clean it, and it becomes available", "left", left, "error", err)
-	if state.CleanProof == nil {
+	found := slices.Clone(left[:min(len(left), journal.MaxFound)])
+	for i := range found {
+		found[i] = found[i][:min(len(found[i]), maxFinding)]
+	}
+	if state.CleanProof == nil && slices.Equal(state.Found, found) {
 		return nil
 	}
-	return l.Journal.Update(func(s *journal.State) { s.CleanProof = nil })
+	return l.Journal.Update(func(s *journal.State) { s.CleanProof, s.Found = nil, found })
 }
 
 // progress implements operation.Progress on the journal of the loop.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 	"github.com/slipway-dev/slipway/internal/agent/operation"
 )
@@ -380,5 +381,8 @@ func TestForeignNodeIsNeitherTouchedNorProved(t *testing.T) {
 	l.Run(ctx)
 	if j.State().CleanProof != nil || strings.Contains(f.Calls(), "reset") {
 		t.Fatalf("proof %+v, calls %q", j.State().CleanProof, f.Calls())
+	}
+	if found := status(inventory.Facts{}, "boot", j.State(), nil).Residue; len(found) == 0 {
+		t.Error("what was found is not reported")
 	}
 }

@@ -106,5 +106,6 @@ func clean(s *journal.State) {
 }
 
 func prove(s *journal.State, generation int64, bootID string, now time.Time) {
+	s.Found = nil
 	s.CleanProof = &infrav1.CleanProof{ClaimGeneration: generation, Time: metav1.NewTime(now.Truncate(time.Second)), BootID: bootID}
 }

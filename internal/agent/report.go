@@ -31,7 +31,7 @@ func status(facts inventory.Facts, bootID string, s journal.State, refused *infr
 	}
 	return infrav1.HostStatus{
 		Inventory: facts.Inventory, Capacity: facts.Capacity, Addresses: facts.Addresses, BootID: bootID,
-		ObservedOperation: observed, CleanProof: s.CleanProof,
+		ObservedOperation: observed, Residue: s.Found, CleanProof: s.CleanProof,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -16,12 +17,22 @@ type Facts struct {
 	Connection Connection
 	// Orphaned is true when a live read found no HostMachine for the claim.
 	Orphaned bool
+	// Twin is the host that shares an identity with this one; nil when none does.
+	Twin *Twin
+	// ManagerVersion is the version of the manager, to compare the agent's with.
+	ManagerVersion string
 }
 
-// Conditions computes AgentConnected, Available and Ready. Their transition times
-// are left to the caller, who knows the conditions before.
+// Conditions computes all conditions of a Host but Paused. Their transition times are
+// left to the caller, who knows the conditions before.
 func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
-	conditions := []metav1.Condition{agentConnected(f.Connection), available(h, f), ready(h, f)}
+	h = h.DeepCopy()
+	refusals := []metav1.Condition{duplicateIdentity(f.Twin), agentSupported(h, f.ManagerVersion)}
+	for _, c := range refusals {
+		// Whether the host is available depends on them as they are now.
+		meta.SetStatusCondition(&h.Status.Conditions, c)
+	}
+	conditions := append(refusals, agentConnected(f.Connection), available(h, f), ready(h, f))
 	for i := range conditions {
 		conditions[i].ObservedGeneration = h.Generation
 	}
@@ -64,6 +75,9 @@ func ready(h *infrav1.Host, f Facts) metav1.Condition {
 	case !f.Connection.Connected && state.Phase != infrav1.HostPhaseEnrolling:
 		connected := agentConnected(f.Connection)
 		condition.Reason, condition.Message = ReasonDisconnected, connected.Message
+	case state.Phase == infrav1.HostPhaseAvailable && refused(h) != State{}:
+		why := refused(h)
+		condition.Reason, condition.Message = why.Reason, why.Message
 	default:
 		condition.Reason, condition.Message = state.Reason, state.Message
 		if state.Phase == infrav1.HostPhaseAvailable || state.Phase == infrav1.HostPhaseRunning {

@@ -2,6 +2,11 @@ package host
 
 import (
 	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
@@ -20,11 +25,16 @@ const (
 	ReasonResetting     = "Resetting"
 	ReasonBootstrap     = "BootstrapFailed"
 	ReasonNotClean      = "NotClean"
+	ReasonAdoption      = "AdoptionRefused"
 	ReasonManualReset   = "ManualReset"
 	ReasonResetFailed   = "ResetFailed"
 	ReasonOrphaned      = "OrphanedClaim"
 	ReasonDisconnected  = "AgentNotConnected"
 	ReasonUnschedulable = "Unschedulable"
+	ReasonEvacuate      = "Evacuate"
+	ReasonDuplicate     = "DuplicateIdentity"
+	ReasonAgentTooOld   = "AgentTooOld"
+	ReasonAgentTooNew   = "AgentTooNew"
 	ReasonDeleting      = "Deleting"
 )
 
@@ -59,6 +69,9 @@ func freeState(h *infrav1.Host) State {
 		return State{infrav1.HostPhaseAvailable, ReasonAvailable, ""}
 	case h.Status.BootID == "" && h.Status.CleanProof == nil:
 		return State{infrav1.HostPhaseEnrolling, ReasonEnrolling, "No agent has reported for this host yet"}
+	case len(h.Status.Residue) > 0:
+		return State{infrav1.HostPhaseQuarantined, ReasonAdoption, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it. "+
+			"Take it off the host, for example with kubeadm reset, and the host becomes available by itself; or give the machine back to whom it belongs", residue(h))}
 	default:
 		return State{infrav1.HostPhaseQuarantined, ReasonNotClean, "The agent has not proved that the host is clean. " + clearRemedy}
 	}
@@ -116,6 +129,17 @@ func releasingState(h *infrav1.Host) State {
 	}
 }
 
+// maxResidue is how many findings a message quotes.
+const maxResidue = 4
+
+func residue(h *infrav1.Host) string {
+	found := h.Status.Residue
+	if more := len(found) - maxResidue; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(found[:maxResidue], ", "), more)
+	}
+	return strings.Join(found, ", ")
+}
+
 // clearRemedy ends the message of every quarantine.
 const clearRemedy = "Clean the host by hand, then annotate it with " + infrav1.ClearQuarantineAnnotation + "=true"
 
@@ -153,9 +177,23 @@ func Unavailable(h *infrav1.Host, connected bool) State {
 		return state
 	case !connected:
 		return State{state.Phase, ReasonDisconnected, "The agent is not connected"}
-	case h.Spec.Unschedulable != nil && *h.Spec.Unschedulable:
+	case ptr.Deref(h.Spec.Unschedulable, false):
 		return State{state.Phase, ReasonUnschedulable, "spec.unschedulable is set"}
-	default:
-		return State{}
+	case ptr.Deref(h.Spec.Evacuate, false):
+		return State{state.Phase, ReasonEvacuate, "spec.evacuate is set; the host is free for maintenance"}
 	}
+	return refused(h)
+}
+
+// refused returns why the host itself is not fit to be claimed, as the Host
+// controller found: it shares its identity, or its agent is too old or too new.
+func refused(h *infrav1.Host) State {
+	phase := infrav1.HostPhaseAvailable
+	if c := meta.FindStatusCondition(h.Status.Conditions, infrav1.DuplicateIdentityCondition); c != nil && c.Status == metav1.ConditionTrue {
+		return State{phase, c.Reason, c.Message}
+	}
+	if c := meta.FindStatusCondition(h.Status.Conditions, infrav1.AgentSupportedCondition); c != nil && c.Status == metav1.ConditionFalse {
+		return State{phase, c.Reason, c.Message}
+	}
+	return State{}
 }

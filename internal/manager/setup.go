@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
 	"github.com/slipway-dev/slipway/internal/pace"
+	"github.com/slipway-dev/slipway/internal/version"
 	"github.com/slipway-dev/slipway/internal/webhook"
 )
 
@@ -31,8 +32,10 @@ const reportedBy = "slipway-manager"
 // and webhooks. The scheme of the manager must know AddToScheme's types, and its
 // cache should be kept to CacheByObject.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.Host{}, infrav1.HostClaimIDField, claimIDOf); err != nil {
-		return fmt.Errorf("index hosts by claim: %w", err)
+	for field, value := range hostIndexes {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.Host{}, field, value); err != nil {
+			return fmt.Errorf("index hosts by %s: %w", field, err)
+		}
 	}
 	if err := registerMetrics(mgr.GetClient()); err != nil {
 		return err
@@ -47,11 +50,26 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return webhook.SetupWithManager(mgr)
 }
 
-func claimIDOf(o client.Object) []string {
-	if h, ok := o.(*infrav1.Host); ok && h.Spec.Claim != nil {
-		return []string{h.Spec.Claim.ClaimID}
+// hostIndexes are the selectable fields of Hosts, which the cache doesn't index by
+// itself.
+var hostIndexes = map[string]client.IndexerFunc{
+	infrav1.HostClaimIDField: hostIndex(func(h *infrav1.Host) string {
+		if h.Spec.Claim == nil {
+			return ""
+		}
+		return h.Spec.Claim.ClaimID
+	}),
+	infrav1.HostIDField:        hostIndex(func(h *infrav1.Host) string { return h.Spec.HostID }),
+	infrav1.HostMachineIDField: hostIndex(func(h *infrav1.Host) string { return h.Status.Inventory.MachineID }),
+}
+
+func hostIndex(value func(*infrav1.Host) string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		if h, ok := o.(*infrav1.Host); ok && value(h) != "" {
+			return []string{value(h)}
+		}
+		return nil
 	}
-	return nil
 }
 
 // registerMetrics tolerates that another manager of this process came first.
@@ -81,6 +99,7 @@ func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),
 		Clock:       clock.RealClock{},
+		Version:     version.Version,
 		WatchFilter: o.WatchFilter,
 		Settle:      o.StatusDelay,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostConcurrency, o))

@@ -80,7 +80,12 @@ type Chooser struct {
 	request  Request
 	selector labels.Selector
 	scores   []score
+	// seen counts the identities of the candidates.
+	seen map[string]int
 }
+
+// duplicate is the reason of hosts that share an identity.
+const duplicate = "same key or machine-id as another host"
 
 type score struct {
 	weight   int32
@@ -111,6 +116,12 @@ func NewChooser(r Request) (*Chooser, error) {
 // then by score, then by name.
 func (c *Chooser) Choose(candidates []Candidate) Result {
 	var result Result
+	c.seen = map[string]int{}
+	for _, candidate := range candidates {
+		for _, id := range identities(candidate.Host) {
+			c.seen[id]++
+		}
+	}
 	for _, candidate := range candidates {
 		if reason := c.Reject(candidate); reason != "" {
 			result.Rejected = append(result.Rejected, Rejection{candidate.Host.Name, reason})
@@ -143,7 +154,23 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	if why := host.Unavailable(h, candidate.Connected); why != (host.State{}) {
 		return rejection(h, why)
 	}
+	// The condition that says so may come later than the host's report.
+	if slices.ContainsFunc(identities(h), func(id string) bool { return c.seen[id] > 1 }) {
+		return duplicate
+	}
 	return c.rejectVersion(h)
+}
+
+// identities are what no other host may have.
+func identities(h *infrav1.Host) []string {
+	var ids []string
+	if h.Spec.HostID != "" {
+		ids = append(ids, "key/"+h.Spec.HostID)
+	}
+	if id := h.Status.Inventory.MachineID; id != "" {
+		ids = append(ids, "machine-id/"+id)
+	}
+	return ids
 }
 
 func (c *Chooser) inDomain(h *infrav1.Host) bool {
@@ -181,6 +208,14 @@ func rejection(h *infrav1.Host, why host.State) string {
 		return "agent not connected"
 	case host.ReasonUnschedulable:
 		return "unschedulable"
+	case host.ReasonEvacuate:
+		return "evacuated"
+	case host.ReasonDuplicate:
+		return duplicate
+	case host.ReasonAgentTooOld:
+		return "agent too old"
+	case host.ReasonAgentTooNew:
+		return "agent too new"
 	case host.ReasonDeleting:
 		return "being deleted"
 	}

@@ -57,6 +57,10 @@ func TestReject(t *testing.T) {
 		"quarantined":                 {placement.Request{}, func(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 }, "quarantined"},
 		"not reported":                {placement.Request{}, func(h *infrav1.Host) { h.Status = infrav1.HostStatus{} }, "enrolling"},
 		"unschedulable":               {placement.Request{}, func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, "unschedulable"},
+		"evacuated":                   {placement.Request{}, func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }, "evacuated"},
+		"agent too old":               {placement.Request{}, refusal(infrav1.AgentSupportedCondition, metav1.ConditionFalse, "AgentTooOld"), "agent too old"},
+		"agent too new":               {placement.Request{}, refusal(infrav1.AgentSupportedCondition, metav1.ConditionFalse, "AgentTooNew"), "agent too new"},
+		"duplicate":                   {placement.Request{}, refusal(infrav1.DuplicateIdentityCondition, metav1.ConditionTrue, "DuplicateIdentity"), "same key or machine-id as another host"},
 		"status phase is not trusted": {placement.Request{}, func(h *infrav1.Host) { h.Status.Phase = infrav1.HostPhaseAvailable; h.Spec.ClaimGeneration = 1 }, "quarantined"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,6 +81,31 @@ func TestReject(t *testing.T) {
 			t.Errorf("reason = %q", got)
 		}
 	})
+}
+
+func refusal(conditionType string, status metav1.ConditionStatus, reason string) func(*infrav1.Host) {
+	return func(h *infrav1.Host) {
+		h.Status.Conditions = []metav1.Condition{{Type: conditionType, Status: status, Reason: reason}}
+	}
+}
+
+// Clones are refused as soon as both have reported, with or without a condition.
+func TestClonesAreRefused(t *testing.T) {
+	id := func(machineID string) func(*infrav1.Host) {
+		return func(h *infrav1.Host) { h.Status.Inventory.MachineID = machineID }
+	}
+	chooser, err := placement.NewChooser(placement.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := candidate("b", id("1"))
+	result := chooser.Choose([]placement.Candidate{candidate("a", id("1")), clone, candidate("c", id("2")), candidate("d")})
+	if len(result.Ranked) != 2 || result.Ranked[0].Host.Name != "c" || len(result.Rejected) != 2 {
+		t.Errorf("ranked %+v, rejected %+v", result.Ranked, result.Rejected)
+	}
+	if chooser.Reject(clone) == "" {
+		t.Error("the second look at the clone passes")
+	}
 }
 
 func TestChooseRanks(t *testing.T) {

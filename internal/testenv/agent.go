@@ -42,7 +42,7 @@ type Agent struct {
 func NewHost(t *testing.T, c client.Client, namespace, name string, now time.Time, mutate ...func(*infrav1.Host)) *Agent {
 	t.Helper()
 	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	h.Spec.HostID = "id-of-" + name
+	h.Spec.HostID = "id-of-" + namespace + "-" + name
 	for _, m := range mutate {
 		m(h)
 	}

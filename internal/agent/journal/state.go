@@ -45,6 +45,10 @@ type State struct {
 	// CleanProof is the last proof; nil when the host is not known to be clean.
 	CleanProof *infrav1.CleanProof `json:"cleanProof,omitempty"`
 
+	// Found is what a check of a free host found of Kubernetes that this agent did
+	// not put there, at most MaxFound entries.
+	Found []string `json:"found,omitempty"`
+
 	// VirtualIP is the address the host holds, re-added after a reboot.
 	VirtualIP string `json:"virtualIP,omitempty"`
 	// Files are the paths that write_files created.
@@ -57,6 +61,9 @@ type State struct {
 	// Baseline is what the host looked like before the bootstrap.
 	Baseline *Baseline `json:"baseline,omitempty"`
 }
+
+// MaxFound bounds State.Found: it is reported in the status of the Host.
+const MaxFound = 16
 
 // Operation is the record of one Host.spec.desired.
 type Operation struct {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
 	"sigs.k8s.io/cluster-api/util/paused"
 
@@ -45,6 +46,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Clock judges heartbeats.
 	Clock clock.PassiveClock
+	// Version is the version of the manager, to judge the agent's by.
+	Version string
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
@@ -89,11 +92,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 
-	s := &scope{host: h}
+	s := &scope{host: h, facts: host.Facts{ManagerVersion: r.Version}}
 	phases := []phase{
 		r.readConnection,
 		r.ensureLease,
 		r.ensureRBAC,
+		r.findTwin,
 		r.findOrphan,
 		r.releaseOrphan,
 		r.clearQuarantine,
@@ -101,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.applyStatus,
 	}
 	if !h.DeletionTimestamp.IsZero() {
-		phases = []phase{r.readConnection, r.findOrphan, r.clearClaim, r.forget, r.applyStatus}
+		phases = []phase{r.readConnection, r.findTwin, r.findOrphan, r.clearClaim, r.forget, r.applyStatus}
 	}
 	for _, p := range phases {
 		proceed, err := p(ctx, s)
@@ -143,6 +147,37 @@ func (r *Reconciler) readConnection(ctx context.Context, s *scope) (bool, error)
 		s.facts.Connection = host.Connect(lease, r.Clock.Now())
 	}
 	return true, nil
+}
+
+// findTwin looks for a host with the same key or machine-id, in all namespaces of the
+// manager: a machine that enrolled twice could be claimed twice.
+func (r *Reconciler) findTwin(ctx context.Context, s *scope) (bool, error) {
+	twins, err := r.twins(ctx, s.host)
+	if err != nil {
+		return false, err
+	}
+	s.facts.Twin = host.TwinOf(s.host, twins)
+	if s.facts.Twin != nil && !conditions.IsTrue(s.host, infrav1.DuplicateIdentityCondition) {
+		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonDuplicate, "Enrol", "Host %s/%s has the same %s",
+			s.facts.Twin.Namespace, s.facts.Twin.Name, s.facts.Twin.Shared)
+	}
+	return true, nil
+}
+
+// twins lists the hosts that share the key or the machine-id of h, and h itself.
+func (r *Reconciler) twins(ctx context.Context, h *infrav1.Host) ([]infrav1.Host, error) {
+	var twins []infrav1.Host
+	for field, value := range map[string]string{infrav1.HostIDField: h.Spec.HostID, infrav1.HostMachineIDField: h.Status.Inventory.MachineID} {
+		if value == "" {
+			continue
+		}
+		hosts := &infrav1.HostList{}
+		if err := r.Client.List(ctx, hosts, client.MatchingFields{field: value}); err != nil {
+			return nil, fmt.Errorf("look for hosts with the same %s: %w", field, err)
+		}
+		twins = append(twins, hosts.Items...)
+	}
+	return twins, nil
 }
 
 // next is when the heartbeat stops being fresh, since renewals don't wake this

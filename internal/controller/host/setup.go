@@ -38,6 +38,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
 		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(machineToHost), builder.WithPredicates(vanished())).
+		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToTwins), builder.WithPredicates(identityChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(scheme, log))).
 		Complete(r)
@@ -120,6 +121,39 @@ func vanished() predicate.Predicate {
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// identityChanged passes what makes or ends a likeness between two hosts.
+func identityChanged() predicate.Predicate {
+	return predicate.Funcs{
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*infrav1.Host)
+			after, ok2 := e.ObjectNew.(*infrav1.Host)
+			return ok1 && ok2 && (before.Spec.HostID != after.Spec.HostID || before.Status.Inventory.MachineID != after.Status.Inventory.MachineID)
+		},
+	}
+}
+
+// hostToTwins maps a host to the others that share its identity. Of a change it sees
+// both sides.
+func (r *Reconciler) hostToTwins(ctx context.Context, o client.Object) []reconcile.Request {
+	h, ok := o.(*infrav1.Host)
+	if !ok {
+		return nil
+	}
+	twins, err := r.twins(ctx, h)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Look for hosts with one identity")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range twins {
+		if twins[i].UID != h.UID {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&twins[i])})
+		}
+	}
+	return requests
 }
 
 func machineToHost(_ context.Context, o client.Object) []reconcile.Request {

@@ -74,9 +74,11 @@ func onItsWay(h *infrav1.Host, now host.State) bool {
 // ownConditions are the conditions this controller applies. Paused is written by
 // Cluster API's helper.
 var ownConditions = map[string]bool{
-	clusterv1.ReadyCondition:        true,
-	infrav1.AgentConnectedCondition: true,
-	infrav1.AvailableCondition:      true,
+	clusterv1.ReadyCondition:           true,
+	infrav1.AgentConnectedCondition:    true,
+	infrav1.AgentSupportedCondition:    true,
+	infrav1.AvailableCondition:         true,
+	infrav1.DuplicateIdentityCondition: true,
 }
 
 // statusApply holds nothing but what this controller owns.

@@ -1,0 +1,87 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Twin is a host that shares an identity with another one.
+type Twin struct {
+	Namespace, Name string
+	// Shared is what they share: the key of the agent, or the machine-id.
+	Shared string
+}
+
+// TwinOf finds, of hosts, the first by namespace and name that has the key or the
+// machine-id of h; nil when there is none.
+func TwinOf(h *infrav1.Host, hosts []infrav1.Host) *Twin {
+	var first *Twin
+	for i := range hosts {
+		other := &hosts[i]
+		if other.Namespace == h.Namespace && other.Name == h.Name {
+			continue
+		}
+		shared := ""
+		switch {
+		case h.Spec.HostID != "" && other.Spec.HostID == h.Spec.HostID:
+			shared = "key"
+		case h.Status.Inventory.MachineID != "" && other.Status.Inventory.MachineID == h.Status.Inventory.MachineID:
+			shared = "machine-id"
+		default:
+			continue
+		}
+		if first == nil || cmp.Or(cmp.Compare(other.Namespace, first.Namespace), cmp.Compare(other.Name, first.Name)) < 0 {
+			first = &Twin{other.Namespace, other.Name, shared}
+		}
+	}
+	return first
+}
+
+func duplicateIdentity(twin *Twin) metav1.Condition {
+	c := metav1.Condition{Type: infrav1.DuplicateIdentityCondition, Status: metav1.ConditionFalse, Reason: "Unique"}
+	if twin == nil {
+		return c
+	}
+	c.Status, c.Reason = metav1.ConditionTrue, ReasonDuplicate
+	remedy := "give one of the machines a new /etc/machine-id (systemd-machine-id-setup) and reboot it"
+	if twin.Shared == "key" {
+		remedy = "on the machine that was cloned, stop slipway-agent, remove its state directory, enrol it under a name of its own, and delete the Host that is left over"
+	}
+	c.Message = fmt.Sprintf("Host %s/%s has the same %s, as cloned disks have; neither is claimed until that is mended: %s", twin.Namespace, twin.Name, twin.Shared, remedy)
+	return c
+}
+
+// agentSupported compares the versions of agent and manager: the agent may be of the
+// manager's minor version or of the one before, and never newer. Patch releases don't
+// count. Builds without a release, and agents that have not reported, pass.
+func agentSupported(h *infrav1.Host, managerVersion string) metav1.Condition {
+	c := metav1.Condition{Type: infrav1.AgentSupportedCondition, Status: metav1.ConditionTrue, Reason: "Supported"}
+	agent, manager := minor(h.Status.Inventory.AgentVersion), minor(managerVersion)
+	if agent == nil || manager == nil {
+		c.Reason = "Unknown"
+		return c
+	}
+	switch oldest := version.MajorMinor(manager.Major(), max(manager.Minor(), 1)-1); {
+	case manager.LessThan(agent):
+		c.Status, c.Reason = metav1.ConditionFalse, ReasonAgentTooNew
+		c.Message = fmt.Sprintf("The agent is of version %s, newer than the manager's %s. Upgrade the manager first", h.Status.Inventory.AgentVersion, managerVersion)
+	case agent.LessThan(oldest):
+		c.Status, c.Reason = metav1.ConditionFalse, ReasonAgentTooOld
+		c.Message = fmt.Sprintf("The agent is of version %s; the manager, %s, works with agents from v%s on. Upgrade slipway-agent on the host", h.Status.Inventory.AgentVersion, managerVersion, oldest)
+	}
+	return c
+}
+
+// minor is a version without its patch; nil for one that is no release.
+func minor(s string) *version.Version {
+	v, err := version.ParseSemantic(s)
+	if err != nil || (v.Major() == 0 && v.Minor() == 0) {
+		return nil
+	}
+	return version.MajorMinor(v.Major(), v.Minor())
+}
