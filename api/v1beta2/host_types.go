@@ -24,10 +24,10 @@ type HostSpec struct {
 	// +optional
 	Unschedulable *bool `json:"unschedulable,omitempty"`
 
-	// evacuate empties the host for maintenance: nobody may claim it, and a machine
-	// of a pool that is on it is replaced by one on another host, drained first. The
-	// host is then reset as always. It counts against maxInFlight of the pool's
-	// remediation. Other machines are left alone: delete their Machine.
+	// evacuate empties the host for maintenance: nobody may claim it, and a pool
+	// replaces its machine on the host as it replaces outdated ones: by its strategy,
+	// on another host, drained. The host is then reset as always. Machines of no pool
+	// are left alone: delete their Machine.
 	// +optional
 	Evacuate *bool `json:"evacuate,omitempty"`
 

@@ -95,7 +95,7 @@ type HostReference struct {
 // +kubebuilder:validation:MinProperties=1
 type HostMachineStatus struct {
 	// conditions: Ready, HostClaimed, BootstrapSucceeded, UpToDate and Paused;
-	// Rebooted once a reboot was asked for.
+	// Rebooted once a reboot was asked for, Evacuating while its host is emptied.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -99,6 +99,10 @@ const (
 	// asked for. When false it says how far an in-place upgrade is, or why it
 	// failed; the machine is not failed by that.
 	UpToDateCondition = "UpToDate"
+	// EvacuatingCondition on a HostMachine is true while its host is to be emptied
+	// for maintenance (Host.spec.evacuate). A pool takes such a machine for outdated
+	// and replaces it by its strategy.
+	EvacuatingCondition = "Evacuating"
 	// RebootedCondition on a HostMachine is true when the last reboot that was
 	// asked for is done. It is missing while none was.
 	RebootedCondition = "Rebooted"

@@ -43,6 +43,11 @@ func setConditions(m *infrav1.HostMachine, s *scope) {
 	if condition, asked := rebooted(m, s); asked {
 		conditions.Set(m, condition)
 	}
+	if condition, asked := evacuating(s); asked {
+		conditions.Set(m, condition)
+	} else {
+		conditions.Delete(m, infrav1.EvacuatingCondition)
+	}
 	conditions.Set(m, ready(m, s, claimed, bootstrapped))
 }
 

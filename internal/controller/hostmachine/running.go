@@ -67,3 +67,15 @@ func rebooted(m *infrav1.HostMachine, s *scope) (_ metav1.Condition, asked bool)
 	}
 	return condition, true
 }
+
+// evacuating tells a machine that it has to leave its host; asked is false when it
+// may stay.
+func evacuating(s *scope) (_ metav1.Condition, asked bool) {
+	if s.host == nil || !ptr.Deref(s.host.Spec.Evacuate, false) {
+		return metav1.Condition{}, false
+	}
+	return metav1.Condition{
+		Type: infrav1.EvacuatingCondition, Status: metav1.ConditionTrue, Reason: host.ReasonEvacuate,
+		Message: fmt.Sprintf("spec.evacuate of Host %s is set. A pool replaces the machine; of any other, delete the Machine", s.host.Name),
+	}, true
+}

@@ -120,3 +120,25 @@ func TestUpgradeToVersionThatIsNotThere(t *testing.T) {
 		t.Errorf("desired = %+v", desired)
 	}
 }
+
+func TestEvacuatedHost(t *testing.T) {
+	w, agent, key := runs(t)
+	h := agent.Host(t)
+	h.Spec.Evacuate = ptr.To(true)
+	if err := env.Client.Update(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := w.reconcile(key)
+	wantCondition(t, m, infrav1.EvacuatingCondition, "Evacuate", "Host host-1")
+	if !conditions.IsTrue(m, clusterv1.ReadyCondition) || agent.Host(t).Spec.Desired.Phase != infrav1.HostDesiredBootstrapped {
+		t.Errorf("the machine does not serve on until it is replaced: %+v", m.Status.Conditions)
+	}
+	h = agent.Host(t)
+	h.Spec.Evacuate = nil
+	if err := env.Client.Update(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
+	if m, _ = w.reconcile(key); conditions.Has(m, infrav1.EvacuatingCondition) {
+		t.Error("the condition outlives its cause")
+	}
+}
