@@ -68,13 +68,18 @@ type HostSpec struct {
 }
 
 // ResetPolicy says how a released host is cleaned before its next claim.
-// +kubebuilder:validation:Enum=Kubeadm;Manual
+// +kubebuilder:validation:Enum=Kubeadm;Full;Manual
 type ResetPolicy string
 
 const (
 	// ResetPolicyKubeadm runs `kubeadm reset`, removes what it leaves behind and
 	// proves that nothing is left. It is the default.
 	ResetPolicyKubeadm ResetPolicy = "Kubeadm"
+
+	// ResetPolicyFull does what Kubeadm does and also removes, with proof, what
+	// workloads may have left: the container images that came since the bootstrap
+	// began, and the logs of pods. Images that were on the host before stay.
+	ResetPolicyFull ResetPolicy = "Full"
 
 	// ResetPolicyManual stops the kubelet and leaves the rest to the operator,
 	// who lifts the quarantine with the annotation ClearQuarantineAnnotation.

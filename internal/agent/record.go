@@ -22,6 +22,7 @@ func begin(s *journal.State, spec *infrav1.HostSpec, now time.Time) {
 	s.Operation = &journal.Operation{
 		ID: desired.OperationID, ClaimID: spec.Claim.ClaimID, ClaimGeneration: spec.ClaimGeneration,
 		Phase: desired.Phase, State: infrav1.OperationRunning, StartTime: now.Truncate(time.Second),
+		ResetPolicy: desired.ResetPolicy,
 	}
 	switch {
 	case desired.Phase == infrav1.HostDesiredReset:

@@ -142,7 +142,7 @@ func (e *Executor) prepare(ctx context.Context, progress operation.Progress) err
 	if err := e.mustBeClean(ctx, progress.State()); err != nil {
 		return err
 	}
-	baseline, err := e.Cleaner.Baseline()
+	baseline, err := e.Cleaner.Baseline(ctx)
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,8 @@ type Operation struct {
 	ClaimGeneration int64                    `json:"claimGeneration"`
 	Phase           infrav1.HostDesiredPhase `json:"phase"`
 	State           infrav1.OperationState   `json:"state"`
+	// ResetPolicy of a reset.
+	ResetPolicy infrav1.ResetPolicy `json:"resetPolicy,omitempty"`
 	// Step is the step under way or the last one; StepDone tells which.
 	Step     string `json:"step,omitempty"`
 	StepDone bool   `json:"stepDone,omitempty"`
@@ -105,6 +107,13 @@ type Baseline struct {
 	NFTables []string `json:"nfTables,omitempty"`
 	// CNIConfigs are the files of the CNI configuration directory.
 	CNIConfigs []string `json:"cniConfigs,omitempty"`
+	// Images are the container images of Kubernetes' namespace in the runtime.
+	Images []string `json:"images,omitempty"`
+}
+
+// FullReset says whether the operation is a reset of policy Full.
+func (s State) FullReset() bool {
+	return s.Operation != nil && s.Operation.Phase == infrav1.HostDesiredReset && s.Operation.ResetPolicy == infrav1.ResetPolicyFull
 }
 
 // Running reports whether an operation is under way.

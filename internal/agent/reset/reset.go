@@ -61,15 +61,17 @@ type Cleaner struct {
 	Log             *slog.Logger
 }
 
+type step struct {
+	name string
+	run  func() error
+}
+
 // Reset removes everything. The order matters: kubeadm still needs the API
 // server for leaving etcd, the pods need their network configuration to be torn
 // down, and the virtual IP serves until then.
 func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 	state := progress.State()
-	steps := []struct {
-		name string
-		run  func() error
-	}{
+	steps := []step{
 		{"reset: interrupted commands", func() error { return c.KillInterrupted(ctx) }},
 		{"reset: kubeadm", func() error { return c.kubeadm(ctx) }},
 		{"reset: kubelet", func() error { return c.StopKubelet(ctx) }},
@@ -79,6 +81,12 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 		{"reset: network", func() error { return c.network(ctx, state.Baseline) }},
 		{"reset: files", func() error { return c.files(state) }},
 		{"reset: Kubernetes version", func() error { return kubelet.RestoreLinks(c.Root, state.Programs) }},
+	}
+	if state.FullReset() {
+		steps = append(steps, []step{
+			{"reset: images", func() error { return c.images(ctx, state.Baseline) }},
+			{"reset: logs", c.logs},
+		}...)
 	}
 	var errs []error
 	for _, s := range steps {

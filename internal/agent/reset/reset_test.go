@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/executor/executortest"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 	"github.com/slipway-dev/slipway/internal/agent/network"
@@ -162,6 +163,41 @@ func TestOneFailureKeepsNothingElseFromGoing(t *testing.T) {
 	}
 	if !slices.Equal(ran, want) {
 		t.Errorf("ran %q, want %q", ran, want)
+	}
+}
+
+// A full reset takes the images and logs of workloads, and no image of the host's
+// own; it proves nothing while one of them is left.
+func TestFullReset(t *testing.T) {
+	const list = "ctr --address /run/containerd/containerd.sock --namespace k8s.io images list"
+	h := executortest.New(t)
+	put(t, h, "/var/log/pods/ns_pod/0.log", "")
+	put(t, h, "/etc/default/kubelet", "")
+	h.Programs.Answer = map[string]string{list: "own:1\nworkload:1\nworkload:2\n"}
+	state := journal.State{Baseline: &journal.Baseline{Images: []string{"own:1"}, Links: []string{"eth0"}}}
+	state.Operation = &journal.Operation{Phase: infrav1.HostDesiredReset, ResetPolicy: infrav1.ResetPolicyKubeadm}
+	if left, err := h.Executor.Verify(t.Context(), state); err != nil || len(left) != 0 {
+		t.Fatalf("policy Kubeadm leaves images and logs alone, but left is %q, %v", left, err)
+	}
+	state.Operation.ResetPolicy = infrav1.ResetPolicyFull
+	left, err := h.Executor.Verify(t.Context(), state)
+	if got := strings.Join(left, "; "); err != nil || got != "2 container images, for example workload:1; file /var/log/pods/ns_pod/0.log" {
+		t.Fatalf("left is %q, %v", got, err)
+	}
+	if err := h.Executor.Reset(t.Context(), &progress{state: state}); err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.TrimSuffix(list, "list") + "delete --sync workload:1 workload:2"; !slices.Contains(h.Programs.Ran(), want) {
+		t.Errorf("ran %q, want %q", h.Programs.Ran(), want)
+	}
+	h.Programs.Answer[list] = "own:1\n"
+	if left, err := h.Executor.Verify(t.Context(), state); err != nil || len(left) != 0 {
+		t.Errorf("left %q, %v", left, err)
+	}
+	// Later checks of the free host must not take its own images for leftovers.
+	state.Baseline = nil
+	if left, err := h.Executor.Verify(t.Context(), state); err != nil || len(left) != 0 {
+		t.Errorf("left on a free host %q, %v", left, err)
 	}
 }
 

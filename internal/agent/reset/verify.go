@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slipway-dev/slipway/internal/agent/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 	"github.com/slipway-dev/slipway/internal/agent/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/network"
@@ -41,6 +42,7 @@ func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, err
 		func() ([]string, error) { return c.leftLinks(state.Programs), nil },
 		func() ([]string, error) { return c.leftNetwork(state.Baseline) },
 		func() ([]string, error) { return c.leftVIP(state.VirtualIP) },
+		func() ([]string, error) { return c.leftByWorkloads(ctx, state) },
 	}
 	var left []string
 	errs := make([]error, 0, len(checks))
@@ -173,11 +175,13 @@ func (c Cleaner) leftMounts() ([]string, error) {
 	return left, err
 }
 
-// leftFiles names one file per directory: any is one too many.
-func (c Cleaner) leftFiles() ([]string, error) {
+func (c Cleaner) leftFiles() ([]string, error) { return firstFiles(c.Root, directories) }
+
+// firstFiles names one file per directory: any is one too many.
+func firstFiles(root hostfs.Root, directories []string) ([]string, error) {
 	var left []string
 	for _, dir := range directories {
-		file, err := firstFile(c.Root.Path(dir))
+		file, err := firstFile(root.Path(dir))
 		if err != nil {
 			return nil, err
 		}
@@ -251,8 +255,12 @@ func (c Cleaner) leftVIP(address string) ([]string, error) {
 }
 
 // Baseline records what the host looks like before a bootstrap.
-func (c Cleaner) Baseline() (*journal.Baseline, error) {
-	b := &journal.Baseline{}
+func (c Cleaner) Baseline(ctx context.Context) (*journal.Baseline, error) {
+	images, err := c.listImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &journal.Baseline{Images: images}
 	entries, err := os.ReadDir(c.Root.Path(cniConfigs))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
