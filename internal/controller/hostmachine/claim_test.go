@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -149,81 +146,6 @@ func crashWorld(t *testing.T) *world {
 	w.Reconciler = w.reconciler(env.Client)
 	testenv.NewCluster(t, env.Client, w.namespace)
 	return w
-}
-
-// Two managers without leader election race for too few hosts.
-func TestRace(t *testing.T) {
-	w := newWorld(t)
-	const hosts, machines = 5, 8
-	agents := make([]*testenv.Agent, 0, hosts)
-	for i := range hosts {
-		agents = append(agents, w.host(fmt.Sprintf("host-%d", i)))
-	}
-	keys := make([]client.ObjectKey, 0, machines)
-	for i := range machines {
-		keys = append(keys, w.machine(fmt.Sprintf("m%d", i)))
-	}
-	var wg sync.WaitGroup
-	for range 2 {
-		manager := w.reconciler(env.Client)
-		for _, key := range keys {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				for range 30 {
-					_, err := manager.Reconcile(context.Background(), ctrl.Request{NamespacedName: key})
-					if err != nil && !apierrors.IsConflict(errors.Unwrap(err)) && !strings.Contains(err.Error(), "the object has been modified") {
-						t.Errorf("%s: %v", key.Name, err)
-						return
-					}
-				}
-			}()
-		}
-	}
-	wg.Wait()
-	settled := settle(w, agents, keys)
-
-	holders := map[string]string{}
-	for _, agent := range agents {
-		h := agent.Host(t)
-		if h.Spec.Claim == nil {
-			t.Errorf("Host %s stayed free although machines wait", h.Name)
-			continue
-		}
-		if other, ok := holders[h.Spec.Claim.ClaimID]; ok {
-			t.Errorf("claim %s holds both %s and %s", h.Spec.Claim.ClaimID, other, h.Name)
-		}
-		holders[h.Spec.Claim.ClaimID] = h.Name
-	}
-	for _, m := range settled {
-		if m.Spec.ProviderID == "" {
-			continue
-		}
-		if want := infrav1.ProviderID(w.namespace, holders[m.Spec.ClaimID], m.Spec.ClaimID); m.Spec.ProviderID != want {
-			t.Errorf("%s believes to be on %s, is on %s", m.Name, m.Spec.ProviderID, want)
-		}
-	}
-}
-
-// settle lets surplus hosts reset and everybody find a host.
-func settle(w *world, agents []*testenv.Agent, keys []client.ObjectKey) []*infrav1.HostMachine {
-	w.t.Helper()
-	var machines []*infrav1.HostMachine
-	for range 3 {
-		machines = nil
-		for _, agent := range agents {
-			h := agent.Host(w.t)
-			if h.Spec.Desired != nil && h.Spec.Desired.Phase == infrav1.HostDesiredReset {
-				agent.Obey(w.t, w.clock.Now())
-				w.clear(agent)
-			}
-		}
-		for _, key := range keys {
-			m, _ := w.reconcile(key)
-			machines = append(machines, m)
-		}
-	}
-	return machines
 }
 
 // Two managers each took a host for one machine; the providerID names the first.

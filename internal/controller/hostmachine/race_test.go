@@ -1,0 +1,175 @@
+package hostmachine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+// staleFor is how many lists of hosts a lagging cache answers with one snapshot.
+const staleFor = 25
+
+// lagging is a client like that of a busy manager: its cache shows hosts as they
+// were a while ago, and one write in eight loses a race it did not see.
+func lagging(inner client.WithWatch, random *rand.Rand) client.WithWatch {
+	var mu sync.Mutex
+	var snapshot *infrav1.HostList
+	age := 0
+	conflict := func(o client.Object) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if random.IntN(8) > 0 {
+			return nil
+		}
+		return apierrors.NewConflict(schema.GroupResource{Resource: fmt.Sprintf("%T", o)}, o.GetName(), fmt.Errorf("made up by the test"))
+	}
+	return interceptor.NewClient(inner, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			hosts, ok := list.(*infrav1.HostList)
+			if options := (&client.ListOptions{}).ApplyOptions(opts); !ok || options.FieldSelector != nil {
+				return c.List(ctx, list, opts...)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if age--; age < 0 {
+				snapshot, age = &infrav1.HostList{}, staleFor
+				if err := c.List(ctx, snapshot, opts...); err != nil {
+					return err
+				}
+			}
+			snapshot.DeepCopyInto(hosts)
+			return nil
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			if err := conflict(obj); err != nil {
+				return err
+			}
+			return c.Update(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if err := conflict(obj); err != nil {
+				return err
+			}
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	})
+}
+
+// Two managers without leader election, each with a stale cache and random
+// conflicts: 200 machines race for 50 hosts. No claim is ever executed on two
+// hosts, and no host is left free while machines wait.
+func TestRace(t *testing.T) {
+	w := newWorld(t)
+	const hosts, machines, managers = 50, 200, 2
+	agents := make([]*testenv.Agent, 0, hosts)
+	for i := range hosts {
+		agents = append(agents, w.host(fmt.Sprintf("host-%02d", i)))
+	}
+	keys := make([]client.ObjectKey, 0, machines)
+	for i := range machines {
+		keys = append(keys, w.machine(fmt.Sprintf("m%03d", i)))
+	}
+	var wg sync.WaitGroup
+	for n := range managers {
+		manager := w.reconciler(lagging(env.Client, rand.New(rand.NewPCG(uint64(n), 1))))
+		manager.APIReader = env.Client
+		queue := make(chan client.ObjectKey)
+		for range 8 {
+			wg.Go(func() { work(t, manager, queue) })
+		}
+		wg.Go(func() {
+			defer close(queue)
+			for range 2 {
+				for _, key := range keys {
+					queue <- key
+				}
+			}
+		})
+	}
+	wg.Wait()
+	checkClaims(t, w, agents, settle(w, agents, keys))
+}
+
+func work(t *testing.T, manager *hostmachine.Reconciler, queue <-chan client.ObjectKey) {
+	for key := range queue {
+		_, err := manager.Reconcile(context.Background(), ctrl.Request{NamespacedName: key})
+		if err != nil && !apierrors.IsConflict(err) && !strings.Contains(err.Error(), "made up by the test") && !strings.Contains(err.Error(), "the object has been modified") {
+			t.Errorf("%s: %v", key.Name, err)
+		}
+	}
+}
+
+// settle lets surplus hosts reset and the machines that wait have them.
+func settle(w *world, agents []*testenv.Agent, keys []client.ObjectKey) []*infrav1.HostMachine {
+	w.t.Helper()
+	var machines []*infrav1.HostMachine
+	var waiting []client.ObjectKey
+	holds := map[string]bool{}
+	for _, agent := range agents {
+		if claim := agent.Host(w.t).Spec.Claim; claim != nil {
+			holds[claim.MachineName] = true
+		}
+	}
+	for _, key := range keys {
+		if !holds[key.Name] {
+			waiting = append(waiting, key)
+			continue
+		}
+		m, _ := w.reconcile(key)
+		machines = append(machines, m)
+	}
+	for _, agent := range agents {
+		h := agent.Host(w.t)
+		if h.Spec.Desired != nil && h.Spec.Desired.Phase == infrav1.HostDesiredReset {
+			agent.Obey(w.t, w.clock.Now())
+			w.clear(agent)
+			h.Spec.Claim = nil
+		}
+		for h.Spec.Claim == nil && len(waiting) > 0 {
+			m, _ := w.reconcile(waiting[0])
+			waiting = waiting[1:]
+			machines = append(machines, m)
+			if h = agent.Host(w.t); m.Spec.ProviderID == "" {
+				break
+			}
+		}
+	}
+	return machines
+}
+
+func checkClaims(t *testing.T, w *world, agents []*testenv.Agent, machines []*infrav1.HostMachine) {
+	t.Helper()
+	holders := map[string]string{}
+	for _, agent := range agents {
+		h := agent.Host(t)
+		if h.Spec.Claim == nil || h.Spec.Desired == nil {
+			t.Errorf("Host %s stayed idle although machines wait: %+v", h.Name, h.Spec)
+			continue
+		}
+		if other, ok := holders[h.Spec.Claim.ClaimID]; ok {
+			t.Errorf("claim %s is executed on both %s and %s", h.Spec.Claim.ClaimID, other, h.Name)
+		}
+		holders[h.Spec.Claim.ClaimID] = h.Name
+	}
+	for _, m := range machines {
+		if m.Spec.ProviderID == "" {
+			continue
+		}
+		if want := infrav1.ProviderID(w.namespace, holders[m.Spec.ClaimID], m.Spec.ClaimID); m.Spec.ProviderID != want {
+			t.Errorf("%s believes to be on %s, is on %s", m.Name, m.Spec.ProviderID, want)
+		}
+	}
+}
