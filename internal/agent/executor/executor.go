@@ -74,7 +74,14 @@ func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 			return err
 		}
 	}
-	return e.Applier.Apply(ctx, config, progress)
+	if err := e.Applier.Apply(ctx, config, progress); err != nil {
+		return err
+	}
+	ignored, err := upgrade.IgnoredChecks(e.Root)
+	if err != nil || len(ignored) == 0 {
+		return err
+	}
+	return progress.Update(func(s *journal.State) { s.IgnoredChecks = ignored })
 }
 
 // parse checks the whole data before anything is changed.

@@ -38,6 +38,12 @@ write_files:
     content: |
       ---
       nodeName: {{ ds.meta_data.local_hostname }}
+-   path: /run/kubeadm/kubeadm-join-config.yaml
+    content: |
+      ---
+      kind: JoinConfiguration
+      nodeRegistration:
+        ignorePreflightErrors: [Swap, SystemVerification]
 -   path: /run/cluster-api/placeholder
     content: "placeholder"
 -   path: /etc/motd

@@ -74,7 +74,7 @@ func assertUpgraded(t *testing.T, h *executortest.Host, s journal.State) {
 			t.Errorf("%s is %s", program, target)
 		}
 	}
-	newKubeadm := h.Root.Path(filepath.Join(executortest.Directory, newVersion, "kubeadm")) + " upgrade node"
+	newKubeadm := h.Root.Path(filepath.Join(executortest.Directory, newVersion, "kubeadm")) + " upgrade node --ignore-preflight-errors=Swap,SystemVerification"
 	ran := h.Programs.Ran()
 	kubeadm := slices.Index(ran, newKubeadm)
 	if kubeadm < 0 || kubeadm > slices.Index(ran, "systemctl restart kubelet") {
@@ -158,7 +158,8 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		"two minors":      {"v1.37.0", nil, operation.ReasonVersionSkew, "v1.36 first"},
 		"not installed":   {"v1.36.9", nil, operation.ReasonVersionUnavailable, "v1.36.9"},
 		"control plane":   {newVersion, func(h *executortest.Host) { putManifest(h) }, operation.ReasonControlPlaneHost, "replaces the Machine"},
-		"kubeadm fails":   {newVersion, func(h *executortest.Host) { h.Programs.Fail = map[string]int{string(h.Root): 1} }, operation.ReasonKubeadmFailed, "exit code 1"},
+		"preflight fails": {newVersion, func(h *executortest.Host) { failKubeadm(h, " upgrade node phase preflight") }, operation.ReasonKubeadmFailed, "exit code 1"},
+		"kubeadm fails":   {newVersion, func(h *executortest.Host) { failKubeadm(h, " upgrade node --") }, operation.ReasonKubeadmFailed, "exit code 1"},
 		"kubelet is dead": {newVersion, func(h *executortest.Host) { h.Programs.On = nil }, operation.ReasonNodeNotReady, "still reports v1.35.4"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,11 +172,18 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 				c.before(h)
 			}
 			s, _ := process(t, h, path, upgradeOrder(c.version), 0)
+			if n := node(t, h); c.reason != operation.ReasonNodeNotReady && n.Spec.Unschedulable {
+				t.Error("the Node is left cordoned although its old kubelet runs")
+			}
 			if s.Operation.State != infrav1.OperationFailed || s.Operation.Reason != c.reason || !strings.Contains(s.Operation.Message, c.part) {
 				t.Errorf("the operation is %+v, want %s with %q", s.Operation, c.reason, c.part)
 			}
 		})
 	}
+}
+
+func failKubeadm(h *executortest.Host, args string) {
+	h.Programs.Fail = map[string]int{h.Root.Path(filepath.Join(executortest.Directory, newVersion, "kubeadm")) + args: 1}
 }
 
 func putManifest(h *executortest.Host) {

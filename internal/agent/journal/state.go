@@ -58,6 +58,9 @@ type State struct {
 	// Programs are the links of Kubernetes' programs on PATH as they were before
 	// the agent chose a version: the target by name, empty where there was none.
 	Programs map[string]string `json:"programs,omitempty"`
+	// IgnoredChecks are the preflight checks of kubeadm that the bootstrap ignored;
+	// an upgrade ignores the same.
+	IgnoredChecks []string `json:"ignoredChecks,omitempty"`
 	// Baseline is what the host looked like before the bootstrap.
 	Baseline *Baseline `json:"baseline,omitempty"`
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
@@ -77,15 +79,14 @@ func (u Upgrader) Upgrade(ctx context.Context, version string, progress operatio
 	if err != nil || done {
 		return err
 	}
-	if err := u.evacuate(ctx, node, version, progress); err != nil {
-		return err
+	if err := u.prepare(ctx, node, version, progress); err != nil {
+		return u.giveBack(ctx, node, err)
 	}
 	var restarted time.Time
 	for _, s := range []struct {
 		name string
 		run  func() error
 	}{
-		{"upgrade: kubeadm", func() error { return u.kubeadm(ctx, version) }},
 		{"upgrade: switch", func() error { return u.Switch(ctx, version, progress) }},
 		{"upgrade: kubelet", func() error { restarted = u.Now(); return u.restart(ctx) }},
 		{"upgrade: ready", func() error { return u.ready(ctx, node, version, restarted) }},
@@ -124,7 +125,11 @@ func (u Upgrader) check(ctx context.Context, version string, progress operation.
 		if err != nil {
 			return unreachable(err, "ask the API server for its version")
 		}
-		return checkSkew(current.Status.NodeInfo.KubeletVersion, version, server)
+		if err := checkSkew(current.Status.NodeInfo.KubeletVersion, version, server); err != nil {
+			return err
+		}
+		// What kubeadm will not do is known before a pod has to go.
+		return u.kubeadm(ctx, version, progress, "phase", "preflight")
 	})
 	return node, done, err
 }
@@ -135,26 +140,40 @@ func (u Upgrader) isDone(ctx context.Context, node *corev1.Node, version string)
 	return !marked && node.Status.NodeInfo.KubeletVersion == version && u.Versions.Offered(ctx, version)
 }
 
-// evacuate cordons and drains. When that fails for good the node still runs its old
-// version, so it is given back.
-func (u Upgrader) evacuate(ctx context.Context, node Node, version string, progress operation.Progress) error {
-	if err := operation.Step(progress, "upgrade: cordon", func() error { return u.cordon(ctx, node, version) }); err != nil {
-		return err
+// prepare does all that leaves the old kubelet running.
+func (u Upgrader) prepare(ctx context.Context, node Node, version string, progress operation.Progress) error {
+	for _, s := range []struct {
+		name string
+		run  func() error
+	}{
+		{"upgrade: cordon", func() error { return u.cordon(ctx, node, version) }},
+		{"upgrade: drain", func() error {
+			return u.drain(ctx, node, func(waiting string) error {
+				return progress.Update(func(s *journal.State) { s.Operation.Message = waiting })
+			})
+		}},
+		{"upgrade: kubeadm", func() error { return u.kubeadm(ctx, version, progress) }},
+	} {
+		if err := operation.Step(progress, s.name, s.run); err != nil {
+			return err
+		}
 	}
-	err := operation.Step(progress, "upgrade: drain", func() error {
-		return u.drain(ctx, node, func(waiting string) error {
-			return progress.Update(func(s *journal.State) { s.Operation.Message = waiting })
-		})
-	})
-	failed := (*operation.Error)(nil)
-	if !errors.As(err, &failed) || failed.Retry != operation.RetryNever || ctx.Err() != nil {
-		return err
+	return nil
+}
+
+// giveBack takes the cordon off after a failure: the node serves on with its old
+// version. Another try cordons again. What is no failure of the upgrade, such as
+// another order or a control plane that is away, changes nothing.
+func (u Upgrader) giveBack(ctx context.Context, node Node, cause error) error {
+	failed := operation.AsError(cause)
+	if failed.Retry == operation.RetryLater || ctx.Err() != nil {
+		return cause
 	}
-	undo, cancel := context.WithTimeout(ctx, undoTimeout)
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
-	if undone := u.uncordon(undo, node); undone != nil {
+	if err := u.uncordon(ctx, node); err != nil {
 		failed.Message += "; the Node is left cordoned: uncordon it with kubectl"
-		failed.Err = errors.Join(failed.Err, undone)
+		failed.Err = errors.Join(failed.Err, err)
 	}
 	return failed
 }
@@ -195,16 +214,22 @@ func (u Upgrader) change(ctx context.Context, node Node, what string, write func
 	}
 }
 
-// kubeadm writes the kubelet's configuration of the new version.
-func (u Upgrader) kubeadm(ctx context.Context, version string) error {
+// kubeadm writes the kubelet's configuration of the new version, or runs one phase
+// of that.
+func (u Upgrader) kubeadm(ctx context.Context, version string, progress operation.Progress, phase ...string) error {
 	program, err := u.Versions.Program(ctx, version, "kubeadm")
 	if err != nil {
 		return err
 	}
+	args := append([]string{"upgrade", "node"}, phase...)
+	if ignored := progress.State().IgnoredChecks; len(ignored) > 0 {
+		args = append(args, "--ignore-preflight-errors="+strings.Join(ignored, ","))
+	}
 	ctx, cancel := context.WithTimeout(ctx, kubeadmTimeout)
 	defer cancel()
-	if _, err := u.Runner.Run(ctx, program, "upgrade", "node"); err != nil {
-		return operation.Failf(operation.ReasonKubeadmFailed, operation.RetryAfterReset, err, "kubeadm upgrade node; its output is in the log of bootstrap commands on the host")
+	if _, err := u.Runner.Run(ctx, program, args...); err != nil {
+		return operation.Failf(operation.ReasonKubeadmFailed, operation.RetryAfterReset, err,
+			"kubeadm %s, of which the output is in %s on the host", strings.Join(args, " "), bootstrap.LogFile)
 	}
 	return nil
 }
