@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
@@ -90,15 +92,17 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 	api := &fabric.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:6443")
 	}}
+	hosts, err := manager(inst)
+	if err != nil {
+		return err
+	}
 	forwarderCtx, cancel := context.WithCancel(ctx)
-	forwarded := make(chan struct{})
-	go func() {
-		defer close(forwarded)
-		_ = api.Serve(forwarderCtx)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { _ = api.Serve(forwarderCtx) })
+	beside.Go(func() { hosts.ServeReboots(forwarderCtx, reportReboot) })
 	defer func() {
 		cancel()
-		<-forwarded
+		beside.Wait()
 	}()
 	clusters := func(ctx context.Context, mgr ctrl.Manager) error {
 		return (&forward.Reconciler{
@@ -123,4 +127,12 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		DialExtension: extensions.Dialer{Namespace: machine}.DialContext,
 		Providers:     []serve.Provider{slipway},
 	})
+}
+
+func reportReboot(host string, err error) {
+	if err != nil {
+		klog.ErrorS(err, "Cannot switch a local host on again, trying again", "host", host)
+		return
+	}
+	klog.InfoS("Switched on a local host that was rebooted", "host", host)
 }

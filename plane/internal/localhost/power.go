@@ -182,6 +182,10 @@ func (m *Manager) powerOff(ctx context.Context, host string, graceful bool) erro
 	if err != nil {
 		return err
 	}
+	// Switched off from outside, it stays off whatever it asked for.
+	if err := sandbox.ForgetReboot(s.Dir); err != nil {
+		return err
+	}
 	p, _, err := m.process(host)
 	if err == nil {
 		defer p.Close()

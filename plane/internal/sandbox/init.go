@@ -51,7 +51,7 @@ func Init(dir string) error {
 	if err := waitForRelease(); err != nil {
 		return err
 	}
-	supervisor, err := boot(ctx, dir)
+	supervisor, err := boot(ctx, dir, cancel)
 	if err != nil {
 		_, _ = fmt.Fprintf(status, "%s%v\n", StatusError, err)
 		return err
@@ -63,7 +63,8 @@ func Init(dir string) error {
 	return nil
 }
 
-func boot(ctx context.Context, dir string) (*unit.Supervisor, error) {
+// boot readies the host and returns the supervisor of its services; shutdown ends ctx.
+func boot(ctx context.Context, dir string, shutdown func()) (*unit.Supervisor, error) {
 	unix.Umask(0o022)
 	s, err := LoadSpec(dir)
 	if err != nil {
@@ -85,6 +86,13 @@ func boot(ctx context.Context, dir string) (*unit.Supervisor, error) {
 		LogDir:    "/var/log",
 		StateDir:  stateDir,
 		Processes: unit.NewProcesses(),
+		Reboot: func() error {
+			if err := requestReboot("/", r.BootID); err != nil {
+				return err
+			}
+			shutdown()
+			return nil
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -24,6 +24,9 @@ type Config struct {
 	LogDir string
 	// StateDir remembers which units are disabled; it must survive a restart.
 	StateDir string
+	// Reboot, if set, is called by `systemctl reboot` once all is ready for it to
+	// stop the supervisor.
+	Reboot func() error
 	// Processes is NewProcesses() but for tests.
 	Processes Processes
 }

@@ -153,6 +153,7 @@ func TestSystemctlAnswers(t *testing.T) {
 		{"is-active a", Reply{0, "active\n", ""}},
 		{"frobnicate a", Reply{1, "", "Unknown command verb frobnicate.\n"}},
 		{"start", Reply{1, "", "Too few arguments.\n"}},
+		{"reboot", Reply{1, "", "Failed to reboot: this host cannot be switched on again.\n"}},
 	} {
 		if got := s.Systemctl(t.Context(), strings.Fields(c.args)); got != c.want {
 			t.Errorf("systemctl %s: %+v, want %+v", c.args, got, c.want)

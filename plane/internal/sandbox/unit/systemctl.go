@@ -94,6 +94,9 @@ func (s *Supervisor) Systemctl(ctx context.Context, args []string) Reply {
 	case "is-system-running":
 		r.printf("running")
 		return r
+	case "reboot":
+		s.reboot(&r)
+		return r
 	}
 	verb, ok := verbs[in.verb]
 	if !ok {
@@ -111,6 +114,17 @@ func (s *Supervisor) Systemctl(ctx context.Context, args []string) Reply {
 		r.Stdout = ""
 	}
 	return r
+}
+
+// reboot returns before the reboot, as systemctl does.
+func (s *Supervisor) reboot(r *Reply) {
+	if s.cfg.Reboot == nil {
+		r.failf(codeFailure, "Failed to reboot: this host cannot be switched on again.")
+		return
+	}
+	if err := s.cfg.Reboot(); err != nil {
+		r.failf(codeFailure, "Failed to reboot: %v", err)
+	}
 }
 
 // with runs fn on the record of a unit, on the goroutine that owns it; false if

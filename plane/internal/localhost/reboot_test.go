@@ -1,0 +1,60 @@
+package localhost
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestRebootFromInside lets a host ask for a reboot while nobody serves it, then
+// serves: it comes back once, with its disk and another boot ID, and a host that was
+// switched off instead stays off.
+func TestRebootFromInside(t *testing.T) {
+	m := newManager(t, fakeBundle(t))
+	rebooted, off := bootHost(t, m, 1, sleeper()), bootHost(t, m, 2, sleeper())
+	before := hostOf(t, m, rebooted)
+	mustOnHost(t, m, rebooted, "sh", "-c", "echo kept > /var/lib/kept")
+	for _, host := range []string{rebooted, off} {
+		mustOnHost(t, m, host, "systemctl", "reboot")
+		waitFor(t, host+" is down", 20*time.Second, func() bool { return hostOf(t, m, host).State == StateOff })
+	}
+	if err := m.PowerOff(t.Context(), off, true); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	reports := make(chan string, 10)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		m.ServeReboots(ctx, func(host string, err error) {
+			if err != nil {
+				t.Errorf("reboot of %s: %v", host, err)
+			}
+			reports <- host
+		})
+	}()
+	waitFor(t, "the host is up again", 20*time.Second, func() bool { return hostOf(t, m, rebooted).State == StateRunning })
+	if host := <-reports; host != rebooted {
+		t.Errorf("%s was switched on", host)
+	}
+	after := hostOf(t, m, rebooted)
+	if after.BootID == before.BootID || after.MachineID != before.MachineID {
+		t.Errorf("before the reboot %+v, after it %+v", before, after)
+	}
+	if got := mustOnHost(t, m, rebooted, "cat", "/var/lib/kept", "/proc/sys/kernel/random/boot_id"); got != "kept\n"+after.BootID {
+		t.Errorf("on the host: %q", got)
+	}
+
+	// Asked while it is served; and what happened meanwhile to the other host.
+	mustOnHost(t, m, rebooted, "systemctl", "reboot")
+	waitFor(t, "the host is up once more", 20*time.Second, func() bool {
+		h := hostOf(t, m, rebooted)
+		return h.State == StateRunning && h.BootID != after.BootID
+	})
+	if h := hostOf(t, m, off); h.State != StateOff {
+		t.Errorf("a host that was switched off is %s", h.State)
+	}
+	cancel()
+	<-served
+}
