@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -13,25 +14,35 @@ import (
 	"syscall"
 
 	"github.com/slipway-dev/slipway/internal/agent/assembly"
+	"github.com/slipway-dev/slipway/internal/agent/command"
 	"github.com/slipway-dev/slipway/internal/agent/config"
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/preflight"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
 const usage = `Usage: slipway-agent COMMAND [FLAGS]
 
 Commands:
-  run      run the agent (the default under a service manager)
-  status   print what the agent's journal says
-  version  print the version
+  run        run the agent (the default under a service manager)
+  preflight  tell what this host lacks to become a node; changes nothing
+  status     print what the agent's journal says
+  version    print the version
 
-Flags of run and status:
+preflight exits with 0 when the host can be enrolled, 1 when it cannot, 2 when it
+was called wrongly.
+
+Flags:
 `
+
+// errNotFit is the outcome of a preflight that found errors; they are printed already.
+var errNotFit = errors.New("not fit")
 
 func main() {
 	flags := flag.NewFlagSet("slipway-agent", flag.ExitOnError)
 	path := flags.String("config", config.DefaultPath, "file with the configuration of the agent")
 	root := flags.String("root", "", "directory that stands for / of the host (for tests)")
+	format := flags.String("o", preflight.FormatTable, "output of preflight: table or json")
 	flags.Usage = func() {
 		fmt.Fprint(os.Stderr, usage)
 		flags.PrintDefaults()
@@ -41,25 +52,33 @@ func main() {
 		os.Exit(2)
 	}
 	_ = flags.Parse(os.Args[2:])
-	if err := execute(os.Args[1], *path, hostfs.Root(*root)); err != nil {
-		fmt.Fprintln(os.Stderr, "slipway-agent:", err)
-		os.Exit(1)
+	if flags.NArg() > 0 || *format != preflight.FormatTable && *format != preflight.FormatJSON {
+		fmt.Fprintf(os.Stderr, "slipway-agent: want no arguments, not %q, and -o table or json, not %q\n", flags.Args(), *format)
+		os.Exit(2)
 	}
+	err := execute(os.Args[1], *path, *format, hostfs.Root(*root))
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, errNotFit) {
+		fmt.Fprintln(os.Stderr, "slipway-agent:", err)
+	}
+	os.Exit(1)
 }
 
-func execute(command, path string, root hostfs.Root) error {
-	if command == "version" {
+func execute(name, path, format string, root hostfs.Root) error {
+	c, err := config.Load(path)
+	switch {
+	case name == "version":
 		fmt.Println(version.Version)
 		return nil
-	}
-	if command != "run" && command != "status" {
-		return fmt.Errorf("%q is no command; use run, status or version", command)
-	}
-	c, err := config.Load(path)
-	if err != nil {
+	case name == "preflight":
+		return check(c, err, format, root)
+	case name != "run" && name != "status":
+		return fmt.Errorf("%q is no command; use run, preflight, status or version", name)
+	case err != nil:
 		return err
-	}
-	if command == "status" {
+	case name == "status":
 		return assembly.Status(c, os.Stdout)
 	}
 	// The agent is idle nearly always: a small heap is worth more than the time
@@ -68,4 +87,21 @@ func execute(command, path string, root hostfs.Root) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return (&assembly.Agent{Config: c, Root: root, Log: slog.New(slog.NewTextHandler(os.Stdout, nil))}).Run(ctx)
+}
+
+// check looks at a host that may have no configuration yet.
+func check(c *config.AgentConfiguration, configErr error, format string, root hostfs.Root) error {
+	if configErr != nil {
+		c = config.Default()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	report := preflight.Run(ctx, preflight.System{FS: root, Runner: command.System{Identity: "preflight"}}, c, configErr)
+	if err := report.Write(os.Stdout, format); err != nil {
+		return err
+	}
+	if report.Errors > 0 {
+		return errNotFit
+	}
+	return nil
 }

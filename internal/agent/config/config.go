@@ -66,11 +66,30 @@ type AgentConfiguration struct {
 	HealthAddress string `json:"healthAddress,omitempty"`
 }
 
+// NotFoundError says that there is no configuration. It wraps fs.ErrNotExist.
+type NotFoundError struct{ Path string }
+
+// Error implements error.
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("the configuration %s does not exist; create it with apiVersion: %s, kind: %s and namespace", e.Path, APIVersion, Kind)
+}
+
+// Unwrap returns fs.ErrNotExist.
+func (*NotFoundError) Unwrap() error { return fs.ErrNotExist }
+
+// Default returns a configuration that holds the defaults only. It is not valid: it
+// names no namespace.
+func Default() *AgentConfiguration {
+	c := &AgentConfiguration{}
+	c.setDefaults()
+	return c
+}
+
 // Load reads and checks the file and fills in the defaults.
 func Load(path string) (*AgentConfiguration, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the configuration %s does not exist; create it with apiVersion: %s, kind: %s and namespace", path, APIVersion, Kind)
+		return nil, &NotFoundError{path}
 	}
 	if err != nil {
 		return nil, err

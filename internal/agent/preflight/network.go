@@ -1,0 +1,143 @@
+package preflight
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ports that a node and a control plane listen on.
+var ports = []int{2379, 2380, 6443, 10250, 10257, 10259}
+
+func checkPorts(_ context.Context, s *scope) []Finding {
+	if s.exists("/etc/kubernetes/kubelet.conf") {
+		// They are its own; the check before has the say.
+		return nil
+	}
+	var taken []string
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		for line := range strings.Lines(s.text(table)) {
+			fields := strings.Fields(line)
+			// 0A is the state LISTEN.
+			if len(fields) < 4 || fields[3] != "0A" {
+				continue
+			}
+			_, hex, _ := strings.Cut(fields[1], ":")
+			port, err := strconv.ParseUint(hex, 16, 16)
+			if name := strconv.FormatUint(port, 10); err == nil && slices.Contains(ports, int(port)) && !slices.Contains(taken, name) {
+				taken = append(taken, name)
+			}
+		}
+	}
+	if len(taken) == 0 {
+		return good("free")
+	}
+	return bad(Error, fmt.Sprintf("sudo ss -ltnp 'sport = :%s' shows who listens; stop it", taken[0]), "ports of Kubernetes are taken: %s", strings.Join(taken, ", "))
+}
+
+func checkFirewall(ctx context.Context, s *scope) []Finding {
+	if state, _ := s.Run(ctx, "systemctl", "is-active", "firewalld"); strings.TrimSpace(state) == "active" {
+		return bad(Warning, "sudo firewall-cmd --permanent --add-port={6443,2379-2380,10250}/tcp --add-masquerade && sudo firewall-cmd --reload, and open what the network plugin needs; or sudo systemctl disable --now firewalld",
+			"firewalld is active: by default it blocks the API server, the kubelet and the pod network")
+	}
+	if out, _ := s.Run(ctx, "ufw", "status"); strings.Contains(out, "Status: active") {
+		return bad(Warning, "sudo ufw allow 6443,10250/tcp && sudo ufw allow 2379:2380/tcp && sudo ufw default allow routed, and open what the network plugin needs; or sudo ufw disable",
+			"ufw is active: by default it blocks the API server, the kubelet and the pod network")
+	}
+	return good("no firewalld, no ufw")
+}
+
+func checkSELinux(ctx context.Context, s *scope) []Finding {
+	if s.text("/sys/fs/selinux/enforce") != "1" {
+		return nil
+	}
+	if _, err := s.Run(ctx, "rpm", "-q", "container-selinux"); err != nil {
+		return bad(Error, s.distro.install("container-selinux", "container-selinux"), "SELinux is enforcing, and the policy for containers is not installed")
+	}
+	return good("enforcing, with the policy for containers")
+}
+
+func checkTime(ctx context.Context, s *scope) []Finding {
+	install := s.distro.install("chrony", "chrony") + " && sudo systemctl enable --now " + s.distro.either("chrony", "chronyd")
+	if !s.Has("timedatectl") {
+		return bad(Warning, install, "there is no timedatectl, so it is unknown whether the clock is set from the network; certificates need a right clock")
+	}
+	out, err := s.Run(ctx, "timedatectl", "show", "--property=NTPSynchronized", "--value")
+	switch strings.TrimSpace(out) {
+	case "yes":
+		return good("set from the network")
+	case "no":
+		return bad(Warning, install, "the clock is not set from the network; certificates and leases need a right clock")
+	}
+	return bad(Warning, install, "timedatectl does not tell whether the clock is set from the network (%q, %v)", strings.TrimSpace(out), err)
+}
+
+// clockSkew is what certificates just made and heartbeats still bear.
+const clockSkew = 30 * time.Second
+
+// probeTimeout bounds the connection to the management cluster.
+const probeTimeout = 10 * time.Second
+
+func checkManagementAPI(ctx context.Context, s *scope) []Finding {
+	if s.configErr != nil && !errors.Is(s.configErr, fs.ErrNotExist) {
+		return bad(Error, "correct the file", "%v", s.configErr)
+	}
+	if s.configErr != nil {
+		return bad(Warning, "write it and the bootstrap kubeconfig (with a local plane: `slipway host token`), then run this again",
+			"not tried: %v", s.configErr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	kubeconfig := s.config.BootstrapKubeconfig
+	endpoint, err := s.Probe(ctx, kubeconfig)
+	if err != nil {
+		remedy, message := explain(err, kubeconfig)
+		return bad(Error, remedy, "%s: %s", orElse(endpoint.Server, kubeconfig), message)
+	}
+	if skew := s.Now().Sub(endpoint.Date).Abs(); !endpoint.Date.IsZero() && skew > clockSkew {
+		return bad(Error, "set the clock of the host from the network (see the check time)", "the clock of this host and that of %s are %s apart", endpoint.Server, skew.Round(time.Second))
+	}
+	return good("%s answers, and its certificate is in order", endpoint.Server)
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// explain turns the error of a probe into a remedy and a message.
+func explain(err error, kubeconfig string) (remedy, message string) {
+	var (
+		dns       *net.DNSError
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &dns):
+		return "correct the server's name in " + kubeconfig + ", or the host's /etc/resolv.conf", fmt.Sprintf("the name %s cannot be resolved", dns.Name)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "start the API server, or correct the port in " + kubeconfig, "the connection is refused: nothing listens there"
+	case errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH):
+		return "mend the route: ip route get ADDRESS", "there is no route to it"
+	case errors.As(err, &authority):
+		return "take certificate-authority-data from the management cluster again; a proxy that breaks TLS open cannot be used", "its certificate is not from the authority in " + kubeconfig
+	case errors.As(err, &name):
+		return "use a name or address that is in the server's certificate, or add this one to it", name.Error()
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "set the clock of the host, or renew the server's certificate", "its certificate is out of its time as seen from this host's clock"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "open the way in the firewalls between the host and the management cluster", fmt.Sprintf("no answer within %s: packets are dropped on the way", probeTimeout)
+	}
+	return "correct " + kubeconfig + "; with a local plane `slipway host token` makes one", err.Error()
+}
