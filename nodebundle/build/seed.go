@@ -49,7 +49,7 @@ func seed(ctx context.Context, bundle string, out io.Writer) error {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		fmt.Fprintln(out, "node bundle: the image store was left out, since unpacking images needs root; hosts will import", m.Archive, "instead")
+		fmt.Fprintln(out, "node bundle: the image store was left out, since unpacking images needs root: local hosts need it, run this as root once more")
 		return nil
 	}
 	if err := removeStaging(bundle); err != nil {
