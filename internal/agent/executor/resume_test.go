@@ -241,6 +241,7 @@ func TestBootstrapAndReset(t *testing.T) {
 // TestKillAtEveryRecord ends the agent before each record of a bootstrap and of
 // a reset. The next life must come to the same end.
 func TestKillAtEveryRecord(t *testing.T) {
+	t.Parallel()
 	for _, phase := range []infrav1.HostDesiredPhase{infrav1.HostDesiredBootstrapped, infrav1.HostDesiredReset} {
 		for at, crashed := 1, true; crashed && !t.Failed(); at++ {
 			t.Run(fmt.Sprintf("%s record %d", phase, at), func(t *testing.T) { crashed = killAt(t, phase, at) })

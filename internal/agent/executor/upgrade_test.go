@@ -114,6 +114,7 @@ func TestUpgrade(t *testing.T) {
 // TestKillUpgradeAtEveryRecord ends the agent before each record of an upgrade. The
 // next life must finish it and leave no cordon behind.
 func TestKillUpgradeAtEveryRecord(t *testing.T) {
+	t.Parallel()
 	for at, crashed := 1, true; crashed && !t.Failed(); at++ {
 		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
 			h, path := worker(t)

@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// oldCluster has workers whose upgrade is put off, so that the test can order it.
+const oldCluster = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}
+spec:
+  clusterNetwork:
+    pods: {cidrBlocks: [10.244.0.0/16]}
+    services: {cidrBlocks: [10.96.0.0/16]}
+  topology:
+    classRef: {name: slipway-local}
+    version: v1.35.4
+    controlPlane: {replicas: 1}
+    workers:
+      machineDeployments:
+        - class: default-worker
+          name: md
+          replicas: 2
+          metadata: {annotations: {topology.cluster.x-k8s.io/defer-upgrade: ""}}
+    variables: [{name: controlPlaneEndpointHost, value: 10.88.0.200}]
+`
+
+// budget keeps one of the workload's two pods at all times.
+const budget = `
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: echo}
+spec: {minAvailable: 1, selector: {matchLabels: {app: echo}}}
+`
+
+// TestUpgradeInPlace takes a worker from 1.35.4 to 1.36.3 without a new Machine, and
+// reboots it.
+func TestUpgradeInPlace(t *testing.T) {
+	p := newPlane(t)
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(oldCluster), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.up("--fast", "--hosts", "4", "-f", file)
+	p.eventually(time.Minute, "three nodes of v1.35.4", all(readyNodes(3), nodesOf("v1.35.4", 3)))
+
+	// A kubelet must not be newer than its API server.
+	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
+	p.eventually(5*time.Minute, "control plane of v1.36.3", all(readyNodes(3), nodesOf("v1.36.3", 1)))
+	p.apply("local", workload+"---"+budget)
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+
+	worker := workerOf(p, "v1.35.4")
+	machine := hostMachineOf(p, worker)
+	before := p.mustKubectl("", "get", "machine", machine, "-o", "jsonpath={.metadata.uid} {.spec.providerID}")
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
+	p.eventually(3*time.Minute, "worker of v1.36.3", all(oneServes(p), func(status) string {
+		return differs("v1.36.3 True", p.mustKubectl("", "get", "hostmachine", machine, "-o",
+			`jsonpath={.status.version} {.status.conditions[?(@.type=="UpToDate")].status}`))
+	}))
+	p.eventually(time.Minute, "the node serves again", all(readyNodes(3), nodesOf("v1.36.3", 2), oneServes(p)))
+	if got := p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.unschedulable}{.metadata.annotations.slipway\\.dev/cordoned-for-upgrade}"); got != "" {
+		t.Errorf("the Node is left cordoned: %q", got)
+	}
+	if after := p.mustKubectl("", "get", "machine", machine, "-o", "jsonpath={.metadata.uid} {.spec.providerID}"); after != before {
+		t.Errorf("the Machine was %s and is %s", before, after)
+	}
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=60s")
+
+	rebooted(p, worker, machine)
+}
+
+// rebooted orders a reboot and waits until the host and its node are back.
+func rebooted(p *plane, worker, machine string) {
+	p.t.Helper()
+	boot := func() string {
+		return p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.status.nodeInfo.bootID}")
+	}
+	before := boot()
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"reboots":1}}`)
+	p.eventually(2*time.Minute, "rebooted and ready", all(nodeReady(worker, true), func(status) string {
+		if now := boot(); now == before {
+			return "the Node still tells the boot ID " + before
+		}
+		return differs("True Running", p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.status.conditions[?(@.type=="Rebooted")].status}`)+
+			" "+p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase}"))
+	}))
+}
+
+func differs(want, got string) string {
+	if got == want {
+		return ""
+	}
+	return fmt.Sprintf("got %q, want %q", got, want)
+}
+
+// nodesOf says what is missing to n nodes of a version.
+func nodesOf(version string, n int) func(status) string {
+	return func(s status) string {
+		have := 0
+		for _, node := range s.Clusters[0].Nodes {
+			if node.Version == version {
+				have++
+			}
+		}
+		return differs(fmt.Sprintf("%d of %s", n, version), fmt.Sprintf("%d of %s", have, version))
+	}
+}
+
+// oneServes fails the test when the workload has no pod that is available.
+func oneServes(p *plane) func(status) string {
+	return func(status) string {
+		p.t.Helper()
+		available := p.mustKubectl("local", "get", "deployment", "echo", "-o", "jsonpath={.status.availableReplicas}")
+		if available == "" || available == "0" {
+			p.t.Error("the workload lost all its replicas")
+		}
+		return ""
+	}
+}
+
+// workerOf is the name of a host whose Node is of the version.
+func workerOf(p *plane, version string) string {
+	p.t.Helper()
+	for _, node := range p.status().Clusters[0].Nodes {
+		if node.Version == version {
+			return node.Name
+		}
+	}
+	p.t.Fatalf("no node of %s", version)
+	return ""
+}
+
+func hostMachineOf(p *plane, host string) string {
+	p.t.Helper()
+	return p.mustKubectl("", "get", "host", host, "-o", "jsonpath={.spec.claim.machineName}")
+}
