@@ -79,8 +79,9 @@ func evict(ctx context.Context, node Node, pods []corev1.Pod) ([]string, error) 
 			// It went by itself, or another one took its name.
 		case apierrors.IsTooManyRequests(err):
 			left = append(left, name+" (held by a disruption budget)")
-		case apierrors.IsInternalError(err):
-			// Several budgets for one pod are answered like this.
+		case apierrors.IsInternalError(err) || apierrors.IsTimeout(err):
+			// Several budgets for one pod are answered like this, or another pod of its
+			// name.
 			left = append(left, fmt.Sprintf("%s (%.120v)", name, err))
 		default:
 			return nil, unreachable(err, "evict pod "+name)
