@@ -38,8 +38,8 @@ metadata: {name: echo}
 spec: {minAvailable: 1, selector: {matchLabels: {app: echo}}}
 `
 
-// TestUpgradeInPlace takes a worker from 1.35.4 to 1.36.3 without a new Machine, and
-// reboots it.
+// TestUpgradeInPlace takes a worker from 1.35.4 to 1.36.3 without a new Machine and
+// reboots it, then another one that loses its power on the way.
 func TestUpgradeInPlace(t *testing.T) {
 	p := newPlane(t)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
@@ -73,6 +73,28 @@ func TestUpgradeInPlace(t *testing.T) {
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=60s")
 
 	rebooted(p, worker, machine)
+	upgradedThroughAPowerCut(p)
+}
+
+// upgradedThroughAPowerCut cuts the power of the other worker while it is upgraded.
+func upgradedThroughAPowerCut(p *plane) {
+	p.t.Helper()
+	worker := workerOf(p, "v1.35.4")
+	machine := hostMachineOf(p, worker)
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
+	p.eventually(time.Minute, "in the middle of the upgrade", func(status) string {
+		step := p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.observedOperation.step}")
+		if step == "upgrade: kubeadm" || step == "upgrade: switch" || step == "upgrade: kubelet" || step == "upgrade: ready" {
+			p.t.Logf("cutting the power during step %q", step)
+			return ""
+		}
+		return "at step " + step
+	})
+	p.must(time.Minute, "host", "power-cycle", worker)
+	p.eventually(3*time.Minute, "upgraded in spite of the power cut", all(readyNodes(3), nodesOf("v1.36.3", 3), func(status) string {
+		return differs("True, schedulable ", p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.status.conditions[?(@.type=="UpToDate")].status}`)+
+			", schedulable "+p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.unschedulable}"))
+	}))
 }
 
 // rebooted orders a reboot and waits until the host and its node are back.

@@ -8,7 +8,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 )
 
-// Reasons of observedOperation that the agent itself gives.
+// Reasons of observedOperation that the agent itself gives: of any operation or a
+// bootstrap, of upgrades, and of reboots.
 const (
 	ReasonSecretUnavailable   = "BootstrapSecretUnavailable"
 	ReasonVersionUnavailable  = "VersionUnavailable"
@@ -25,7 +26,7 @@ const (
 	ReasonAlreadyReset        = "AlreadyReset"
 	ReasonJournalUnwritable   = "JournalUnwritable"
 	ReasonNotBootstrapped     = "NotBootstrapped"
-	// Of upgrades.
+
 	ReasonControlPlaneHost  = "ControlPlaneHost"
 	ReasonControlPlaneOlder = "ControlPlaneOlder"
 	ReasonDowngrade         = "DowngradeRefused"
@@ -34,7 +35,7 @@ const (
 	ReasonKubeadmFailed     = "KubeadmUpgradeFailed"
 	ReasonNodeUnreachable   = "NodeUnreachable"
 	ReasonNodeNotReady      = "NodeNotReady"
-	// Of reboots.
+
 	ReasonBootIDUnknown = "BootIDUnknown"
 	ReasonNotRebooted   = "NotRebooted"
 )

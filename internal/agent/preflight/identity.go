@@ -37,7 +37,10 @@ var defaultUUIDs = []string{
 
 // checkMachineID looks for what disks that were cloned have in common.
 func checkMachineID(_ context.Context, s *scope) []Finding {
-	const renew = "sudo rm -f /etc/machine-id /var/lib/dbus/machine-id && sudo systemd-machine-id-setup && sudo reboot"
+	const (
+		renewID = "sudo rm -f /etc/machine-id /var/lib/dbus/machine-id && sudo systemd-machine-id-setup"
+		renew   = renewID + " && sudo reboot"
+	)
 	id := s.text("/etc/machine-id")
 	if !validMachineID.MatchString(id) || strings.Trim(id, "0") == "" {
 		return bad(Error, renew, "/etc/machine-id holds %q, not an ID of 32 hexadecimal digits", id)
@@ -47,7 +50,7 @@ func checkMachineID(_ context.Context, s *scope) []Finding {
 	}
 	if name := s.text(filepath.Join(s.config.StateDir, "host-name")); name != "" {
 		if now, err := s.Hostname(); err == nil && s.config.HostName == "" && name != now {
-			return bad(Warning, "on a clone: "+renew[:strings.Index(renew, " && sudo reboot")]+" && sudo rm -rf "+s.config.StateDir+" && sudo reboot",
+			return bad(Warning, "on a clone: "+renewID+" && sudo rm -rf "+s.config.StateDir+" && sudo reboot",
 				"this disk was enrolled as %q already, and the host is called %q: if it is a copy of that host's disk, both would be refused as clones", name, now)
 		}
 	}
