@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/finalizers"
+	capilabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 
@@ -56,6 +57,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	hostCluster := &infrav1.HostCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, hostCluster); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	// What others watch comes here, too, by way of what it refers to.
+	if r.WatchFilter != "" && !capilabels.HasWatchLabel(hostCluster, r.WatchFilter) {
+		return ctrl.Result{}, nil
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if annotations.IsExternallyManaged(hostCluster) {

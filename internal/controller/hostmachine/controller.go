@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
+	capilabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -70,6 +71,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	hostMachine := &infrav1.HostMachine{}
 	if err := r.Client.Get(ctx, req.NamespacedName, hostMachine); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	// What others watch comes here, too, by way of what it refers to.
+	if r.WatchFilter != "" && !capilabels.HasWatchLabel(hostMachine, r.WatchFilter) {
+		return ctrl.Result{}, nil
 	}
 	if r.machines.lags(hostMachine) {
 		return ctrl.Result{}, nil

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/finalizers"
+	capilabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 
@@ -56,6 +57,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	pool := &infrav1.HostMachinePool{}
 	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	// What others watch comes here, too, by way of what it refers to.
+	if r.WatchFilter != "" && !capilabels.HasWatchLabel(pool, r.WatchFilter) {
+		return ctrl.Result{}, nil
 	}
 	machinePool, err := util.GetOwnerMachinePool(ctx, r.Client, pool.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
