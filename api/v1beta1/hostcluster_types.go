@@ -109,7 +109,7 @@ type HostClusterTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec v1beta2.HostClusterTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec v1beta2.HostClusterTemplateSpec `json:"spec"`
 }
 
 // HostClusterTemplateList is a list of HostClusterTemplates.

@@ -108,7 +108,7 @@ type HostMachineTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec v1beta2.HostMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec v1beta2.HostMachineTemplateSpec `json:"spec"`
 	// status is what was last observed.
 	// +optional
 	Status v1beta2.HostMachineTemplateStatus `json:"status,omitempty,omitzero"`

@@ -133,7 +133,7 @@ type HostMachinePoolTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec v1beta2.HostMachinePoolTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec v1beta2.HostMachinePoolTemplateSpec `json:"spec"`
 }
 
 // HostMachinePoolTemplateList is a list of HostMachinePoolTemplates.

@@ -170,7 +170,7 @@ type HostClusterList struct {
 type HostClusterTemplateSpec struct {
 	// template is what a HostCluster is made from.
 	// +required
-	Template HostClusterTemplateResource `json:"template,omitempty,omitzero"`
+	Template HostClusterTemplateResource `json:"template"`
 }
 
 // HostClusterTemplateResource is what a HostCluster is made from.
@@ -198,7 +198,7 @@ type HostClusterTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec HostClusterTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec HostClusterTemplateSpec `json:"spec"`
 }
 
 // HostClusterTemplateList is a list of HostClusterTemplates.

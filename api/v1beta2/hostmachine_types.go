@@ -184,7 +184,7 @@ type HostMachineList struct {
 type HostMachineTemplateSpec struct {
 	// template is what HostMachines are made from.
 	// +required
-	Template HostMachineTemplateResource `json:"template,omitempty,omitzero"`
+	Template HostMachineTemplateResource `json:"template"`
 }
 
 // HostMachineTemplateResource is what HostMachines are made from.
@@ -232,7 +232,7 @@ type HostMachineTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec HostMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec HostMachineTemplateSpec `json:"spec"`
 	// status is what was last observed.
 	// +optional
 	Status HostMachineTemplateStatus `json:"status,omitempty,omitzero"`

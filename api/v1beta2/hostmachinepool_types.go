@@ -220,7 +220,7 @@ type HostMachinePoolList struct {
 type HostMachinePoolTemplateSpec struct {
 	// template is what HostMachinePools are made from.
 	// +required
-	Template HostMachinePoolTemplateResource `json:"template,omitempty,omitzero"`
+	Template HostMachinePoolTemplateResource `json:"template"`
 }
 
 // HostMachinePoolTemplateResource is what HostMachinePools are made from.
@@ -268,7 +268,7 @@ type HostMachinePoolTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec HostMachinePoolTemplateSpec `json:"spec,omitempty,omitzero"`
+	Spec HostMachinePoolTemplateSpec `json:"spec"`
 }
 
 // HostMachinePoolTemplateList is a list of HostMachinePoolTemplates.
