@@ -74,10 +74,11 @@ bundle: $(BUNDLE_FILES) $(BUNDLE_PARTS)/nodebundle-build ## Build the node bundl
 		--kubernetes $(call bundle_list,$(BUNDLE_KUBERNETES_VERSIONS)) --paired $(call bundle_list,$(BUNDLE_PAIRED))
 	@$(BUNDLE_PARTS)/nodebundle-build seed --bundle $(BUNDLE)
 
-envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd-$(BUNDLE_ETCD) ## Provide kube-apiserver, kubectl and etcd for envtest (bin/envtest)
+envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd-$(BUNDLE_ETCD) ## Provide kube-apiserver, kube-controller-manager, kubectl and etcd for envtest (bin/envtest)
 	@mkdir -p $(ENVTEST)
 	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kube-apiserver
 	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kubectl
+	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kube-controller-manager
 	@ln -sfn ../.nodebundle/etcd-$(BUNDLE_ETCD) $(ENVTEST)/etcd
 
 bundle-test: ## Test the node bundle's own programs

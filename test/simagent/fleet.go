@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent"
 	"github.com/slipway-dev/slipway/internal/agent/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
 )
 
 // Defaults of Options, those of slipway-agent.
@@ -45,6 +46,9 @@ type Options struct {
 	HeartbeatInterval, LeaseDuration time.Duration
 	// Log of the agents. Default none.
 	Log *slog.Logger
+	// Wrap may put another executor around that of a host, to hold it up or to make
+	// it fail. Default none.
+	Wrap func(name string, inner operation.Executor) operation.Executor
 }
 
 // Fleet is a number of simulated hosts.
@@ -94,11 +98,14 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return f.Requests.Count(next) })
 	number := f.started.Add(1)
 	bootID := fmt.Sprintf("simulated-boot-%d", number)
+	var effects operation.Executor = &executor{nodes: o.Nodes, name: name, version: o.Version, duration: o.Bootstrap}
+	if o.Wrap != nil {
+		effects = o.Wrap(name, effects)
+	}
 	a, err := agent.New(agent.Options{
 		Namespace: o.Namespace, HostName: name, HostID: "simulated-" + name, BootID: bootID,
 		Config: config, Journal: journal.InMemory(), Log: o.Log,
-		Executor:  &executor{nodes: o.Nodes, name: name, version: o.Version, duration: o.Bootstrap},
-		Inventory: facts(name, o.Version, number), HeartbeatInterval: o.HeartbeatInterval, LeaseDuration: o.LeaseDuration,
+		Executor: effects, Inventory: facts(name, o.Version, number), HeartbeatInterval: o.HeartbeatInterval, LeaseDuration: o.LeaseDuration,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,117 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// module holds upstream's managers and their manifests.
+const module = "sigs.k8s.io/cluster-api"
+
+// Subject is a provider: a manager and its manifests.
+type Subject struct {
+	Name string
+	// Package is the main package of the manager. It must have the flags
+	// --webhook-port, --webhook-cert-dir and --health-addr, and take KUBECONFIG.
+	Package string
+	// Flags besides those.
+	Flags []string
+	// Namespace and ServiceAccount it runs under.
+	Namespace, ServiceAccount string
+	// Objects are the manifests.
+	Objects []*unstructured.Unstructured
+
+	// folder of the manifests in upstream's module; empty for other providers.
+	folder string
+}
+
+var diagnostics = []string{"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics", "--leader-elect=false"}
+
+func upstream(folder, namespace, account string, flags ...string) Subject {
+	return Subject{
+		Name: "upstream-" + strings.ReplaceAll(folder, "/", "-"), Package: module + "/" + folder, folder: folder,
+		Namespace: namespace, ServiceAccount: account, Flags: append(slices.Clone(diagnostics), flags...),
+	}
+}
+
+// Upstream's providers.
+var (
+	Core             = upstream("core", "capi-system", "capi-manager", "--feature-gates=ClusterTopology=true")
+	KubeadmBootstrap = upstream("bootstrap/kubeadm", "capi-kubeadm-bootstrap-system", "capi-kubeadm-bootstrap-manager")
+
+	KubeadmControlPlane = upstream("controlplane/kubeadm", "capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-manager",
+		"--feature-gates=ClusterTopology=true")
+)
+
+// Kit builds managers and renders upstream's manifests, each once for all planes.
+type Kit struct {
+	dir string
+
+	mu       sync.Mutex
+	programs map[string]string
+	rendered map[string][]*unstructured.Unstructured
+}
+
+// NewKit keeps what it builds in dir.
+func NewKit(dir string) *Kit {
+	return &Kit{dir: dir, programs: map[string]string{}, rendered: map[string][]*unstructured.Unstructured{}}
+}
+
+// program builds a manager. The flags are those of this repository's other builds,
+// so that the packages come from the build cache.
+func (k *Kit) program(ctx context.Context, pkg string) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if path, ok := k.programs[pkg]; ok {
+		return path, nil
+	}
+	path := filepath.Join(k.dir, strings.ReplaceAll(pkg, "/", "-"))
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	k.programs[pkg] = path
+	return path, nil
+}
+
+// Render returns the manifests that a kustomization in a module makes, by kubectl.
+func (k *Kit) Render(ctx context.Context, module, folder string) ([]*unstructured.Unstructured, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := module + "/" + folder
+	if objects, ok := k.rendered[key]; ok {
+		return objects, nil
+	}
+	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return nil, fmt.Errorf("find the sources of %s: %w", module, err)
+	}
+	data, err := exec.CommandContext(ctx, asset("kubectl"), "kustomize", filepath.Join(strings.TrimSpace(string(dir)), folder)).Output()
+	if err != nil {
+		return nil, fmt.Errorf("render the manifests in %s: %w", key, err)
+	}
+	if k.rendered[key], err = Decode(data); err != nil {
+		return nil, err
+	}
+	return k.rendered[key], nil
+}
+
+// manifests returns those of a subject; upstream's are what a release of it holds.
+func (k *Kit) manifests(ctx context.Context, s Subject) ([]*unstructured.Unstructured, error) {
+	if s.folder == "" {
+		return s.Objects, nil
+	}
+	return k.Render(ctx, module, s.folder+"/config/default")
+}
+
+// asset is a program of the control plane, in KUBEBUILDER_ASSETS.
+func asset(name string) string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), name) }

@@ -1,0 +1,184 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options of a plane.
+type Options struct {
+	Kit *Kit
+	// Dir takes logs, certificates and kubeconfigs.
+	Dir      string
+	Scheme   *runtime.Scheme
+	Subjects []Subject
+}
+
+// Plane is a management cluster: an API server and the managers on it.
+type Plane struct {
+	// Config and Client are those of an administrator.
+	Config *rest.Config
+	Client client.WithWatch
+
+	options   Options
+	server    *envtest.Environment
+	certDir   string
+	ca        []byte
+	processes []*process
+}
+
+// StartServer starts an API server without anything on it, as workload cluster.
+func StartServer(scheme *runtime.Scheme) (*Plane, error) {
+	p := &Plane{options: Options{Scheme: scheme}, server: &envtest.Environment{ControlPlaneStartTimeout: startTimeout}}
+	config, err := p.server.Start()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start an API server: %w", err), p.Stop())
+	}
+	config.QPS = -1
+	p.Config = config
+	if p.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}
+
+// Start starts everything and returns when all managers are ready.
+func Start(ctx context.Context, o Options) (*Plane, error) {
+	p, err := StartServer(o.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	p.options = o
+	for _, step := range []func(context.Context) error{p.makeCertificate, p.startControllerManager, p.startManagers} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, p.Stop())
+		}
+	}
+	return p, nil
+}
+
+// Stop stops what runs, the managers first.
+func (p *Plane) Stop() error {
+	var group errgroup.Group
+	for _, process := range p.processes {
+		group.Go(func() error { process.stop(); return nil })
+	}
+	return errors.Join(group.Wait(), p.server.Stop())
+}
+
+// Failures tells which managers ended by themselves.
+func (p *Plane) Failures() error {
+	var errs []error
+	for _, process := range p.processes {
+		errs = append(errs, process.failure())
+	}
+	return errors.Join(errs...)
+}
+
+// Logged returns the lines with a word in the logs of all managers.
+func (p *Plane) Logged(word string) []string {
+	var lines []string
+	for _, process := range p.processes {
+		lines = append(lines, process.lines(word)...)
+	}
+	return lines
+}
+
+func (p *Plane) makeCertificate(context.Context) error {
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		return err
+	}
+	p.certDir, p.ca = filepath.Join(p.options.Dir, "webhooks"), certificate
+	if err := os.MkdirAll(p.certDir, 0o700); err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(p.certDir, "tls.crt"), certificate, 0o600),
+		os.WriteFile(filepath.Join(p.certDir, "tls.key"), key, 0o600),
+	)
+}
+
+func (p *Plane) startControllerManager(ctx context.Context) error {
+	const name = "kube-controller-manager"
+	kubeconfig, err := p.writeKubeconfig(name, p.Config)
+	if err != nil {
+		return err
+	}
+	p.start(ctx, name, program{path: asset(name), args: []string{
+		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
+		"--controllers=clusterrole-aggregation-controller,garbage-collector-controller",
+	}})
+	return nil
+}
+
+// startManagers installs and starts one manager after the other, and then waits
+// for all.
+func (p *Plane) startManagers(ctx context.Context) error {
+	var ready errgroup.Group
+	for _, s := range p.options.Subjects {
+		process, address, err := p.startManager(ctx, s)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", s.Name, err)
+		}
+		ready.Go(func() error { return process.awaitReady(ctx, address) })
+	}
+	return ready.Wait()
+}
+
+func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health string, _ error) {
+	path, err := p.options.Kit.program(ctx, s.Package)
+	if err != nil {
+		return nil, "", err
+	}
+	objects, err := p.options.Kit.manifests(ctx, s)
+	if err != nil {
+		return nil, "", err
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := install(ctx, p.Client, objects, ports[0], p.ca); err != nil {
+		return nil, "", err
+	}
+	config, err := as(ctx, p.Client, p.Config, s.Namespace, s.ServiceAccount)
+	if err != nil {
+		return nil, "", err
+	}
+	kubeconfig, err := p.writeKubeconfig(s.Name, config)
+	if err != nil {
+		return nil, "", err
+	}
+	health = fmt.Sprintf("127.0.0.1:%d", ports[1])
+	return p.start(ctx, s.Name, program{
+		path: path, environment: []string{"KUBECONFIG=" + kubeconfig},
+		args: append([]string{fmt.Sprintf("--webhook-port=%d", ports[0]), "--webhook-cert-dir=" + p.certDir, "--health-addr=" + health}, s.Flags...),
+	}), health, nil
+}
+
+func (p *Plane) start(ctx context.Context, name string, program program) *process {
+	process := run(ctx, name, filepath.Join(p.options.Dir, name+".log"), program)
+	p.processes = append(p.processes, process)
+	return process
+}
+
+func (p *Plane) writeKubeconfig(name string, config *rest.Config) (string, error) {
+	data, err := Kubeconfig(config)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(p.options.Dir, name+".kubeconfig")
+	return path, os.WriteFile(path, data, 0o600)
+}

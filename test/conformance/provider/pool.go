@@ -1,0 +1,459 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// newRunningPool makes a Cluster with hosts and a pool on all of them, and waits
+// until core counts their Nodes.
+func newRunningPool(t *testing.T, s *Suite, hosts int) (*fixture, *pool, []*simulatedHost) {
+	t.Helper()
+	f := newReadyFixture(t, s)
+	simulated := s.addHosts(t, f.namespace, hosts)
+	p := f.newPool(int32(hosts))
+	f.awaitNodes(p, hosts)
+	return f, p, simulated
+}
+
+// status.instances tells of every machine of the pool.
+func instances(t *testing.T, s *Suite) {
+	f, p, hosts := newRunningPool(t, s, 2)
+	reach(t, s, p.infra, "the instances are ready", func(p *infrav1.HostMachinePool) string {
+		ready := 0
+		for _, i := range p.Status.Instances {
+			if i.Ready {
+				ready++
+			}
+		}
+		return unless(ready == 2 && len(p.Status.Instances) == 2, "%v", p.Status.Instances)
+	})
+	object := s.asCoreReads(t, "HostMachinePool", client.ObjectKeyFromObject(p.infra))
+	list, _, err := unstructured.NestedSlice(object.Object, "status", "instances")
+	if err != nil || len(list) != len(hosts) {
+		t.Fatalf("instances %v: %v", list, err)
+	}
+	for _, item := range list {
+		instance, ok := item.(map[string]any)
+		if !ok || instance["instanceName"] == "" || instance["providerID"] == "" || instance["version"] != version || instance["ready"] != true {
+			t.Errorf("instance %v", item)
+		}
+		if addresses, ok := instance["addresses"].([]any); !ok || len(addresses) == 0 {
+			t.Errorf("no addresses: %v", item)
+		}
+	}
+	_ = f
+}
+
+// status.instances is capped, so that the object of a large pool fits into etcd.
+func instancesCap(t *testing.T, s *Suite) {
+	// Without a kubeconfig core makes no Machines, of which nothing is to be seen.
+	f := newFixture(t, s)
+	reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
+	const many = infrav1.MaxInstances + 5
+	p := f.newPool(many)
+	reach(t, s, p.infra, "the pool has its members", func(p *infrav1.HostMachinePool) string {
+		return unless(p.Status.Replicas == many && len(p.Status.Instances) == infrav1.MaxInstances, "%d replicas, %d instances", p.Status.Replicas, len(p.Status.Instances))
+	})
+	f.scale(p, 0)
+}
+
+// MachinePool Machines: every member is a HostMachine, which core makes a Machine of.
+func poolMachines(t *testing.T, s *Suite) {
+	f := newReadyFixture(t, s)
+	s.addHosts(t, f.namespace, 2)
+	p := f.newPool(2, func(mp *clusterv1.MachinePool, _ *infrav1.HostMachinePool) {
+		mp.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(int32(77))
+	})
+	f.awaitNodes(p, 2)
+	object := s.asCoreReads(t, "HostMachinePool", client.ObjectKeyFromObject(p.infra))
+	if kind, _, _ := unstructured.NestedString(object.Object, "status", "infrastructureMachineKind"); kind != "HostMachine" {
+		t.Errorf("infrastructureMachineKind %q", kind)
+	}
+	eventually(t, "each member is a Machine that runs", func() error {
+		machines := f.machines(p)
+		if len(machines) != 2 {
+			return fmt.Errorf("%d Machines", len(machines))
+		}
+		for i := range machines {
+			m := &machines[i]
+			if m.Status.Phase != string(clusterv1.MachinePhaseRunning) || !m.Status.NodeRef.IsDefined() {
+				return fmt.Errorf("%s is %s with Node %q", m.Name, m.Status.Phase, m.Status.NodeRef.Name)
+			}
+			if ptr.Deref(m.Spec.Deletion.NodeDrainTimeoutSeconds, 0) != 77 {
+				return fmt.Errorf("%s has not the drain timeout of the template", m.Name)
+			}
+		}
+		return nil
+	})
+	for _, member := range f.members(p) {
+		checkMember(t, f, p, &member)
+	}
+}
+
+func checkMember(t *testing.T, f *fixture, p *pool, member *infrav1.HostMachine) {
+	t.Helper()
+	machine := &clusterv1.Machine{}
+	if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(member), machine); err != nil {
+		t.Errorf("no Machine of the name: %v", err)
+		return
+	}
+	if owner := metav1.GetControllerOf(machine); owner == nil || owner.Kind != "MachinePool" || owner.Name != p.Name {
+		t.Errorf("Machine %s is controlled by %v", machine.Name, owner)
+	}
+	if owner := metav1.GetControllerOf(member); owner == nil || owner.Kind != "Machine" || owner.Name != machine.Name {
+		t.Errorf("HostMachine %s is controlled by %v", member.Name, owner)
+	}
+	if !slices.ContainsFunc(member.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "HostMachinePool" && r.Name == p.infra.Name }) {
+		t.Errorf("HostMachine %s is not owned by its pool: %v", member.Name, member.OwnerReferences)
+	}
+	if member.Labels[clusterv1.ClusterNameLabel] != clusterName || member.Labels[clusterv1.MachinePoolNameLabel] != p.Name {
+		t.Errorf("HostMachine %s has labels %v", member.Name, member.Labels)
+	}
+	if machine.Spec.ProviderID != member.Spec.ProviderID {
+		t.Errorf("Machine %s has providerID %q, its HostMachine %q", machine.Name, machine.Spec.ProviderID, member.Spec.ProviderID)
+	}
+}
+
+// Scale down deletes the Machine, so that core drains the Node before the host is
+// touched.
+func drainOnScaleDown(t *testing.T, s *Suite) {
+	f := newReadyFixture(t, s)
+	f.addControlPlane()
+	host := s.addHost(t, f.namespace, "h1")
+	p := f.newPool(1)
+	f.awaitNodes(p, 1)
+	eventually(t, "core knows the Node of the Machine", func() error {
+		if machines := f.machines(p); len(machines) != 1 || !machines[0].Status.NodeRef.IsDefined() {
+			return fmt.Errorf("%d Machines", len(machines))
+		}
+		return nil
+	})
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: host.key.Name},
+		Spec:       corev1.PodSpec{NodeName: host.key.Name, Containers: []corev1.Container{{Name: "c", Image: "registry.k8s.io/pause:3.10"}}},
+	}
+	if err := s.Workload.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.scale(p, 0)
+	eventually(t, "core evicts the pod", func() error {
+		if err := s.Workload.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if pod.DeletionTimestamp.IsZero() {
+			return fmt.Errorf("it is still there")
+		}
+		return nil
+	})
+	s.passTime(t)
+	members := f.members(p)
+	if len(members) != 1 || !members[0].DeletionTimestamp.IsZero() {
+		t.Errorf("the HostMachine went while its Node was drained: %v", members)
+	}
+	h := &infrav1.Host{}
+	if err := s.Client.Get(t.Context(), host.key, h); err != nil || h.Spec.Desired.Phase != infrav1.HostDesiredBootstrapped {
+		t.Errorf("the host was told to reset while its Node was drained: %v, %v", h.Spec.Desired, err)
+	}
+	// No kubelet ends the pod.
+	if err := s.Workload.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the member is gone", func() error {
+		if n := len(f.members(p)) + len(f.machines(p)); n > 0 {
+			return fmt.Errorf("%d objects", n)
+		}
+		return nil
+	})
+	f.awaitNodes(p, 0)
+}
+
+// The Machine that was marked goes first, and a mark alone removes nothing.
+func markedMachineGoes(t *testing.T, s *Suite) {
+	f, p, _ := newRunningPool(t, s, 2)
+	// The older one: by age it would stay.
+	machines := f.machines(p)
+	slices.SortFunc(machines, func(a, b clusterv1.Machine) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	marked := &machines[0]
+	change(t, s, marked, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: ""} })
+	s.passTime(t)
+	if got := len(f.machines(p)); got != 2 {
+		t.Fatalf("%d Machines after a mark alone", got)
+	}
+	f.scale(p, 1)
+	gone(t, s.Client, marked)
+	f.awaitNodes(p, 1)
+	if left := f.machines(p); len(left) != 1 || !left[0].DeletionTimestamp.IsZero() {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// spec.providerID identifies the pool.
+func providerID(t *testing.T, s *Suite) {
+	f := newFixture(t, s)
+	p := f.newPool(0)
+	want := "slipway://" + f.namespace + "/pools/pool"
+	eventually(t, "the pool has its providerID", func() error {
+		object := s.asCoreReads(t, "HostMachinePool", client.ObjectKeyFromObject(p.infra))
+		if got, _, _ := unstructured.NestedString(object.Object, "spec", "providerID"); got != want {
+			return fmt.Errorf("%q", got)
+		}
+		return nil
+	})
+}
+
+// spec.providerIDList: core deletes the Node of an ID that leaves it. So an ID
+// leaves it only when its host has proved that it is clean.
+func providerIDList(t *testing.T, s *Suite) {
+	f, p, hosts := newRunningPool(t, s, 2)
+	object := s.asCoreReads(t, "HostMachinePool", client.ObjectKeyFromObject(p.infra))
+	ids, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "providerIDList")
+	if len(ids) != 2 || !slices.IsSorted(ids) || !slices.Equal(ids, p.Spec.ProviderIDList) {
+		t.Fatalf("providerIDList %v, the MachinePool has %v", ids, p.Spec.ProviderIDList)
+	}
+	release := map[*simulatedHost]func(){}
+	for _, host := range hosts {
+		release[host] = host.executor.holdResets()
+		defer release[host]()
+	}
+	watch, err := s.Client.Watch(t.Context(), &infrav1.HostMachinePoolList{}, client.InNamespace(f.namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	f.scale(p, 1)
+	leaving := f.awaitReset(hosts)
+	s.passTime(t)
+	joined := &corev1.Node{}
+	if err := s.Workload.Client.Get(t.Context(), client.ObjectKey{Name: leaving.key.Name}, joined); err != nil {
+		t.Errorf("the Node of a host that is not clean yet: %v", err)
+	}
+	release[leaving]()
+	for event := range watch.ResultChan() {
+		changed, ok := event.Object.(*infrav1.HostMachinePool)
+		if !ok {
+			t.Fatalf("watch: %v", event.Object)
+		}
+		if slices.Contains(changed.Spec.ProviderIDList, joined.Spec.ProviderID) {
+			continue
+		}
+		if leaving.executor.finishedResets() == 0 {
+			t.Error("the providerID left the list before its host was clean")
+		}
+		break
+	}
+	gone(t, s.Workload.Client, joined)
+	f.awaitNodes(p, 1)
+}
+
+// awaitReset returns the host that is told to reset.
+func (f *fixture) awaitReset(hosts []*simulatedHost) (leaving *simulatedHost) {
+	f.t.Helper()
+	eventually(f.t, "a host is told to reset", func() error {
+		for _, host := range hosts {
+			h := &infrav1.Host{}
+			if err := f.Client.Get(f.t.Context(), host.key, h); err != nil {
+				return err
+			}
+			if h.Spec.Desired != nil && h.Spec.Desired.Phase == infrav1.HostDesiredReset {
+				leaving = host
+				return nil
+			}
+		}
+		return fmt.Errorf("none is")
+	})
+	return leaving
+}
+
+// status.ready and status.initialization.provisioned: core reads the pool only
+// after, and neither is ever taken back.
+func initialization(t *testing.T, s *Suite) {
+	f := newReadyFixture(t, s)
+	p := f.newPool(1)
+	reach(t, s, p.infra, "the pool waits for a host", func(p *infrav1.HostMachinePool) string {
+		return unless(p.Status.Replicas == 1 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
+	})
+	s.passTime(t)
+	key := client.ObjectKeyFromObject(p.infra)
+	if fields := initialized(s.asCoreReads(t, "HostMachinePool", key)); len(fields) > 0 {
+		t.Errorf("initialized without a host: %v", fields)
+	}
+	reach(t, s, p.MachinePool, "core waits, too", func(mp *clusterv1.MachinePool) string {
+		return unless(!ptr.Deref(mp.Status.Initialization.InfrastructureProvisioned, false), "provisioned")
+	})
+	s.addHost(t, f.namespace, "h1")
+	f.awaitNodes(p, 1)
+	reach(t, s, p.MachinePool, "core goes on", func(mp *clusterv1.MachinePool) string {
+		return unless(ptr.Deref(mp.Status.Initialization.InfrastructureProvisioned, false), "not provisioned")
+	})
+	want := []string{"ready"}
+	if s.Contract == V1Beta2 {
+		want = append(want, "provisioned")
+	}
+	if got := initialized(s.asCoreReads(t, "HostMachinePool", key)); !slices.Equal(got, want) {
+		t.Errorf("initialized: %v, want %v", got, want)
+	}
+	f.scale(p, 2)
+	reach(t, s, p.infra, "the pool waits for another host", func(p *infrav1.HostMachinePool) string {
+		return unless(p.Status.Replicas == 2 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
+	})
+	if got := initialized(s.asCoreReads(t, "HostMachinePool", key)); !slices.Equal(got, want) {
+		t.Errorf("taken back: %v, want %v", got, want)
+	}
+}
+
+// initialized names the fields that are true.
+func initialized(object *unstructured.Unstructured) (fields []string) {
+	if ready, _, _ := unstructured.NestedBool(object.Object, "status", "ready"); ready {
+		fields = append(fields, "ready")
+	}
+	if done, _, _ := unstructured.NestedBool(object.Object, "status", "initialization", "provisioned"); done {
+		fields = append(fields, "provisioned")
+	}
+	return fields
+}
+
+// Pausing, by the Cluster and by the annotation.
+func poolPausing(t *testing.T, s *Suite) {
+	f := newReadyFixture(t, s)
+	p := f.newPool(1)
+	ready := func(replicas int32) {
+		reach(t, s, p.infra, fmt.Sprintf("the pool has %d members", replicas), func(p *infrav1.HostMachinePool) string {
+			return unless(p.Status.Replicas == replicas, "%d", p.Status.Replicas)
+		})
+	}
+	ready(1)
+	paused := func(status bool) {
+		reach(t, s, p.infra, fmt.Sprintf("paused is %v", status), func(p *infrav1.HostMachinePool) string {
+			return unless(conditions.IsTrue(p, clusterv1.PausedCondition) == status, "%v", p.Status.Conditions)
+		})
+	}
+	for replicas, pause := range []func(bool){
+		func(on bool) { change(t, s, f.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(on) }) },
+		func(on bool) {
+			change(t, s, p.infra, func(p *infrav1.HostMachinePool) {
+				if p.Annotations = map[string]string{}; on {
+					p.Annotations[clusterv1.PausedAnnotation] = ""
+				}
+			})
+		},
+	} {
+		before := int32(replicas + 1)
+		pause(true)
+		paused(true)
+		f.scale(p, before+1)
+		s.passTime(t)
+		if got := len(f.members(p)); got != int(before) {
+			t.Errorf("%d members while paused, want %d", got, before)
+		}
+		pause(false)
+		paused(false)
+		ready(before + 1)
+	}
+}
+
+// Conditions have what core reads, and Ready is mirrored in the MachinePool.
+func poolConditions(t *testing.T, s *Suite) {
+	f := newReadyFixture(t, s)
+	p := f.newPool(1)
+	mirrored := func(status corev1.ConditionStatus) {
+		reach(t, s, p.MachinePool, "InfrastructureReady is "+string(status), func(mp *clusterv1.MachinePool) string {
+			mirror := v1beta1conditions.Get(mp, clusterv1.InfrastructureReadyV1Beta1Condition)
+			if mirror == nil || mirror.Status != status {
+				return fmt.Sprint(mirror)
+			}
+			if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(p.infra), p.infra); err != nil {
+				return err.Error()
+			}
+			ready := conditions.Get(p.infra, clusterv1.ReadyCondition)
+			return unless(ready != nil && string(ready.Status) == string(status) && (status == corev1.ConditionTrue || (mirror.Reason == ready.Reason && mirror.Message == ready.Message)), "%v is not %v", mirror, ready)
+		})
+	}
+	mirrored(corev1.ConditionFalse)
+	s.addHost(t, f.namespace, "h1")
+	mirrored(corev1.ConditionTrue)
+	for _, item := range objectConditions(s.asCoreReads(t, "HostMachinePool", client.ObjectKeyFromObject(p.infra))) {
+		condition, ok := item.(map[string]any)
+		if !ok {
+			t.Fatalf("condition %v", item)
+		}
+		for _, field := range []string{"type", "status", "reason", "lastTransitionTime"} {
+			if value, _ := condition[field].(string); value == "" {
+				t.Errorf("condition without %s: %v", field, condition)
+			}
+		}
+	}
+}
+
+// status.replicas becomes that of the MachinePool.
+func replicas(t *testing.T, s *Suite) {
+	f, p, _ := newRunningPool(t, s, 2)
+	counted := func(want int64) {
+		f.awaitNodes(p, int(want))
+		object := s.asCoreReads(t, "HostMachinePool", client.ObjectKeyFromObject(p.infra))
+		if got, found, err := unstructured.NestedInt64(object.Object, "status", "replicas"); got != want || !found || err != nil {
+			t.Errorf("replicas %d, found %v: %v", got, found, err)
+		}
+	}
+	counted(2)
+	f.scale(p, 1)
+	counted(1)
+	f.scale(p, 0)
+	counted(0)
+}
+
+// An autoscaler that manages the replicas is followed: nobody sets them back.
+func replicasManagedBy(t *testing.T, s *Suite) {
+	f := newReadyFixture(t, s)
+	s.addHosts(t, f.namespace, 2)
+	p := f.newPool(1, func(mp *clusterv1.MachinePool, _ *infrav1.HostMachinePool) {
+		mp.Annotations = map[string]string{clusterv1.ReplicasManagedByAnnotation: "external-autoscaler"}
+	})
+	f.awaitNodes(p, 1)
+	f.scale(p, 2)
+	f.awaitNodes(p, 2)
+	s.passTime(t)
+	reach(t, s, p.MachinePool, "the replicas stay", func(mp *clusterv1.MachinePool) string {
+		return unless(ptr.Deref(mp.Spec.Replicas, 0) == 2, "%d", ptr.Deref(mp.Spec.Replicas, 0))
+	})
+}
+
+// Terminal failures are left out on purpose: core of this version panics when a pool
+// has one. There is no field to write one into, and core lives on.
+func poolTerminalFailures(t *testing.T, s *Suite) {
+	f, p, _ := newRunningPool(t, s, 1)
+	key := client.ObjectKeyFromObject(p.infra)
+	object := s.asCoreReads(t, "HostMachinePool", key)
+	patch := client.MergeFrom(object.DeepCopy())
+	_ = unstructured.SetNestedField(object.Object, "Broken", "status", "failureReason")
+	_ = unstructured.SetNestedField(object.Object, "the rack burns", "status", "failureMessage")
+	if err := s.Client.Status().Patch(t.Context(), object, patch); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"failureReason", "failureMessage"} {
+		if value, found, _ := unstructured.NestedString(s.asCoreReads(t, "HostMachinePool", key).Object, "status", field); found {
+			t.Errorf("%s is stored: %q", field, value)
+		}
+	}
+	f.scale(p, 0)
+	f.awaitNodes(p, 0)
+	if err := s.Failures(); err != nil {
+		t.Error(err)
+	}
+}

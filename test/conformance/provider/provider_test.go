@@ -1,0 +1,73 @@
+package provider_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/slipway-dev/slipway/test/conformance/judge"
+	"github.com/slipway-dev/slipway/test/conformance/provider"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	const variable = "KUBEBUILDER_ASSETS"
+	if os.Getenv(variable) == "" {
+		assets, err := filepath.Abs("../../../bin/envtest")
+		if err == nil {
+			err = os.Setenv(variable, assets)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestConformance judges every rule under both contract versions.
+func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an API server, skipped by -short")
+	}
+	kit := judge.NewKit(t.TempDir())
+	scheme, err := provider.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	workload, err := judge.StartServer(scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, workload) })
+	for _, contract := range []provider.Contract{provider.V1Beta2, provider.V1Beta1} {
+		t.Run(string(contract), func(t *testing.T) {
+			subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{contract})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plane, err := judge.Start(t.Context(), judge.Options{
+				Kit: kit, Dir: t.TempDir(), Scheme: scheme,
+				Subjects: []judge.Subject{subject, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { stop(t, plane) })
+			suite, err := provider.NewSuite(contract, kit, plane, workload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			provider.Run(t, suite)
+		})
+	}
+}
+
+func stop(t *testing.T, plane *judge.Plane) {
+	t.Helper()
+	if err := plane.Stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}

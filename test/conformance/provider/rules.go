@@ -1,0 +1,69 @@
+package provider
+
+import "testing"
+
+// Rule is one rule of a contract.
+type Rule struct {
+	// Name of the subtest.
+	Name string
+	// Mandatory is false for what the contract leaves to the provider.
+	Mandatory bool
+	// Judge fails the test when the rule is broken.
+	Judge func(*testing.T, *Suite)
+}
+
+// Rules are all rules of the contracts, by contract, in the order of their text.
+func Rules() map[string][]Rule {
+	return map[string][]Rule{"InfraMachinePool": poolRules, "InfraCluster": clusterRules}
+}
+
+// poolRules follow "Contract rules for InfraMachinePool", contract version v1beta2.
+var poolRules = []Rule{
+	{"scope", true, namespaced},
+	{"typeMeta", true, metaOfResources},
+	{"group", true, coreHasRights},
+	{"version", true, contractLabels},
+	{"resources", true, poolResources},
+	{"instances", false, instances},
+	{"instancesCap", false, instancesCap},
+	{"machines", false, poolMachines},
+	{"machinesDrain", false, drainOnScaleDown},
+	{"machinesChosen", false, markedMachineGoes},
+	{"providerID", false, providerID},
+	{"providerIDList", true, providerIDList},
+	{"initialization", true, initialization},
+	{"pausing", false, poolPausing},
+	{"conditions", false, poolConditions},
+	{"replicas", true, replicas},
+	{"replicasManagedBy", false, replicasManagedBy},
+	{"terminalFailures", false, poolTerminalFailures},
+	{"template", false, poolTemplate},
+	{"ssaDryRun", false, ssaDryRun},
+	{"multiTenancy", false, multiTenancy},
+}
+
+// clusterRules follow the "Cluster Infrastructure Provider Specification".
+var clusterRules = []Rule{
+	{"group", true, clusterGroup},
+	{"crdName", true, crdNames},
+	{"scope", true, namespaced},
+	{"typeMeta", true, metaOfResources},
+	{"controlPlaneEndpoint", true, controlPlaneEndpoint},
+	{"ready", true, clusterReady},
+	{"failures", false, clusterFailures},
+	{"failureDomains", false, failureDomains},
+	{"template", false, clusterTemplate},
+	{"lists", true, lists},
+	{"externallyManaged", true, externallyManaged},
+	{"noOwner", true, noOwner},
+	{"finalizer", true, clusterFinalizer},
+	{"endpointRecorded", true, endpointRecorded},
+	{"errorsStop", true, errorsStop},
+	{"persisted", true, clusterPersisted},
+	{"pausing", false, clusterPausing},
+	{"conditions", false, clusterConditions},
+	{"deletedWithOwner", true, deletedWithOwner},
+	{"deletedWithoutOwner", true, deletedWithoutOwner},
+	{"providerRights", true, providerRights},
+	{"coreRights", true, coreHasRights},
+}
