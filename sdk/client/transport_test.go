@@ -113,10 +113,10 @@ func TestClientCertificateRotates(t *testing.T) {
 	}
 	write(second)
 	eventually(t, "a new caller of the old CA is refused", func() error {
-		if _, err := create(t.Context(), t, newClient(t, client.Options{CertFile: certFile, KeyFile: keyFile}, config)); err != nil {
-			return nil
+		if _, err := create(t.Context(), t, newClient(t, client.Options{CertFile: certFile, KeyFile: keyFile}, config)); err == nil {
+			return errors.New("it is served")
 		}
-		return errors.New("it is served")
+		return nil
 	})
 	second.Files(dir, "caller")
 	eventually(t, "the caller uses its new certificate", call)

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
+	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
 	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 )
 
@@ -176,8 +177,8 @@ func FuzzConversion(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add("cluster", "namespace", "machine", "host", "key", "value")
-	f.Fuzz(func(t *testing.T, cluster, namespace, machine, name, key, value string) {
+	f.Add("cluster", "namespace", "machine", "host", "key", "value", int32(5))
+	f.Fuzz(func(t *testing.T, cluster, namespace, machine, name, key, value string, retry int32) {
 		request := &v1beta1.BeforeHostClaimRequest{ClusterName: cluster,
 			Machine: v1beta1.ObjectReference{Namespace: namespace, Name: machine}, Host: v1beta1.Host{Name: name}}
 		request.Settings = map[string]string{key: value}
@@ -185,10 +186,23 @@ func FuzzConversion(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings := down.(hooksv1.RequestObject).GetSettings()
-		settings[key] = "changed"
+		older := down.(*v1alpha1.BeforeHostClaimRequest)
+		if older.ClusterName != cluster || older.MachineNamespace != namespace || older.MachineName != machine || older.HostName != name {
+			t.Errorf("something was lost on the way down: %+v", older)
+		}
+		older.Settings[key] = "changed"
 		if request.Settings[key] != value {
 			t.Error("the converted request shares its settings with the original")
+		}
+		response := &v1alpha1.BeforeHostClaimResponse{}
+		response.Message, response.RetryAfterSeconds = value, retry
+		up, err := conversion.UpResponse(response)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newer := up.(*v1beta1.BeforeHostClaimResponse)
+		if newer.Message != value || newer.RetryAfterSeconds != retry || (retry != 0) != (newer.Reason != "") {
+			t.Errorf("something was lost on the way up: %+v", newer)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func (b *Body) Decode(ctx context.Context, obj runtime.Object, want schema.Group
 		return err
 	}
 	// Other errors are for the decoder to find.
-	if err == nil && !(b.small && cost <= freeFootprint) {
+	if err == nil && (!b.small || cost > freeFootprint) {
 		if err := b.reserveBytes(ctx, int64(len(b.data))+cost); err != nil {
 			return err
 		}
