@@ -18,7 +18,7 @@ const (
 	// share of the time that an object may be reconciled in, 1 in so many.
 	share = 4
 	// longest rest. Only reconciles that take seconds come near it.
-	longest = 10 * time.Second
+	longest = 5 * time.Second
 )
 
 // Queue is a work queue that lets objects rest. Reconciles of a few milliseconds

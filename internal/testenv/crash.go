@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,14 +17,14 @@ var ErrCrashed = errors.New("the manager was killed")
 // counted from 1. Zero never kills it.
 type Crash struct {
 	After  int
-	writes int
+	writes atomic.Int64
 }
 
 // Crashed says whether the process was killed.
-func (c *Crash) Crashed() bool { return c.After > 0 && c.writes >= c.After }
+func (c *Crash) Crashed() bool { return c.After > 0 && c.Writes() >= c.After }
 
 // Writes is the number of writes that reached the API server.
-func (c *Crash) Writes() int { return c.writes }
+func (c *Crash) Writes() int { return int(c.writes.Load()) }
 
 // NewCrashing returns a client whose process dies as told: the write that kills it
 // takes effect, but its caller never learns of it.
@@ -34,7 +35,7 @@ func NewCrashing(inner client.WithWatch, crash *Crash) client.WithWatch {
 		}
 		err := do()
 		if err == nil {
-			crash.writes++
+			crash.writes.Add(1)
 		}
 		if crash.Crashed() {
 			return ErrCrashed

@@ -17,10 +17,10 @@ import (
 
 const (
 	// heartbeatsPerSecond is what all hosts together may cost. A heartbeat takes an
-	// API server about 2 ms.
-	heartbeatsPerSecond = 50
+	// API server with its etcd about 2 ms.
+	heartbeatsPerSecond = 25
 	// leastAsked is the least interval worth asking for: agents renew every 10 s by
-	// themselves, which 500 hosts may.
+	// themselves, which 250 hosts may.
 	leastAsked = 10 * time.Second
 	// countInterval is how long the number of hosts is taken for granted.
 	countInterval = 30 * time.Second

@@ -11,17 +11,17 @@ func TestHeartbeatInterval(t *testing.T) {
 		asks, want time.Duration
 	}{
 		{0, 0, 0},
-		{500, 0, 0},
-		{501, 0, 10 * time.Second},
-		{501, 10 * time.Second, 10 * time.Second},
-		{1000, 0, 30 * time.Second},
-		{5000, 0, 130 * time.Second},
-		{5000, 100 * time.Second, 100 * time.Second},
+		{250, 0, 0},
+		{251, 0, 10 * time.Second},
+		{251, 20 * time.Second, 20 * time.Second},
+		{1000, 0, 50 * time.Second},
+		{5000, 0, 250 * time.Second},
 		{5000, 200 * time.Second, 200 * time.Second},
-		{5001, 100 * time.Second, 130 * time.Second},
-		{2000, 130 * time.Second, 50 * time.Second},
-		{100, 130 * time.Second, 0},
-		{400, 10 * time.Second, 10 * time.Second},
+		{5000, 400 * time.Second, 400 * time.Second},
+		{5001, 200 * time.Second, 250 * time.Second},
+		{2000, 250 * time.Second, 100 * time.Second},
+		{100, 250 * time.Second, 0},
+		{200, 10 * time.Second, 10 * time.Second},
 	} {
 		if got := heartbeatInterval(c.hosts, c.asks); got != c.want {
 			t.Errorf("%d hosts, Lease asks for %s: want %s, got %s", c.hosts, c.asks, c.want, got)
@@ -39,7 +39,7 @@ func TestHeartbeatInterval(t *testing.T) {
 		}
 		asks = next
 	}
-	if changes > 12 {
+	if changes > 20 {
 		t.Errorf("a Lease was written %d times", changes)
 	}
 }

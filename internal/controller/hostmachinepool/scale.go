@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -26,10 +27,8 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) error {
 		return err
 	}
 	p := makePlan(s.desired(), s.members())
-	for range p.create {
-		if err := r.create(ctx, s); err != nil {
-			return err
-		}
+	if err := r.create(ctx, s, p.create); err != nil {
+		return err
 	}
 	for _, name := range p.deleteMachines {
 		machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.pool.Namespace, Name: name}}
@@ -47,14 +46,33 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func (r *Reconciler) create(ctx context.Context, s *scope) error {
-	machine := newHostMachine(s)
-	if err := r.Client.Create(ctx, machine); err != nil {
-		return fmt.Errorf("create a HostMachine: %w", err)
+// createsAtOnce keeps the first reconcile of a pool of thousands short.
+const createsAtOnce = 10
+
+// create makes members. When one can't be made, the pool has fewer until the next
+// reconcile.
+func (r *Reconciler) create(ctx context.Context, s *scope, n int) error {
+	var group errgroup.Group
+	group.SetLimit(createsAtOnce)
+	made := make([]*infrav1.HostMachine, n)
+	for i := range made {
+		machine := newHostMachine(s)
+		group.Go(func() error {
+			if err := r.Client.Create(ctx, machine); err != nil {
+				return fmt.Errorf("create a HostMachine: %w", err)
+			}
+			ctrl.LoggerFrom(ctx).Info("Created HostMachine", "HostMachine", machine.Name)
+			made[i] = machine
+			return nil
+		})
 	}
-	ctrl.LoggerFrom(ctx).Info("Created HostMachine", "HostMachine", machine.Name)
-	s.hostMachines = append(s.hostMachines, *machine)
-	return nil
+	err := group.Wait()
+	for _, machine := range made {
+		if machine != nil {
+			s.hostMachines = append(s.hostMachines, *machine)
+		}
+	}
+	return err
 }
 
 func (r *Reconciler) delete(ctx context.Context, s *scope, o client.Object) error {
