@@ -64,7 +64,7 @@ func DefaultOptions() Options {
 		HostMachineConcurrency:     10,
 		HostMachinePoolConcurrency: 5,
 		// Longer than the states before a bootstrap take, shorter than a bootstrap.
-		StatusDelay: 5 * time.Second,
+		StatusDelay: 10 * time.Second,
 	}
 }
 
