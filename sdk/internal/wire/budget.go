@@ -52,6 +52,7 @@ const (
 type Budget struct {
 	limit int64
 	free  *semaphore.Weighted
+	used  atomic.Int64 // what free has given away
 	small atomic.Int64
 }
 
@@ -222,7 +223,29 @@ func (b *Body) reserveBytes(ctx context.Context, total int64) error {
 		}
 	}
 	b.reserved += more
+	b.budget.used.Add(more)
 	return nil
+}
+
+// reserveDecoded reserves what the body becomes when it is decoded. While half of
+// the budget is free a guess is good enough; then it is reckoned exactly.
+func (b *Body) reserveDecoded(ctx context.Context, s *shape) error {
+	cost := s.guess(b.data)
+	if b.small && cost <= freeFootprint {
+		return nil
+	}
+	if b.budget.used.Load()+cost > b.budget.limit/2 {
+		exact, err := s.footprint(b.data, b.budget.limit)
+		var tooMuch *FootprintError
+		if errors.As(err, &tooMuch) {
+			return err
+		}
+		// Other errors are for the decoder to find.
+		if cost = exact; err != nil || b.small && cost <= freeFootprint {
+			return nil
+		}
+	}
+	return b.reserveBytes(ctx, int64(len(b.data))+cost)
 }
 
 // Bytes returns the body, valid until Recycle or Release.
@@ -247,6 +270,7 @@ func (b *Body) recycle() {
 func (b *Body) Release() {
 	b.Recycle()
 	b.budget.free.Release(b.reserved)
+	b.budget.used.Add(-b.reserved)
 	b.reserved = 0
 	if b.small {
 		b.budget.small.Add(-1)

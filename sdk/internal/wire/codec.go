@@ -50,16 +50,8 @@ func Encode(buf *bytes.Buffer, obj runtime.Object) error {
 // what the body becomes is reserved first: it fails with a *FootprintError if that
 // exceeds the budget, and with ErrBusy.
 func (b *Body) Decode(ctx context.Context, obj runtime.Object, want schema.GroupVersionKind) error {
-	cost, err := shapeOf(obj).footprint(b.data, freeFootprint, b.budget.limit)
-	var footprint *FootprintError
-	if errors.As(err, &footprint) {
+	if err := b.reserveDecoded(ctx, shapeOf(obj)); err != nil {
 		return err
-	}
-	// Other errors are for the decoder to find.
-	if err == nil && (!b.small || cost > freeFootprint) {
-		if err := b.reserveBytes(ctx, int64(len(b.data))+cost); err != nil {
-			return err
-		}
 	}
 	return Decode(b.data, obj, want)
 }

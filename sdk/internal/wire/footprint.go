@@ -2,28 +2,26 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A list of a million empty objects is 3 MB on the wire and hundreds in memory.
-// footprint tells what a body becomes before it is decoded.
+// A shape tells what a body becomes before it is decoded.
 
 const (
 	// growth is by how much a growing list may exceed its elements.
 	growth = 2
 	// entry is what a map needs for an entry besides key and value.
 	entry = 32
-	// walked is the length from which a body is always walked through: below it a
-	// guess is made first.
-	walked = 1 << 20
-	// guessed is how many times its length a body may become without a walk.
-	guessed = 8
+	// dense is how much larger than its text a value of any type can be: numbers in
+	// a list.
+	dense = 16
 )
 
 // shape is what memory the JSON of a Go type needs. Leaves have no parts: strings
@@ -36,6 +34,9 @@ type shape struct {
 	// largest is the largest object that a list or pointer below may hold.
 	largest int64
 }
+
+// counting leaves it to the decoder to be strict.
+var counting = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 var (
 	shapes      sync.Map // reflect.Type to *shape
@@ -111,19 +112,18 @@ func (s *shape) findLargest(seen map[*shape]bool) int64 {
 	return max(largest, s.of.findLargest(seen))
 }
 
-// footprint returns how many bytes data needs when it is decoded, besides its
-// strings and raw values. It may be too much but never too little, and stops at
-// limit.
-func (s *shape) footprint(data []byte, free, limit int64) (int64, error) {
-	length := int64(len(data))
-	// An object of the list comes from a { or from null; what is neither is small.
+// guess returns at most how many bytes data needs when it is decoded, besides its
+// strings and raw values. It takes no time, and is often several times too much.
+func (s *shape) guess(data []byte) int64 {
+	// An object of a list comes from a { or from null; what is neither is small.
 	objects := int64(bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("null")))
 	others := int64(bytes.Count(data, []byte(",")) + bytes.Count(data, []byte("[")))
-	guess := objects*s.largest + others*growth*int64(reflect.TypeFor[[]byte]().Size())
-	if guess <= free || length < walked && guess <= guessed*length {
-		return guess, nil
-	}
-	w := walk{text: jsontext.NewDecoder(bytes.NewReader(data), options), limit: limit}
+	return objects*s.largest + others*growth*int64(reflect.TypeFor[[]byte]().Size())
+}
+
+// footprint is guess by walking through data. It stops at limit.
+func (s *shape) footprint(data []byte, limit int64) (int64, error) {
+	w := walk{text: jsontext.NewDecoder(bytes.NewBuffer(data), counting), limit: limit}
 	if err := w.value(s); err != nil {
 		return 0, err
 	}
@@ -170,8 +170,7 @@ func (w *walk) value(s *shape) error {
 		if err := w.text.SkipValue(); err != nil {
 			return err
 		}
-		// Numbers in a list are the densest that any value can be.
-		return w.add(guessed * 2 * (w.text.InputOffset() - start))
+		return w.add(dense * (w.text.InputOffset() - start))
 	case s.kind == reflect.Slice && kind == '[', s.kind == reflect.Array && kind == '[':
 		return w.parts(func() error { return w.element(s) })
 	case (s.kind == reflect.Map || s.kind == reflect.Struct) && kind == '{':
