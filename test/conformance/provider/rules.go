@@ -12,9 +12,10 @@ type Rule struct {
 	Judge func(*testing.T, *Suite)
 }
 
-// Rules are all rules of the contracts, by contract, in the order of their text.
+// Rules are all rules of the contracts, by contract, in the order of their text, and
+// the hazards.
 func Rules() map[string][]Rule {
-	return map[string][]Rule{"InfraMachinePool": poolRules, "InfraCluster": clusterRules}
+	return map[string][]Rule{"InfraMachinePool": poolRules, "InfraCluster": clusterRules, "Hazards": hazardRules}
 }
 
 // poolRules follow "Contract rules for InfraMachinePool", contract version v1beta2.
