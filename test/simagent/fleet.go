@@ -57,9 +57,11 @@ type Fleet struct {
 	// Requests counts what the agents asked of the management cluster.
 	Requests Requests
 
-	group   errgroup.Group
-	started atomic.Int64
+	group errgroup.Group
 }
+
+// machines counts the simulated hosts of all fleets: no two are the same machine.
+var machines atomic.Int64
 
 // New returns a Fleet without hosts.
 func New(o Options) (*Fleet, error) {
@@ -96,7 +98,7 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 		UserName: infrav1.AgentUser(o.Namespace, name), Groups: []string{infrav1.AgentGroup, "system:authenticated"},
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return f.Requests.Count(next) })
-	number := f.started.Add(1)
+	number := machines.Add(1)
 	bootID := fmt.Sprintf("simulated-boot-%d", number)
 	var effects operation.Executor = &executor{nodes: o.Nodes, name: name, version: o.Version, duration: o.Bootstrap}
 	if o.Wrap != nil {
