@@ -66,7 +66,7 @@ func TestWritesPerMachine(t *testing.T) {
 	}
 	var requests simagent.Requests
 	config := rest.CopyConfig(env.Config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return requests.Count(next) })
+	config.Wrap(requests.Count)
 	options := optionsFor(namespace)
 	// However slow the machine is that runs the test.
 	options.StatusDelay = time.Hour

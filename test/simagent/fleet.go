@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -97,7 +96,7 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: infrav1.AgentUser(o.Namespace, name), Groups: []string{infrav1.AgentGroup, "system:authenticated"},
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return f.Requests.Count(next) })
+	config.Wrap(f.Requests.Count)
 	number := machines.Add(1)
 	bootID := fmt.Sprintf("simulated-boot-%d", number)
 	var effects operation.Executor = &executor{nodes: o.Nodes, name: name, version: o.Version, duration: o.Bootstrap}

@@ -75,6 +75,7 @@ func (r *Reconciler) reportOrder(ctx context.Context, s *scope, changed *infrav1
 		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "UpgradeOrdered", "Upgrade", "Ordered the upgrade of Host %s to %s", changed.Name, desired.Version)
 	case infrav1.HostDesiredRebooted:
 		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "RebootOrdered", "Reboot", "Ordered reboot %d of Host %s", *desired.Reboots, changed.Name)
+	case infrav1.HostDesiredBootstrapped, infrav1.HostDesiredReset:
 	}
 }
 
