@@ -33,6 +33,13 @@ const RevisionLabel = "infrastructure.slipway.dev/revision"
 // machine that was added.
 const ReplacesAnnotation = "infrastructure.slipway.dev/replaces"
 
+// BootstrapFailedReason of the condition BootstrapSucceeded and UpgradeFailedReason
+// of the condition UpToDate mean that a HostMachine failed for good.
+const (
+	BootstrapFailedReason = "Failed"
+	UpgradeFailedReason   = "UpgradeFailed"
+)
+
 // ProgressDeadlineExceededReason and RolloutFailedReason are reasons of the
 // condition RollingOut of a HostMachinePool whose rollout is paused.
 const (

@@ -19,7 +19,7 @@ const (
 	ReasonBootstrapping = "Bootstrapping"
 	ReasonRunning       = "Running"
 	ReasonUpgrading     = "Upgrading"
-	ReasonUpgradeFailed = "UpgradeFailed"
+	ReasonUpgradeFailed = infrav1.UpgradeFailedReason
 	ReasonRebooting     = "Rebooting"
 	ReasonRebootFailed  = "RebootFailed"
 	ReasonResetting     = "Resetting"

@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,13 +51,17 @@ func newPlanner(p Pool) *planner {
 	for i := range b.pool.Members {
 		m := &b.pool.Members[i]
 		m.Available = m.Available && !m.Upgrading
+		if m.Leaving {
+			b.plan.Leaving++
+		}
 		if m.HostMachine && !m.Leaving {
 			b.staying = append(b.staying, *m)
 			b.count(*m, 1)
 		}
 	}
 	b.plan.Updated, b.plan.UpdatedAvailable = b.updated, b.updated-b.updatedUnavailable
-	b.plan.Outdated = b.total - b.updated
+	b.plan.Outdated, b.plan.Available = b.total-b.updated, b.available
+	b.plan.Differences = b.differences()
 	if p.External {
 		b.takeSize()
 	}
@@ -209,6 +214,22 @@ func (b *planner) difference(m Member) string {
 		parts = append(parts, fmt.Sprintf("revision %s, wanted %s", orUnknown(m.Revision), b.pool.Revision))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// differences counts what makes members outdated, the most frequent first.
+func (b *planner) differences() []string {
+	counts := map[string]int{}
+	for _, m := range b.staying {
+		if !b.upToDate(m) {
+			counts[b.difference(m)]++
+		}
+	}
+	kinds := slices.SortedFunc(maps.Keys(counts), func(x, y string) int { return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y)) })
+	var differences []string
+	for _, kind := range kinds[:min(len(kinds), maxNamed)] {
+		differences = append(differences, fmt.Sprintf("%d of %s", counts[kind], kind))
+	}
+	return differences
 }
 
 func orUnknown(s string) string { return cmp.Or(s, "unknown") }

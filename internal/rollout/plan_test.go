@@ -250,8 +250,12 @@ func TestCounts(t *testing.T) {
 	plan := rollout.Make(rollout.Pool{Desired: 4, Version: newVersion, Revision: revision, Strategy: rolling(1, 0), Members: members(
 		running("a", 0), running("b", 0, down), running("c", 0, old), running("d", 0, otherContent), running("e", 0, leaving),
 	)})
-	if plan.Updated != 2 || plan.UpdatedAvailable != 1 || plan.Outdated != 2 {
+	if plan.Updated != 2 || plan.UpdatedAvailable != 1 || plan.Outdated != 2 || plan.Available != 3 || plan.Leaving != 1 {
 		t.Errorf("plan = %+v", plan)
+	}
+	want := []string{"1 of revision r0, wanted r1", "1 of version v1.35.4, wanted v1.36.3"}
+	if !reflect.DeepEqual(plan.Differences, want) {
+		t.Errorf("differences = %q, want %q", plan.Differences, want)
 	}
 }
 

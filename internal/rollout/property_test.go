@@ -244,7 +244,7 @@ func (w *world) settle() rollout.Plan {
 // more, the pool comes to rest with the right size, all members available and, but
 // for OnDelete, up to date.
 func TestPromises(t *testing.T) {
-	for seed := range uint64(1000) {
+	for seed := range uint64(400) {
 		w := newWorld(t, seed)
 		for range 150 {
 			switch {

@@ -117,6 +117,10 @@ type Plan struct {
 	// version and the revision of the pool; UpdatedAvailable those of Updated
 	// that are available.
 	Updated, UpdatedAvailable, Outdated int
+	// Available counts the available members that stay, Leaving those that leave.
+	Available, Leaving int
+	// Differences tell what makes members outdated, with the number of each.
+	Differences []string
 	// Pause is why a rollout is paused; empty when it isn't.
 	Pause Pause
 	// Holds tell what the rest of the rollout waits for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,6 +66,9 @@ func NewMachine(t *testing.T, c client.Client, namespace, name string, mutate ..
 	return hostMachine
 }
 
+// BootstrapData is what NewMachinePool puts into the bootstrap Secret of a pool.
+const BootstrapData = "#cloud-config\nruncmd: [true]\n"
+
 // NewMachinePool makes a MachinePool with bootstrap data and its HostMachinePool.
 func NewMachinePool(t *testing.T, c client.Client, namespace, name string, replicas int32, mutate ...func(*clusterv1.MachinePool, *infrav1.HostMachinePool)) (*clusterv1.MachinePool, *infrav1.HostMachinePool) {
 	t.Helper()
@@ -87,6 +91,9 @@ func NewMachinePool(t *testing.T, c client.Client, namespace, name string, repli
 	pool := &infrav1.HostMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 	for _, m := range mutate {
 		m(machinePool, pool)
+	}
+	if name := machinePool.Spec.Template.Spec.Bootstrap.DataSecretName; name != nil {
+		create(t, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: *name}, Data: map[string][]byte{"value": []byte(BootstrapData)}})
 	}
 	create(t, c, machinePool)
 	pool.OwnerReferences = []metav1.OwnerReference{owner("MachinePool", machinePool)}

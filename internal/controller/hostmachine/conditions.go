@@ -22,7 +22,7 @@ const (
 	reasonClaimed           = "Claimed"
 	reasonClaiming          = "Claiming"
 	reasonSucceeded         = "Succeeded"
-	reasonFailed            = "Failed"
+	reasonFailed            = infrav1.BootstrapFailedReason
 	reasonRunning           = "Running"
 	reasonPending           = "Pending"
 	reasonProvisioned       = "Provisioned"

@@ -3,6 +3,7 @@ package hostmachinepool
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -30,9 +31,13 @@ const machineKind = "HostMachine"
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools/finalizers,verbs=update
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts;hostclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;patch;delete
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinepools,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler reconciles HostMachinePools.
@@ -42,12 +47,19 @@ type Reconciler struct {
 	// providerID is dropped, on the word of the cache.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
-	// Clock times remediation.
+	// Clock times rollouts and remediation, and judges heartbeats.
 	Clock clock.PassiveClock
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
+
+	memory memory
 }
+
+// pollInterval is how long a change of the bootstrap data or of the hosts may go
+// unnoticed. Neither is watched: the first would take the right to list every Secret,
+// the second would wake every pool with every host.
+const pollInterval = time.Minute
 
 // phase is one step of a reconcile.
 type phase func(context.Context, *scope) error
@@ -56,6 +68,9 @@ type phase func(context.Context, *scope) error
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	pool := &infrav1.HostMachinePool{}
 	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// What others watch comes here, too, by way of what it refers to.
@@ -85,22 +100,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	s := newScope(pool, machinePool)
+	s := newScope(pool, machinePool, cluster)
 	defer func() {
-		setReady(s)
-		err := helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition, clusterv1.RemediatingCondition}})
+		setConditions(s)
+		r.reportRollout(s)
+		err := helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: ownedConditions})
 		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()
-	phases := []phase{r.readMembers, r.remediate, r.scale, r.configureMachines, r.publish}
-	if !pool.DeletionTimestamp.IsZero() {
-		phases = []phase{r.readMembers, r.scale, r.publish, r.finish}
-	}
-	for _, p := range phases {
+	for _, p := range r.phases(s) {
 		if err := p(ctx, s); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+}
+
+func (r *Reconciler) phases(s *scope) []phase {
+	if s.deleting() {
+		return []phase{r.readMembers, r.carryOut, r.publish, r.finish}
+	}
+	return []phase{
+		r.readMembers, r.readRevision, r.readHosts, r.alignMembers, r.remediate, r.carryOut,
+		r.configureMachines, r.reportReplicas, r.recordProgress, r.reportCapacity, r.publish,
+	}
 }
 
 // cluster returns the Cluster of a pool, or nil while there is none.

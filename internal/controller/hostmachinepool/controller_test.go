@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,6 +50,7 @@ func addToScheme(scheme *runtime.Scheme) error {
 type world struct {
 	*hostmachinepool.Reconciler
 	t           *testing.T
+	clock       *clocktesting.FakeClock
 	machinePool *clusterv1.MachinePool
 	key         client.ObjectKey
 }
@@ -57,7 +58,10 @@ type world struct {
 func newWorld(t *testing.T, replicas int32, mutate ...func(*clusterv1.MachinePool, *infrav1.HostMachinePool)) *world {
 	t.Helper()
 	testenv.Skip(t)
-	w := &world{t: t, Reconciler: &hostmachinepool.Reconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}}}
+	clock := clocktesting.NewFakeClock(time.Now().Truncate(time.Second))
+	w := &world{t: t, clock: clock, Reconciler: &hostmachinepool.Reconciler{
+		Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}, Clock: clock,
+	}}
 	namespace := env.Namespace(t)
 	testenv.NewCluster(t, env.Client, namespace)
 	machinePool, pool := testenv.NewMachinePool(t, env.Client, namespace, "workers", replicas, mutate...)
@@ -197,8 +201,8 @@ func TestScaleUpAndDown(t *testing.T) {
 	if len(pool.Spec.ProviderIDList) != 3 || pool.Status.Replicas != 3 {
 		t.Fatalf("a providerID left the list before its host was released: %v", pool.Spec.ProviderIDList)
 	}
-	if reason := conditions.GetReason(pool, clusterv1.ReadyCondition); reason != "ScalingDown" {
-		t.Errorf("Ready reason = %s", reason)
+	if !conditions.IsTrue(pool, clusterv1.ScalingDownCondition) || !conditions.IsTrue(pool, clusterv1.ReadyCondition) {
+		t.Errorf("conditions = %+v", pool.Status.Conditions)
 	}
 	w.release()
 	pool = w.reconcile()

@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
@@ -36,7 +32,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 	status.ReadyReplicas = readyReplicas(s.hostMachines)
 	status.Instances = instances(s)
 	if !status.Ready && s.pool.DeletionTimestamp.IsZero() && complete(s, len(ids)) {
-		r.Recorder.Eventf(s.pool, nil, "Normal", "Provisioned", "Provision", "The pool has %d of %d hosts", len(ids), s.desired())
+		r.Recorder.Eventf(s.pool, nil, "Normal", "Provisioned", "Provision", "The pool has %d of %d hosts", len(ids), s.plan.Desired)
 		status.Ready = true
 	}
 	if status.Ready {
@@ -50,7 +46,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 // host, which is while the hosts still bootstrap; or, in a pool that finds too few
 // hosts, with its first machine, lest the missing ones hide those that run.
 func complete(s *scope, claimed int) bool {
-	return claimed >= s.desired() || s.pool.Status.ReadyReplicas > 0
+	return claimed >= s.plan.Desired || s.pool.Status.ReadyReplicas > 0
 }
 
 // providerIDs are sorted: core takes another order for a change.
@@ -84,21 +80,20 @@ func readyReplicas(machines []infrav1.HostMachine) int32 {
 }
 
 func instances(s *scope) []infrav1.HostMachinePoolInstanceStatus {
-	version := ""
-	if s.machinePool != nil {
-		version = s.machinePool.Spec.Template.Spec.Version
-	}
 	list := make([]infrav1.HostMachinePoolInstanceStatus, 0, min(len(s.hostMachines), infrav1.MaxInstances))
-	sorted := slices.Clone(s.hostMachines)
-	slices.SortFunc(sorted, func(a, b infrav1.HostMachine) int { return cmp.Compare(a.Name, b.Name) })
-	for i := range sorted[:cap(list)] {
-		m := &sorted[i]
+	sorted := make([]*infrav1.HostMachine, 0, len(s.hostMachines))
+	for i := range s.hostMachines {
+		sorted = append(sorted, &s.hostMachines[i])
+	}
+	slices.SortFunc(sorted, func(a, b *infrav1.HostMachine) int { return cmp.Compare(a.Name, b.Name) })
+	for _, m := range sorted[:cap(list)] {
 		list = append(list, infrav1.HostMachinePoolInstanceStatus{
 			InstanceName: m.Name,
 			HostName:     m.Status.HostRef.Name,
 			Addresses:    m.Status.Addresses,
 			ProviderID:   m.Spec.ProviderID,
-			Version:      version,
+			Version:      m.Spec.Version,
+			Revision:     m.Labels[infrav1.RevisionLabel],
 			Ready:        provisioned(m),
 		})
 	}
@@ -111,42 +106,4 @@ func (r *Reconciler) finish(_ context.Context, s *scope) error {
 		controllerutil.RemoveFinalizer(s.pool, infrav1.HostMachinePoolFinalizer)
 	}
 	return nil
-}
-
-// setReady computes the condition Ready from what was seen.
-func setReady(s *scope) {
-	conditions.Set(s.pool, readyCondition(s))
-}
-
-func readyCondition(s *scope) metav1.Condition {
-	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse}
-	replicas, readyReplicas := len(s.hostMachines), int(s.pool.Status.ReadyReplicas)
-	switch {
-	case !s.pool.DeletionTimestamp.IsZero():
-		condition.Reason = clusterv1.DeletingReason
-		condition.Message = fmt.Sprintf("%d machines still to be released", replicas)
-	case replicas > s.desired():
-		condition.Reason = clusterv1.ScalingDownReason
-		condition.Message = fmt.Sprintf("%d of %d machines to be released", replicas-s.desired(), replicas)
-	case readyReplicas < s.desired():
-		condition.Reason = "Provisioning"
-		condition.Message = fmt.Sprintf("%d of %d machines ready%s", readyReplicas, s.desired(), firstProblem(s.hostMachines))
-	default:
-		condition.Status, condition.Reason = metav1.ConditionTrue, "Provisioned"
-	}
-	return condition
-}
-
-// firstProblem quotes the machine that is furthest from running, since its message
-// tells an operator most: usually that no host fits.
-func firstProblem(machines []infrav1.HostMachine) string {
-	for _, conditionType := range []string{infrav1.HostClaimedCondition, infrav1.BootstrapSucceededCondition} {
-		for i := range machines {
-			m := &machines[i]
-			if conditions.IsFalse(m, conditionType) && conditions.GetMessage(m, conditionType) != "" {
-				return fmt.Sprintf("; %s: %s", m.Name, conditions.GetMessage(m, conditionType))
-			}
-		}
-	}
-	return ""
 }

@@ -24,9 +24,9 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=get;patch
 
 // remediate acts on the machines that a MachineHealthCheck left to their owner,
-// which core does for no machine of a pool. It stands before scale, so that the
-// machine it makes in the place of another is not made twice. Like scale, it acts
-// on live reads only.
+// which core does for no machine of a pool. It stands before carryOut, so that the
+// machine it makes in the place of another is not made twice. Like carryOut, it
+// acts on live reads only.
 func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	plan, err := r.planRemediation(ctx, s)
 	if err != nil {
@@ -71,12 +71,12 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation
 		return remediation.Plan{}, err
 	}
 	in := remediation.Input{Policy: policy, Now: r.now()}
-	failing, waiting := false, 0
+	failing, waiting, replaced := false, 0, s.replaced()
 	for i := range s.hostMachines {
 		m := &s.hostMachines[i]
 		member := remediation.Member{
 			Name: m.Name, Created: m.CreationTimestamp.Time, Health: remediation.Unknown,
-			Leaving: !m.DeletionTimestamp.IsZero(), Replaced: s.replaced(m.Name),
+			Leaving: !m.DeletionTimestamp.IsZero(), Replaced: replaced[m.Name],
 			Claimed: m.Spec.ProviderID != "", Provisioned: provisioned(m),
 			RebootFailed: conditions.GetReason(m, infrav1.RebootedCondition) == host.ReasonRebootFailed,
 			Attempt:      remediation.ParseAttempt(m.Annotations),
@@ -121,22 +121,15 @@ func health(m *clusterv1.Machine) remediation.Health {
 	}
 }
 
-// replaced says whether the machine exists that was made in the place of name.
-func (s *scope) replaced(name string) bool {
-	return slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool {
-		attempt := remediation.ParseAttempt(m.Annotations)
-		return attempt != nil && attempt.Replaces == name
-	})
-}
-
-// machineOf returns the Machine of a HostMachine, or nil.
-func (s *scope) machineOf(hostMachine string) *clusterv1.Machine {
-	for i := range s.machines {
-		if s.machines[i].Spec.InfrastructureRef.Name == hostMachine {
-			return &s.machines[i]
+// replaced are the machines in whose place another was made.
+func (s *scope) replaced() map[string]bool {
+	replaced := map[string]bool{}
+	for i := range s.hostMachines {
+		if attempt := remediation.ParseAttempt(s.hostMachines[i].Annotations); attempt != nil && attempt.Replaces != "" {
+			replaced[attempt.Replaces] = true
 		}
 	}
-	return nil
+	return replaced
 }
 
 func (s *scope) hostMachine(name string) *infrav1.HostMachine {

@@ -22,6 +22,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/remediation"
+	"github.com/slipway-dev/slipway/internal/rollout"
 )
 
 func (r *Reconciler) remediateMember(ctx context.Context, s *scope, d remediation.Decision) error {
@@ -117,7 +118,7 @@ func (r *Reconciler) pin(ctx context.Context, s *scope, m *infrav1.HostMachine) 
 	if !ok || attempt == nil || staying >= s.desired() {
 		return nil
 	}
-	successor := newHostMachine(s)
+	successor := newHostMachine(s, rollout.Step{})
 	successor.Name = successorName(successor.Name, m.Name, claimID)
 	successor.Spec.HostName, successor.Spec.Spread = hostName, m.Spec.Spread
 	attempt.Since, attempt.Replaces = r.now(), m.Name

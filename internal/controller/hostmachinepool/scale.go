@@ -8,60 +8,90 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/rollout"
 )
 
-// scale makes and deletes machines. The plan from the cache only says whether
-// there may be something to do; what is done comes from a plan over live reads, so
-// that a cache that lags behind never doubles a step.
-func (r *Reconciler) scale(ctx context.Context, s *scope) error {
-	if makePlan(s.desired(), s.members()).empty() {
-		return nil
+// makePlan plans over what the scope holds now.
+func (s *scope) makePlan() error {
+	strategy, err := rollout.NewStrategy(s.pool.Spec.Strategy, s.desired())
+	if err != nil {
+		return err
+	}
+	pool := rollout.Pool{
+		Desired:  s.desired(),
+		Version:  s.version(),
+		Revision: s.revision,
+		Strategy: strategy,
+		External: s.external(),
+		Stalled:  s.stalled,
+		Members:  s.members(),
+	}
+	if s.hosts != nil {
+		pool.FreeHosts, pool.Domains = s.hosts.free, s.hosts.domains
+	}
+	if s.pool.Spec.Spread != nil {
+		pool.HardSpread = ptr.Deref(s.pool.Spec.Spread.Hard, false)
+	}
+	s.plan = rollout.Make(pool)
+	return nil
+}
+
+// carryOut brings the pool nearer to its size, version and revision. The plan from
+// the cache only says whether there may be something to do; what is done comes from a
+// plan over live reads, so that a cache that lags behind never doubles a step.
+func (r *Reconciler) carryOut(ctx context.Context, s *scope) error {
+	if err := s.makePlan(); err != nil || len(s.plan.Steps) == 0 {
+		return err
 	}
 	if err := s.read(ctx, r.APIReader); err != nil {
 		return err
 	}
-	p := makePlan(s.desired(), s.members())
-	if err := r.create(ctx, s, p.create); err != nil {
+	if !s.deleting() {
+		if err := r.computeRevision(ctx, s, remembered{}); err != nil {
+			return err
+		}
+	}
+	if err := s.makePlan(); err != nil {
 		return err
 	}
-	for _, name := range p.deleteMachines {
-		machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.pool.Namespace, Name: name}}
-		if err := r.delete(ctx, s, machine); err != nil {
+	var create []rollout.Step
+	for _, step := range s.plan.Steps {
+		if step.Action == rollout.ActionCreate {
+			create = append(create, step)
+		} else if err := r.do(ctx, s, step); err != nil {
 			return err
 		}
 	}
-	for _, name := range p.deleteHostMachines {
-		machine := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: s.pool.Namespace, Name: name}}
-		if err := r.delete(ctx, s, machine); err != nil {
-			return err
-		}
+	if err := r.create(ctx, s, create); err != nil {
+		return err
 	}
-	r.reportScale(s, p)
+	r.reportSteps(s)
 	return nil
 }
 
 // createsAtOnce keeps the first reconcile of a pool of thousands short.
 const createsAtOnce = 10
 
-// create makes members. When one can't be made, the pool has fewer until the next
-// reconcile.
-func (r *Reconciler) create(ctx context.Context, s *scope, n int) error {
+// create makes members, after all that makes room for them. When one can't be made,
+// the pool has fewer until the next reconcile.
+func (r *Reconciler) create(ctx context.Context, s *scope, steps []rollout.Step) error {
 	var group errgroup.Group
 	group.SetLimit(createsAtOnce)
-	made := make([]*infrav1.HostMachine, n)
-	for i := range made {
-		machine := newHostMachine(s)
+	made := make([]*infrav1.HostMachine, len(steps))
+	for i, step := range steps {
+		machine := newHostMachine(s, step)
 		group.Go(func() error {
 			if err := r.Client.Create(ctx, machine); err != nil {
 				return fmt.Errorf("create a HostMachine: %w", err)
 			}
-			ctrl.LoggerFrom(ctx).Info("Created HostMachine", "HostMachine", machine.Name)
+			ctrl.LoggerFrom(ctx).Info("Created HostMachine", "HostMachine", machine.Name, "reason", step.Reason)
 			made[i] = machine
 			return nil
 		})
@@ -75,55 +105,115 @@ func (r *Reconciler) create(ctx context.Context, s *scope, n int) error {
 	return err
 }
 
-func (r *Reconciler) delete(ctx context.Context, s *scope, o client.Object) error {
-	if err := r.Client.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %T %s: %w", o, o.GetName(), err)
+// do carries out one step that creates nothing.
+func (r *Reconciler) do(ctx context.Context, s *scope, step rollout.Step) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("action", step.Action, "reason", step.Reason)
+	key := metav1.ObjectMeta{Namespace: s.pool.Namespace, Name: step.Name}
+	var err error
+	switch step.Action {
+	case rollout.ActionCreate:
+		return nil
+	case rollout.ActionDeleteMachine:
+		err = r.Client.Delete(ctx, &clusterv1.Machine{ObjectMeta: key})
+		log = log.WithValues("Machine", step.Name)
+	case rollout.ActionDeleteHostMachine:
+		err = r.Client.Delete(ctx, &infrav1.HostMachine{ObjectMeta: key})
+		log = log.WithValues("HostMachine", step.Name)
+	case rollout.ActionUpgrade:
+		err = r.change(ctx, s, step.Name, func(m *infrav1.HostMachine) { m.Spec.Version = s.version() })
+		log = log.WithValues("HostMachine", step.Name)
+	case rollout.ActionMove:
+		err = r.change(ctx, s, step.Name, func(m *infrav1.HostMachine) { m.Spec.Spread = spreadOf(s, step.Domain) })
+		log = log.WithValues("HostMachine", step.Name, "domain", step.Domain)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted member", "kind", fmt.Sprintf("%T", o), "name", o.GetName(), "desired", s.desired())
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("%s %s: %w", step.Action, step.Name, err)
+	}
+	log.Info("Changed the pool")
 	return nil
 }
 
-func (r *Reconciler) reportScale(s *scope, p plan) {
-	if p.create > 0 {
-		r.Recorder.Eventf(s.pool, nil, "Normal", "ScaledUp", "Scale", "Added %d machines", p.create)
+// change patches a HostMachine, and the scope's copy of it.
+func (r *Reconciler) change(ctx context.Context, s *scope, name string, mutate func(*infrav1.HostMachine)) error {
+	for i := range s.hostMachines {
+		m := &s.hostMachines[i]
+		if m.Name != name {
+			continue
+		}
+		before := m.DeepCopy()
+		mutate(m)
+		return r.Client.Patch(ctx, m, client.MergeFrom(before))
 	}
-	if n := len(p.deleteMachines) + len(p.deleteHostMachines); n > 0 {
-		r.Recorder.Eventf(s.pool, nil, "Normal", "ScaledDown", "Scale", "Removing %d machines", n)
+	return nil
+}
+
+func (r *Reconciler) reportSteps(s *scope) {
+	first := map[rollout.Action]string{}
+	for _, step := range s.plan.Steps {
+		if first[step.Action] == "" {
+			first[step.Action] = step.Reason
+		}
 	}
+	report := func(reason, action, verb string, actions ...rollout.Action) {
+		for _, a := range actions {
+			if n := s.plan.Count(a); n > 0 {
+				r.Recorder.Eventf(s.pool, nil, "Normal", reason, action, "%s %d machines: %.900s", verb, n, first[a])
+			}
+		}
+	}
+	report("ScaledUp", "Scale", "Added", rollout.ActionCreate)
+	report("ScaledDown", "Scale", "Removing", rollout.ActionDeleteMachine, rollout.ActionDeleteHostMachine)
+	report("UpgradingInPlace", "Upgrade", "Upgrading in place", rollout.ActionUpgrade)
 }
 
 // maxPrefix keeps the name of a member a valid label value and host name.
 const maxPrefix = 63 - 6
 
-// newHostMachine makes a member. Its reference to the pool is not that of a
+// newHostMachine makes a member, with all that it will ever need: each later write
+// would cost one for each machine. Its reference to the pool is not that of a
 // controller: core makes the Machine its controller.
-func newHostMachine(s *scope) *infrav1.HostMachine {
+func newHostMachine(s *scope, step rollout.Step) *infrav1.HostMachine {
 	prefix := s.pool.Name
 	if len(prefix) > maxPrefix {
 		prefix = prefix[:maxPrefix]
 	}
-	labels := map[string]string{}
+	labels := map[string]string{infrav1.RevisionLabel: s.revision}
 	for key, value := range s.memberLabels() {
 		labels[key] = value
 	}
 	if filter, ok := s.pool.Labels[clusterv1.WatchLabel]; ok {
 		labels[clusterv1.WatchLabel] = filter
 	}
-	return &infrav1.HostMachine{
+	machine := &infrav1.HostMachine{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.pool.Namespace,
-			Name:      prefix + "-" + rand.String(5),
-			Labels:    labels,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: infrav1.GroupVersion.String(), Kind: "HostMachinePool", Name: s.pool.Name, UID: s.pool.UID,
-			}},
-			Finalizers: []string{infrav1.HostMachineFinalizer},
+			Namespace:       s.pool.Namespace,
+			Name:            prefix + "-" + rand.String(5),
+			Labels:          labels,
+			OwnerReferences: []metav1.OwnerReference{ownerReference(s.pool)},
+			Finalizers:      []string{infrav1.HostMachineFinalizer},
 		},
 		Spec: infrav1.HostMachineSpec{
 			// The intent to claim, which a machine alone records in a write of its own.
 			ClaimID:     string(uuid.NewUUID()),
 			Placement:   s.pool.Spec.Placement,
 			ResetPolicy: s.pool.Spec.ResetPolicy,
+			Version:     s.version(),
+			Spread:      spreadOf(s, step.Domain),
 		},
 	}
+	if step.Replaces != "" {
+		machine.Annotations = map[string]string{infrav1.ReplacesAnnotation: step.Replaces}
+	}
+	return machine
+}
+
+func ownerReference(pool *infrav1.HostMachinePool) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: infrav1.GroupVersion.String(), Kind: "HostMachinePool", Name: pool.Name, UID: pool.UID}
+}
+
+func spreadOf(s *scope, domain string) *infrav1.SpreadDomain {
+	if domain == "" || s.pool.Spec.Spread == nil {
+		return nil
+	}
+	return &infrav1.SpreadDomain{Key: s.pool.Spec.Spread.Key, Value: domain, Hard: s.pool.Spec.Spread.Hard}
 }

@@ -9,10 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/labels/format"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/rollout"
 )
 
 // scope holds what the phases saw in one reconcile.
@@ -20,11 +21,25 @@ type scope struct {
 	pool *infrav1.HostMachinePool
 	// machinePool is the owner; nil only while the pool is being deleted.
 	machinePool *clusterv1.MachinePool
+	cluster     *clusterv1.Cluster
 	clusterName string
 
 	hostMachines []infrav1.HostMachine
 	machines     []clusterv1.Machine
+	// machineAt is the index in machines by the name of the HostMachine.
+	machineAt map[string]int
 
+	// revision stands for what members are made from now; when it is empty, unknown
+	// says why.
+	revision, unknown string
+	// hosts are what was seen of hosts; nil when the strategy needs none of it.
+	hosts *hostView
+	// plan is the last one that was made.
+	plan rollout.Plan
+	// stalled is true when the progress deadline had passed at the begin.
+	stalled bool
+	// wasRollingOut is the reason of the condition RollingOut at the begin.
+	wasRollingOut string
 	// requeueAfter is when a phase wants to look again; see requeue.
 	requeueAfter time.Duration
 }
@@ -37,20 +52,48 @@ func (s *scope) requeue(after time.Duration) {
 	}
 }
 
-func newScope(pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool) *scope {
-	s := &scope{pool: pool, machinePool: machinePool, clusterName: pool.Labels[clusterv1.ClusterNameLabel]}
+func newScope(pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool, cluster *clusterv1.Cluster) *scope {
+	s := &scope{pool: pool, machinePool: machinePool, cluster: cluster, clusterName: pool.Labels[clusterv1.ClusterNameLabel]}
 	if machinePool != nil {
 		s.clusterName = machinePool.Spec.ClusterName
 	}
+	s.wasRollingOut = rollingOutReason(pool)
 	return s
+}
+
+// deleting says whether the pool is to lose all its members.
+func (s *scope) deleting() bool {
+	return s.machinePool == nil || !s.pool.DeletionTimestamp.IsZero()
 }
 
 // desired is the number of machines the pool should have.
 func (s *scope) desired() int {
-	if s.machinePool == nil || !s.pool.DeletionTimestamp.IsZero() || !s.machinePool.DeletionTimestamp.IsZero() {
+	if s.deleting() || !s.machinePool.DeletionTimestamp.IsZero() {
 		return 0
 	}
 	return int(ptr.Deref(s.machinePool.Spec.Replicas, 1))
+}
+
+// external says whether somebody else manages the number of members.
+func (s *scope) external() bool {
+	return !s.deleting() && s.machinePool.DeletionTimestamp.IsZero() && annotations.ReplicasManagedByExternalAutoscaler(s.machinePool)
+}
+
+// version is the Kubernetes version members are made with now.
+func (s *scope) version() string {
+	if s.machinePool == nil {
+		return ""
+	}
+	return s.machinePool.Spec.Template.Spec.Version
+}
+
+// deadline is when the rollout under way counts as stalled; zero without one.
+func (s *scope) deadline() time.Time {
+	rolling := s.pool.Status.Rollout
+	if rolling.LastProgressTime.IsZero() || rolling.Version != s.version() || rolling.Revision != s.revision {
+		return time.Time{}
+	}
+	return rolling.LastProgressTime.Add(rollout.ProgressDeadline(s.pool.Spec.Strategy))
 }
 
 // memberLabels are what core finds the machines of a pool by.
@@ -84,48 +127,17 @@ func (s *scope) read(ctx context.Context, reader client.Reader) error {
 		return fmt.Errorf("list the Machines of the pool: %w", err)
 	}
 	s.hostMachines, s.machines = hostMachines.Items, machines.Items
+	s.machineAt = make(map[string]int, len(s.machines))
+	for i := range s.machines {
+		s.machineAt[s.machines[i].Spec.InfrastructureRef.Name] = i
+	}
 	return nil
 }
 
-// members joins HostMachines and Machines by the reference between them.
-func (s *scope) members() []member {
-	index := map[string]int{}
-	members := make([]member, 0, len(s.hostMachines))
-	for i := range s.hostMachines {
-		m := &s.hostMachines[i]
-		index[m.Name] = len(members)
-		members = append(members, member{
-			name:        m.Name,
-			hostMachine: true,
-			leaving:     !m.DeletionTimestamp.IsZero(),
-			marked:      marked(m),
-			claimed:     m.Spec.ProviderID != "",
-			provisioned: provisioned(m),
-			created:     m.CreationTimestamp.Time,
-		})
+// machineOf returns the Machine of a HostMachine, or nil.
+func (s *scope) machineOf(hostMachine string) *clusterv1.Machine {
+	if i, found := s.machineAt[hostMachine]; found {
+		return &s.machines[i]
 	}
-	for i := range s.machines {
-		m := &s.machines[i]
-		at, ok := index[m.Spec.InfrastructureRef.Name]
-		if !ok {
-			at = len(members)
-			members = append(members, member{name: m.Name, created: m.CreationTimestamp.Time})
-		}
-		joined := &members[at]
-		joined.machine = true
-		joined.machineLeaving = !m.DeletionTimestamp.IsZero()
-		joined.leaving = joined.leaving || joined.machineLeaving
-		joined.marked = joined.marked || marked(m)
-		joined.ready = conditions.IsTrue(m, clusterv1.ReadyCondition)
-	}
-	return members
-}
-
-func marked(o client.Object) bool {
-	_, ok := o.GetAnnotations()[clusterv1.DeleteMachineAnnotation]
-	return ok
-}
-
-func provisioned(m *infrav1.HostMachine) bool {
-	return ptr.Deref(m.Status.Initialization.Provisioned, false)
+	return nil
 }

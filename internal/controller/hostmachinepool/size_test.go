@@ -24,7 +24,7 @@ func TestLargePoolFitsIntoEtcd(t *testing.T) {
 	pool := &infrav1.HostMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	machinePool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	machinePool.Spec.Replicas = ptr.To[int32](members)
-	s := newScope(pool, machinePool)
+	s := newScope(pool, machinePool, nil)
 	for i := range members {
 		host, claimID := fmt.Sprintf("%059d%04d", 0, i), fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
 		machine := infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%05d", name, i)}}

@@ -1,0 +1,82 @@
+package hostmachinepool
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// alignMembers passes on to members what changes without replacing them, and takes
+// in those that somebody else made, with the labels of the pool, or that were made
+// before revisions were recorded: they count as made from the revision of now.
+func (r *Reconciler) alignMembers(ctx context.Context, s *scope) error {
+	if s.revision == "" {
+		return nil
+	}
+	for i := range s.hostMachines {
+		m := &s.hostMachines[i]
+		if !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		before := m.DeepCopy()
+		if !align(m, s) {
+			continue
+		}
+		if err := r.Client.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("take HostMachine %s into the pool: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// align returns whether it changed the member.
+func align(m *infrav1.HostMachine, s *scope) bool {
+	changed := false
+	if m.Labels[infrav1.RevisionLabel] == "" {
+		m.Labels[infrav1.RevisionLabel] = s.revision
+		m.Spec.Version = cmp.Or(m.Spec.Version, m.Status.Version, s.machineVersion(m.Name), s.version())
+		changed = true
+	}
+	if !slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "HostMachinePool" }) {
+		m.OwnerReferences = append(m.OwnerReferences, ownerReference(s.pool))
+		changed = true
+	}
+	if m.Spec.ResetPolicy != s.pool.Spec.ResetPolicy {
+		m.Spec.ResetPolicy = s.pool.Spec.ResetPolicy
+		changed = true
+	}
+	return changed
+}
+
+// machineVersion is what the Node of a member runs, as core tells it.
+func (s *scope) machineVersion(name string) string {
+	if machine := s.machineOf(name); machine != nil {
+		return machine.Spec.Version
+	}
+	return ""
+}
+
+// reportReplicas lets the MachinePool follow its members, when somebody else manages
+// their number: core then expects spec.replicas to be derived from them
+// (ReplicasManagedByAnnotation of its API).
+func (r *Reconciler) reportReplicas(ctx context.Context, s *scope) error {
+	replicas := int32(s.plan.Desired)
+	if !s.external() || ptr.Deref(s.machinePool.Spec.Replicas, 1) == replicas {
+		return nil
+	}
+	before := s.machinePool.DeepCopy()
+	s.machinePool.Spec.Replicas = ptr.To(replicas)
+	if err := r.Client.Patch(ctx, s.machinePool, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("tell MachinePool %s its replicas, which %s leaves to others: %w", s.machinePool.Name, clusterv1.ReplicasManagedByAnnotation, err)
+	}
+	return nil
+}

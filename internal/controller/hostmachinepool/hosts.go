@@ -1,0 +1,212 @@
+package hostmachinepool
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement"
+	"github.com/slipway-dev/slipway/internal/rollout"
+)
+
+// hostView is what a plan needs to know of hosts.
+type hostView struct {
+	// key of the spread.
+	key    string
+	byName map[string]*infrav1.Host
+	// free is the number of hosts that members could claim now; domains are those
+	// of the spread.
+	free    int
+	domains []rollout.Domain
+}
+
+// of returns the host a member has claimed, or nil.
+func (v *hostView) of(m *infrav1.HostMachine) *infrav1.Host {
+	if v == nil {
+		return nil
+	}
+	_, name, _, ok := host.ParseProviderID(m.Spec.ProviderID)
+	if !ok {
+		return nil
+	}
+	return v.byName[name]
+}
+
+func (v *hostView) domain(h *infrav1.Host) string { return host.FailureDomain(h, v.key) }
+
+// readHosts looks at the hosts, for a strategy that depends on them.
+func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
+	spec := s.pool.Spec
+	if spec.Spread == nil && spec.Strategy.Type != infrav1.RolloutTypeInPlace && spec.Strategy.NoSpareHost != infrav1.NoSpareHostInPlace {
+		return nil
+	}
+	hosts, err := r.listHosts(ctx, s)
+	if err != nil {
+		return err
+	}
+	leases := &coordinationv1.LeaseList{}
+	if err := r.Client.List(ctx, leases, client.InNamespace(s.pool.Namespace), client.HasLabels{infrav1.HostLabel}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the heartbeats of hosts: %w", err)
+	}
+	connected := make(map[string]bool, len(leases.Items))
+	for i := range leases.Items {
+		connected[leases.Items[i].Name] = host.Connect(&leases.Items[i], r.Clock.Now()).Connected
+	}
+	request, err := r.request(ctx, s)
+	if err != nil {
+		return err
+	}
+	s.hosts, err = viewHosts(hosts, connected, request, spec.Spread)
+	return err
+}
+
+// listHosts shares the objects of the cache: they must not be changed.
+func (r *Reconciler) listHosts(ctx context.Context, s *scope) ([]infrav1.Host, error) {
+	hosts := &infrav1.HostList{}
+	if err := r.Client.List(ctx, hosts, client.InNamespace(s.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	return hosts.Items, nil
+}
+
+// request is what a new member would ask of a host.
+func (r *Reconciler) request(ctx context.Context, s *scope) (placement.Request, error) {
+	request := placement.Request{Version: s.version(), FailureDomains: s.machinePool.Spec.FailureDomains, Placement: s.pool.Spec.Placement}
+	if len(request.FailureDomains) == 0 || s.cluster == nil || s.cluster.Spec.InfrastructureRef.Kind != "HostCluster" {
+		return request, nil
+	}
+	hostCluster := &infrav1.HostCluster{}
+	key := client.ObjectKey{Namespace: s.pool.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
+	if err := r.Client.Get(ctx, key, hostCluster); err != nil {
+		return request, fmt.Errorf("get HostCluster %s: %w", key.Name, err)
+	}
+	request.FailureDomainLabel = hostCluster.Spec.FailureDomainLabel
+	return request, nil
+}
+
+func viewHosts(hosts []infrav1.Host, connected map[string]bool, request placement.Request, spread *infrav1.HostMachinePoolSpread) (*hostView, error) {
+	chooser, err := placement.NewChooser(request)
+	if err != nil {
+		return nil, err
+	}
+	selector, err := selectorOf(request.Placement)
+	if err != nil {
+		return nil, err
+	}
+	view := &hostView{byName: make(map[string]*infrav1.Host, len(hosts))}
+	if spread != nil {
+		view.key = spread.Key
+	}
+	domains := map[string]int{}
+	for i := range hosts {
+		h := &hosts[i]
+		view.byName[h.Name] = h
+		free := chooser.Reject(placement.Candidate{Host: h, Connected: connected[h.Name]}) == ""
+		if free {
+			view.free++
+		}
+		domain := view.domain(h)
+		if spread == nil || domain == "" || !suits(h, selector, request) {
+			continue
+		}
+		if domains[domain] += 0; free {
+			domains[domain]++
+		}
+	}
+	for name, free := range domains {
+		view.domains = append(view.domains, rollout.Domain{Name: name, Free: free})
+	}
+	slices.SortFunc(view.domains, func(x, y rollout.Domain) int { return cmp.Compare(x.Name, y.Name) })
+	return view, nil
+}
+
+func selectorOf(p infrav1.Placement) (labels.Selector, error) {
+	if p.HostSelector == nil {
+		return labels.Everything(), nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(p.HostSelector)
+	if err != nil {
+		return nil, fmt.Errorf("spec.hostSelector: %w", err)
+	}
+	return selector, nil
+}
+
+// suits says whether members of the pool may stand on a host, free or not.
+func suits(h *infrav1.Host, selector labels.Selector, request placement.Request) bool {
+	if !selector.Matches(labels.Set(h.Labels)) {
+		return false
+	}
+	return len(request.FailureDomains) == 0 || slices.Contains(request.FailureDomains, host.FailureDomain(h, request.FailureDomainLabel))
+}
+
+// reportCapacity tells the cluster autoscaler what a machine of the pool would
+// have, so that it can scale from zero: the least of each resource over the hosts
+// that suit, since nobody knows which of them it will be.
+func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
+	key := client.ObjectKeyFromObject(s.pool)
+	if r.Clock.Since(r.memory.get(key).capacityAt) < maxAge {
+		return nil
+	}
+	request, err := r.request(ctx, s)
+	if err != nil {
+		return err
+	}
+	selector, err := selectorOf(request.Placement)
+	if err != nil {
+		return err
+	}
+	hosts, err := r.listHosts(ctx, s)
+	if err != nil {
+		return err
+	}
+	var suitable []*infrav1.Host
+	for i := range hosts {
+		h := &hosts[i]
+		if suits(h, selector, request) && host.Offers(h, request.Version) && !ptr.Deref(h.Spec.Unschedulable, false) {
+			suitable = append(suitable, h)
+		}
+	}
+	capacity, info := leastOf(suitable)
+	// Quantities that are equal but written differently must not be written again.
+	if !equality.Semantic.DeepEqual(s.pool.Status.Capacity, capacity) {
+		s.pool.Status.Capacity = capacity
+	}
+	s.pool.Status.NodeInfo = info
+	r.memory.update(key, func(m *remembered) { m.capacityAt = r.Clock.Now() })
+	return nil
+}
+
+// leastOf hosts; empty without any.
+func leastOf(hosts []*infrav1.Host) (corev1.ResourceList, infrav1.NodeInfo) {
+	var least corev1.ResourceList
+	var info infrav1.NodeInfo
+	for i, h := range hosts {
+		for name, quantity := range h.Status.Capacity {
+			if least == nil {
+				least = corev1.ResourceList{}
+			}
+			if known, found := least[name]; !found || quantity.Cmp(known) < 0 {
+				least[name] = quantity
+			}
+		}
+		switch architecture := h.Status.Inventory.Architecture; {
+		case i == 0:
+			info = infrav1.NodeInfo{Architecture: architecture, OperatingSystem: "linux"}
+		case info.Architecture != architecture:
+			// Of a mixed pool nothing true can be said.
+			info.Architecture = ""
+		}
+	}
+	return least, info
+}
