@@ -210,9 +210,14 @@ type HostMachineTemplateResourceSpec struct {
 // HostMachineTemplateStatus lets the cluster autoscaler scale from zero.
 // +kubebuilder:validation:MinProperties=1
 type HostMachineTemplateStatus struct {
-	// capacity of the smallest host that fits.
+	// capacity of a machine: the smallest value of each resource over the hosts
+	// that fit.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo of a machine.
+	// +optional
+	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
 }
 
 // HostMachineTemplate is used by MachineDeployments, control planes and

@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/controller/hostcluster"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
+	"github.com/slipway-dev/slipway/internal/controller/hostmachinetemplate"
 	"github.com/slipway-dev/slipway/internal/pace"
 	"github.com/slipway-dev/slipway/internal/version"
 	"github.com/slipway-dev/slipway/internal/webhook"
@@ -41,7 +42,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
-		setupHost, setupSecretAccess, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool,
+		setupHost, setupSecretAccess, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
 			return err
@@ -146,4 +147,11 @@ func setupHostMachinePool(ctx context.Context, mgr ctrl.Manager, o Options) erro
 		Clock:       clock.RealClock{},
 		WatchFilter: o.WatchFilter,
 	}).SetupWithManager(ctx, mgr, paced(concurrency(o.HostMachinePoolConcurrency, o)))
+}
+
+func setupHostMachineTemplate(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&hostmachinetemplate.Reconciler{
+		Client:      mgr.GetClient(),
+		WatchFilter: o.WatchFilter,
+	}).SetupWithManager(ctx, mgr, concurrency(1, o))
 }

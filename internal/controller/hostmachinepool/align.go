@@ -27,10 +27,11 @@ func (r *Reconciler) alignMembers(ctx context.Context, s *scope) error {
 		if !m.DeletionTimestamp.IsZero() {
 			continue
 		}
-		before := m.DeepCopy()
-		if !align(m, s) {
+		if m.Labels[infrav1.RevisionLabel] != "" && ownedByPool(m) && m.Spec.ResetPolicy == s.pool.Spec.ResetPolicy {
 			continue
 		}
+		before := m.DeepCopy()
+		align(m, s)
 		if err := r.Client.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("take HostMachine %s into the pool: %w", m.Name, err)
 		}
@@ -38,23 +39,19 @@ func (r *Reconciler) alignMembers(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// align returns whether it changed the member.
-func align(m *infrav1.HostMachine, s *scope) bool {
-	changed := false
+func align(m *infrav1.HostMachine, s *scope) {
 	if m.Labels[infrav1.RevisionLabel] == "" {
 		m.Labels[infrav1.RevisionLabel] = s.revision
 		m.Spec.Version = cmp.Or(m.Spec.Version, m.Status.Version, s.machineVersion(m.Name), s.version())
-		changed = true
 	}
-	if !slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "HostMachinePool" }) {
+	if !ownedByPool(m) {
 		m.OwnerReferences = append(m.OwnerReferences, ownerReference(s.pool))
-		changed = true
 	}
-	if m.Spec.ResetPolicy != s.pool.Spec.ResetPolicy {
-		m.Spec.ResetPolicy = s.pool.Spec.ResetPolicy
-		changed = true
-	}
-	return changed
+	m.Spec.ResetPolicy = s.pool.Spec.ResetPolicy
+}
+
+func ownedByPool(m *infrav1.HostMachine) bool {
+	return slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "HostMachinePool" })
 }
 
 // machineVersion is what the Node of a member runs, as core tells it.

@@ -102,8 +102,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	s := newScope(pool, machinePool, cluster)
 	defer func() {
-		setConditions(s)
-		r.reportRollout(s)
+		// Without a plan nothing is known that wasn't known before.
+		if s.planned {
+			setConditions(s)
+			r.reportRollout(s)
+		}
 		err := helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: ownedConditions})
 		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()

@@ -7,11 +7,7 @@ import (
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -100,10 +96,6 @@ func viewHosts(hosts []infrav1.Host, connected map[string]bool, request placemen
 	if err != nil {
 		return nil, err
 	}
-	selector, err := selectorOf(request.Placement)
-	if err != nil {
-		return nil, err
-	}
 	view := &hostView{byName: make(map[string]*infrav1.Host, len(hosts))}
 	if spread != nil {
 		view.key = spread.Key
@@ -117,7 +109,7 @@ func viewHosts(hosts []infrav1.Host, connected map[string]bool, request placemen
 			view.free++
 		}
 		domain := view.domain(h)
-		if spread == nil || domain == "" || !suits(h, selector, request) {
+		if spread == nil || domain == "" || !chooser.Suits(h) {
 			continue
 		}
 		if domains[domain] += 0; free {
@@ -131,28 +123,7 @@ func viewHosts(hosts []infrav1.Host, connected map[string]bool, request placemen
 	return view, nil
 }
 
-func selectorOf(p infrav1.Placement) (labels.Selector, error) {
-	if p.HostSelector == nil {
-		return labels.Everything(), nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(p.HostSelector)
-	if err != nil {
-		return nil, fmt.Errorf("spec.hostSelector: %w", err)
-	}
-	return selector, nil
-}
-
-// suits says whether members of the pool may stand on a host, free or not.
-func suits(h *infrav1.Host, selector labels.Selector, request placement.Request) bool {
-	if !selector.Matches(labels.Set(h.Labels)) {
-		return false
-	}
-	return len(request.FailureDomains) == 0 || slices.Contains(request.FailureDomains, host.FailureDomain(h, request.FailureDomainLabel))
-}
-
-// reportCapacity tells the cluster autoscaler what a machine of the pool would
-// have, so that it can scale from zero: the least of each resource over the hosts
-// that suit, since nobody knows which of them it will be.
+// reportCapacity tells the cluster autoscaler what a machine of the pool would have.
 func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.pool)
 	if r.Clock.Since(r.memory.get(key).capacityAt) < maxAge {
@@ -162,7 +133,7 @@ func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	selector, err := selectorOf(request.Placement)
+	chooser, err := placement.NewChooser(request)
 	if err != nil {
 		return err
 	}
@@ -170,14 +141,7 @@ func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	var suitable []*infrav1.Host
-	for i := range hosts {
-		h := &hosts[i]
-		if suits(h, selector, request) && host.Offers(h, request.Version) && !ptr.Deref(h.Spec.Unschedulable, false) {
-			suitable = append(suitable, h)
-		}
-	}
-	capacity, info := leastOf(suitable)
+	capacity, info := chooser.Capacity(hosts)
 	// Quantities that are equal but written differently must not be written again.
 	if !equality.Semantic.DeepEqual(s.pool.Status.Capacity, capacity) {
 		s.pool.Status.Capacity = capacity
@@ -185,28 +149,4 @@ func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
 	s.pool.Status.NodeInfo = info
 	r.memory.update(key, func(m *remembered) { m.capacityAt = r.Clock.Now() })
 	return nil
-}
-
-// leastOf hosts; empty without any.
-func leastOf(hosts []*infrav1.Host) (corev1.ResourceList, infrav1.NodeInfo) {
-	var least corev1.ResourceList
-	var info infrav1.NodeInfo
-	for i, h := range hosts {
-		for name, quantity := range h.Status.Capacity {
-			if least == nil {
-				least = corev1.ResourceList{}
-			}
-			if known, found := least[name]; !found || quantity.Cmp(known) < 0 {
-				least[name] = quantity
-			}
-		}
-		switch architecture := h.Status.Inventory.Architecture; {
-		case i == 0:
-			info = infrav1.NodeInfo{Architecture: architecture, OperatingSystem: "linux"}
-		case info.Architecture != architecture:
-			// Of a mixed pool nothing true can be said.
-			info.Architecture = ""
-		}
-	}
-	return least, info
 }

@@ -2,6 +2,7 @@ package hostmachinepool_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -608,3 +610,32 @@ func (w *world) hostsOfMembers(versions ...string) {
 func (w *world) request() ctrl.Request { return ctrl.Request{NamespacedName: w.key} }
 
 func resourceOf(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
+
+// broken fails every read of a Secret.
+type broken struct{ client.Reader }
+
+func (b broken) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if _, ok := o.(*corev1.Secret); ok {
+		return errors.New("no connection")
+	}
+	return b.Reader.Get(ctx, key, o, opts...)
+}
+
+// A reconcile that fails before it could plan knows nothing new.
+func TestErrorsKeepConditions(t *testing.T) {
+	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{})
+	w.upgrade(nextVersion)
+	before := w.reconcile()
+	w.APIReader = broken{env.Client}
+	w.clock.Step(time.Minute)
+	if _, err := w.Reconcile(ctx, w.request()); err == nil {
+		t.Fatal("no error")
+	}
+	after := &infrav1.HostMachinePool{}
+	if err := env.Client.Get(ctx, w.key, after); err != nil {
+		t.Fatal(err)
+	}
+	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		t.Errorf("status = %+v, was %+v", after.Status, before.Status)
+	}
+}

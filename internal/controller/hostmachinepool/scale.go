@@ -39,7 +39,7 @@ func (s *scope) makePlan() error {
 	if s.pool.Spec.Spread != nil {
 		pool.HardSpread = ptr.Deref(s.pool.Spec.Spread.Hard, false)
 	}
-	s.plan = rollout.Make(pool)
+	s.plan, s.planned = rollout.Make(pool), true
 	return nil
 }
 

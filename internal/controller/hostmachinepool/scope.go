@@ -34,8 +34,9 @@ type scope struct {
 	revision, unknown string
 	// hosts are what was seen of hosts; nil when the strategy needs none of it.
 	hosts *hostView
-	// plan is the last one that was made.
-	plan rollout.Plan
+	// plan is the last one that was made; planned is false before the first.
+	plan    rollout.Plan
+	planned bool
 	// stalled is true when the progress deadline had passed at the begin.
 	stalled bool
 	// wasRollingOut is the reason of the condition RollingOut at the begin.

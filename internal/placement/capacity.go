@@ -1,0 +1,53 @@
+package placement
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// Suits says whether a host is what the request asks for, free or not.
+func (c *Chooser) Suits(h *infrav1.Host) bool {
+	r := c.request
+	return c.selector.Matches(labels.Set(h.Labels)) &&
+		(len(r.FailureDomains) == 0 || slices.Contains(r.FailureDomains, host.FailureDomain(h, r.FailureDomainLabel)))
+}
+
+// Capacity tells the cluster autoscaler what a machine would have, so that it can
+// scale from zero: the least of each resource over the hosts that suit, since nobody
+// knows which of them it will be. Both are empty without such a host; what differs
+// between hosts and can't be compared is left out.
+func (c *Chooser) Capacity(hosts []infrav1.Host) (corev1.ResourceList, infrav1.NodeInfo) {
+	var least corev1.ResourceList
+	architectures := map[string]bool{}
+	for i := range hosts {
+		h := &hosts[i]
+		if !c.Suits(h) || ptr.Deref(h.Spec.Unschedulable, false) || c.rejectVersion(h) != "" {
+			continue
+		}
+		architectures[h.Status.Inventory.Architecture] = true
+		for name, quantity := range h.Status.Capacity {
+			if least == nil {
+				least = corev1.ResourceList{}
+			}
+			if known, found := least[name]; !found || quantity.Cmp(known) < 0 {
+				least[name] = quantity
+			}
+		}
+	}
+	if len(architectures) == 0 {
+		return nil, infrav1.NodeInfo{}
+	}
+	info := infrav1.NodeInfo{OperatingSystem: "linux"}
+	for architecture := range architectures {
+		if len(architectures) == 1 {
+			info.Architecture = architecture
+		}
+	}
+	return least, info
+}
