@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -59,11 +57,6 @@ func TestWritesPerMachine(t *testing.T) {
 	const size, perMachine = 50, 8
 	namespace := env.Namespace(t)
 	testenv.NewCluster(t, env.Client, namespace)
-	if err := env.Client.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bootstrap-workers"}, Data: map[string][]byte{"value": []byte("#cloud-config\n")},
-	}); err != nil {
-		t.Fatal(err)
-	}
 	var requests simagent.Requests
 	config := rest.CopyConfig(env.Config)
 	config.Wrap(requests.Count)
