@@ -107,8 +107,7 @@ const (
 	// failed; the machine is not failed by that.
 	UpToDateCondition = "UpToDate"
 	// EvacuatingCondition on a HostMachine is true while its host is to be emptied
-	// for maintenance (Host.spec.evacuate). A pool takes such a machine for outdated
-	// and replaces it by its strategy.
+	// for maintenance (Host.spec.evacuate). A pool replaces such a machine.
 	EvacuatingCondition = "Evacuating"
 	// RebootedCondition on a HostMachine is true when the last reboot that was
 	// asked for is done. It is missing while none was.

@@ -241,6 +241,25 @@ func TestSilentHostIsReplacedOnlyByAnother(t *testing.T) {
 	}
 }
 
+// A host is emptied for maintenance once another one is free.
+func TestEvacuatedHostLosesItsMachine(t *testing.T) {
+	s := newSickbay(t, 2, infrav1.HostMachinePoolRemediation{})
+	m := s.member(s.hostMachines()[0].Name)
+	conditions.Set(m, metav1.Condition{Type: infrav1.EvacuatingCondition, Status: metav1.ConditionTrue, Reason: "Evacuate"})
+	if err := env.Client.Status().Update(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile()
+	if !s.member(m.Name).DeletionTimestamp.IsZero() {
+		t.Fatal("the machine goes although there is no other host")
+	}
+	s.addHost("spare")
+	s.reconcile()
+	if members := s.hostMachines(); s.member(m.Name).DeletionTimestamp.IsZero() || len(members) != 3 {
+		t.Errorf("%d members, want one that leaves and two that stay", len(members))
+	}
+}
+
 func TestRemediationIsLimited(t *testing.T) {
 	s := newSickbay(t, 4, ladder(infrav1.RemediationReplace))
 	members := s.hostMachines()
