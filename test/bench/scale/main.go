@@ -14,6 +14,10 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // settings are the flags.
@@ -41,6 +45,9 @@ func main() {
 	flag.StringVar(&s.inside, "inside", "", "for the command's own use")
 	flag.IntVar(&s.planePID, "plane-pid", 0, "for the command's own use")
 	flag.Parse()
+	// Warnings of the API server, such as on the names of finalizers, are no news.
+	ctrl.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	run := outside
 	if s.inside != "" {
