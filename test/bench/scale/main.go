@@ -15,8 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -45,9 +44,7 @@ func main() {
 	flag.StringVar(&s.inside, "inside", "", "for the command's own use")
 	flag.IntVar(&s.planePID, "plane-pid", 0, "for the command's own use")
 	flag.Parse()
-	// Warnings of the API server, such as on the names of finalizers, are no news.
-	ctrl.SetLogger(logr.Discard())
-	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	ctrl.SetLogger(klog.Background())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	run := outside
 	if s.inside != "" {

@@ -51,6 +51,8 @@ func newWorld(ctx context.Context, s settings) (*world, error) {
 		return nil, err
 	}
 	w.management.QPS = -1
+	// Warnings on the names of finalizers are no news.
+	w.management.WarningHandler = rest.NoWarnings{}
 	scheme := runtime.NewScheme()
 	if err := manager.AddToScheme(scheme); err != nil {
 		return nil, err
