@@ -75,9 +75,10 @@ func (s *scope) desired() int {
 	return int(ptr.Deref(s.machinePool.Spec.Replicas, 1))
 }
 
-// external says whether somebody else manages the number of members.
+// external says whether somebody else manages the number of members. A pool that is
+// not provisioned yet, or has no member, begins with the replicas it was given.
 func (s *scope) external() bool {
-	return !s.deleting() && s.machinePool.DeletionTimestamp.IsZero() && annotations.ReplicasManagedByExternalAutoscaler(s.machinePool)
+	return !s.deleting() && s.machinePool.DeletionTimestamp.IsZero() && s.pool.Status.Ready && len(s.hostMachines) > 0 && annotations.ReplicasManagedByExternalAutoscaler(s.machinePool)
 }
 
 // version is the Kubernetes version members are made with now.
