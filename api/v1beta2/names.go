@@ -112,6 +112,13 @@ const (
 	// RebootedCondition on a HostMachine is true when the last reboot that was
 	// asked for is done. It is missing while none was.
 	RebootedCondition = "Rebooted"
+	// ClaimHooksPassedCondition on a HostMachine tells who holds back its claim of
+	// a host, and since when. It is missing while no extension was asked.
+	ClaimHooksPassedCondition = "ClaimHooksPassed"
+	// ReleaseHooksPassedCondition on a Host is false while an extension holds it
+	// back from being claimed again; it tells who, and since when. It is missing
+	// while none does.
+	ReleaseHooksPassedCondition = "ReleaseHooksPassed"
 )
 
 // ProviderIDPrefix starts every providerID of this provider.

@@ -21,6 +21,8 @@ type Facts struct {
 	Twin *Twin
 	// ManagerVersion is the version of the manager, to compare the agent's with.
 	ManagerVersion string
+	// ReleaseHooks tells who holds back a released host; nil while nobody does.
+	ReleaseHooks *metav1.Condition
 }
 
 // Conditions computes all conditions of a Host but Paused. Their transition times are
@@ -33,6 +35,9 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 		meta.SetStatusCondition(&h.Status.Conditions, c)
 	}
 	conditions := append(refusals, agentConnected(f.Connection), available(h, f), ready(h, f))
+	if f.ReleaseHooks != nil {
+		conditions = append(conditions, *f.ReleaseHooks)
+	}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = h.Generation
 	}

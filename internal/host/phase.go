@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
@@ -36,6 +37,7 @@ const (
 	ReasonAgentTooOld   = "AgentTooOld"
 	ReasonAgentTooNew   = "AgentTooNew"
 	ReasonDeleting      = "Deleting"
+	ReasonHookPending   = "WaitingForHook"
 )
 
 // State is the phase of a host with the reason for it.
@@ -65,6 +67,9 @@ func StateOf(h *infrav1.Host) State {
 
 func freeState(h *infrav1.Host) State {
 	switch {
+	case ProvedClean(h) && HookPending(h):
+		return State{infrav1.HostPhaseResetting, ReasonHookPending,
+			"The hook AfterHostRelease has not passed; condition " + infrav1.ReleaseHooksPassedCondition + " tells why"}
 	case ProvedClean(h):
 		return State{infrav1.HostPhaseAvailable, ReasonAvailable, ""}
 	case h.Status.BootID == "" && h.Status.CleanProof == nil:
@@ -75,6 +80,12 @@ func freeState(h *infrav1.Host) State {
 	default:
 		return State{infrav1.HostPhaseQuarantined, ReasonNotClean, "The agent has not proved that the host is clean. " + clearRemedy}
 	}
+}
+
+// HookPending tells whether an extension has yet to agree that the free host is
+// claimed again.
+func HookPending(h *infrav1.Host) bool {
+	return h.Spec.Claim == nil && h.Annotations[runtimev1alpha1.PendingHooksAnnotation] != ""
 }
 
 func claimedState(h *infrav1.Host) State {

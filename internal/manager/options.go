@@ -1,9 +1,13 @@
 package manager
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/slipway-dev/slipway/internal/hosthooks"
 )
 
 // Options of the provider. DefaultOptions holds what the flags default to.
@@ -43,6 +47,13 @@ type Options struct {
 	// on before their status tells how far they are. Errors and the end of a
 	// bootstrap are told at once.
 	StatusDelay time.Duration
+
+	// DialExtension connects to runtime extensions. Default: a plain dialer that
+	// refuses link-local addresses. It has no flag.
+	DialExtension func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// hooks is shared by the controllers.
+	hooks *hosthooks.Hooks
 
 	// SkipNameValidation allows several managers with the same controllers in
 	// one process.

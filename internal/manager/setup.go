@@ -41,6 +41,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := registerMetrics(mgr.GetClient()); err != nil {
 		return err
 	}
+	var err error
+	if o.hooks, err = setupExtensions(mgr, o); err != nil {
+		return err
+	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
 		setupHost, setupSecretAccess, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
 	} {
@@ -96,6 +100,7 @@ func paced(o controller.Options) controller.Options {
 
 func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&host.Reconciler{
+		Hooks:       o.hooks,
 		Client:      mgr.GetClient(),
 		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),
@@ -130,6 +135,7 @@ func setupHostCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 func setupHostMachine(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&hostmachine.Reconciler{
+		Hooks:       o.hooks,
 		Client:      mgr.GetClient(),
 		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),

@@ -30,10 +30,11 @@ var rules = []rule{
 	{folder: "internal/settle"},
 	{folder: "internal/agent", may: []string{"api", "internal/host", "internal/atomicfile", "internal/version"},
 		never: []string{"sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"}},
-	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/placement", "internal/remediation", "internal/rollout", "internal/bootstrapdata", "internal/settle", "sdk"},
+	{folder: "internal/hosthooks", may: []string{"api", "sdk"}},
+	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/hosthooks", "internal/placement", "internal/remediation", "internal/rollout", "internal/bootstrapdata", "internal/settle", "sdk"},
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
-	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/webhook", "internal/version", "internal/pace", "sdk"}},
+	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/hosthooks", "internal/webhook", "internal/version", "internal/pace", "sdk"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }
 

@@ -2,6 +2,10 @@ package v1alpha1
 
 import runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
+// PendingHooksAnnotation on a Host names the hook that has to pass before the host
+// may be claimed again: AfterHostRelease. Removing it by hand skips the hook.
+const PendingHooksAnnotation = "runtime.slipway.dev/pending-hooks"
+
 // Conditions of a HostExtensionConfig, and of upstream's ExtensionConfig where
 // our controller reconciles it.
 const (

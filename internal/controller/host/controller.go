@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/settle"
 )
 
@@ -49,6 +50,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// Version is the version of the manager, to judge the agent's by.
 	Version string
+	// Hooks may hold back a released host. Default: none.
+	Hooks *hosthooks.Hooks
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
@@ -74,6 +77,8 @@ type scope struct {
 	machineGone bool
 	// settle is how long the status has to wait still.
 	settle time.Duration
+	// hookRetry is when to call a hook again that holds back the host.
+	hookRetry time.Duration
 }
 
 // Reconcile brings one Host a step further.
@@ -107,6 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.releaseOrphan,
 		r.clearQuarantine,
 		r.clearClaim,
+		r.callReleaseHooks,
 		r.applyStatus,
 	}
 	if !h.DeletionTimestamp.IsZero() {
@@ -122,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 	}
-	return ctrl.Result{RequeueAfter: r.next(s)}, nil
+	return ctrl.Result{RequeueAfter: sooner(r.next(s), s.hookRetry)}, nil
 }
 
 // cluster returns the Cluster that claimed the host, or nil. A paused Cluster

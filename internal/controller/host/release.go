@@ -79,6 +79,7 @@ func (r *Reconciler) clearQuarantine(ctx context.Context, s *scope) (bool, error
 	if quarantined {
 		changed.Spec.ClearedGeneration = ptr.To(s.host.Spec.ClaimGeneration)
 		changed.Spec.Claim, changed.Spec.Desired = nil, nil
+		r.Hooks.MarkReleased(ctx, changed)
 	}
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("clear the quarantine: %w", err)
@@ -101,6 +102,7 @@ func (r *Reconciler) clearClaim(ctx context.Context, s *scope) (bool, error) {
 	claim := s.host.Spec.Claim
 	changed := s.host.DeepCopy()
 	changed.Spec.Claim, changed.Spec.Desired = nil, nil
+	r.Hooks.MarkReleased(ctx, changed)
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("clear the claim: %w", err)
 	}

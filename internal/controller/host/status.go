@@ -27,6 +27,10 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 		changed = changed || before == nil || !conditions.HasSameState(before, &condition)
 		conditions.Set(wanted, condition)
 	}
+	if s.facts.ReleaseHooks == nil && conditions.Has(s.host, infrav1.ReleaseHooksPassedCondition) {
+		conditions.Delete(wanted, infrav1.ReleaseHooksPassedCondition)
+		changed = true
+	}
 	if !changed {
 		return true, nil
 	}
@@ -74,11 +78,12 @@ func onItsWay(h *infrav1.Host, now host.State) bool {
 // ownConditions are the conditions this controller applies. Paused is written by
 // Cluster API's helper.
 var ownConditions = map[string]bool{
-	clusterv1.ReadyCondition:           true,
-	infrav1.AgentConnectedCondition:    true,
-	infrav1.AgentSupportedCondition:    true,
-	infrav1.AvailableCondition:         true,
-	infrav1.DuplicateIdentityCondition: true,
+	clusterv1.ReadyCondition:            true,
+	infrav1.AgentConnectedCondition:     true,
+	infrav1.AgentSupportedCondition:     true,
+	infrav1.AvailableCondition:          true,
+	infrav1.DuplicateIdentityCondition:  true,
+	infrav1.ReleaseHooksPassedCondition: true,
 }
 
 // statusApply holds nothing but what this controller owns.

@@ -137,6 +137,9 @@ func (r *Reconciler) judgeLive(ctx context.Context, chooser *placement.Chooser, 
 }
 
 func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*infrav1.Host, error) {
+	if !r.claimHooksPass(ctx, s, live) {
+		return nil, nil
+	}
 	writeClaim(live, s)
 	if err := r.Client.Update(ctx, live); err != nil {
 		if apierrors.IsConflict(err) {

@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/settle"
 )
 
@@ -48,6 +49,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Clock judges heartbeats.
 	Clock clock.PassiveClock
+	// Hooks may hold back a claim. Default: none.
+	Hooks *hosthooks.Hooks
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string

@@ -112,7 +112,9 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 			},
 		}).SetupWithManager(forwarderCtx, mgr)
 	}
-	slipway, err := provider.Slipway(clusters)
+	// What runs on the machine's loopback can be registered as an extension.
+	dialer := extensions.Dialer{Namespace: machine}
+	slipway, err := provider.Slipway(dialer.DialContext, clusters)
 	if err != nil {
 		return err
 	}
@@ -121,10 +123,9 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		// From the first event on the plane holds its own lock.
 		Progress: func(component.Event) { lock.Release() },
 		StateDir: inst.Dir, Name: inst.Name, Fast: inst.Fast,
-		Advertise:   net.IP(fabric.Gateway.AsSlice()),
-		AdminServer: "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
-		// What runs on the machine's loopback can be registered as an extension.
-		DialExtension: extensions.Dialer{Namespace: machine}.DialContext,
+		Advertise:     net.IP(fabric.Gateway.AsSlice()),
+		AdminServer:   "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
+		DialExtension: dialer.DialContext,
 		Providers:     []serve.Provider{slipway},
 	})
 }

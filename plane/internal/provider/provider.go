@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"net"
 
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,9 +15,10 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
-// Slipway returns the provider. The setups are added to its manager: what of the
-// plane watches Cluster API's objects needs no caches of its own.
-func Slipway(setups ...func(context.Context, ctrl.Manager) error) (serve.Provider, error) {
+// Slipway returns the provider, which connects to runtime extensions by dial. The
+// setups are added to its manager: what of the plane watches Cluster API's objects
+// needs no caches of its own.
+func Slipway(dial func(ctx context.Context, network, address string) (net.Conn, error), setups ...func(context.Context, ctrl.Manager) error) (serve.Provider, error) {
 	byObject, err := manager.CacheByObject()
 	if err != nil {
 		return serve.Provider{}, err
@@ -27,6 +29,7 @@ func Slipway(setups ...func(context.Context, ctrl.Manager) error) (serve.Provide
 	}
 	options := manager.DefaultOptions()
 	options.SkipNameValidation = true
+	options.DialExtension = dial
 	setup := func(ctx context.Context, mgr ctrl.Manager) error {
 		if err := manager.SetupWithManager(ctx, mgr, options); err != nil {
 			return err

@@ -1,0 +1,32 @@
+package hostmachine
+
+import (
+	"context"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// reasonWaitingForHook is why a machine has no host although one fits.
+const reasonWaitingForHook = "WaitingForHook"
+
+// claimHooksPass asks BeforeHostClaim whether the machine may have the host. It is
+// called before the claim is written, and so again after a crash or a conflict.
+func (r *Reconciler) claimHooksPass(ctx context.Context, s *scope, h *infrav1.Host) bool {
+	outcome := r.Hooks.BeforeClaim(ctx, s.hostMachine, s.cluster.Name, h)
+	condition := outcome.Condition(infrav1.ClaimHooksPassedCondition)
+	if condition == nil {
+		conditions.Delete(s.hostMachine, infrav1.ClaimHooksPassedCondition)
+		return true
+	}
+	if !outcome.Passed() && conditions.GetReason(s.hostMachine, condition.Type) != condition.Reason {
+		r.Recorder.Eventf(s.hostMachine, h, "Warning", reasonWaitingForHook, "Claim", "%.900s", outcome.Message)
+	}
+	conditions.Set(s.hostMachine, *condition)
+	if !outcome.Passed() {
+		s.waiting = &waiting{reasonWaitingForHook, "The hook BeforeHostClaim holds back the claim of Host " + h.Name + ". " + outcome.Message}
+		s.requeueAfter = outcome.RetryAfter
+	}
+	return outcome.Passed()
+}
