@@ -51,7 +51,7 @@ func discovered(config *runtimev1.ExtensionConfig, failure error) metav1.Conditi
 	}
 	message := "Error in discovery: " + failure.Error()
 	if n := len(config.Status.Handlers); n > 0 {
-		message += fmt.Sprintf(". The %d handlers of the last discovery stay registered", n)
+		message += fmt.Sprintf(". What was discovered last stays registered: %d handler(s)", n)
 	} else {
 		message += ". Calls for the objects it selects fail until it has been discovered once"
 	}

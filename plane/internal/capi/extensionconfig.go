@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	upstreamadmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
 	"sigs.k8s.io/cluster-api/core/webhooks/conversion"
@@ -31,8 +33,17 @@ func setupExtensionConfig(e *env, rt *extensionconfig.Runtime, secretMetadata ca
 	return (&extensionconfig.Reconciler{
 		Kind: extensionconfig.Upstream, Runtime: rt,
 		Client: e.GetClient(), APIReader: e.GetAPIReader(),
-		Recorder: e.GetEventRecorder("extensionconfig-controller"),
+		Recorder: coreEvents{e.GetEventRecorderFor("extensionconfig-controller")}, //nolint:staticcheck // see coreEvents
 	}).SetupWithManager(e, secretMetadata, controllerOptions(concurrency))
+}
+
+// coreEvents records events of the core API group, which is the one that upstream's
+// role for the core provider allows.
+type coreEvents struct{ record.EventRecorder }
+
+// Eventf implements events.EventRecorder.
+func (r coreEvents) Eventf(regarding, _ runtime.Object, eventType, reason, _, note string, args ...any) {
+	r.EventRecorder.Eventf(regarding, eventType, reason, note, args...)
 }
 
 // extensionConfigWebhook is upstream's webhook and our stricter rules on top.

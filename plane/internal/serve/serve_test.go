@@ -357,6 +357,10 @@ func (p *plane) extension(t *testing.T) {
 		}
 		return false, nil
 	})
+	eventually(t, "event says so", func(ctx context.Context) (bool, error) {
+		list, err := p.client.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=ExtensionConfig,reason=NotDiscovered"})
+		return err == nil && len(list.Items) > 0, err
+	})
 }
 
 func (p *plane) certificate(t *testing.T) {

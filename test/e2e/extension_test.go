@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/slipway-dev/slipway/sdk/extension"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
+)
+
+// gate is an extension that runs beside the plane, on the machine's loopback. It
+// holds back the creation of Clusters until it is opened.
+type gate struct {
+	mu     sync.Mutex
+	open   bool
+	called []string
+}
+
+func (g *gate) note(hook, cluster string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.called = append(g.called, hook+" "+cluster)
+	return g.open
+}
+
+// order returns the hooks that were called for a cluster, each once.
+func (g *gate) order(cluster string) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var hooks []string
+	for _, call := range g.called {
+		hook, name, _ := strings.Cut(call, " ")
+		if name == cluster && (len(hooks) == 0 || hooks[len(hooks)-1] != hook) {
+			hooks = append(hooks, hook)
+		}
+	}
+	return hooks
+}
+
+func (g *gate) register(s *extension.Server) error {
+	return errors.Join(
+		extension.Handle(s, capi.BeforeClusterCreate, "create", func(_ context.Context, r *hooksv1.BeforeClusterCreateRequest) (*hooksv1.BeforeClusterCreateResponse, error) {
+			if !g.note("BeforeClusterCreate", r.Cluster.Name) {
+				return nil, extension.RetryAfter(time.Second, "the gate is closed")
+			}
+			return nil, nil
+		}),
+		extension.Handle(s, capi.BeforeClusterDelete, "delete", func(_ context.Context, r *hooksv1.BeforeClusterDeleteRequest) (*hooksv1.BeforeClusterDeleteResponse, error) {
+			g.note("BeforeClusterDelete", r.Cluster.Name)
+			return nil, nil
+		}),
+	)
+}
+
+func extensionConfig(name, url string, ca []byte, selector string) string {
+	return fmt.Sprintf(`
+apiVersion: runtime.cluster.x-k8s.io/v1beta2
+kind: ExtensionConfig
+metadata:
+  name: %s
+  annotations: {runtime.slipway.dev/object-selector: %q}
+spec:
+  clientConfig: {url: %q, caBundle: %s}
+`, name, selector, url, base64.StdEncoding.EncodeToString(ca))
+}
+
+func gatedCluster(name string) string {
+	return fmt.Sprintf(`
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: %s, namespace: default, labels: {gate: %s}}
+spec:
+  topology:
+    classRef: {name: slipway-local}
+    version: v1.36.3
+    controlPlane: {replicas: 1}
+    variables: [{name: controlPlaneEndpointHost, value: 10.88.0.201}]
+`, name, name)
+}
+
+// TestExtension holds that upstream's topology controller calls an extension on the
+// machine's loopback through the SDK: it holds back one Cluster until it lets it go,
+// and one that is dead holds back what it selects, nothing else. No host boots.
+func TestExtension(t *testing.T) {
+	p := newPlane(t)
+	g := &gate{}
+	live := hooktest.Start(t, extension.Options{}, g.register)
+	dead := hooktest.Start(t, extension.Options{}, g.register)
+	if err := dead.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.up("--fast", "--no-cluster", "--hosts", "0")
+	p.apply("", localClass(t)+"---"+extensionConfig("live", live.URL, live.CA.PEM, "gate in (held,free)")+"---"+extensionConfig("dead", dead.URL, dead.CA.PEM, "gate=doomed"))
+	for name, want := range map[string]string{"live": "Discovered=true", "dead": "Discovered=false"} {
+		p.mustKubectl("", "wait", "--for=condition="+want, "extensionconfig/"+name, "--timeout=60s")
+	}
+
+	p.apply("", gatedCluster("held")+"---"+gatedCluster("doomed")+"---"+gatedCluster("other"))
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/other", "--timeout=60s")
+	blocked := func(cluster, text string) {
+		t.Helper()
+		message := ""
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(message, text); time.Sleep(200 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("cluster %s says %q, want %q", cluster, message, text)
+			}
+			message = p.mustKubectl("", "get", "cluster", cluster, "-o", `jsonpath={.status.conditions[?(@.type=="TopologyReconciled")].message}`)
+		}
+		if got := p.mustKubectl("", "get", "cluster", cluster, "-o", "jsonpath={.spec.infrastructureRef.kind}"); got != "" {
+			t.Errorf("cluster %s was created: %s", cluster, got)
+		}
+	}
+	blocked("held", "the gate is closed")
+	blocked("doomed", "ExtensionConfig dead")
+
+	g.mu.Lock()
+	g.open = true
+	g.mu.Unlock()
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/held", "--timeout=60s")
+	p.mustKubectl("", "delete", "cluster", "held", "--timeout=60s")
+	if got := strings.Join(g.order("held"), " "); got != "BeforeClusterCreate BeforeClusterDelete" {
+		t.Errorf("hooks called for the cluster: %s", got)
+	}
+	if got := g.order("other"); len(got) != 0 {
+		t.Errorf("hooks called for a cluster that the extension does not select: %v", got)
+	}
+	// Gone with its registration: what it blocked goes on.
+	p.mustKubectl("", "delete", "extensionconfig", "dead")
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/doomed", "--timeout=60s")
+}
+
+// localClass is the ClusterClass that `slipway up` brings with its first cluster.
+func localClass(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "templates", "local", "clusterclass.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
