@@ -11,13 +11,13 @@ import (
 // exitFindings is the exit code of a check that found something.
 const exitFindings = 2
 
-func checkCommand() *cobra.Command {
+func checkCommand(g *global) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "Check what others made against the contracts of Cluster API",
 		Args:  cobra.NoArgs,
 	}
-	command.AddCommand(checkProviderCommand())
+	command.AddCommand(checkProviderCommand(), checkExtensionCommand(), checkUpgradeCommand(g))
 	return command
 }
 

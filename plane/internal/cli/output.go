@@ -12,6 +12,7 @@ import (
 const (
 	outputJSON = "json"
 	outputWide = "wide"
+	outputYAML = "yaml"
 	// outputSARIF is what code hosts show beside the lines of a change.
 	outputSARIF = "sarif"
 )

@@ -16,8 +16,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
@@ -29,7 +31,7 @@ var ErrNotRunning = errors.New("the plane is not running; start it with `slipway
 
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme, infrav1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme, infrav1.AddToScheme, runtimev1.AddToScheme, runtimev1alpha1.AddToScheme} {
 		utilruntime.Must(add(s))
 	}
 	return s
@@ -51,6 +53,13 @@ func New(inst *instance.Instance) (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
+	return For(config)
+}
+
+// For returns a client of any management cluster, for the kinds of this package's
+// scheme.
+func For(config *rest.Config) (client.WithWatch, error) {
+	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
 	config.WarningHandler = rest.NoWarnings{}
 	return client.NewWithWatch(config, client.Options{Scheme: scheme()})

@@ -7,7 +7,7 @@
 //	lock             held while a plane runs; says which process
 //	status.json      what runs, how far it is and where it listens
 //	kubeconfig       the administrator's, mode 0600
-//	plane.sock       /healthz, /readyz and /metrics over HTTP
+//	plane.sock       /healthz, /readyz, /metrics and /openapi/ over HTTP
 //	etcd/  pki/      the data, and the certificates
 //
 // The package imports every other package of the plane's API half.

@@ -18,8 +18,8 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
-// health is the component that serves /healthz, /readyz, /metrics and /debug/pprof on
-// a unix socket. It starts first, so that what the others wait for can be asked.
+// health is the component that serves /healthz, /readyz, /metrics, /debug/pprof and
+// /openapi/ on a unix socket. It starts first, so that what the others wait for can be asked.
 type health struct {
 	component.Task
 	path   string
@@ -28,7 +28,7 @@ type health struct {
 	up     atomic.Bool
 }
 
-func newHealth(path string, stages [][]component.Component) *health {
+func newHealth(path string, stages [][]component.Component, hooks http.Handler) *health {
 	h := &health{path: path, stages: stages}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -37,6 +37,7 @@ func newHealth(path string, stages [][]component.Component) *health {
 	// Profiles can hold secrets; only root can connect to the socket.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.Handle("/openapi/", http.StripPrefix("/openapi", hooks))
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	return h
 }

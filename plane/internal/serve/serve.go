@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/etcd"
+	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
 	"github.com/slipway-dev/slipway/plane/internal/kubecontrollers"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
@@ -41,7 +42,11 @@ func Run(ctx context.Context, opts Options) error {
 
 	status := newStatus(opts)
 	stages := assemble(opts)
-	health := newHealth(Socket(opts.StateDir), stages)
+	hooks, err := hookdocs.Handler()
+	if err != nil {
+		return errors.Join(err, lock.release())
+	}
+	health := newHealth(Socket(opts.StateDir), stages, hooks)
 	group := component.Group{
 		Stages: append([][]component.Component{{health, newPace()}}, stages...),
 		OnEvent: func(e component.Event) {

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
+	"github.com/slipway-dev/slipway/sdk/conformance"
+)
+
+func checkExtensionCommand() *cobra.Command {
+	var (
+		output, catalog, caFile string
+		options                 conformance.Options
+	)
+	command := &cobra.Command{
+		Use:   "extension URL",
+		Short: "Check a runtime extension, in any language, over HTTPS",
+		Long: `Check calls a running runtime extension as a manager does and applies the rules of the
+Runtime SDK: discovery and its stability, an answer in time to the example of each
+hook, the same answer to the same request, and bad input. The handlers run for real,
+with example objects: check an extension where that does no harm.
+
+It ends with 0 when all checks pass, with 2 when one fails, and with 1 when the
+extension cannot be checked.`,
+		Example: "  slipway check extension https://localhost:9443 --ca-file ca.crt",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if options.Catalog, err = hookdocs.Catalog(catalog); err != nil {
+				return err
+			}
+			if caFile != "" {
+				if options.CABundle, err = os.ReadFile(caFile); err != nil {
+					return fmt.Errorf("--ca-file: %w", err)
+				}
+			}
+			options.URL = args[0]
+			report, err := conformance.Check(cmd.Context(), options)
+			if err != nil {
+				return err
+			}
+			write := writeReport
+			if output == outputJSON {
+				write = writeReportJSON
+			}
+			if err := write(cmd.OutOrStdout(), report); err != nil {
+				return fmt.Errorf("write the results: %w", err)
+			}
+			if report.Failed() {
+				return &ExitError{Code: exitFindings}
+			}
+			return nil
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&caFile, "ca-file", "", "PEM file with the CAs of the extension; those of the system when empty")
+	flags.StringVar(&options.CertFile, "cert-file", "", "PEM file with a client certificate; none when empty")
+	flags.StringVar(&options.KeyFile, "key-file", "", "PEM file with its key")
+	flags.StringVar(&catalog, "catalog", hookdocs.All, "hooks that the extension may implement: "+hookdocs.CAPI+", "+hookdocs.Host+" or "+hookdocs.All)
+	_ = command.RegisterFlagCompletionFunc("catalog", cobra.FixedCompletions(hookdocs.Names(), cobra.ShellCompDirectiveNoFileComp))
+	outputFlag(command, &output, outputJSON)
+	return command
+}
+
+func writeReport(w io.Writer, report *conformance.Report) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RESULT\tCHECK\tMESSAGE")
+	failed := 0
+	for _, result := range report.Results {
+		verdict, message := "ok", ""
+		if result.Err != nil {
+			failed++
+			verdict, message = "FAIL", result.Err.Error()
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", verdict, result.Name, message)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d checks, %d failed\n", len(report.Results), failed)
+	return err
+}
+
+// checkResult is one check in the JSON output, which is an API.
+type checkResult struct {
+	Check   string `json:"check"`
+	OK      bool   `json:"ok"`
+	Message string `json:"message,omitempty"`
+}
+
+func writeReportJSON(w io.Writer, report *conformance.Report) error {
+	out := struct {
+		OK     bool          `json:"ok"`
+		Checks []checkResult `json:"checks"`
+	}{OK: !report.Failed(), Checks: []checkResult{}}
+	for _, result := range report.Results {
+		check := checkResult{Check: result.Name, OK: result.Err == nil}
+		if result.Err != nil {
+			check.Message = result.Err.Error()
+		}
+		out.Checks = append(out.Checks, check)
+	}
+	return json.NewEncoder(w).Encode(out)
+}

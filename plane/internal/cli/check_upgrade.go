@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/tools/clientcmd"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
+	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
+	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/openapi"
+)
+
+func checkUpgradeCommand(g *global) *cobra.Command {
+	var (
+		output, target, kubeconfig string
+		strict                     bool
+	)
+	command := &cobra.Command{
+		Use:   "upgrade --to TARGET",
+		Short: "Check whether registered extensions use hook versions that an upgrade takes away",
+		Long: `Check reads the ExtensionConfigs and HostExtensionConfigs of a management cluster, of
+the plane or of --kubeconfig, and compares the hook versions that their handlers
+implement with what the target supports. TARGET is
+
+  FILE               the OpenAPI document of the target, as its "slipway openapi" prints it
+  CATALOG/RELEASE    what this binary knows of a release: capi/v1.15.0, host/v0.2.0
+
+It ends with 0 when nothing is in the way, with 2 when a handler would no longer be
+called (with --strict also when one is deprecated), and with 1 when it cannot check.`,
+		Example: "  slipway check upgrade --to capi/v1.15.0\n  slipway check upgrade --to next.json --kubeconfig management.conf",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			to, err := parseTarget(target)
+			if err != nil {
+				return err
+			}
+			c, err := managementClient(g, kubeconfig)
+			if err != nil {
+				return err
+			}
+			uses, err := registeredUses(cmd.Context(), c, to)
+			if err != nil {
+				return err
+			}
+			findings := hook.CheckUpgrade(to.catalog, to.release, uses)
+			write := writeFindings
+			if output == outputJSON {
+				write = writeFindingsJSON
+			}
+			if err := write(cmd.OutOrStdout(), len(uses), findings); err != nil {
+				return fmt.Errorf("write the findings: %w", err)
+			}
+			for _, finding := range findings {
+				if strict || finding.Severity == hook.SeverityBlock {
+					return &ExitError{Code: exitFindings}
+				}
+			}
+			return nil
+		},
+	}
+	command.Flags().StringVar(&target, "to", "", "what to upgrade to: an OpenAPI document, or CATALOG/RELEASE")
+	_ = command.MarkFlagRequired("to")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of a management cluster; the plane when empty")
+	command.Flags().BoolVar(&strict, "strict", false, "let deprecated versions fail the check, too")
+	outputFlag(command, &output, outputJSON)
+	return command
+}
+
+// upgradeTarget is what handlers are compared with.
+type upgradeTarget struct {
+	catalog *hook.Catalog
+	// release of the catalog; empty stands for its newest.
+	release string
+	// groups are those of the catalog's hooks; handlers of others are not its matter.
+	groups map[string]bool
+}
+
+func parseTarget(target string) (*upgradeTarget, error) {
+	to := &upgradeTarget{groups: map[string]bool{}}
+	var err error
+	if name, release, found := strings.Cut(target, "/"); found && (name == hookdocs.CAPI || name == hookdocs.Host) {
+		if _, err := utilversion.ParseSemantic(release); err != nil {
+			return nil, fmt.Errorf("--to %s: %q is not a release such as v1.15.0", target, release)
+		}
+		to.release = release
+		to.catalog, err = hookdocs.Catalog(name)
+	} else {
+		to.catalog, err = readCatalog(target)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--to %s: %w", target, err)
+	}
+	for _, d := range to.catalog.All() {
+		to.groups[d.Name.Group] = true
+	}
+	return to, nil
+}
+
+func readCatalog(file string) (*hook.Catalog, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("neither a file nor %s/RELEASE or %s/RELEASE: %w", hookdocs.CAPI, hookdocs.Host, err)
+	}
+	document, err := openapi.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	catalog, err := openapi.Catalog(document)
+	if err == nil && len(catalog.All()) == 0 {
+		err = errors.New("the document describes no hook")
+	}
+	return catalog, err
+}
+
+func managementClient(g *global, kubeconfig string) (client.Client, error) {
+	if kubeconfig == "" {
+		inst, err := g.open()
+		if err != nil {
+			return nil, err
+		}
+		return planeclient.New(inst)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return planeclient.For(config)
+}
+
+// registeredUses returns what the handlers of the target's hooks implement. A
+// cluster without one of the kinds has no such handlers. An object that has never
+// been discovered cannot be judged, which is an error: it may be the one that breaks.
+func registeredUses(ctx context.Context, c client.Client, to *upgradeTarget) ([]hook.Use, error) {
+	var uses []hook.Use
+	var unknown []string
+	for _, kind := range []extensionconfig.Kind{extensionconfig.Upstream, extensionconfig.Host} {
+		list := kind.NewList()
+		if err := c.List(ctx, list); err != nil {
+			if meta.IsNoMatchError(err) {
+				continue
+			}
+			return nil, fmt.Errorf("list %ss: %w", kind.Name, err)
+		}
+		for _, object := range kind.Items(list) {
+			config := kind.Config(object)
+			if len(config.Status.Handlers) == 0 && !discovered(config) {
+				unknown = append(unknown, kind.Name+" "+config.Name)
+			}
+			for _, use := range extensionconfig.Uses(config) {
+				if to.groups[use.Hook.Group] {
+					uses = append(uses, use)
+				}
+			}
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("never discovered, so its handlers are not known: %s; mend or remove it, then check again", strings.Join(unknown, ", "))
+	}
+	return uses, nil
+}
+
+func discovered(config *runtimev1.ExtensionConfig) bool {
+	return meta.IsStatusConditionTrue(config.Status.Conditions, runtimev1alpha1.DiscoveredCondition)
+}
+
+func writeFindings(w io.Writer, uses int, findings []hook.Finding) error {
+	if len(findings) == 0 {
+		_, err := fmt.Fprintf(w, "%d handlers, nothing in the way\n", uses)
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SEVERITY\tHANDLER\tHOOK\tVERSION\tMESSAGE")
+	for _, f := range findings {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", f.Severity, f.Handler, f.Hook.Hook, f.Hook.Version, f.Message)
+	}
+	return table.Flush()
+}
+
+// upgradeFinding is one finding in the JSON output, which is an API.
+type upgradeFinding struct {
+	Severity   hook.Severity `json:"severity"`
+	Handler    string        `json:"handler"`
+	APIVersion string        `json:"apiVersion"`
+	Hook       string        `json:"hook"`
+	Message    string        `json:"message"`
+}
+
+func writeFindingsJSON(w io.Writer, uses int, findings []hook.Finding) error {
+	out := struct {
+		Handlers int              `json:"handlers"`
+		Findings []upgradeFinding `json:"findings"`
+	}{uses, []upgradeFinding{}}
+	for _, f := range findings {
+		out.Findings = append(out.Findings, upgradeFinding{f.Severity, f.Handler, hook.APIVersion(f.Hook), f.Hook.Hook, f.Message})
+	}
+	return json.NewEncoder(w).Encode(out)
+}
