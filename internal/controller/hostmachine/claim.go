@@ -106,7 +106,8 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 		if err == nil && reason == "" {
 			live, err = r.take(ctx, s, live)
 		}
-		if err != nil || reason != "" {
+		// A hook that holds back the claim leaves live nil.
+		if err != nil || reason != "" || live == nil {
 			r.taking.end(free)
 		}
 		if err != nil || reason == "" {
