@@ -40,7 +40,7 @@ func TestHostExtensionConfigs(t *testing.T) {
 		"objects":         {spec: spec{ClientConfig: good, ObjectSelector: selector("not a value")}, want: "spec.objectSelector"},
 		"condition":       {spec: spec{ClientConfig: good, MatchCondition: "object.metadata.name.startsWith('a')"}},
 		"bad condition":   {spec: spec{ClientConfig: good, MatchCondition: "1 +"}, want: "spec.matchCondition"},
-		"other condition": {spec: spec{ClientConfig: good, MatchCondition: "'text'"}, want: "want bool"},
+		"other condition": {spec: spec{ClientConfig: good, MatchCondition: "'text'"}, want: "want a bool"},
 		"secret":          {spec: spec{ClientConfig: good}, annotation: "ns/name"},
 		"bad secret":      {spec: spec{ClientConfig: good}, annotation: "name", want: "<namespace>/<name>"},
 	} {
