@@ -1,6 +1,8 @@
 package host
 
 import (
+	"slices"
+
 	"fmt"
 	"time"
 
@@ -34,7 +36,7 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 		// Whether the host is available depends on them as they are now.
 		meta.SetStatusCondition(&h.Status.Conditions, c)
 	}
-	conditions := append(refusals, agentConnected(f.Connection), available(h, f), ready(h, f))
+	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(f.Connection), available(h, f), ready(h, f)})
 	if f.ReleaseHooks != nil {
 		conditions = append(conditions, *f.ReleaseHooks)
 	}

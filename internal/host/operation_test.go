@@ -34,13 +34,9 @@ func report(state infrav1.OperationState) func(*infrav1.Host) {
 	}
 }
 
-func upgrade(version string) func(*infrav1.Host) {
-	return func(h *infrav1.Host) { host.OrderUpgrade(h, version) }
-}
+func upgrade(h *infrav1.Host) { host.OrderUpgrade(h, newVersion) }
 
-func reboot(n int32) func(*infrav1.Host) {
-	return func(h *infrav1.Host) { host.OrderReboot(h, n) }
-}
+func reboot(h *infrav1.Host) { host.OrderReboot(h, 1) }
 
 func TestOrderUpgrade(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -54,12 +50,12 @@ func TestOrderUpgrade(t *testing.T) {
 		"not offered":         {running(), "v1.34.0", false},
 		"not bootstrapped":    {running(report(infrav1.OperationRunning)), newVersion, false},
 		"bootstrap failed":    {running(report(infrav1.OperationFailed)), newVersion, false},
-		"ordered already":     {running(upgrade(newVersion)), newVersion, false},
-		"upgrading elsewhere": {running(upgrade(newVersion), report(infrav1.OperationRunning)), oldVersion, false},
-		"failed":              {running(upgrade(newVersion), report(infrav1.OperationFailed)), newVersion, false},
-		"back after failure":  {running(upgrade(newVersion), report(infrav1.OperationFailed)), oldVersion, true},
-		"rebooting":           {running(reboot(1), report(infrav1.OperationRunning)), newVersion, false},
-		"rebooted":            {running(reboot(1), report(infrav1.OperationSucceeded)), newVersion, true},
+		"ordered already":     {running(upgrade), newVersion, false},
+		"upgrading elsewhere": {running(upgrade, report(infrav1.OperationRunning)), oldVersion, false},
+		"failed":              {running(upgrade, report(infrav1.OperationFailed)), newVersion, false},
+		"back after failure":  {running(upgrade, report(infrav1.OperationFailed)), oldVersion, true},
+		"rebooting":           {running(reboot, report(infrav1.OperationRunning)), newVersion, false},
+		"rebooted":            {running(reboot, report(infrav1.OperationSucceeded)), newVersion, true},
 		"releasing":           {running(func(h *infrav1.Host) { host.OrderReset(h, "") }), newVersion, false},
 		"free":                {free(), newVersion, false},
 	} {
@@ -91,12 +87,12 @@ func TestOrderReboot(t *testing.T) {
 	}{
 		"none":                 {running(), 0, false, oldVersion},
 		"first":                {running(), 1, true, oldVersion},
-		"ordered already":      {running(reboot(1), report(infrav1.OperationSucceeded)), 1, false, oldVersion},
-		"second":               {running(reboot(1), report(infrav1.OperationSucceeded)), 2, true, oldVersion},
-		"under way":            {running(reboot(1), report(infrav1.OperationRunning)), 2, false, oldVersion},
-		"not twice":            {running(reboot(1), report(infrav1.OperationSucceeded), upgrade(newVersion), report(infrav1.OperationSucceeded)), 1, false, newVersion},
-		"in mid upgrade":       {running(upgrade(newVersion), report(infrav1.OperationRunning)), 1, false, newVersion},
-		"after a failed one":   {running(upgrade(newVersion), report(infrav1.OperationFailed)), 1, true, ""},
+		"ordered already":      {running(reboot, report(infrav1.OperationSucceeded)), 1, false, oldVersion},
+		"second":               {running(reboot, report(infrav1.OperationSucceeded)), 2, true, oldVersion},
+		"under way":            {running(reboot, report(infrav1.OperationRunning)), 2, false, oldVersion},
+		"not twice":            {running(reboot, report(infrav1.OperationSucceeded), upgrade, report(infrav1.OperationSucceeded)), 1, false, newVersion},
+		"in mid upgrade":       {running(upgrade, report(infrav1.OperationRunning)), 1, false, newVersion},
+		"after a failed one":   {running(upgrade, report(infrav1.OperationFailed)), 1, true, ""},
 		"not bootstrapped":     {running(report(infrav1.OperationFailed)), 1, false, oldVersion},
 		"after the host reset": {running(func(h *infrav1.Host) { host.OrderReset(h, "") }), 1, false, ""},
 	} {
@@ -117,7 +113,7 @@ func TestOrderReboot(t *testing.T) {
 
 // What a failed upgrade left is tried again after a reboot.
 func TestUpgradeAgainAfterReboot(t *testing.T) {
-	h := running(upgrade(newVersion), report(infrav1.OperationFailed), reboot(1))
+	h := running(upgrade, report(infrav1.OperationFailed), reboot)
 	if host.OrderUpgrade(h, newVersion) {
 		t.Fatal("an upgrade is ordered before the reboot is done")
 	}

@@ -52,9 +52,9 @@ func tried(step int, action infrav1.RemediationAction, ago time.Duration) func(*
 }
 
 // inPlaceOf is the machine that a rebootstrap made.
-func inPlaceOf(step int, ago time.Duration) func(*remediation.Member) {
+func inPlaceOf(ago time.Duration) func(*remediation.Member) {
 	return func(m *remediation.Member) {
-		tried(step, rebootstrap, ago)(m)
+		tried(1, rebootstrap, ago)(m)
 		m.Attempt.Replaces = "old"
 	}
 }
@@ -91,10 +91,10 @@ func TestOneMember(t *testing.T) {
 		"leaving to be replaced":       {policy: all, member: running("m", unhealthy, leaving, tried(2, replace, time.Minute)), kind: remediation.Wait},
 		"leaving, to be made anew":     {policy: all, member: running("m", unhealthy, leaving, tried(1, rebootstrap, time.Minute)), kind: remediation.Pin},
 		"leaving, was made anew":       {policy: all, member: running("m", unhealthy, leaving, tried(1, rebootstrap, time.Minute), func(m *remediation.Member) { m.Replaced = true }), kind: remediation.Wait},
-		"made anew, waits for host":    {policy: all, member: running("m", hostless, inPlaceOf(1, 4*time.Minute)), kind: remediation.Wait, after: 6 * time.Minute},
-		"made anew, never comes up":    {policy: all, member: running("m", hostless, inPlaceOf(1, 10*time.Minute)), spare: 1, kind: remediation.Begin, action: replace, step: 2},
-		"made anew, no other is free":  {policy: all, member: running("m", hostless, inPlaceOf(1, 10*time.Minute)), kind: remediation.Defer, message: "no other host is free", after: 30 * time.Second},
-		"made anew, still unhealthy":   {policy: all, member: running("m", unhealthy, inPlaceOf(1, 10*time.Minute)), kind: remediation.Begin, action: replace, step: 2},
+		"made anew, waits for host":    {policy: all, member: running("m", hostless, inPlaceOf(4*time.Minute)), kind: remediation.Wait, after: 6 * time.Minute},
+		"made anew, never comes up":    {policy: all, member: running("m", hostless, inPlaceOf(10*time.Minute)), spare: 1, kind: remediation.Begin, action: replace, step: 2},
+		"made anew, no other is free":  {policy: all, member: running("m", hostless, inPlaceOf(10*time.Minute)), kind: remediation.Defer, message: "no other host is free", after: 30 * time.Second},
+		"made anew, still unhealthy":   {policy: all, member: running("m", unhealthy, inPlaceOf(10*time.Minute)), kind: remediation.Begin, action: replace, step: 2},
 		"killed before the deletion":   {policy: all, member: running("m", unhealthy, tried(2, replace, time.Hour)), kind: remediation.Begin, action: replace, step: 2},
 		"recovered before it":          {policy: all, member: running("m", tried(2, replace, time.Minute)), kind: remediation.Recovered, after: 59 * time.Minute},
 		"no step left":                 {policy: ladder(1, reboot), member: running("m", unhealthy, tried(0, reboot, time.Hour)), kind: remediation.GiveUp, message: "delete the Machine"},

@@ -13,7 +13,7 @@ func (b *planner) create() {
 	missing := max(b.pool.Desired-b.total, 0)
 	if b.pool.Revision == "" {
 		if missing > 0 {
-			b.hold("%d machines wait for the bootstrap data they are made from", missing)
+			b.holdf("%d machines wait for the bootstrap data they are made from", missing)
 		}
 		return
 	}

@@ -200,7 +200,7 @@ func (b *planner) remove(m Member, reason string) {
 
 func (b *planner) step(s Step) { b.plan.Steps = append(b.plan.Steps, s) }
 
-func (b *planner) hold(format string, args ...any) {
+func (b *planner) holdf(format string, args ...any) {
 	b.plan.Holds = append(b.plan.Holds, fmt.Sprintf(format, args...))
 }
 

@@ -46,7 +46,7 @@ func marked(m *rollout.Member)       { m.Marked = true }
 func leaving(m *rollout.Member)      { m.Leaving, m.MachineLeaving = true, true }
 func noMachine(m *rollout.Member)    { m.Machine = false }
 func in(domain string) change        { return func(m *rollout.Member) { m.Domain = domain } }
-func replaces(name string) change    { return func(m *rollout.Member) { m.Replaces = name } }
+func replacesA(m *rollout.Member)    { m.Replaces = "a" }
 
 func members(m ...rollout.Member) []rollout.Member { return m }
 
@@ -235,10 +235,10 @@ func TestExternalSize(t *testing.T) {
 		"not filled":        {desired: 9, mutate: external, members: members(running("a", 0))},
 		"not shrunk":        {desired: 0, mutate: external, members: members(running("a", 0))},
 		"one for one":       {desired: 9, mutate: external, members: members(running("a", 0, old), running("b", 1, old)), want: "Create for b", hold: ""},
-		"waits":             {mutate: external, members: members(running("a", 0, old), running("b", 1, booting, replaces("a")))},
-		"the replaced goes": {mutate: external, members: members(running("a", 0, old), running("b", 1, replaces("a")), running("c", 2, old)), want: "DeleteMachine a, Create for c"},
-		"not another":       {mutate: external, members: members(running("a", 0, old, leaving), running("b", 1, replaces("a")))},
-		"replacement is outdated too, and down": {mutate: external, members: members(running("a", 0, old), running("b", 1, otherContent, down, replaces("a"))),
+		"waits":             {mutate: external, members: members(running("a", 0, old), running("b", 1, booting, replacesA))},
+		"the replaced goes": {mutate: external, members: members(running("a", 0, old), running("b", 1, replacesA), running("c", 2, old)), want: "DeleteMachine a, Create for c"},
+		"not another":       {mutate: external, members: members(running("a", 0, old, leaving), running("b", 1, replacesA))},
+		"replacement is outdated too, and down": {mutate: external, members: members(running("a", 0, old), running("b", 1, otherContent, down, replacesA)),
 			want: "DeleteMachine b, Create for a"},
 		"unplaced is replaced, not dropped": {mutate: external, members: members(running("a", 0, old, unplaced)), want: "Create for a"},
 	} {

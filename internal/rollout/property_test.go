@@ -55,7 +55,7 @@ func pick[T any](w *world, of []T) T { return of[w.random.IntN(len(of))] }
 
 func (w *world) one(in int) bool { return w.random.IntN(in) == 0 }
 
-func (w *world) fail(format string, args ...any) {
+func (w *world) failf(format string, args ...any) {
 	w.t.Helper()
 	tail := w.log[max(0, len(w.log)-30):]
 	w.t.Fatalf("seed %d, %+v: %s\n%s", w.seed, w.pool.Strategy, fmt.Sprintf(format, args...), strings.Join(tail, "\n"))
@@ -113,7 +113,7 @@ func (w *world) reconcile(complete bool) rollout.Plan {
 	seen := w.see()
 	plan := rollout.Make(seen)
 	if again := rollout.Make(w.see()); !reflect.DeepEqual(plan, again) {
-		w.fail("the order of members counts:\n%+v\n%+v", plan, again)
+		w.failf("the order of members counts:\n%+v\n%+v", plan, again)
 	}
 	unavailable, surge := seen.Strategy.MaxUnavailable, seen.Strategy.MaxSurge
 	if seen.External {
@@ -131,10 +131,10 @@ func (w *world) reconcile(complete bool) rollout.Plan {
 		}
 		total, available = w.counts()
 		if total > most {
-			w.fail("%d members after %+v, at most %d allowed", total, s, most)
+			w.failf("%d members after %+v, at most %d allowed", total, s, most)
 		}
 		if available < least {
-			w.fail("%d available after %+v, at least %d needed", available, s, least)
+			w.failf("%d available after %+v, at least %d needed", available, s, least)
 		}
 	}
 	return plan
@@ -151,7 +151,7 @@ func (w *world) do(s rollout.Step) (marked bool) {
 	}
 	i := slices.IndexFunc(w.pool.Members, func(m rollout.Member) bool { return m.Name == s.Name })
 	if i < 0 {
-		w.fail("no member for %+v", s)
+		w.failf("no member for %+v", s)
 	}
 	m := &w.pool.Members[i]
 	switch s.Action {
@@ -161,7 +161,7 @@ func (w *world) do(s rollout.Step) (marked bool) {
 		m.Domain = s.Domain
 	case rollout.ActionDeleteMachine, rollout.ActionDeleteHostMachine:
 		if strings.HasPrefix(s.Reason, "the pool has") && w.born[m.Name] == w.epoch {
-			w.fail("%s was made and is surplus now, although nothing else is wanted", m.Name)
+			w.failf("%s was made and is surplus now, although nothing else is wanted", m.Name)
 		}
 		marked = m.Marked && m.Available && strings.HasPrefix(s.Reason, "the pool has")
 		m.Leaving, m.MachineLeaving = true, m.Machine
@@ -236,7 +236,7 @@ func (w *world) settle() rollout.Plan {
 			return plan
 		}
 	}
-	w.fail("it never comes to rest")
+	w.failf("it never comes to rest")
 	return rollout.Plan{}
 }
 
@@ -259,10 +259,10 @@ func TestPromises(t *testing.T) {
 		plan := w.settle()
 		total, available := w.counts()
 		if total != plan.Desired || available != total {
-			w.fail("%d members, %d available, %d desired: %+v", total, available, plan.Desired, plan)
+			w.failf("%d members, %d available, %d desired: %+v", total, available, plan.Desired, plan)
 		}
 		if plan.Outdated > 0 && w.pool.Strategy.Type != infrav1.RolloutTypeOnDelete {
-			w.fail("%d outdated members remain: %+v", plan.Outdated, plan)
+			w.failf("%d outdated members remain: %+v", plan.Outdated, plan)
 		}
 	}
 }

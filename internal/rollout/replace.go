@@ -112,7 +112,7 @@ func (b *planner) upgrade() {
 		b.markUpgraded(m)
 	}
 	if len(lacking) > 0 {
-		b.hold("the hosts of %d machines do not offer %s (%s): install it there", len(lacking), b.pool.Version, named(lacking))
+		b.holdf("the hosts of %d machines do not offer %s (%s): install it there", len(lacking), b.pool.Version, named(lacking))
 	}
 }
 
@@ -127,7 +127,7 @@ func (b *planner) markUpgraded(m Member) {
 // creates what replaces them, or did so already.
 func (b *planner) replace() {
 	if b.pool.Strategy.Type == infrav1.RolloutTypeOnDelete && b.total > b.updated {
-		b.hold("%d outdated machines wait to be deleted (strategy OnDelete)", b.total-b.updated)
+		b.holdf("%d outdated machines wait to be deleted (strategy OnDelete)", b.total-b.updated)
 	}
 	if !b.rolling() {
 		return
@@ -153,7 +153,7 @@ func (b *planner) replace() {
 		b.remove(m, b.difference(m))
 	}
 	if len(machineless) > 0 {
-		b.hold("Cluster API has not made the Machines yet that are needed to drain %s", named(machineless))
+		b.holdf("Cluster API has not made the Machines yet that are needed to drain %s", named(machineless))
 	}
 }
 
@@ -183,7 +183,7 @@ func (b *planner) holdBudget() {
 	if len(parts) > 0 {
 		hold := "waiting for " + strings.Join(parts, " and ")
 		if !slices.Contains(b.plan.Holds, hold) {
-			b.hold("%s", hold)
+			b.holdf("%s", hold)
 		}
 	}
 }

@@ -297,7 +297,11 @@ func TestBreakerIsACondition(t *testing.T) {
 		})
 	}
 	available("discovered", "True Available")
-	w.until("the call fails", func() bool { return call(t.Context(), rt, w.cluster(nil)) != nil })
+	// the registry may be filled a moment after the status says so, and refuses until then
+	w.until("the call reaches the extension", func() bool {
+		err := call(t.Context(), rt, w.cluster(nil))
+		return err != nil && strings.Contains(err.Error(), "HTTP status 503")
+	})
 	available("left alone", "False BackingOff cannot call handler h."+config.Name+" of hook BeforeClusterCreate: HTTP status 503")
 	f.Set(discovery(hooktest.Body(succeeded), "h"))
 	w.until("the call succeeds", func() bool { return call(t.Context(), rt, w.cluster(nil)) == nil })

@@ -176,12 +176,15 @@ func (r *Reconciler) report(ctx context.Context, machine *clusterv1.Machine, d r
 	}
 	return r.patchMachineStatus(ctx, machine, func() {
 		conditions.Set(machine, condition)
-		old := &clusterv1.Condition{
+		// read by what still looks at contract v1beta1
+		old := &clusterv1.Condition{ //nolint:staticcheck // the old form is what is meant
 			Type: clusterv1.MachineOwnerRemediatedV1Beta1Condition, Status: corev1.ConditionFalse,
 			Reason: clusterv1.WaitingForRemediationV1Beta1Reason, Severity: clusterv1.ConditionSeverityWarning, Message: condition.Message,
 		}
 		if deletes(d) {
-			old = &clusterv1.Condition{Type: old.Type, Status: corev1.ConditionTrue}
+			old = &clusterv1.Condition{ //nolint:staticcheck // as above
+				Type: old.Type, Status: corev1.ConditionTrue,
+			}
 		}
 		v1beta1conditions.Set(machine, old)
 	})

@@ -32,9 +32,9 @@ const (
 )
 
 // newRunning is a pool whose members all run and are available.
-func newRunning(t *testing.T, replicas int32, strategy infrav1.HostMachinePoolStrategy, mutate ...func(*clusterv1.MachinePool, *infrav1.HostMachinePool)) *world {
+func newRunning(t *testing.T, replicas int32, strategy infrav1.HostMachinePoolStrategy) *world {
 	t.Helper()
-	w := newWorld(t, replicas, append(mutate, func(_ *clusterv1.MachinePool, pool *infrav1.HostMachinePool) { pool.Spec.Strategy = strategy })...)
+	w := newWorld(t, replicas, func(_ *clusterv1.MachinePool, pool *infrav1.HostMachinePool) { pool.Spec.Strategy = strategy })
 	w.reconcile()
 	w.run()
 	w.reconcile()
@@ -91,9 +91,9 @@ func (w *world) changeMachinePool(mutate func(*clusterv1.MachinePool)) {
 	}
 }
 
-func (w *world) upgrade(version string) {
+func (w *world) upgrade() {
 	w.t.Helper()
-	w.changeMachinePool(func(mp *clusterv1.MachinePool) { mp.Spec.Template.Spec.Version = version })
+	w.changeMachinePool(func(mp *clusterv1.MachinePool) { mp.Spec.Template.Spec.Version = nextVersion })
 }
 
 // rewrite replaces the bootstrap data, as the bootstrap provider does, and lets the
@@ -144,7 +144,7 @@ func wantReason(t *testing.T, pool *infrav1.HostMachinePool, conditionType, reas
 
 func TestRollingUpgrade(t *testing.T) {
 	w := newRunning(t, 3, infrav1.HostMachinePoolStrategy{})
-	w.upgrade(nextVersion)
+	w.upgrade()
 	for step := 0; ; step++ {
 		pool := w.reconcile()
 		if n := len(w.staying()); n > 4 {
@@ -186,7 +186,7 @@ func TestRollingUpgrade(t *testing.T) {
 // A member counts as available by the word of core, not because its host is done.
 func TestProvisionedIsNotAvailable(t *testing.T) {
 	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{})
-	w.upgrade(nextVersion)
+	w.upgrade()
 	w.reconcile()
 	w.claim()
 	w.provision()
@@ -271,7 +271,7 @@ func TestResetPolicyReachesMembers(t *testing.T) {
 
 func TestOnDelete(t *testing.T) {
 	w := newRunning(t, 2, infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeOnDelete})
-	w.upgrade(nextVersion)
+	w.upgrade()
 	pool := w.reconcile()
 	if got := w.versions(); got[testenv.Version] != 2 || len(got) != 1 {
 		t.Fatalf("versions = %v", got)
@@ -289,7 +289,7 @@ func TestOnDelete(t *testing.T) {
 
 func TestFailedMachinePausesTheRollout(t *testing.T) {
 	w := newRunning(t, 3, infrav1.HostMachinePoolStrategy{MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(1))})
-	w.upgrade(nextVersion)
+	w.upgrade()
 	w.reconcile()
 	var bad string
 	for name, m := range w.staying() {
@@ -321,7 +321,7 @@ func TestFailedMachinePausesTheRollout(t *testing.T) {
 
 func TestProgressDeadline(t *testing.T) {
 	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{ProgressDeadlineSeconds: ptr.To[int32](60)})
-	w.upgrade(nextVersion)
+	w.upgrade()
 	w.reconcile()
 	w.clock.Step(30 * time.Second)
 	wantReason(t, w.reconcile(), clusterv1.RollingOutCondition, clusterv1.RollingOutReason, "")
@@ -343,7 +343,7 @@ func TestStaleCacheInARollout(t *testing.T) {
 	w := newRunning(t, 3, infrav1.HostMachinePoolStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(1))})
 	frozen := &frozenCache{Client: env.Client}
 	frozen.freeze(t, w.key.Namespace)
-	w.upgrade(nextVersion)
+	w.upgrade()
 	w.Client = frozen
 	for range 5 {
 		if _, err := w.Reconcile(ctx, w.request()); err != nil {
@@ -463,7 +463,7 @@ func TestReplicasManagedByOthers(t *testing.T) {
 	}
 
 	w.run()
-	w.upgrade(nextVersion)
+	w.upgrade()
 	for range 12 {
 		w.reconcile()
 		w.wantReplicas(3)
@@ -550,7 +550,7 @@ func TestInPlaceUpgrade(t *testing.T) {
 	w := newRunning(t, 2, infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeInPlace})
 	w.hostsOfMembers(testenv.Version, nextVersion)
 	names := slices.Sorted(maps.Keys(w.staying()))
-	w.upgrade(nextVersion)
+	w.upgrade()
 	w.reconcile()
 	if got := w.versions(); got[nextVersion] != 1 {
 		t.Fatalf("versions = %v, want one to begin", got)
@@ -578,7 +578,7 @@ func TestInPlaceUpgrade(t *testing.T) {
 func TestInPlaceNeedsTheVersionOnTheHost(t *testing.T) {
 	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeInPlace})
 	w.hostsOfMembers(testenv.Version)
-	w.upgrade(nextVersion)
+	w.upgrade()
 	pool := w.reconcile()
 	wantReason(t, pool, clusterv1.RollingOutCondition, clusterv1.RollingOutReason, "do not offer v1.37.0 (workers-")
 	if w.versions()[nextVersion] != 0 {
@@ -589,7 +589,7 @@ func TestInPlaceNeedsTheVersionOnTheHost(t *testing.T) {
 func TestInPlaceWithoutSpareHost(t *testing.T) {
 	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{NoSpareHost: infrav1.NoSpareHostInPlace, MaxUnavailable: ptr.To(intstr.FromInt32(1))})
 	w.hostsOfMembers(testenv.Version, nextVersion)
-	w.upgrade(nextVersion)
+	w.upgrade()
 	w.reconcile()
 	if len(w.hostMachines()) != 1 || w.versions()[nextVersion] != 1 {
 		t.Errorf("%d members, versions %v", len(w.hostMachines()), w.versions())
@@ -624,7 +624,7 @@ func (b broken) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 // A reconcile that fails before it could plan knows nothing new.
 func TestErrorsKeepConditions(t *testing.T) {
 	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{})
-	w.upgrade(nextVersion)
+	w.upgrade()
 	before := w.reconcile()
 	w.APIReader = broken{env.Client}
 	w.clock.Step(time.Minute)

@@ -29,7 +29,9 @@ func hostCommand(g *global) *cobra.Command {
 		hostAction(g, "power-cycle", "Cut the power of a local host and switch it on again",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.PowerCycle(ctx, host) }),
 		hostAction(g, "power-off", "Cut the power of a local host and leave it off",
-			func(ctx context.Context, m *localhost.Manager, host string) error { return m.PowerOff(ctx, host, false) }),
+			func(ctx context.Context, m *localhost.Manager, host string) error {
+				return m.PowerOff(ctx, host, false)
+			}),
 		hostAction(g, "power-on", "Switch a local host on",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.Boot(ctx, host) }),
 		hostAction(g, "cut", "Unplug the network of a local host",

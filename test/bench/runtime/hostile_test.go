@@ -219,7 +219,7 @@ func TestFanOut(t *testing.T) {
 	ours := min(all(), all(), all())
 	table := newTable(t, "20 handlers of 50 ms", "time")
 	table.row("ours", fmt.Sprintf("%d ms", ours.Milliseconds()))
-	table.judge(ours <= 75*time.Millisecond, "20 handlers of 50 ms took %s, want at most 75 ms", ours)
+	table.judgef(ours <= 75*time.Millisecond, "20 handlers of 50 ms took %s, want at most 75 ms", ours)
 	if !*measure {
 		return
 	}

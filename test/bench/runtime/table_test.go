@@ -33,7 +33,7 @@ func newTable(t *testing.T, columns ...string) *table {
 func (t *table) row(cells ...string) { t.lines = append(t.lines, "| "+strings.Join(cells, " | ")+" |") }
 
 // judge fails the test when a figure misses its target and figures count.
-func (t *table) judge(ok bool, format string, args ...any) {
+func (t *table) judgef(ok bool, format string, args ...any) {
 	t.t.Helper()
 	if *measure && !ok {
 		t.t.Errorf(format, args...)

@@ -45,8 +45,8 @@ func TestThroughput(t *testing.T) {
 			table.row(p.name, fmt.Sprint(concurrency),
 				fmt.Sprintf("%.0f", ours.callsPerSecond), fmt.Sprintf("%.0f", upstream.callsPerSecond), fmt.Sprintf("%.2f", speed), micro(ours.cpu), micro(upstream.cpu),
 				fmt.Sprintf("%.0f", ours.allocations), fmt.Sprintf("%.0f", upstream.allocations), fmt.Sprintf("%.2f", allocations))
-			table.judge(speed >= p.speed, "%s at %d: %.2f times upstream's calls/s, want %.1f", p.name, concurrency, speed, p.speed)
-			table.judge(allocations <= p.allocations, "%s at %d: %.2f of upstream's allocations, want %.1f", p.name, concurrency, allocations, p.allocations)
+			table.judgef(speed >= p.speed, "%s at %d: %.2f times upstream's calls/s, want %.1f", p.name, concurrency, speed, p.speed)
+			table.judgef(allocations <= p.allocations, "%s at %d: %.2f of upstream's allocations, want %.1f", p.name, concurrency, allocations, p.allocations)
 		}
 	}
 }
@@ -178,7 +178,9 @@ func startServers(t testing.TB) (ours, upstream served) {
 		go func() { done <- serve(ctx, certFile, keyFile, address) }()
 		t.Cleanup(func() {
 			cancel()
-			<-done
+			if err := <-done; err != nil {
+				t.Errorf("serve: %v", err)
+			}
 		})
 		waitFor(t, address)
 		return served{url: "https://" + address, ca: ca}

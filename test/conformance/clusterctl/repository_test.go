@@ -12,8 +12,6 @@ import (
 // flavors of our templates; "" is the default.
 var flavors = []string{"", "machinepool", "ha", "external-endpoint", "clusterclass"}
 
-func release() string { return filepath.Join(shared.repository, "infrastructure-slipway", oldVersion) }
-
 func TestRepositories(t *testing.T) {
 	skipShort(t)
 	u := newUser(t, shared.repository)

@@ -112,7 +112,9 @@ func startUpstream(t *testing.T) *runtimev1.ExtensionConfig {
 	go func() { done <- s.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("upstream's server: %v", err)
+		}
 	})
 	for end := time.Now().Add(10 * time.Second); s.StartedChecker()(nil) != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
