@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +18,8 @@ var hazardRules = []Rule{
 }
 
 // The bootstrap provider rewrites its Secret whenever a token runs out, and deletes
-// it with the pool: neither touches a machine that runs. A host that finds no Secret
-// waits for the next one.
+// it with the pool: neither touches a machine that runs. A pool or a host that finds
+// no Secret waits for the next one, and says so.
 func rotatedSecret(t *testing.T, s *Suite) {
 	const rotations = 100
 	f, p, hosts := newRunningPool(t, s, 1)
@@ -32,12 +33,7 @@ func rotatedSecret(t *testing.T, s *Suite) {
 	}
 	second := s.addHost(t, f.namespace, "h2")
 	f.scale(p, 2)
-	h := &infrav1.Host{}
-	h.Namespace, h.Name = second.key.Namespace, second.key.Name
-	reach(t, s, h, "the host waits for the Secret", func(h *infrav1.Host) string {
-		op := h.Status.ObservedOperation
-		return unless(op != nil && op.State == infrav1.OperationRunning && op.Reason == operation.ReasonSecretUnavailable, "%v", op)
-	})
+	f.awaitMissingSecret(p, second)
 	f.create(f.bootstrapSecret("bootstrap-" + poolName))
 	f.awaitNodes(p, 2)
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&member), &member); err != nil || !member.DeletionTimestamp.IsZero() {
@@ -46,4 +42,29 @@ func rotatedSecret(t *testing.T, s *Suite) {
 	if n := hosts[0].executor.finishedResets() + second.executor.finishedResets(); n != 0 {
 		t.Errorf("%d resets", n)
 	}
+}
+
+// awaitMissingSecret waits until somebody says that the Secret is missing: the pool
+// before it makes a member, or the host when it went in between.
+func (f *fixture) awaitMissingSecret(p *pool, h *simulatedHost) {
+	f.t.Helper()
+	eventually(f.t, "the pool or the host waits for the Secret", func() error {
+		var host infrav1.Host
+		if err := f.Client.Get(f.t.Context(), h.key, &host); err != nil {
+			return err
+		}
+		if op := host.Status.ObservedOperation; op != nil && op.State == infrav1.OperationRunning && op.Reason == operation.ReasonSecretUnavailable {
+			return nil
+		}
+		var pool infrav1.HostMachinePool
+		if err := f.Client.Get(f.t.Context(), client.ObjectKeyFromObject(p.infra), &pool); err != nil {
+			return err
+		}
+		for _, c := range pool.Status.Conditions {
+			if strings.Contains(c.Message, "bootstrap data") {
+				return nil
+			}
+		}
+		return fmt.Errorf("the pool says %v, the host %v", pool.Status.Conditions, host.Status.ObservedOperation)
+	})
 }

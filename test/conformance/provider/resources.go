@@ -214,9 +214,10 @@ func providerRights(t *testing.T, s *Suite) {
 		{true, "get list watch update patch", group, "hostmachinepools", ""},
 		{true, "get list watch create update patch delete", group, "hostmachines", ""},
 		{true, "get list watch", clusterAPI, "clusters", ""},
-		{true, "get list watch", clusterAPI, "machinepools", ""},
+		// patch is for spec.replicas, where somebody else manages them
+		{true, "get list watch patch", clusterAPI, "machinepools", ""},
 		{false, "create update patch delete", clusterAPI, "clusters", ""},
-		{false, "create update patch delete", clusterAPI, "machinepools", ""},
+		{false, "create update delete", clusterAPI, "machinepools", ""},
 		{false, "list watch create update patch delete", "", "secrets", ""},
 		{false, "delete", group, "hosts", ""},
 		{false, "create delete", group, "hostclusters", ""},
