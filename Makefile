@@ -98,7 +98,7 @@ bench: build ## Measure the figures of docs/performance.md and print the tables
 
 .PHONY: bench-runtime
 bench-runtime: ## Measure the runtime SDK beside upstream's
-	go test -trimpath -count=1 -timeout 30m ./test/bench/runtime -args -measure
+	go test -trimpath -count=1 -v -timeout 30m ./test/bench/runtime -args -measure
 
 .PHONY: bench-scale
 bench-scale: build ## Measure large pools alone: 1,000 to 5,000 simulated hosts
