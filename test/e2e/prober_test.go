@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -136,24 +135,6 @@ func apiServer(host string) func() error {
 		}
 		// Only liveness is of interest here, not who answers.
 		return get(tls.Client(raw, &tls.Config{InsecureSkipVerify: true}), "/readyz")
-	}
-}
-
-// anyOf asks a port of several hosts in turn, as a load balancer would.
-func anyOf(hosts []string, port string) func() error {
-	return func() error {
-		var errs []error
-		for _, host := range hosts {
-			conn, err := net.DialTimeout("tcp", net.JoinHostPort(host, port), attemptTimeout)
-			if err == nil {
-				err = get(conn, "/")
-			}
-			if err == nil {
-				return nil
-			}
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
 	}
 }
 
