@@ -242,7 +242,7 @@ func (b *Body) reserveDecoded(ctx context.Context, s *shape) error {
 		}
 		// Other errors are for the decoder to find.
 		if cost = exact; err != nil || b.small && cost <= freeFootprint {
-			return nil
+			return nil //nolint:nilerr // as said above
 		}
 	}
 	return b.reserveBytes(ctx, int64(len(b.data))+cost)
