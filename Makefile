@@ -53,8 +53,10 @@ manifests: ## Render upstream's manifests from the module cache (not committed)
 
 .PHONY: generate
 generate: ## Write deepcopy code, CRDs, RBAC and webhook manifests from the types
-	$(TOOL) controller-gen object paths=./api/... crd output:crd:dir=config/crd/bases
-	$(TOOL) controller-gen rbac:roleName=slipway-manager-role paths=./internal/... output:rbac:dir=config/rbac
+	$(TOOL) controller-gen object paths=./api/...
+	$(TOOL) controller-gen crd paths="./api/v1beta1;./api/v1beta2;./api/runtime/..." output:crd:dir=config/crd/bases
+	$(TOOL) controller-gen crd paths=./api/lifecycle/... output:crd:dir=config/lifecycle/crd/bases
+	$(TOOL) controller-gen rbac:roleName=slipway-manager-role paths="./internal/controller/...;./internal/manager/...;./internal/webhook/..." output:rbac:dir=config/rbac
 	$(TOOL) controller-gen webhook paths=./internal/webhook/... output:webhook:dir=config/webhook
 
 ##@ Check

@@ -35,6 +35,8 @@ var rules = []rule{
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
 	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/hosthooks", "internal/webhook", "internal/version", "internal/pace", "sdk"}},
+	{folder: "internal/lifecycle/step", may: []string{"api"}},
+	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }
 

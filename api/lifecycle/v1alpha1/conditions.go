@@ -1,0 +1,74 @@
+package v1alpha1
+
+// Annotations of a LifecycleRun with which people decide; the value is the name of
+// a step, and after a colon and a space the reason. The admission webhook turns them
+// into Decisions.
+const (
+	// ApproveAnnotation gives the approval that a step waits for. It needs the verb
+	// approve on the LifecyclePolicy.
+	ApproveAnnotation = "lifecycle.slipway.dev/approve"
+	// SkipAnnotation ends a step without its being done. It needs the verb skip on the
+	// LifecyclePolicy.
+	SkipAnnotation = "lifecycle.slipway.dev/skip"
+	// RetryAnnotation starts a failed step anew. It needs the verb retry on the
+	// LifecyclePolicy.
+	RetryAnnotation = "lifecycle.slipway.dev/retry"
+)
+
+// Labels of what runs create.
+const (
+	// PolicyLabel names the LifecyclePolicy.
+	PolicyLabel = "lifecycle.slipway.dev/policy"
+	// HookLabel names the hook.
+	HookLabel = "lifecycle.slipway.dev/hook"
+	// RunLabel names the LifecycleRun.
+	RunLabel = "lifecycle.slipway.dev/run"
+	// StepLabel names the step.
+	StepLabel = "lifecycle.slipway.dev/step"
+	// ArchiveLabel is on the Secrets of an export; its value is the Cluster's name.
+	ArchiveLabel = "lifecycle.slipway.dev/archive"
+)
+
+// Conditions of a LifecyclePolicy.
+const (
+	// ReadyCondition is true when every step can be executed as far as is known: what
+	// it refers to exists.
+	ReadyCondition = "Ready"
+	// PolicyReadyReason: nothing is missing.
+	PolicyReadyReason = "PolicyReady"
+	// ReferenceNotFoundReason: a ConfigMap or Secret is missing.
+	ReferenceNotFoundReason = "ReferenceNotFound"
+	// InvalidPolicyReason: the policy was stored without passing its webhook.
+	InvalidPolicyReason = "InvalidPolicy"
+	// PolicyConflictReason: another policy's windows never overlap this one's.
+	PolicyConflictReason = "PolicyConflict"
+)
+
+// Conditions of a LifecycleRun.
+const (
+	// CompletedCondition is true when all steps have ended and none blocks.
+	CompletedCondition = "Completed"
+	// StepRunningReason: a step is being executed.
+	StepRunningReason = "StepRunning"
+	// StepWaitingReason: a step waits for something outside.
+	StepWaitingReason = "StepWaiting"
+	// StepFailedReason: a step failed; retry or skip it.
+	StepFailedReason = "StepFailed"
+	// RunCompletedReason: all steps have ended.
+	RunCompletedReason = "RunCompleted"
+	// RunCancelledReason: the run was given up.
+	RunCancelledReason = "RunCancelled"
+)
+
+// Conditions of a Cluster that this API adds.
+const (
+	// ClusterLifecycleReadyCondition is true while no run of the Cluster waits or has
+	// failed. It can be named in spec.availabilityGates.
+	ClusterLifecycleReadyCondition = "LifecycleReady"
+	// ClusterLifecycleReadyReason: no run waits or has failed.
+	ClusterLifecycleReadyReason = "NoRunWaits"
+	// ClusterLifecycleWaitingReason: the runs in the message wait.
+	ClusterLifecycleWaitingReason = "RunsWaiting"
+	// ClusterLifecycleFailedReason: the runs in the message failed.
+	ClusterLifecycleFailedReason = "RunsFailed"
+)

@@ -1,0 +1,30 @@
+// Package lifecycle is the engine behind LifecyclePolicies: a runtime extension that
+// answers Cluster API's lifecycle hooks from what operators declared.
+//
+//	Cluster API ──hook──> hooks ──find or create──> LifecycleRun
+//	                        │ answers in milliseconds      │
+//	                        └── from its spec <── run ─────┘  leader only, one step at a time
+//	                                               │
+//	                                 plan (pure) says what is next
+//	                                 executor/* do it, one package for each kind
+//
+// A handler never works inline, and replicas share nothing but the API server. The
+// run's spec is the only memory: it survives kill -9, and clusterctl move.
+//
+//	step        what executors and the controller agree on
+//	executor/...  the executors
+//	plan        pure: a run and the time in, the next action out
+//	run         the controller of LifecycleRuns
+//	policy      the controller of LifecyclePolicies
+//	admission   validation of policies, decisions of people
+//	hooks       the handlers of the hooks
+//	expression  CEL with the libraries of Kubernetes and a cost limit
+//	schedule    maintenance windows, pure
+//	workload    clients of workload clusters
+//	manager     wires it all for cmd/slipway-lifecycle
+//
+// Packages below may import the API, the SDK, and each other in this order: manager
+// all; run and admission plan, step, expression and schedule; executors step,
+// expression, schedule and workload, never each other. Nothing else of this
+// repository imports them but cmd and the plane.
+package lifecycle

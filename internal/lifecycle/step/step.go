@@ -1,0 +1,95 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+)
+
+// Input is one attempt of one step. Executors must not change what it points to.
+type Input struct {
+	// Run that the step belongs to; its decisions and other steps can be read.
+	Run *lifecyclev1.LifecycleRun
+	// Step that is executed.
+	Step *lifecyclev1.Step
+	// Progress is the durable record of the step, as stored. StartTime is set.
+	Progress lifecyclev1.StepProgress
+	// Cluster of the run, as last seen, with its status.
+	Cluster *clusterv1.Cluster
+	// Now is the time of the attempt.
+	Now time.Time
+}
+
+// Result is how an attempt went that did not fail.
+type Result struct {
+	// Done: the step has succeeded. Otherwise it waits.
+	Done bool
+	// Message tells what was done, or what the step waits for and what to do about
+	// it. It is shown to everyone who may read the run: no secrets.
+	Message string
+	// After is when to look again if nothing happens; 0 for the controller's default.
+	After time.Duration
+	// Job is to be recorded, durably, before the next attempt.
+	Job *lifecyclev1.JobReference
+}
+
+// Executor executes steps of one kind.
+type Executor interface {
+	// Execute makes one attempt. It must be idempotent: an attempt can be cut off at
+	// any point and is then repeated with the same Input.Progress, and everything it
+	// creates has a name that follows from the run, the step and Progress.Attempt. It
+	// returns within seconds; what takes longer is looked at again later.
+	//
+	// With Run.Spec.Mode Audit it changes nothing and returns Done, with a Message
+	// that tells what it would have done.
+	//
+	// An error is a failed attempt, which is repeated as the step's retry says. A
+	// *TerminalError is not repeated. Neither contains secrets.
+	Execute(ctx context.Context, in Input) (Result, error)
+}
+
+// TerminalError is a failure that a repetition cannot mend.
+type TerminalError struct {
+	// Remedy tells what to do.
+	Remedy string
+	// Err is what went wrong.
+	Err error
+}
+
+// Error returns what went wrong and what to do.
+func (e *TerminalError) Error() string {
+	if e.Remedy == "" {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("%v; %s", e.Err, e.Remedy)
+}
+
+// Unwrap returns what went wrong.
+func (e *TerminalError) Unwrap() error { return e.Err }
+
+// Terminal returns err as one that is not repeated.
+func Terminal(err error, remedy string) error { return &TerminalError{Err: err, Remedy: remedy} }
+
+// IsTerminal says whether err is, or wraps, a *TerminalError.
+func IsTerminal(err error) bool {
+	var terminal *TerminalError
+	return errors.As(err, &terminal)
+}
+
+// Name returns the name of the nth object that a step creates: DNS-1123, at most 63
+// characters, the same in every attempt.
+func Name(run *lifecyclev1.LifecycleRun, progress lifecyclev1.StepProgress, suffix string) string {
+	name := fmt.Sprintf("%s-%s", run.Name, progress.Name)
+	if progress.Attempt > 0 {
+		name = fmt.Sprintf("%s-r%d", name, progress.Attempt)
+	}
+	if suffix != "" {
+		name += "-" + suffix
+	}
+	return shorten(name)
+}
