@@ -9,6 +9,8 @@ BIN  := $(ROOT)/bin
 # a semantic version: clusterctl reads it from the Provider object
 VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo v0.1.0-dev)
 
+FETCH_MODULES := $(ROOT)/hack/fetch-modules.sh
+
 include nodebundle/bundle.mk
 
 # One set of flags for everything: packages of Kubernetes compile once for the
@@ -49,6 +51,7 @@ binaries: manifests ## Build the binaries only
 
 .PHONY: manifests
 manifests: ## Render upstream's manifests from the module cache (not committed)
+	@$(FETCH_MODULES) work
 	@echo "  GEN   manifests of Cluster API" && cd plane && go generate ./internal/manifests
 
 .PHONY: generate
@@ -66,6 +69,9 @@ test test-e2e: export SLIPWAY_REQUIRE_ROOT = 1
 
 .PHONY: test
 test: build bundle-test ## Everything CI runs: unit, API server and end-to-end tests
+	$(FETCH_MODULES) -test work
+	cd release && GOWORK=off $(FETCH_MODULES) -test ./...
+	cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
 	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
 	  go test -trimpath -timeout 20m $$(go list work | grep -v /test/e2e)
 	cd release && GOWORK=off go test -trimpath ./...

@@ -41,7 +41,8 @@ bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) \
 # $(call bundle_build,module directory,tags,extra ldflags,output,package,file). Every
 # file is named in the rule's target; `touch` marks those that go left as they were.
 bundle_build = @mkdir -p $(@D) && echo "  GO    $(1)$(if $(6), $(basename $(6)))" && cd nodebundle/$(1) && \
-	GOWORK=off CGO_ENABLED=$(or $(BUNDLE_CGO),0) go build -trimpath $(if $(6),-modfile=$(6)) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)
+	export GOWORK=off CGO_ENABLED=$(or $(BUNDLE_CGO),0) && $(FETCH_MODULES) $(if $(6),-modfile=$(6)) -tags '$(2)' $(5) && \
+	go build -trimpath $(if $(6),-modfile=$(6)) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)
 
 # Kubernetes takes its version from the linker, as upstream's release does; kubeadm
 # refuses to work without one. The build date is fixed to keep the build repeatable.
@@ -149,7 +150,7 @@ deps: ## Install the Debian packages that the node bundle's build needs
 	@missing=$$(for p in $(BUNDLE_PACKAGES); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || printf '%s ' $$p; done); \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
+		apt-get -o Acquire::Retries=3 update -q && DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 install -q -y --no-install-recommends $$missing; \
 	else \
 		echo "The node bundle needs packages that are not installed: $$missing" >&2; \
 		echo "On Debian or Ubuntu: sudo apt-get install --no-install-recommends $$missing" >&2; \
