@@ -12,3 +12,9 @@ import "embed"
 //go:embed crd/bases/*.yaml webhook/manifests.yaml
 //go:embed rbac/role.yaml rbac/manager_binding.yaml rbac/aggregated_role.yaml rbac/agent_roles.yaml
 var FS embed.FS
+
+// Lifecycle holds lifecycle/crd/bases/*.yaml, and what else of the lifecycle engine
+// controller-gen writes.
+//
+//go:embed lifecycle/crd/bases/*.yaml
+var Lifecycle embed.FS

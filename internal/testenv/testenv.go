@@ -79,18 +79,22 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 	if err := addToScheme(scheme); err != nil {
 		return nil, nil, err
 	}
-	crds, err := decode[apiextensionsv1.CustomResourceDefinition]("crd/bases/*.yaml")
+	crds, err := decode[apiextensionsv1.CustomResourceDefinition](config.FS, "crd/bases/*.yaml")
 	if err != nil {
 		return nil, nil, err
 	}
-	webhooks, err := decode[admissionv1.ValidatingWebhookConfiguration]("webhook/*.yaml")
+	lifecycle, err := decode[apiextensionsv1.CustomResourceDefinition](config.Lifecycle, "lifecycle/crd/bases/*.yaml")
+	if err != nil {
+		return nil, nil, err
+	}
+	webhooks, err := decode[admissionv1.ValidatingWebhookConfiguration](config.FS, "webhook/*.yaml")
 	if err != nil {
 		return nil, nil, err
 	}
 	env := &Env{Scheme: scheme, WebhookOptions: envtest.WebhookInstallOptions{ValidatingWebhooks: webhooks}}
 	stop, err := env.start(&envtest.Environment{
 		Scheme:                scheme,
-		CRDs:                  crds,
+		CRDs:                  append(crds, lifecycle...),
 		ErrorIfCRDPathMissing: true,
 		CRDDirectoryPaths:     []string{filepath.Join(capi, "core", "config", "crd", "bases")},
 	})
@@ -99,14 +103,14 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 
 // decode reads our manifests as they are compiled in, so that the cache of `go
 // test` knows when they change.
-func decode[T any](pattern string) ([]*T, error) {
-	names, err := fs.Glob(config.FS, pattern)
+func decode[T any](files fs.FS, pattern string) ([]*T, error) {
+	names, err := fs.Glob(files, pattern)
 	if err != nil {
 		return nil, err
 	}
 	var objects []*T
 	for _, name := range names {
-		data, err := fs.ReadFile(config.FS, name)
+		data, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, err
 		}
