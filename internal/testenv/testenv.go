@@ -32,6 +32,10 @@ type Env struct {
 	Client client.WithWatch
 	// WebhookOptions tell a webhook server where the API server will call it.
 	WebhookOptions envtest.WebhookInstallOptions
+	// Kubeconfig is a kubeconfig file with the rights of Config.
+	Kubeconfig []byte
+
+	others []func()
 }
 
 // Main runs the tests of a package with one API server between them; start gets it
@@ -48,6 +52,7 @@ func Main(m *testing.M, addToScheme func(*runtime.Scheme) error, start func(*Env
 		return 1
 	}
 	defer stop()
+	defer env.stopOthers()
 	if err := start(env); err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)
 		return 1
@@ -137,7 +142,7 @@ func (e *Env) start(server *envtest.Environment) (func(), error) {
 		return nil, fmt.Errorf("start the API server: %w", err)
 	}
 	restConfig.QPS = -1
-	e.Config = restConfig
+	e.Config, e.Kubeconfig = restConfig, server.KubeConfig
 	if e.Client, err = client.NewWithWatch(restConfig, client.Options{Scheme: e.Scheme}); err != nil {
 		stop()
 		return nil, err

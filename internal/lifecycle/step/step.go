@@ -53,6 +53,17 @@ type Executor interface {
 	Execute(ctx context.Context, in Input) (Result, error)
 }
 
+// Stopper is an Executor whose steps go on by themselves between attempts.
+type Stopper interface {
+	Executor
+
+	// Stop ends what is left of a step that is not executed again: it timed out, was
+	// skipped, or its run was cancelled. It is called before the outcome is recorded,
+	// again after a crash, and also when there is nothing to end. An error does not
+	// keep the outcome from being recorded: it becomes part of the message.
+	Stop(ctx context.Context, in Input) error
+}
+
 // TerminalError is a failure that a repetition cannot mend.
 type TerminalError struct {
 	// Remedy tells what to do.

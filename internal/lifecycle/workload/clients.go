@@ -1,0 +1,114 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"sigs.k8s.io/cluster-api/util/secret"
+)
+
+// Timeout bounds each request to a workload cluster.
+const Timeout = 10 * time.Second
+
+// maxClients bounds the clients that are kept; the one not used for longest goes.
+const maxClients = 256
+
+// Cluster is the access to one workload cluster.
+type Cluster struct {
+	// Client reads and writes without a cache. Kinds are looked up in the workload
+	// cluster when they are first used, and again when one is not known.
+	client.Client
+	// Config for clients of another sort. Not to be changed.
+	Config *rest.Config
+}
+
+// Clients gives access to workload clusters.
+type Clients interface {
+	// For returns access to the workload cluster of a Cluster. Whether it answers is
+	// only found out by using it. An error is an *UnavailableError, unless the
+	// management cluster did not answer; errors of requests that got no answer are
+	// such, too.
+	For(ctx context.Context, cluster types.NamespacedName) (*Cluster, error)
+}
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+
+// New returns Clients that find kubeconfigs with reader, which must not be a cache:
+// that would hold all Secrets in memory and need the right to list them.
+// userAgent is what the workload clusters log.
+func New(reader client.Reader, userAgent string) Clients {
+	return &clients{reader: reader, userAgent: userAgent, cached: lru.New(maxClients)}
+}
+
+type clients struct {
+	reader    client.Reader
+	userAgent string
+	cached    *lru.Cache
+}
+
+// version tells one state of a kubeconfig Secret from every other.
+type version struct {
+	uid             types.UID
+	resourceVersion string
+}
+
+type entry struct {
+	version version
+	cluster *Cluster
+}
+
+// For implements Clients.
+func (c *clients) For(ctx context.Context, cluster types.NamespacedName) (*Cluster, error) {
+	kubeconfig, err := secret.GetFromNamespacedName(ctx, c.reader, cluster, secret.Kubeconfig)
+	if apierrors.IsNotFound(err) {
+		c.cached.Remove(cluster)
+		return nil, &UnavailableError{
+			Cluster: cluster,
+			Problem: fmt.Sprintf("there is no Secret %s", secret.Name(cluster.Name, secret.Kubeconfig)),
+			Remedy:  "the control plane provider writes it; look at the control plane, or skip the step",
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of Cluster %s: %w", cluster, err)
+	}
+	current := version{kubeconfig.UID, kubeconfig.ResourceVersion}
+	if cached, ok := c.cached.Get(cluster); ok && cached.(entry).version == current {
+		return cached.(entry).cluster, nil
+	}
+	made, err := c.connect(cluster, kubeconfig)
+	if err != nil {
+		return nil, &UnavailableError{
+			Cluster: cluster,
+			Problem: fmt.Sprintf("the kubeconfig in Secret %s cannot be used", kubeconfig.Name),
+			Remedy:  "correct the key value of the Secret",
+			Err:     err,
+		}
+	}
+	c.cached.Add(cluster, entry{current, made})
+	return made, nil
+}
+
+func (c *clients) connect(cluster types.NamespacedName, kubeconfig *corev1.Secret) (*Cluster, error) {
+	config, err := parse(kubeconfig.Data[secret.KubeconfigDataName])
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = c.userAgent
+	config.Timeout = Timeout
+	config.QPS, config.Burst = 50, 100
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return explaining{cluster, next} })
+	made, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{Client: made, Config: config}, nil
+}
