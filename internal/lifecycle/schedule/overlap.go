@@ -1,0 +1,46 @@
+package schedule
+
+import "time"
+
+// maxChanges bounds the search for an overlap: windows that change every minute and
+// have not met in so many changes never will.
+const maxChanges = 10000
+
+// Overlap says whether two windows are open at the same time at some moment from a
+// time on, within a horizon. Two policies whose windows never overlap hold a cluster
+// back for ever.
+func Overlap(a, b *Window, from time.Time, horizon time.Duration) bool {
+	end := from.Add(horizon)
+	now := from
+	for range maxChanges {
+		if !now.Before(end) {
+			return false
+		}
+		openA, untilA := a.At(now)
+		openB, untilB := b.At(now)
+		switch {
+		case openA && openB:
+			return true
+		case !openA && untilA.IsZero() || !openB && untilB.IsZero():
+			return false
+		case !openA:
+			now = untilA
+		default:
+			now = untilB
+		}
+	}
+	return false
+}
+
+// Permanent says whether the window does not close from a time on, within a horizon:
+// its duration is longer than the pause between its openings.
+func (w *Window) Permanent(from time.Time, horizon time.Duration) bool {
+	for now := from; now.Sub(from) < horizon; {
+		open, until := w.At(now)
+		if !open {
+			return false
+		}
+		now = until
+	}
+	return true
+}

@@ -1,0 +1,148 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // distroless images have no tz database
+
+	"github.com/robfig/cron/v3"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+)
+
+// DefaultTimeZone is the time zone of a window that names none.
+const DefaultTimeZone = "Etc/UTC"
+
+// lookahead bounds the search for the end of openings that overlap one another: a
+// schedule may never close.
+const lookahead = 24 * time.Hour
+
+var (
+	// ErrSchedule is wrapped by errors about spec.schedule.
+	ErrSchedule = errors.New("schedule")
+	// ErrTimeZone is wrapped by errors about spec.timeZone.
+	ErrTimeZone = errors.New("time zone")
+	// ErrDuration is wrapped by errors about spec.durationSeconds.
+	ErrDuration = errors.New("duration")
+)
+
+// Window is a maintenance window that opens again and again.
+//
+// The schedule is read on the clocks of its time zone. An opening at a time that the
+// clocks skip is at the moment they jump; one at a time that they show twice is at the
+// first of the two. The duration is elapsed time, whatever the clocks do.
+type Window struct {
+	schedule cron.Schedule
+	location *time.Location
+	duration time.Duration
+}
+
+// Parse reads a window. The error wraps ErrSchedule, ErrTimeZone or ErrDuration.
+func Parse(step lifecyclev1.WindowStep) (*Window, error) {
+	schedule, err := parseSchedule(step.Schedule)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", ErrSchedule, step.Schedule, err)
+	}
+	location, err := parseTimeZone(step.TimeZone)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", ErrTimeZone, step.TimeZone, err)
+	}
+	if step.DurationSeconds <= 0 {
+		return nil, fmt.Errorf("%w of %d seconds: must be positive", ErrDuration, step.DurationSeconds)
+	}
+	return &Window{schedule: schedule, location: location, duration: time.Duration(step.DurationSeconds) * time.Second}, nil
+}
+
+func parseSchedule(expression string) (cron.Schedule, error) {
+	expression = strings.TrimSpace(expression)
+	switch {
+	case strings.HasPrefix(expression, "TZ=") || strings.HasPrefix(expression, "CRON_TZ="):
+		return nil, errors.New("the time zone belongs into timeZone")
+	case strings.HasPrefix(expression, "@every"):
+		return nil, errors.New("@every has no fixed times; write the five fields of cron, such as 0 */6 * * *")
+	}
+	schedule, err := cron.ParseStandard(expression)
+	if err != nil {
+		return nil, err
+	}
+	// The search ends after five years; so February 29th is found from here.
+	if schedule.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, errors.New("there is no such date: the window would never open")
+	}
+	return schedule, nil
+}
+
+func parseTimeZone(name string) (*time.Location, error) {
+	switch name {
+	case "":
+		name = DefaultTimeZone
+	case "Local":
+		return nil, errors.New("every machine has another one; name a zone of the tz database, such as Europe/Berlin")
+	}
+	location, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, errors.New("not in the tz database; its names are like Europe/Berlin or Etc/UTC")
+	}
+	return location, nil
+}
+
+// At says whether the window is open. Until is when it closes, or opens next; zero
+// when it does not open within five years. Openings that overlap or touch are one; a
+// window that stays open for more than a day from now says so until a day from now at
+// least, and is then asked again.
+func (w *Window) At(now time.Time) (open bool, until time.Time) {
+	opened := w.next(now.Add(-w.duration))
+	if opened.IsZero() || opened.After(now) {
+		return false, opened
+	}
+	closes := opened.Add(w.duration)
+	for closes.Sub(now) < lookahead {
+		opened = w.next(opened)
+		if opened.IsZero() || opened.After(closes) {
+			break
+		}
+		closes = opened.Add(w.duration)
+	}
+	return true, closes
+}
+
+// Location is the time zone of the window.
+func (w *Window) Location() *time.Location { return w.location }
+
+// next is the first opening after a time; zero when there is none within five years.
+func (w *Window) next(after time.Time) time.Time {
+	_, offset := after.In(w.location).Zone()
+	// The schedule is asked in UTC, which stands for clocks that never jump.
+	clock := after.UTC().Add(time.Duration(offset) * time.Second)
+	for {
+		clock = w.schedule.Next(clock)
+		if clock.IsZero() {
+			return time.Time{}
+		}
+		// While clocks repeat an hour, its openings are over already.
+		if opening := w.instant(clock); opening.After(after) {
+			return opening
+		}
+	}
+}
+
+// instant is when the clocks of the time zone show, or skip, a time for the first time.
+func (w *Window) instant(clock time.Time) time.Time {
+	// No two zones are further apart than this.
+	t := clock.Add(-26 * time.Hour).In(w.location)
+	for {
+		_, seconds := t.Zone()
+		offset := time.Duration(seconds) * time.Second
+		start, end := t.ZoneBounds()
+		switch {
+		case !end.IsZero() && !clock.Before(end.UTC().Add(offset)):
+			t = end
+		case !start.IsZero() && clock.Before(start.UTC().Add(offset)):
+			return start
+		default:
+			return clock.Add(-offset).In(w.location)
+		}
+	}
+}
