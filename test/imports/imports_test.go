@@ -36,6 +36,9 @@ var rules = []rule{
 	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
 	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/hosthooks", "internal/webhook", "internal/version", "internal/pace", "sdk"}},
 	{folder: "internal/lifecycle/step", may: []string{"api"}},
+	{folder: "internal/lifecycle/expression", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
+	{folder: "internal/lifecycle/schedule", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
+	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/schedule"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }

@@ -98,7 +98,7 @@ type StepProgress struct {
 	// +required
 	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
 
-	// failures is how many attempts failed.
+	// failures is how many attempts in a row failed.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
@@ -124,7 +124,8 @@ type StepProgress struct {
 	// +optional
 	Job *JobReference `json:"job,omitempty"`
 
-	// attempt counts Retry decisions: it is a part of the names of what the step creates.
+	// attempt counts the Retry decisions that were carried out: it is a part of the
+	// names of what the step creates.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 }
@@ -270,6 +271,12 @@ type LifecycleRunStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
+
+	// report is what the last attempt of the current step found, if it did not fail.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Report string `json:"report,omitempty"`
 
 	// waitingSince is when the current step began.
 	// +optional

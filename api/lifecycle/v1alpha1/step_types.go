@@ -92,8 +92,8 @@ type Step struct {
 // RetryPolicy says how often and how fast failed attempts are repeated: the first
 // retry after backoffSeconds, each further one after twice as long.
 type RetryPolicy struct {
-	// limit is how often a failed attempt is repeated. Default: 5; 0 for a job,
-	// whose own backoffLimit counts.
+	// limit is how many failed attempts in a row are repeated. A Job that has failed
+	// is not run again: that is what its own backoffLimit is for. Default: 5.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000

@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+)
+
+// Do is a kind of action.
+type Do string
+
+const (
+	// Nothing: the run has ended, or has failed and waits for a decision.
+	Nothing Do = "Nothing"
+	// Begin: store that the step begins.
+	Begin Do = "Begin"
+	// Execute: make an attempt, then Settle it.
+	Execute Do = "Execute"
+	// Pause: a failed attempt is to be repeated later; look again then.
+	Pause Do = "Pause"
+	// End: store that the step ends without a further attempt.
+	End Do = "End"
+	// Restart: store that the step begins anew.
+	Restart Do = "Restart"
+)
+
+// Action is what is to be done next.
+type Action struct {
+	Do Do
+	// Step that it is about; nil for Nothing when the run has ended.
+	Step *lifecyclev1.Step
+	// After is how long a Pause lasts.
+	After time.Duration
+	// Last: the step's time is over. The attempt only looks at what is there already,
+	// and the step fails when that is not done.
+	Last bool
+	// Outcome and Message of an End.
+	Outcome lifecyclev1.StepOutcome
+	Message string
+}
+
+// Next returns what is to be done in a run.
+func Next(run *lifecyclev1.LifecycleRun, now time.Time) Action {
+	current := Current(run)
+	if current == nil || run.Spec.Cancelled != "" {
+		return Action{Do: Nothing}
+	}
+	progress := run.Progress(current.Name)
+	if progress == nil {
+		return Action{Do: Begin, Step: current}
+	}
+	decided := step.DecisionsFor(run, current.Name)
+	if skip := decided.Skip; skip != nil {
+		return Action{Do: End, Step: current, Outcome: lifecyclev1.OutcomeSkipped, Message: skippedBy(skip)}
+	}
+	if progress.Outcome != "" {
+		if decided.Retries > progress.Attempt {
+			return Action{Do: Restart, Step: current}
+		}
+		return Action{Do: Nothing, Step: current}
+	}
+	return attempt(current, progress, now)
+}
+
+// attempt is what follows for a step that has begun and has not ended.
+func attempt(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, now time.Time) Action {
+	left, limited := timeLeft(s, progress, now)
+	if limited && left <= 0 {
+		if looksOnly(s, progress) {
+			return Action{Do: Execute, Step: s, Last: true}
+		}
+		return Action{Do: End, Step: s, Outcome: lifecyclev1.OutcomeFailed, Message: timedOut(s, progress, progress.Message)}
+	}
+	if pause := pauseLeft(s, progress, now); pause > 0 {
+		if limited {
+			pause = min(pause, left)
+		}
+		return Action{Do: Pause, Step: s, After: pause}
+	}
+	return Action{Do: Execute, Step: s}
+}
+
+// looksOnly says whether a further attempt starts nothing: a controller that was away
+// when the time ran out must not fail a job that is done by now.
+func looksOnly(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress) bool {
+	if s.Job != nil {
+		return progress.Job != nil && progress.Job.UID != ""
+	}
+	return s.Expression != nil || s.Window != nil || s.Approval != nil || s.Wait != nil
+}
+
+// TimeLeft is how long a step may still take; false when it has no limit, or has not
+// begun. It is never more than the step's timeout: a clock that went back counts as no
+// time.
+func TimeLeft(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, now time.Time) (time.Duration, bool) {
+	progress := run.Progress(s.Name)
+	if progress == nil {
+		return 0, false
+	}
+	return timeLeft(s, progress, now)
+}
+
+func timeLeft(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, now time.Time) (time.Duration, bool) {
+	timeout := Timeout(s)
+	if timeout == 0 {
+		return 0, false
+	}
+	return timeout - max(0, now.Sub(progress.StartTime.Time)), true
+}
+
+// defaultTimeout is that of steps that do something themselves.
+const defaultTimeout = 600 * time.Second
+
+// Timeout is how long a step may take; 0 for no limit.
+func Timeout(s *lifecyclev1.Step) time.Duration {
+	switch {
+	case s.TimeoutSeconds != nil:
+		return time.Duration(*s.TimeoutSeconds) * time.Second
+	case s.Expression != nil || s.Window != nil || s.Approval != nil:
+		return 0
+	default:
+		return defaultTimeout
+	}
+}
+
+// Defaults of a RetryPolicy.
+const (
+	defaultRetryLimit = 5
+	defaultBackoff    = 5 * time.Second
+	defaultMaxBackoff = 300 * time.Second
+)
+
+func retryLimit(s *lifecyclev1.Step) int32 {
+	if s.Retry == nil || s.Retry.Limit == nil {
+		return defaultRetryLimit
+	}
+	return *s.Retry.Limit
+}
+
+// backoff is the pause after a number of failed attempts.
+func backoff(s *lifecyclev1.Step, failures int32) time.Duration {
+	pause, longest := defaultBackoff, defaultMaxBackoff
+	if s.Retry != nil && s.Retry.BackoffSeconds != nil {
+		pause = time.Duration(*s.Retry.BackoffSeconds) * time.Second
+	}
+	if s.Retry != nil && s.Retry.MaxBackoffSeconds != nil {
+		longest = time.Duration(*s.Retry.MaxBackoffSeconds) * time.Second
+	}
+	for ; failures > 1 && pause < longest; failures-- {
+		pause *= 2
+	}
+	return min(pause, longest)
+}
+
+func pauseLeft(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, now time.Time) time.Duration {
+	if progress.Failures == 0 {
+		return 0
+	}
+	return backoff(s, progress.Failures) - max(0, now.Sub(progress.LastFailureTime.Time))
+}
+
+func skippedBy(skip *lifecyclev1.Decision) string {
+	if skip.Reason == "" {
+		return "skipped by " + skip.By
+	}
+	return fmt.Sprintf("skipped by %s: %s", skip.By, skip.Reason)
+}
+
+func timedOut(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, last string) string {
+	message := fmt.Sprintf("not done within %s of %s", Timeout(s), clock(progress.StartTime.Time))
+	if last != "" {
+		message += ": " + last
+	}
+	return message
+}
