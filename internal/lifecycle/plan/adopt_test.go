@@ -1,0 +1,105 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+)
+
+func equal(a, b any) bool { return apiequality.Semantic.DeepEqual(a, b) }
+
+func policyOf(steps ...lifecyclev1.Step) *lifecyclev1.LifecyclePolicy {
+	return &lifecyclev1.LifecyclePolicy{ObjectMeta: metav1.ObjectMeta{Name: "rules", Generation: 2}, Spec: lifecyclev1.LifecyclePolicySpec{
+		Mode: lifecyclev1.ModeEnforce, Hooks: []lifecyclev1.HookPolicy{{Hook: lifecyclev1.BeforeClusterUpgrade, Steps: steps}},
+	}}
+}
+
+func TestAdopt(t *testing.T) {
+	said := func(name, message string) lifecyclev1.Step {
+		return with(approval(name), func(s *lifecyclev1.Step) { s.Approval.Message = message })
+	}
+	for _, c := range []struct {
+		name    string
+		run     *lifecyclev1.LifecycleRun
+		policy  *lifecyclev1.LifecyclePolicy
+		want    []lifecyclev1.Step
+		records []string
+	}{
+		{"steps that have not begun", newRun(approval("a"), approval("b")), policyOf(said("b", "new"), approval("c")),
+			[]lifecyclev1.Step{said("b", "new"), approval("c")}, nil},
+		{"a passed step stays as it was, and first", begun(approval("a"), ended(lifecyclev1.OutcomeSucceeded)), policyOf(approval("z"), said("a", "new")),
+			[]lifecyclev1.Step{approval("a"), approval("z")}, []string{"a"}},
+		{"a passed step that the policy drops stays", begun(approval("a"), ended(lifecyclev1.OutcomeSkipped)), policyOf(approval("z")),
+			[]lifecyclev1.Step{approval("a"), approval("z")}, []string{"a"}},
+		{"a waiting step that is the same goes on", begun(approval("a"), nil), policyOf(approval("a")), []lifecyclev1.Step{approval("a")}, []string{"a"}},
+		{"a waiting step that changes begins anew", begun(approval("a"), nil), policyOf(said("a", "new")), []lifecyclev1.Step{said("a", "new")}, nil},
+		{"a waiting step that is dropped", begun(approval("a"), nil), policyOf(approval("b")), []lifecyclev1.Step{approval("b")}, nil},
+		{"a failed step stays failed", begun(approval("a"), ended(lifecyclev1.OutcomeFailed)), policyOf(said("a", "new")), []lifecyclev1.Step{said("a", "new")}, []string{"a"}},
+		{"a running job stays as it was", begun(job("a"), running), policyOf(approval("a"), approval("b")), []lifecyclev1.Step{job("a"), approval("b")}, []string{"a"}},
+		{"a running job that is dropped ends first", begun(job("a"), running), policyOf(approval("b")), []lifecyclev1.Step{job("a"), approval("b")}, []string{"a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !plan.Adopt(c.run, c.policy) {
+				t.Error("says that nothing changed")
+			}
+			if !equal(c.run.Spec.Steps, c.want) {
+				t.Errorf("steps are %+v", c.run.Spec.Steps)
+			}
+			var records []string
+			for _, p := range c.run.Spec.Progress {
+				records = append(records, p.Name)
+			}
+			if !slices.Equal(records, c.records) {
+				t.Errorf("records are of %v, want %v", records, c.records)
+			}
+			if c.run.Spec.PolicyGeneration != 2 {
+				t.Errorf("generation is %d", c.run.Spec.PolicyGeneration)
+			}
+			if plan.Adopt(c.run, c.policy) {
+				t.Error("the second time changes something, too")
+			}
+		})
+	}
+}
+
+func TestAdoptTakesOverTheMode(t *testing.T) {
+	run, policy := begun(job("a"), running), policyOf(job("a"))
+	policy.Spec.Mode = lifecyclev1.ModeAudit
+	if !plan.Adopt(run, policy) || run.Spec.Mode != lifecyclev1.ModeAudit {
+		t.Errorf("mode is %s", run.Spec.Mode)
+	}
+}
+
+func TestAdoptLeavesFinishedRuns(t *testing.T) {
+	run := begun(approval("a"), ended(lifecyclev1.OutcomeSucceeded))
+	run.Spec.Steps = run.Spec.Steps[:1]
+	before := run.DeepCopy()
+	if plan.Adopt(run, policyOf(approval("b"))) || !equal(before, run) {
+		t.Error("a finished run was changed")
+	}
+}
+
+func TestAdoptKeepsWithinWhatARunCanHold(t *testing.T) {
+	run := newRun(approval("last"))
+	for i := range 60 {
+		s := approval(fmt.Sprintf("old-%d", i))
+		run.Spec.Steps = append([]lifecyclev1.Step{s}, run.Spec.Steps...)
+		progress := lifecyclev1.StepProgress{Name: s.Name}
+		ended(lifecyclev1.OutcomeSucceeded)(&progress)
+		run.Spec.Progress = append(run.Spec.Progress, progress)
+	}
+	var steps []lifecyclev1.Step
+	for i := range 32 {
+		steps = append(steps, approval(fmt.Sprintf("new-%d", i)))
+	}
+	plan.Adopt(run, policyOf(steps...))
+	if len(run.Spec.Steps) != 64 || len(run.Spec.Progress) != 32 || run.Step("new-31") == nil {
+		t.Errorf("%d steps, %d records", len(run.Spec.Steps), len(run.Spec.Progress))
+	}
+}
