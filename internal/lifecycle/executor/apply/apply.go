@@ -1,0 +1,262 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
+)
+
+// establishing is how soon CustomResourceDefinitions are looked at again.
+const establishing = time.Second
+
+// maxProblems bounds how many objects an error is about.
+const maxProblems = 10
+
+// New returns the executor of apply steps. It finds ConfigMaps and Secrets with
+// reader, which must not be a cache.
+func New(reader client.Reader, clients workload.Clients) step.Executor {
+	return &executor{reader: reader, clients: clients}
+}
+
+type executor struct {
+	reader  client.Reader
+	clients workload.Clients
+}
+
+// FieldManager returns the field manager under which a policy's manifests are
+// applied: at most 128 characters, as the API server wants it.
+func FieldManager(policy string) string {
+	const prefix, longest = "slipway-lifecycle-", 128
+	if len(prefix)+len(policy) <= longest {
+		return prefix + policy
+	}
+	sum := sha256.Sum256([]byte(policy))
+	hash := hex.EncodeToString(sum[:])[:10]
+	return prefix + policy[:longest-len(prefix)-len(hash)-1] + "-" + hash
+}
+
+// Execute implements step.Executor.
+func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, error) {
+	objects, err := load(ctx, e.reader, in.Run.Namespace, in.Step.Apply.Sources)
+	if err != nil {
+		return step.Result{}, err
+	}
+	target, err := e.clients.For(ctx, client.ObjectKeyFromObject(in.Cluster))
+	if err != nil {
+		return step.Result{}, err
+	}
+	a := &application{target: target, options: []client.ApplyOption{client.FieldOwner(FieldManager(in.Run.Spec.PolicyName))}}
+	if ptr.Deref(in.Step.Apply.Force, false) {
+		a.options = append(a.options, client.ForceOwnership)
+	}
+	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
+		a.options = append(a.options, client.DryRunAll)
+		return a.dryRun(ctx, objects)
+	}
+	return a.run(ctx, objects)
+}
+
+// application is one attempt to apply objects.
+type application struct {
+	target  *workload.Cluster
+	options []client.ApplyOption
+}
+
+func (a *application) run(ctx context.Context, objects []object) (step.Result, error) {
+	first, rest := split(objects)
+	if err := a.applyAll(ctx, first); err != nil {
+		return step.Result{}, err
+	}
+	for _, o := range first {
+		if established, err := a.established(ctx, o); err != nil || !established {
+			return waitFor(o), err
+		}
+	}
+	err := a.applyAll(ctx, rest)
+	if kind, ok := unserved(err, first); ok {
+		return waitFor(kind), nil
+	}
+	if err != nil {
+		return step.Result{}, err
+	}
+	return step.Result{Done: true, Message: fmt.Sprintf("applied %d objects", len(objects))}, nil
+}
+
+// dryRun tells what run would do, as far as that can be known without doing it: a
+// dry run leaves no namespaces and kinds for others.
+func (a *application) dryRun(ctx context.Context, objects []object) (step.Result, error) {
+	first, rest := split(objects)
+	if err := a.applyAll(ctx, first); err != nil {
+		return step.Result{}, err
+	}
+	checked := first
+	for _, o := range rest {
+		missing, err := a.needs(ctx, o, first)
+		if err != nil {
+			return step.Result{}, err
+		}
+		if !missing {
+			checked = append(checked, o)
+		}
+	}
+	if err := a.applyAll(ctx, checked[len(first):]); err != nil {
+		return step.Result{}, err
+	}
+	message := fmt.Sprintf("would apply %d objects", len(objects))
+	if left := len(objects) - len(checked); left > 0 {
+		message += fmt.Sprintf("; %d of them are not checked, because the manifests bring their namespace or kind", left)
+	}
+	return step.Result{Done: true, Message: message}, nil
+}
+
+// needs says whether an object cannot be checked before some of first is there.
+func (a *application) needs(ctx context.Context, o object, first []object) (bool, error) {
+	gvk := o.GroupVersionKind()
+	if definedBy(gvk.GroupKind(), gvk.Version, first) != nil {
+		_, err := a.target.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		if meta.IsNoMatchError(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	for _, f := range first {
+		if !f.isCRD() && f.GetName() == o.GetNamespace() {
+			namespace := &unstructured.Unstructured{}
+			namespace.SetGroupVersionKind(f.GroupVersionKind())
+			err := a.target.Get(ctx, client.ObjectKey{Name: f.GetName()}, namespace)
+			return err != nil, client.IgnoreNotFound(err)
+		}
+	}
+	return false, nil
+}
+
+// applyAll applies objects in their order. It goes on after an object that the API
+// server refuses, so that all problems are told at once.
+func (a *application) applyAll(ctx context.Context, objects []object) error {
+	var problems []error
+	conflict := false
+	for _, o := range objects {
+		err := a.apply(ctx, o)
+		if err == nil {
+			continue
+		}
+		if workload.IsUnavailable(err) || ctx.Err() != nil {
+			return err
+		}
+		conflict = conflict || isConflict(err)
+		problems = append(problems, explain(o, err))
+		if len(problems) == maxProblems {
+			break
+		}
+	}
+	err := errors.Join(problems...)
+	if conflict {
+		return step.Terminal(err, "remove the fields from the manifest, or set force: true to take them over, and retry the step")
+	}
+	return err
+}
+
+func (a *application) apply(ctx context.Context, o object) error {
+	gvk := o.GroupVersionKind()
+	mapping, err := a.target.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return err
+	}
+	// What the API server answers must not become part of the object.
+	manifest := o.DeepCopy()
+	switch {
+	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
+		manifest.SetNamespace("")
+	case manifest.GetNamespace() == "":
+		manifest.SetNamespace("default")
+	}
+	return a.target.Apply(ctx, client.ApplyConfigurationFromUnstructured(manifest), a.options...)
+}
+
+// established says whether the kind of a CustomResourceDefinition is served. Other
+// objects are.
+func (a *application) established(ctx context.Context, o object) (bool, error) {
+	if !o.isCRD() {
+		return true, nil
+	}
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(o.GroupVersionKind())
+	if err := a.target.Get(ctx, client.ObjectKeyFromObject(o), crd); err != nil {
+		return false, err
+	}
+	// They are null at first, which is no slice.
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == "Established" {
+			return condition["status"] == "True", nil
+		}
+	}
+	return false, nil
+}
+
+func waitFor(o object) step.Result {
+	return step.Result{Message: fmt.Sprintf("waits until %s is established", o.name()), After: establishing}
+}
+
+// split returns the Namespaces and CustomResourceDefinitions, and the rest.
+func split(objects []object) (first, rest []object) {
+	for _, o := range objects {
+		if o.first() {
+			first = append(first, o)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	return first, rest
+}
+
+// definedBy returns the CustomResourceDefinition of a kind; nil when there is none.
+func definedBy(kind schema.GroupKind, version string, crds []object) *object {
+	for i, o := range crds {
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		name, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		if o.isCRD() && group == kind.Group && name == kind.Kind && hasVersion(o, version) {
+			return &crds[i]
+		}
+	}
+	return nil
+}
+
+func hasVersion(crd object, version string) bool {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	return slices.ContainsFunc(versions, func(v any) bool {
+		fields, ok := v.(map[string]any)
+		return ok && fields["name"] == version
+	})
+}
+
+// unserved returns the CustomResourceDefinition whose kind is established, but which
+// discovery does not tell of yet.
+func unserved(err error, crds []object) (object, bool) {
+	var noMatch *meta.NoKindMatchError
+	if !errors.As(err, &noMatch) {
+		return object{}, false
+	}
+	for _, version := range noMatch.SearchedVersions {
+		if crd := definedBy(noMatch.GroupKind, version, crds); crd != nil {
+			return *crd, true
+		}
+	}
+	return object{}, false
+}
