@@ -152,7 +152,7 @@ func (e *Env) start(server *envtest.Environment) (func(), error) {
 
 // Namespace makes a namespace for one test. There is no namespace controller, so
 // it isn't deleted.
-func (e *Env) Namespace(t *testing.T) string {
+func (e *Env) Namespace(t testing.TB) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	if err := e.Client.Create(context.Background(), ns); err != nil {

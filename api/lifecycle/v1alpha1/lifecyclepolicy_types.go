@@ -95,6 +95,7 @@ type LifecyclePolicyStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:resource:path=lifecyclepolicies,scope=Namespaced,shortName=lcp,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Mode",type="string",JSONPath=".spec.mode",description="Enforce or Audit"
 // +kubebuilder:printcolumn:name="Hooks",type="string",JSONPath=".spec.hooks[*].hook",description="Hooks that the policy answers"

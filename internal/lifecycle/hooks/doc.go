@@ -1,0 +1,15 @@
+// Package hooks answers the lifecycle hooks of Cluster API from LifecyclePolicies. A
+// handler works on nothing itself: it makes sure that each policy that selects the
+// Cluster has its LifecycleRun, and says what the runs say.
+//
+//	policies (cache) ── select ──> per policy its newest run (cache)
+//	                                 none, or given up ──> create: the name follows from
+//	                                                       the call, so replicas agree
+//	                                 waits ──────────────> retryAfterSeconds and why
+//	                                 done ───────────────> read live, then pass
+//
+// What lets a cluster pass is read past the cache; what holds it back need not be.
+// Whatever cannot be read is an error, upon which Cluster API waits and calls again.
+//
+// The package imports the API, the SDK, plan and expression; only manager imports it.
+package hooks

@@ -1,0 +1,236 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/sdk/extension"
+)
+
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+
+// How soon Cluster API calls again. It does not call earlier, whatever happens, so
+// what is released must not have to wait long.
+const (
+	retryRunning = 5 * time.Second
+	retryWaiting = 10 * time.Second
+)
+
+// maxMessage bounds what one policy says, in bytes; it ends up in a condition of
+// the Cluster beside that of the others.
+const maxMessage = 2048
+
+// Handler answers the lifecycle hooks. Any number of them may run side by side.
+type Handler struct {
+	// Client reads policies and runs from a cache, and creates runs.
+	Client client.Client
+	// APIReader reads what an answer depends on past the cache.
+	APIReader client.Reader
+	// Clock tells whether a window is open.
+	Clock clock.PassiveClock
+
+	conditions conditions
+}
+
+// event is one call of a hook.
+type event struct {
+	hook    lifecyclev1.HookName
+	cluster *clusterv1.Cluster
+	request lifecyclev1.RunRequest
+}
+
+// verdict is what one policy says.
+type verdict struct {
+	// after is when to call again; 0 lets pass.
+	after   time.Duration
+	message string
+}
+
+// answer returns nil to let the Cluster pass, extension.RetryAfter to hold it back,
+// or an error.
+func (h *Handler) answer(ctx context.Context, e event) error {
+	start := h.Clock.Now()
+	v, err := h.decide(ctx, e)
+	observe(e.hook, v, err, h.Clock.Since(start))
+	if err != nil || v.after == 0 {
+		return err
+	}
+	return extension.RetryAfter(v.after, v.message)
+}
+
+// decide is what all policies together say.
+func (h *Handler) decide(ctx context.Context, e event) (verdict, error) {
+	cluster, err := h.cluster(ctx, e)
+	if err != nil {
+		return verdict{}, err
+	}
+	e.cluster = cluster
+	policies, err := h.policies(ctx, e)
+	if err != nil {
+		return verdict{}, err
+	}
+	var all verdict
+	var errs []error
+	// Every policy gets its run, also beside one that fails.
+	for _, policy := range policies {
+		v, err := h.verdict(ctx, e, policy)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("LifecyclePolicy %s: %w", policy.Name, err))
+			continue
+		}
+		all = all.and(v)
+	}
+	if len(errs) > 0 || !e.hook.Blocking() {
+		return verdict{}, errors.Join(errs...)
+	}
+	return all, nil
+}
+
+// and asks to call again as soon as either wants it.
+func (v verdict) and(other verdict) verdict {
+	switch {
+	case v.after == 0:
+		return other
+	case other.after == 0:
+		return v
+	}
+	return verdict{after: min(v.after, other.after), message: v.message + "; " + other.message}
+}
+
+// cluster returns the Cluster as the API server has it. A request about another one
+// is refused: whoever reaches the port must not start what belongs to a moment that
+// has not come.
+func (h *Handler) cluster(ctx context.Context, e event) (*clusterv1.Cluster, error) {
+	key := client.ObjectKeyFromObject(e.cluster)
+	cluster := &clusterv1.Cluster{}
+	if err := h.APIReader.Get(ctx, key, cluster); err != nil {
+		return nil, fmt.Errorf("read Cluster %s: %w", key, err)
+	}
+	if cluster.UID != e.cluster.UID {
+		return nil, fmt.Errorf("the request is about Cluster %s with UID %q, which has UID %q", key, e.cluster.UID, cluster.UID)
+	}
+	if deleting := !cluster.DeletionTimestamp.IsZero(); deleting != (e.hook == lifecyclev1.BeforeClusterDelete) {
+		return nil, fmt.Errorf("hook %s was called for Cluster %s: its deletion has begun: %t", e.hook, key, deleting)
+	}
+	return cluster, nil
+}
+
+// verdict says whether a policy lets the Cluster pass, and starts its run if there
+// is none.
+func (h *Handler) verdict(ctx context.Context, e event, policy *lifecyclev1.LifecyclePolicy) (verdict, error) {
+	run, err := h.run(ctx, e, policy)
+	if err != nil {
+		return verdict{}, err
+	}
+	if policy.Spec.Mode == lifecyclev1.ModeAudit {
+		return verdict{}, nil
+	}
+	blocks, message := plan.Blocks(run, h.Clock.Now())
+	if !blocks {
+		return verdict{}, nil
+	}
+	v := verdict{after: retryWaiting, message: bound(message)}
+	if phase := plan.Phase(run); phase == lifecyclev1.RunPending || phase == lifecyclev1.RunRunning {
+		v.after = retryRunning
+	}
+	return v, nil
+}
+
+// run returns the run that counts for the call, as it is stored if it lets pass.
+func (h *Handler) run(ctx context.Context, e event, policy *lifecyclev1.LifecyclePolicy) (*lifecyclev1.LifecycleRun, error) {
+	c := call{cluster: e.cluster.Name, policy: policy.Name, hook: e.hook, request: e.request}
+	run, err := h.newest(ctx, e, c)
+	if err != nil {
+		return nil, err
+	}
+	if run != nil && counts(run, policy) {
+		if blocks, _ := plan.Blocks(run, h.Clock.Now()); blocks {
+			return run, nil
+		}
+		live := &lifecyclev1.LifecycleRun{}
+		err := h.APIReader.Get(ctx, client.ObjectKeyFromObject(run), live)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read LifecycleRun %s: %w", run.Name, err)
+		}
+		if err == nil && counts(live, policy) {
+			return live, nil
+		}
+	}
+	attempt := int32(1)
+	if run != nil {
+		attempt = run.Spec.Attempt + 1
+	}
+	return h.start(ctx, e, c, policy, attempt)
+}
+
+// newest returns the last attempt that the cache knows; nil when there is none.
+func (h *Handler) newest(ctx context.Context, e event, c call) (*lifecyclev1.LifecycleRun, error) {
+	runs := &lifecyclev1.LifecycleRunList{}
+	// They are only read.
+	if err := h.Client.List(ctx, runs, client.InNamespace(e.cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list LifecycleRuns: %w", err)
+	}
+	var newest *lifecyclev1.LifecycleRun
+	for i := range runs.Items {
+		run := &runs.Items[i]
+		if c.is(run) && ownedBy(run, e.cluster) && (newest == nil || run.Spec.Attempt > newest.Spec.Attempt) {
+			newest = run
+		}
+	}
+	return newest, nil
+}
+
+// counts says whether a run speaks for its policy: it was not given up, and one that
+// was only looked at does not stand for one that is to be executed.
+func counts(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy) bool {
+	return run.Spec.Cancelled == "" && (run.Spec.Mode != lifecyclev1.ModeAudit || policy.Spec.Mode == lifecyclev1.ModeAudit)
+}
+
+// start creates an attempt, or takes the one that somebody else created a moment
+// ago, and goes on to the next when that was given up.
+func (h *Handler) start(ctx context.Context, e event, c call, policy *lifecyclev1.LifecyclePolicy, attempt int32) (*lifecyclev1.LifecycleRun, error) {
+	for ; ; attempt++ {
+		run := newRun(e, c, policy, attempt)
+		err := h.Client.Create(ctx, run)
+		if err == nil {
+			log.FromContext(ctx).Info("Created a LifecycleRun", "namespace", run.Namespace, "run", run.Name,
+				"cluster", c.cluster, "policy", c.policy, "hook", c.hook)
+			return run, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("create LifecycleRun %s: %w", run.Name, err)
+		}
+		live := &lifecyclev1.LifecycleRun{}
+		if err := h.APIReader.Get(ctx, client.ObjectKeyFromObject(run), live); err != nil {
+			return nil, fmt.Errorf("read LifecycleRun %s: %w", run.Name, err)
+		}
+		if !c.is(live) || !ownedBy(live, e.cluster) {
+			return nil, fmt.Errorf("LifecycleRun %s is there already, for another Cluster, policy or call; it is in the way until it is removed, which happens by itself if its Cluster was deleted", run.Name)
+		}
+		if counts(live, policy) {
+			return live, nil
+		}
+	}
+}
+
+// bound shortens a message.
+func bound(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+}

@@ -1,0 +1,351 @@
+package hooks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/sdk/conformance"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
+)
+
+// Each hook gets a run of its own that holds the cluster back until it is done.
+func TestEachHookWaitsForItsRun(t *testing.T) {
+	testenv.Skip(t)
+	for _, hook := range lifecyclev1.Hooks() {
+		t.Run(string(hook), func(t *testing.T) {
+			namespace := env.Namespace(t)
+			r := startReplica(t, namespace)
+			cluster := newCluster(t, namespace, "c1", nil)
+			policy := newPolicy(t, namespace, "p1", nil, lifecyclev1.Hooks()...)
+			if hook == lifecyclev1.BeforeClusterDelete {
+				remove(t, cluster)
+			}
+			call := func() (answer, error) { return all[hook](t.Context(), r, *cluster) }
+			eventually(t, "the cache knows the policy", func() error {
+				if _, err := call(); err != nil {
+					t.Fatal(err)
+				}
+				if len(runs(t, namespace)) == 0 {
+					return errors.New("no run yet")
+				}
+				return nil
+			})
+			run := onlyRun(t, namespace)
+			checkRun(t, run, cluster, policy, hook)
+			a, err := call()
+			if !hook.Blocking() {
+				if err := passed(a, err); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err := held(a, err); err != nil {
+				t.Fatal(err)
+			}
+			if a.retryAfter > 10 || !strings.Contains(a.message, "LifecyclePolicy p1, step ask: ") {
+				t.Errorf("held back with %+v", a)
+			}
+			end(t, run)
+			eventually(t, "it lets pass", func() error { return passed(call()) })
+			onlyRun(t, namespace)
+		})
+	}
+}
+
+func checkRun(t *testing.T, run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, policy *lifecyclev1.LifecyclePolicy, hook lifecyclev1.HookName) {
+	t.Helper()
+	want := map[lifecyclev1.HookName]lifecyclev1.RunRequest{
+		lifecyclev1.BeforeClusterUpgrade:      {FromKubernetesVersion: from, ToKubernetesVersion: to},
+		lifecyclev1.BeforeControlPlaneUpgrade: {FromKubernetesVersion: from, ToKubernetesVersion: to},
+		lifecyclev1.BeforeWorkersUpgrade:      {FromKubernetesVersion: from, ToKubernetesVersion: to},
+		lifecyclev1.AfterControlPlaneUpgrade:  {KubernetesVersion: to},
+		lifecyclev1.AfterWorkersUpgrade:       {KubernetesVersion: to},
+		lifecyclev1.AfterClusterUpgrade:       {KubernetesVersion: to},
+	}[hook]
+	s := run.Spec
+	if s.ClusterName != cluster.Name || s.PolicyName != policy.Name || s.PolicyGeneration != policy.Generation ||
+		s.Hook != hook || s.Request != want || s.Attempt != 1 || s.Mode != lifecyclev1.ModeEnforce || len(s.Steps) != 1 {
+		t.Errorf("the spec of the run is %+v", s)
+	}
+	owner := run.OwnerReferences[0]
+	if owner.UID != cluster.UID || owner.Kind != "Cluster" || owner.Controller != nil || *owner.BlockOwnerDeletion {
+		t.Errorf("the owner is %+v", owner)
+	}
+	if run.Labels[clusterv1.ClusterNameLabel] != cluster.Name || run.Labels[lifecyclev1.PolicyLabel] != policy.Name || run.Labels[lifecyclev1.HookLabel] != string(hook) {
+		t.Errorf("the labels are %v", run.Labels)
+	}
+}
+
+func remove(t *testing.T, cluster *clusterv1.Cluster) {
+	t.Helper()
+	if err := env.Client.Delete(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two replicas and many calls at the same time make one run.
+func TestReplicasRaceForOneRun(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	replicas := []*replica{startReplica(t, namespace), startReplica(t, namespace)}
+	cluster := newCluster(t, namespace, "c1", nil)
+	probe := newCluster(t, namespace, "probe", nil)
+	newPolicy(t, namespace, "p1", nil, lifecyclev1.BeforeClusterCreate)
+	for _, r := range replicas {
+		eventually(t, "the cache knows the policy", func() error { return held(beforeCreate(t.Context(), r, *probe)) })
+	}
+	const calls = 20
+	failures := make([]error, calls)
+	var wg sync.WaitGroup
+	for i := range calls {
+		wg.Go(func() { failures[i] = held(beforeCreate(t.Context(), replicas[i%2], *cluster)) })
+	}
+	wg.Wait()
+	if err := errors.Join(failures...); err != nil {
+		t.Error(err)
+	}
+	if got := len(runs(t, namespace)); got != 2 {
+		t.Errorf("%d runs, want one for each of two clusters", got)
+	}
+}
+
+func TestRunThatWasGivenUpIsFollowedByAnother(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	r := startReplica(t, namespace)
+	cluster := newCluster(t, namespace, "c1", nil)
+	newPolicy(t, namespace, "p1", nil, lifecyclev1.BeforeClusterUpgrade)
+	eventually(t, "it holds back", func() error { return held(all[lifecyclev1.BeforeClusterUpgrade](t.Context(), r, *cluster)) })
+	first := onlyRun(t, namespace)
+	change(t, first, func(run *lifecyclev1.LifecycleRun) { run.Spec.Cancelled = "the upgrade was called off" })
+
+	eventually(t, "a second attempt begins", func() error {
+		if err := held(all[lifecyclev1.BeforeClusterUpgrade](t.Context(), r, *cluster)); err != nil {
+			return err
+		}
+		if got := len(runs(t, namespace)); got != 2 {
+			return fmt.Errorf("%d runs", got)
+		}
+		return nil
+	})
+	// Another upgrade is another call, whatever became of this one.
+	if err := held(beforeUpgrade("v1.36.3", "v1.37.0")(t.Context(), r, *cluster)); err != nil {
+		t.Error(err)
+	}
+	attempts := map[string]int32{}
+	for _, run := range runs(t, namespace) {
+		attempts[run.Spec.Request.ToKubernetesVersion] = max(attempts[run.Spec.Request.ToKubernetesVersion], run.Spec.Attempt)
+	}
+	if attempts[to] != 2 || attempts["v1.37.0"] != 1 {
+		t.Errorf("attempts by version: %v", attempts)
+	}
+}
+
+func TestPolicySelects(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	r := startReplica(t, namespace)
+	blue := newCluster(t, namespace, "blue", map[string]string{"color": "blue"})
+	red := newCluster(t, namespace, "red", map[string]string{"color": "red"})
+	newPolicy(t, namespace, "by-label", func(s *lifecyclev1.LifecyclePolicySpec) {
+		s.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"color": "blue"}}
+	}, lifecyclev1.BeforeClusterCreate)
+	newPolicy(t, namespace, "by-condition", func(s *lifecyclev1.LifecyclePolicySpec) {
+		s.MatchCondition = `cluster.spec.topology.classRef.name == "slipway" && cluster.metadata.name == "blue"`
+	}, lifecyclev1.BeforeClusterCreate)
+	newPolicy(t, namespace, "other-hook", nil, lifecyclev1.BeforeClusterDelete)
+	newPolicy(t, env.Namespace(t), "other-namespace", nil, lifecyclev1.BeforeClusterCreate)
+	eventually(t, "both policies hold blue back", func() error {
+		a, err := beforeCreate(t.Context(), r, *blue)
+		if err := held(a, err); err != nil {
+			return err
+		}
+		if !strings.Contains(a.message, "LifecyclePolicy by-condition,") || !strings.Contains(a.message, "; LifecyclePolicy by-label,") {
+			return errors.New(a.message)
+		}
+		return nil
+	})
+	if err := passed(beforeCreate(t.Context(), r, *red)); err != nil {
+		t.Error(err)
+	}
+	for _, run := range runs(t, namespace) {
+		if run.Spec.ClusterName != "blue" || strings.HasPrefix(run.Spec.PolicyName, "other") {
+			t.Errorf("there is a run %s", run.Name)
+		}
+	}
+}
+
+// What is only looked at holds nothing back, and does not stand for what is to be done.
+func TestAuditHoldsNothingBack(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	r := startReplica(t, namespace)
+	cluster := newCluster(t, namespace, "c1", nil)
+	audit := func(s *lifecyclev1.LifecyclePolicySpec) { s.Mode = lifecyclev1.ModeAudit }
+	policy := newPolicy(t, namespace, "p1", audit, lifecyclev1.BeforeClusterCreate)
+	newPolicy(t, namespace, "p2", func(s *lifecyclev1.LifecyclePolicySpec) {
+		audit(s)
+		s.MatchCondition = "cluster.spec.nothing.of.this"
+	}, lifecyclev1.BeforeClusterCreate)
+	eventually(t, "the policy is audited", func() error {
+		if err := passed(beforeCreate(t.Context(), r, *cluster)); err != nil {
+			t.Fatal(err)
+		}
+		if len(runs(t, namespace)) == 0 {
+			return errors.New("no run")
+		}
+		return nil
+	})
+	if run := onlyRun(t, namespace); run.Spec.Mode != lifecyclev1.ModeAudit || run.Spec.PolicyName != "p1" {
+		t.Errorf("the run is %+v", run.Spec)
+	}
+	end(t, onlyRun(t, namespace))
+	change(t, policy, func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Mode = lifecyclev1.ModeEnforce })
+	eventually(t, "it is executed", func() error { return held(beforeCreate(t.Context(), r, *cluster)) })
+	if got := len(runs(t, namespace)); got != 2 {
+		t.Errorf("%d runs, want 2", got)
+	}
+}
+
+func TestWhatCannotBeKnownIsAnError(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	r := startReplica(t, namespace)
+	cluster := newCluster(t, namespace, "c1", nil)
+	if err := passed(beforeCreate(t.Context(), r, *cluster)); err != nil {
+		t.Fatal(err)
+	}
+	fails := func(t *testing.T, want string, r *replica, do call, cluster *clusterv1.Cluster) {
+		t.Helper()
+		eventually(t, want, func() error {
+			_, err := do(t.Context(), r, *cluster)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("error %v, want it to say %q", err, want)
+			}
+			return nil
+		})
+	}
+	t.Run("no such cluster", func(t *testing.T) {
+		other := cluster.DeepCopy()
+		other.Name = "c2"
+		fails(t, "not found", r, beforeCreate, other)
+	})
+	t.Run("a former cluster of that name", func(t *testing.T) {
+		other := cluster.DeepCopy()
+		other.UID = "former"
+		fails(t, `with UID "former"`, r, beforeCreate, other)
+	})
+	t.Run("a deletion that nobody asked for", func(t *testing.T) {
+		fails(t, "its deletion has begun: false", r, all[lifecyclev1.BeforeClusterDelete], cluster)
+	})
+	t.Run("the cache is not filled", func(t *testing.T) {
+		c, err := cache.New(env.Config, cache.Options{Scheme: env.Scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader, err := client.New(env.Config, client.Options{Scheme: env.Scheme, Cache: &client.CacheOptions{Reader: c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fails(t, "list LifecyclePolicies", serve(t, &hooks.Handler{Client: reader, APIReader: env.Client, Clock: clock.RealClock{}}), beforeCreate, cluster)
+	})
+	t.Run("a condition that fails", func(t *testing.T) {
+		newPolicy(t, namespace, "p1", func(s *lifecyclev1.LifecyclePolicySpec) {
+			s.MatchCondition = "cluster.spec.nothing == 1"
+		}, lifecyclev1.BeforeClusterCreate)
+		fails(t, "LifecyclePolicy p1: spec.matchCondition", r, beforeCreate, cluster)
+	})
+	if got := runs(t, namespace); len(got) != 0 {
+		t.Errorf("there are runs: %+v", got)
+	}
+}
+
+// staleCache lists what was there once.
+type staleCache struct {
+	client.Client
+	runs []lifecyclev1.LifecycleRun
+}
+
+func (c *staleCache) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	if runs, ok := list.(*lifecyclev1.LifecycleRunList); ok {
+		runs.Items = c.runs
+		return nil
+	}
+	return c.Client.List(ctx, list, o...)
+}
+
+// A cache that is behind can hold a cluster back for longer. It never lets one pass,
+// and makes no second run.
+func TestStaleCacheLetsNothingPass(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	stale := &staleCache{Client: env.Client}
+	r := serve(t, &hooks.Handler{Client: stale, APIReader: env.Client, Clock: clock.RealClock{}})
+	cluster := newCluster(t, namespace, "c1", nil)
+	newPolicy(t, namespace, "p1", nil, lifecyclev1.BeforeClusterCreate)
+	for range 2 {
+		if err := held(beforeCreate(t.Context(), r, *cluster)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := onlyRun(t, namespace)
+	end(t, run)
+	stale.runs = runs(t, namespace)
+	change(t, run, func(run *lifecyclev1.LifecycleRun) { run.Spec.Cancelled = "the policy was edited" })
+	for range 2 {
+		if err := held(beforeCreate(t.Context(), r, *cluster)); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := len(runs(t, namespace)); got != 2 {
+		t.Errorf("%d runs, want 2", got)
+	}
+}
+
+// clusterctl move gives the Cluster and the owner reference another UID and keeps the
+// name of the run.
+func TestMovedRunCounts(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	stale := &staleCache{Client: env.Client}
+	r := serve(t, &hooks.Handler{Client: stale, APIReader: env.Client, Clock: clock.RealClock{}})
+	cluster := newCluster(t, namespace, "c1", nil)
+	newPolicy(t, namespace, "p1", nil, lifecyclev1.BeforeClusterCreate)
+	if err := held(beforeCreate(t.Context(), r, *cluster)); err != nil {
+		t.Fatal(err)
+	}
+	end(t, onlyRun(t, namespace))
+
+	change(t, cluster, func(c *clusterv1.Cluster) { c.Finalizers = nil })
+	remove(t, cluster)
+	moved := newCluster(t, namespace, "c1", nil)
+	_, err := beforeCreate(t.Context(), r, *moved)
+	if err == nil || !strings.Contains(err.Error(), "is in the way until it is removed") {
+		t.Errorf("the run of a former cluster: error %v", err)
+	}
+	change(t, onlyRun(t, namespace), func(run *lifecyclev1.LifecycleRun) { run.OwnerReferences[0].UID = moved.UID })
+	if err := passed(beforeCreate(t.Context(), r, *moved)); err != nil {
+		t.Error(err)
+	}
+	onlyRun(t, namespace)
+}
+
+func TestConformance(t *testing.T) {
+	testenv.Skip(t)
+	r := startReplica(t, env.Namespace(t))
+	hooktest.Conformance(t, conformance.Options{URL: r.URL, CABundle: r.CA.PEM, Catalog: catalog(t)})
+}

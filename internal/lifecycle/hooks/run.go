@@ -1,0 +1,53 @@
+package hooks
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/labels/format"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+)
+
+// newRun returns an attempt with all that the policy says now. The Cluster owns it,
+// so that it goes with the Cluster, and clusterctl move takes it along.
+func newRun(e event, c call, policy *lifecyclev1.LifecyclePolicy, attempt int32) *lifecyclev1.LifecycleRun {
+	mode := policy.Spec.Mode
+	if mode == "" {
+		mode = lifecyclev1.ModeEnforce
+	}
+	return &lifecyclev1.LifecycleRun{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.cluster.Namespace,
+			Name:      c.runName(attempt),
+			Labels: map[string]string{
+				clusterv1.ClusterNameLabel: e.cluster.Name,
+				lifecyclev1.PolicyLabel:    format.MustFormatValue(policy.Name),
+				lifecyclev1.HookLabel:      string(e.hook),
+			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster",
+				Name: e.cluster.Name, UID: e.cluster.UID, BlockOwnerDeletion: ptr.To(false),
+			}},
+		},
+		Spec: lifecyclev1.LifecycleRunSpec{
+			ClusterName:      e.cluster.Name,
+			PolicyName:       policy.Name,
+			PolicyGeneration: policy.Generation,
+			Mode:             mode,
+			Hook:             e.hook,
+			Request:          e.request,
+			Attempt:          attempt,
+			Steps:            policy.DeepCopy().Steps(e.hook),
+		},
+	}
+}
+
+func ownedBy(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) bool {
+	return slices.ContainsFunc(run.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.UID == cluster.UID
+	})
+}
