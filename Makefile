@@ -45,6 +45,7 @@ build = echo "  GO    $(2)" && cd $(ROOT)/$(1) && $(GO_BUILD) -ldflags "$(3)" -o
 binaries: manifests ## Build the binaries only
 	@$(call build,.,slipway-agent,$(LDFLAGS))
 	@$(call build,.,slipway-manager,$(LDFLAGS))
+	@$(call build,.,slipway-lifecycle,$(LDFLAGS))
 	@$(call build,plane,slipway-sandbox,$(LDFLAGS))
 	@$(call build,plane,slipway,$(PLANE_LDFLAGS))
 	@ln -sfn bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(BIN)/kubectl
@@ -61,6 +62,8 @@ generate: ## Write deepcopy code, CRDs, RBAC and webhook manifests from the type
 	$(TOOL) controller-gen crd paths=./api/lifecycle/... output:crd:dir=config/lifecycle/crd/bases
 	$(TOOL) controller-gen rbac:roleName=slipway-manager-role paths="./internal/controller/...;./internal/manager/...;./internal/webhook/..." output:rbac:dir=config/rbac
 	$(TOOL) controller-gen webhook paths=./internal/webhook/... output:webhook:dir=config/webhook
+	$(TOOL) controller-gen rbac:roleName=slipway-lifecycle-role paths=./internal/lifecycle/... output:rbac:dir=config/lifecycle/rbac
+	$(TOOL) controller-gen webhook paths=./internal/lifecycle/... output:webhook:dir=config/lifecycle/webhook
 
 ##@ Check
 

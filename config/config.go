@@ -13,8 +13,9 @@ import "embed"
 //go:embed rbac/role.yaml rbac/manager_binding.yaml rbac/aggregated_role.yaml rbac/agent_roles.yaml
 var FS embed.FS
 
-// Lifecycle holds lifecycle/crd/bases/*.yaml, and what else of the lifecycle engine
-// controller-gen writes.
+// Lifecycle holds of the lifecycle engine lifecycle/crd/bases/*.yaml, rbac, webhooks,
+// and the ExtensionConfig.
 //
-//go:embed lifecycle/crd/bases/*.yaml
+//go:embed lifecycle/crd/bases/*.yaml lifecycle/extension/extensionconfig.yaml
+//go:embed lifecycle/rbac/role.yaml lifecycle/rbac/role_binding.yaml lifecycle/rbac/decider_role.yaml
 var Lifecycle embed.FS

@@ -1,0 +1,83 @@
+package manager
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Options of the engine. DefaultOptions holds what the flags default to.
+type Options struct {
+	// ExtensionAddress serves the lifecycle hooks.
+	ExtensionAddress string
+	// ExtensionClientCAFile holds the CAs of callers' certificates; without it anyone
+	// may call.
+	ExtensionClientCAFile string
+	// WebhookHost and WebhookPort serve the admission webhooks.
+	WebhookHost string
+	WebhookPort int
+	// CertDir holds tls.crt and tls.key of both servers. They are read again when
+	// they change.
+	CertDir string
+	// DrainDelay is how long hooks are still answered after the end was asked for.
+	DrainDelay time.Duration
+
+	// MetricsAddress serves metrics over HTTPS, with authentication and
+	// authorization by the API server; "0" turns them off.
+	MetricsAddress string
+	// InsecureMetrics serves them over HTTP, to everyone.
+	InsecureMetrics bool
+	// ProbeAddress serves /healthz and /readyz; "0" turns them off.
+	ProbeAddress string
+
+	// LeaderElect keeps all but one replica from executing runs.
+	LeaderElect bool
+	// LeaderElectionNamespace holds the Lease; that of the pod when empty.
+	LeaderElectionNamespace string
+	LeaseDuration           time.Duration
+	RenewDeadline           time.Duration
+	RetryPeriod             time.Duration
+
+	// RunConcurrency is how many LifecycleRuns are executed at once, and
+	// PolicyConcurrency how many LifecyclePolicies are looked after.
+	RunConcurrency    int
+	PolicyConcurrency int
+}
+
+// DefaultOptions returns the options of an engine that is started without flags.
+func DefaultOptions() Options {
+	return Options{
+		ExtensionAddress:  ":9443",
+		WebhookPort:       9444,
+		CertDir:           "/var/run/slipway/serving-certs",
+		DrainDelay:        5 * time.Second,
+		MetricsAddress:    ":8443",
+		ProbeAddress:      ":9440",
+		LeaseDuration:     15 * time.Second,
+		RenewDeadline:     10 * time.Second,
+		RetryPeriod:       2 * time.Second,
+		RunConcurrency:    10,
+		PolicyConcurrency: 2,
+	}
+}
+
+// BindFlags makes the options settable by flags, named as in Cluster API's own
+// managers where they have them.
+func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.ExtensionAddress, "extension-address", o.ExtensionAddress, "address of the lifecycle hooks")
+	fs.StringVar(&o.ExtensionClientCAFile, "extension-client-ca-file", o.ExtensionClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks; anyone may call when empty")
+	fs.StringVar(&o.WebhookHost, "webhook-host", o.WebhookHost, "address of the webhooks; all when empty")
+	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
+	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory with tls.crt and tls.key of hooks and webhooks")
+	fs.DurationVar(&o.DrainDelay, "drain-delay", o.DrainDelay, "how long hooks are still answered after the end was asked for")
+	fs.StringVar(&o.MetricsAddress, "diagnostics-address", o.MetricsAddress, "address of the metrics over HTTPS; 0 turns them off")
+	fs.BoolVar(&o.InsecureMetrics, "insecure-diagnostics", o.InsecureMetrics, "serve metrics over HTTP, without authentication and authorization")
+	fs.StringVar(&o.ProbeAddress, "health-addr", o.ProbeAddress, "address of /healthz and /readyz; 0 turns them off")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "execute runs only while elected leader")
+	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "namespace of the leader's Lease; that of the pod when empty")
+	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "time after which another replica may take over")
+	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "time the leader tries to renew before it gives up")
+	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "time between two tries to become leader")
+	fs.IntVar(&o.RunConcurrency, "lifecyclerun-concurrency", o.RunConcurrency, "LifecycleRuns executed at once")
+	fs.IntVar(&o.PolicyConcurrency, "lifecyclepolicy-concurrency", o.PolicyConcurrency, "LifecyclePolicies reconciled at once")
+}

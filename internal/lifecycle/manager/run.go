@@ -1,0 +1,121 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
+)
+
+// leaderElectionID names the Lease of the leader.
+const leaderElectionID = "slipway-lifecycle-leader-election"
+
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// AddToScheme registers every type of the management cluster that the engine reads or
+// writes.
+func AddToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, batchv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, lifecyclev1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("register API types: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run runs the engine against an API server. It blocks until the context is done or
+// a part of it fails.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		return err
+	}
+	// A hook must not wait for a bucket of tokens; the API server defends itself.
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme,
+		// Managed fields are never looked at.
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		// Few of these are ever needed, and not again: they are read when they are.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
+			&corev1.Secret{}, &corev1.ConfigMap{}, &batchv1.Job{}, &corev1.Pod{}, &infrav1.Host{},
+		}}},
+		Metrics:                       o.metrics(),
+		WebhookServer:                 webhook.NewServer(webhook.Options{Host: o.WebhookHost, Port: o.WebhookPort, CertDir: o.CertDir}),
+		HealthProbeBindAddress:        o.ProbeAddress,
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       o.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.LeaseDuration,
+		RenewDeadline:                 &o.RenewDeadline,
+		RetryPeriod:                   &o.RetryPeriod,
+	})
+	if err != nil {
+		return fmt.Errorf("create the manager: %w", err)
+	}
+	if err := setup(ctx, mgr, o); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the manager: %w", err)
+	}
+	return nil
+}
+
+func (o Options) metrics() metricsserver.Options {
+	if o.InsecureMetrics {
+		return metricsserver.Options{BindAddress: o.MetricsAddress}
+	}
+	return metricsserver.Options{BindAddress: o.MetricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization}
+}
+
+// setup adds all parts to the manager.
+func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	server, err := newExtensionServer(ctx, mgr, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		mgr.Add(server),
+		registerMetrics(),
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("hooks", server.check),
+		// The API server calls the webhooks as soon as the pod is ready.
+		mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()),
+	)
+}
+
+// registerMetrics tolerates that another engine of this process came first.
+func registerMetrics() error {
+	for _, collector := range hooks.Collectors() {
+		var already prometheus.AlreadyRegisteredError
+		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
+}
