@@ -1,0 +1,290 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
+)
+
+const (
+	// interval between looks at a Job.
+	interval = 5 * time.Second
+	// recording is when to go on after something was recorded.
+	recording = 100 * time.Millisecond
+)
+
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update
+
+// New returns the executor of job steps. management must not read from a cache;
+// config is for the logs of its pods.
+func New(management client.Client, config *rest.Config, clients workload.Clients) step.Stopper {
+	return &executor{management: target{management, config}, clients: clients}
+}
+
+type executor struct {
+	management target
+	clients    workload.Clients
+}
+
+// target is the cluster that the Job runs in.
+type target struct {
+	client.Client
+	config *rest.Config
+}
+
+func (e *executor) target(ctx context.Context, in step.Input, where lifecyclev1.Target) (target, error) {
+	if where == lifecyclev1.TargetManagement {
+		return e.management, nil
+	}
+	cluster, err := e.clients.For(ctx, client.ObjectKeyFromObject(in.Cluster))
+	if err != nil {
+		return target{}, err
+	}
+	return target{cluster.Client, cluster.Config}, nil
+}
+
+// Execute implements step.Executor.
+func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, error) {
+	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
+		ref := reference(in)
+		return step.Result{Done: true, Message: fmt.Sprintf("would run a Job in namespace %s of the %s cluster", ref.Namespace, ref.Target)}, nil
+	}
+	result, err := e.attempt(ctx, in)
+	if err == nil || errors.Is(ctx.Err(), context.Canceled) || !passing(err) {
+		return result, err
+	}
+	// A Job has no retries of its own kind of failure by default, and what happened
+	// here is none: the Job may run on meanwhile.
+	return step.Result{Message: err.Error(), After: interval}, nil
+}
+
+func (e *executor) attempt(ctx context.Context, in step.Input) (step.Result, error) {
+	recorded := in.Progress.Job
+	if recorded == nil {
+		return announce(in), nil
+	}
+	result, err := e.result(ctx, in, recorded)
+	if err != nil {
+		return step.Result{}, err
+	}
+	if result != nil && result.outcome == outcomeFailed && in.Progress.Failures > result.failures {
+		// This failure is counted already: the next attempt has a Job of its own.
+		return announce(in), nil
+	}
+	where, err := e.target(ctx, in, recorded.Target)
+	if err != nil && result == nil {
+		return step.Result{}, err
+	}
+	if result != nil {
+		if err == nil {
+			remove(ctx, where, recorded)
+		}
+		return result.answer(recorded)
+	}
+	if recorded.UID == "" {
+		return create(ctx, in, where, recorded)
+	}
+	job, err := find(ctx, where, recorded)
+	if err != nil {
+		return step.Result{}, err
+	}
+	if job == nil {
+		return step.Result{}, step.Terminal(
+			fmt.Errorf("Job %s/%s was deleted by somebody before its result was known", recorded.Namespace, recorded.Name),
+			"find out whether it did its work, then skip the step, or retry it to run the Job again")
+	}
+	return e.observe(ctx, in, where, job, recorded)
+}
+
+// reference returns the Job of the next attempt.
+func reference(in step.Input) lifecyclev1.JobReference {
+	suffix := ""
+	if in.Progress.Failures > 0 {
+		suffix = fmt.Sprintf("f%d", in.Progress.Failures)
+	}
+	ref := lifecyclev1.JobReference{
+		Target: in.Step.Job.Target, Namespace: in.Step.Job.Namespace, Name: step.Name(in.Run, in.Progress, suffix),
+	}
+	switch {
+	case ref.Target == lifecyclev1.TargetManagement:
+		ref.Namespace = in.Run.Namespace
+	case ref.Namespace == "":
+		ref.Namespace = metav1.NamespaceDefault
+	}
+	if ref.Target == "" {
+		ref.Target = lifecyclev1.TargetWorkload
+	}
+	return ref
+}
+
+// announce has the name of the Job recorded before there is one.
+func announce(in step.Input) step.Result {
+	ref := reference(in)
+	return step.Result{Job: &ref, Message: fmt.Sprintf("creates Job %s/%s", ref.Namespace, ref.Name), After: recording}
+}
+
+// create makes the Job, suspended, or finds the one that a cut-off attempt made, and
+// has its UID recorded.
+func create(ctx context.Context, in step.Input, where target, ref *lifecyclev1.JobReference) (step.Result, error) {
+	job, err := manifest(in, *ref)
+	if err != nil {
+		return step.Result{}, err
+	}
+	err = where.Create(ctx, job)
+	if apierrors.IsAlreadyExists(err) {
+		err = where.Get(ctx, client.ObjectKeyFromObject(job), job)
+		if err == nil && job.Annotations[startedAnnotation] != started(in) {
+			return step.Result{}, step.Terminal(
+				fmt.Errorf("there already is a Job %s/%s, which is not this step's", ref.Namespace, ref.Name),
+				"delete it and retry the step")
+		}
+	}
+	if err != nil {
+		return step.Result{}, fmt.Errorf("create Job %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	found := *ref
+	found.UID = job.UID
+	return step.Result{Job: &found, Message: fmt.Sprintf("created Job %s/%s", ref.Namespace, ref.Name), After: recording}, nil
+}
+
+// find returns the Job with the recorded UID; nil when it is gone.
+func find(ctx context.Context, where target, ref *lifecyclev1.JobReference) (*batchv1.Job, error) {
+	job := &batchv1.Job{}
+	err := where.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, job)
+	if apierrors.IsNotFound(err) || (err == nil && job.UID != ref.UID) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Job %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	return job, nil
+}
+
+// observe resumes the Job, waits for it, or records its result.
+func (e *executor) observe(ctx context.Context, in step.Input, where target, job *batchv1.Job, ref *lifecyclev1.JobReference) (step.Result, error) {
+	if job.Annotations[heldAnnotation] != "" {
+		return resume(ctx, where, job)
+	}
+	for _, c := range job.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		finished := result{jobUID: job.UID, failures: in.Progress.Failures}
+		switch c.Type {
+		case batchv1.JobComplete:
+			finished.outcome, finished.message = outcomeSucceeded, "succeeded"
+		case batchv1.JobFailed:
+			finished.outcome, finished.message = outcomeFailed, fmt.Sprintf("failed: %s: %s", c.Reason, c.Message)
+		default:
+			continue
+		}
+		if err := e.finish(ctx, in, where, job, &finished); err != nil {
+			return step.Result{}, err
+		}
+		return finished.answer(ref)
+	}
+	message := fmt.Sprintf("Job %s/%s runs: %d active, %d failed pods", job.Namespace, job.Name, job.Status.Active, job.Status.Failed)
+	if ptr.Deref(job.Spec.Suspend, false) {
+		message = fmt.Sprintf("Job %s/%s is suspended", job.Namespace, job.Name)
+	}
+	if trouble := troubleOf(ctx, where, job); trouble != "" {
+		message += "; " + trouble
+	}
+	return step.Result{Message: message, After: interval}, nil
+}
+
+// resume lets the Job run, now that its UID is recorded.
+func resume(ctx context.Context, where target, job *batchv1.Job) (step.Result, error) {
+	patch := client.MergeFromWithOptions(job.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	delete(job.Annotations, heldAnnotation)
+	job.Spec.Suspend = ptr.To(false)
+	if err := where.Patch(ctx, job, patch); err != nil {
+		return step.Result{}, fmt.Errorf("resume Job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	return step.Result{Message: fmt.Sprintf("Job %s/%s runs", job.Namespace, job.Name), After: interval}, nil
+}
+
+// finish records the result and the logs, and removes the Job.
+func (e *executor) finish(ctx context.Context, in step.Input, where target, job *batchv1.Job, r *result) error {
+	logs := collect(ctx, where, job)
+	if err := e.record(ctx, in, job, r, logs); err != nil {
+		if passing(err) {
+			return err
+		}
+		// The Job itself is the record then, and ends by its time to live.
+		r.message += fmt.Sprintf("; its logs could not be kept: %v", err)
+		return nil
+	}
+	r.message += "; its logs are in Secret " + recordName(job.Name)
+	remove(ctx, where, &lifecyclev1.JobReference{Namespace: job.Namespace, Name: job.Name, UID: job.UID})
+	return nil
+}
+
+// remove deletes the Job with its pods. One that cannot be deleted now ends by its
+// time to live: its result is recorded, so nothing depends on it.
+func remove(ctx context.Context, where target, ref *lifecyclev1.JobReference) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
+	_ = where.Delete(ctx, job, client.Preconditions{UID: &ref.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+}
+
+// Stop implements step.Stopper: it keeps the logs and deletes the Job.
+func (e *executor) Stop(ctx context.Context, in step.Input) error {
+	ref := in.Progress.Job
+	if ref == nil {
+		return nil
+	}
+	where, err := e.target(ctx, in, ref.Target)
+	if err != nil {
+		return err
+	}
+	job := &batchv1.Job{}
+	if err := where.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, job); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if job.Annotations[startedAnnotation] != started(in) || (ref.UID != "" && ref.UID != job.UID) {
+		return nil
+	}
+	stopped := &result{jobUID: job.UID, outcome: outcomeStopped, message: "stopped", failures: in.Progress.Failures}
+	recorded := e.record(ctx, in, job, stopped, collect(ctx, where, job))
+	deleted := where.Delete(ctx, job, client.Preconditions{UID: &job.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return errors.Join(recorded, client.IgnoreNotFound(deleted))
+}
+
+// passing says whether err tells nothing about the Job: a cluster was not reached, or
+// its API server was busy or lost a race.
+func passing(err error) bool {
+	if step.IsTerminal(err) {
+		return false
+	}
+	if workload.IsUnavailable(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		var failed *failedError
+		return !errors.As(err, &failed)
+	}
+	switch code := status.Status().Code; code {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return true
+	default:
+		return code >= http.StatusInternalServerError
+	}
+}
