@@ -178,6 +178,13 @@ type HostDesired struct {
 	// resetPolicy of a reset operation.
 	// +optional
 	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
+
+	// bootstrapped is true once the agent reported that the host became a node for
+	// its claim. It is recorded here because the report is in status, which is lost
+	// on a move: the machine of a host that is away then must not look as if it had
+	// never been provisioned.
+	// +optional
+	Bootstrapped *bool `json:"bootstrapped,omitempty"`
 }
 
 // HostPhase is the one-word summary of a host.
@@ -439,6 +446,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hosts,scope=Namespaced,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="What the host is doing"

@@ -72,8 +72,45 @@ const (
 	HostLabel = "infrastructure.slipway.dev/host"
 )
 
+// Hand-over of agents to another management cluster (docs/design/move.md).
+const (
+	// HandOverSecretName is the Secret in a namespace by which an operator hands its
+	// hosts over. Agents of the namespace may read it.
+	HandOverSecretName = "slipway-hand-over"
+	// HandOverKubeconfigKey is its key with the bootstrap kubeconfig of the other
+	// management cluster: address, CA and a bootstrap token. Empty means that the
+	// agents are handed over by hand.
+	HandOverKubeconfigKey = "kubeconfig"
+	// HandOverSignatureKey is its key with the signature, which the manager adds.
+	HandOverSignatureKey = "signature"
+	// HandOverProblemAnnotation on the Secret tells why it is not signed.
+	HandOverProblemAnnotation = "infrastructure.slipway.dev/hand-over-problem"
+	// HandOverSignerSecretName is the Secret with the key that signs, one for each
+	// namespace. Nobody but the manager needs it, and it does not move.
+	HandOverSignerSecretName = "slipway-hand-over-signer"
+	// HandOverSignerSeedKey is its key with the seed of the Ed25519 key, 32 bytes.
+	HandOverSignerSeedKey = "seed"
+
+	// HandOverSignerAnnotation on the Lease of a host is the public key, in base64, by
+	// which its agent knows what this management cluster signed.
+	HandOverSignerAnnotation = "infrastructure.slipway.dev/hand-over-signer"
+	// HandOverAnnotation on the Lease of a host is the revision of the hand-over that
+	// its agent is asked to prepare. It is on the Lease since that does not move.
+	HandOverAnnotation = "infrastructure.slipway.dev/hand-over"
+	// HandOverReportAnnotation on the Lease of a host is the agent's answer: the
+	// revision, then Ready, or Waiting and why.
+	HandOverReportAnnotation = "infrastructure.slipway.dev/hand-over-report"
+	// HandOverLabel on a CertificateSigningRequest says that an agent was handed over:
+	// its Host comes with the move and is not made.
+	HandOverLabel = "infrastructure.slipway.dev/hand-over"
+)
+
 // Condition types and reasons of this provider, besides Ready and Paused.
 const (
+	// ReadyToMoveCondition on a claimed Host tells what holds up `clusterctl move`. It
+	// is there while its Cluster is paused or its agent is being handed over.
+	ReadyToMoveCondition = "ReadyToMove"
+
 	// AgentConnectedCondition on a Host is true while its heartbeat is fresh.
 	AgentConnectedCondition = "AgentConnected"
 	// EndpointHeldCondition on a HostCluster of endpoint type HostVIP is true while

@@ -25,6 +25,8 @@ type Facts struct {
 	ManagerVersion string
 	// ReleaseHooks tells who holds back a released host; nil while nobody does.
 	ReleaseHooks *metav1.Condition
+	// Move tells what holds up a move; nil while nobody asks.
+	Move *metav1.Condition
 }
 
 // Conditions computes all conditions of a Host but Paused. Their transition times are
@@ -37,8 +39,10 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 		meta.SetStatusCondition(&h.Status.Conditions, c)
 	}
 	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(f.Connection), available(h, f), ready(h, f)})
-	if f.ReleaseHooks != nil {
-		conditions = append(conditions, *f.ReleaseHooks)
+	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move} {
+		if c != nil {
+			conditions = append(conditions, *c)
+		}
 	}
 	for i := range conditions {
 		conditions[i].ObservedGeneration = h.Generation

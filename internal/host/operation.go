@@ -59,9 +59,9 @@ func ResetProved(h *infrav1.Host) bool {
 	return op != nil && op.State == infrav1.OperationSucceeded && ProvedClean(h)
 }
 
-// Bootstrapped says whether the host became a node for its claim. An order that
-// only a bootstrapped host gets is proof enough: it is in the spec, which outlives
-// the agent's report.
+// Bootstrapped says whether the host became a node for its claim. What the spec says
+// of it, an order that only a bootstrapped host gets included, is proof enough: it
+// outlives the agent's report.
 func Bootstrapped(h *infrav1.Host) bool {
 	if h.Spec.Claim == nil || h.Spec.Desired == nil {
 		return false
@@ -71,7 +71,7 @@ func Bootstrapped(h *infrav1.Host) bool {
 		return true
 	case infrav1.HostDesiredBootstrapped:
 		op := Observed(h)
-		return op != nil && op.State == infrav1.OperationSucceeded
+		return ptr.Deref(h.Spec.Desired.Bootstrapped, false) || (op != nil && op.State == infrav1.OperationSucceeded)
 	default:
 		return false
 	}
@@ -137,7 +137,8 @@ func OrderReboot(h *infrav1.Host, n int32) bool {
 // for the bootstrap Secret.
 func next(h *infrav1.Host, phase infrav1.HostDesiredPhase, operationID string) *infrav1.HostDesired {
 	desired := h.Spec.Desired.DeepCopy()
-	desired.Phase, desired.OperationID, desired.BootstrapSecretName = phase, operationID, ""
+	desired.Phase, desired.OperationID = phase, operationID
+	RecordBootstrap(desired)
 	return desired
 }
 
@@ -162,6 +163,12 @@ func OrderReset(h *infrav1.Host, machinePolicy infrav1.ResetPolicy) bool {
 		ResetPolicy: policy,
 	}
 	return true
+}
+
+// RecordBootstrap notes in an order that the bootstrap is done, for good: its Secret
+// is not needed any more.
+func RecordBootstrap(desired *infrav1.HostDesired) {
+	desired.BootstrapSecretName, desired.Bootstrapped = "", ptr.To(true)
 }
 
 // FailureDomain of a host: the value of the label when one is asked for, else

@@ -103,6 +103,10 @@ func claimedState(h *infrav1.Host) State {
 		message := "The agent has not begun to reboot the host"
 		return orderState(h, State{infrav1.HostPhaseRebooting, ReasonRebooting, message}, infrav1.HostPhaseRebooting, ReasonRebootFailed)
 	default:
+		if Bootstrapped(h) {
+			// The agent may not have reported here yet, as after a move.
+			return State{infrav1.HostPhaseRunning, ReasonRunning, ""}
+		}
 		return orderState(h, waiting, infrav1.HostPhaseBootstrapping, ReasonBootstrap)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -33,8 +35,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// CacheByObject keeps the cache to the Leases, Roles and RoleBindings of hosts. A
-// manager without it would hold those of the whole cluster.
+// CacheByObject keeps the cache to the Leases, Roles and RoleBindings of hosts and to
+// the Secrets that hand agents over. A manager without it would hold those of the
+// whole cluster.
 func CacheByObject() (map[client.Object]cache.ByObject, error) {
 	ofHosts, err := labels.NewRequirement(infrav1.HostLabel, selection.Exists, nil)
 	if err != nil {
@@ -45,5 +48,6 @@ func CacheByObject() (map[client.Object]cache.ByObject, error) {
 		&coordinationv1.Lease{}: selected,
 		&rbacv1.Role{}:          selected,
 		&rbacv1.RoleBinding{}:   selected,
+		&corev1.Secret{}:        {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, infrav1.HandOverSecretName)},
 	}, nil
 }

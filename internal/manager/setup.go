@@ -46,7 +46,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
-		setupHost, setupSecretAccess, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
+		setupHost, setupSecretAccess, setupHandOver, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
 			return err
@@ -113,6 +113,14 @@ func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 func setupSecretAccess(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&host.SecretAccessReconciler{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(ctx, mgr, concurrency(1, o))
+}
+
+func setupHandOver(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&host.HandOverReconciler{
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Recorder:  mgr.GetEventRecorder(reportedBy),
+	}).SetupWithManager(ctx, mgr, concurrency(1, o))
 }
 
 func setupEnrolment(ctx context.Context, mgr ctrl.Manager, o Options) error {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/labels/format"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // RoleName is the name of the Role and of the RoleBinding of a host's agent.
@@ -22,26 +24,64 @@ func RoleName(hostName string) string { return "slipway-host-" + hostName }
 // ensureLease makes the Lease the agent renews. The agent has no right to create
 // one: a create can't be restricted to one name.
 func (r *Reconciler) ensureLease(ctx context.Context, s *scope) (bool, error) {
-	key := client.ObjectKeyFromObject(s.host)
-	lease := &coordinationv1.Lease{}
-	err := r.Client.Get(ctx, key, lease)
-	if err == nil {
-		return true, r.ensureInterval(ctx, lease)
+	if s.lease != nil {
+		return r.announce(ctx, s)
 	}
-	if !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("get Lease %s: %w", key.Name, err)
-	}
-	lease = &coordinationv1.Lease{ObjectMeta: named(s.host, key.Name)}
+	name := s.host.Name
+	lease := &coordinationv1.Lease{ObjectMeta: named(s.host, name)}
 	if err := r.own(s.host, lease); err != nil {
 		return false, err
 	}
-	if err := r.askInterval(ctx, lease); err != nil {
+	if err := r.annotate(ctx, lease); err != nil {
 		return false, err
 	}
 	if err := r.Client.Create(ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
-		return false, fmt.Errorf("create Lease %s: %w", key.Name, err)
+		return false, fmt.Errorf("create Lease %s: %w", name, err)
 	}
 	return true, nil
+}
+
+// announce tells the agent by its Lease what it has to know besides its orders. It
+// writes only what changed: without a lock, since the agent renews all the time. It
+// reads it with its next renewal.
+func (r *Reconciler) announce(ctx context.Context, s *scope) (bool, error) {
+	if s.lease == nil {
+		return true, nil
+	}
+	before := s.lease.DeepCopy()
+	if err := r.annotate(ctx, s.lease); err != nil {
+		return false, err
+	}
+	if maps.Equal(before.Annotations, s.lease.Annotations) {
+		return true, nil
+	}
+	if err := r.Client.Patch(ctx, s.lease, client.MergeFrom(before)); err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("annotate Lease %s: %w", s.lease.Name, err)
+	}
+	return true, nil
+}
+
+// annotate writes into a Lease, in memory, the interval of the heartbeat, who signs
+// hand-overs, and the one that is ordered.
+func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease) error {
+	if err := r.askInterval(ctx, lease); err != nil {
+		return err
+	}
+	key, err := r.signers.key(ctx, r.Client, r.APIReader, lease.Namespace)
+	if err != nil {
+		return err
+	}
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverSignerAnnotation, host.EncodeSigner(public(key)))
+	order, problem, err := r.handOver(ctx, lease.Namespace)
+	if err != nil {
+		return err
+	}
+	if order == nil || len(order.Signature) == 0 || problem != "" {
+		delete(lease.Annotations, infrav1.HandOverAnnotation)
+		return nil
+	}
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverAnnotation, order.Revision())
+	return nil
 }
 
 // ensureRBAC gives the agent its host and its heartbeat. What of Secrets it may read

@@ -63,6 +63,7 @@ type Reconciler struct {
 
 	settling settle.Delay
 	fleet    fleet
+	signers  signers
 }
 
 // phase is one step of a reconcile. It returns false when it changed the Host, so
@@ -73,6 +74,12 @@ type phase func(context.Context, *scope) (proceed bool, err error)
 type scope struct {
 	host  *infrav1.Host
 	facts host.Facts
+	// cluster is the one that claimed the host; nil for none.
+	cluster *clusterv1.Cluster
+	// paused is true while the host is, with its Cluster or alone.
+	paused bool
+	// lease is the heartbeat; nil while there is none.
+	lease *coordinationv1.Lease
 	// machineGone is true when a live read found no HostMachine for the claim.
 	machineGone bool
 	// settle is how long the status has to wait still.
@@ -98,12 +105,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, h); err != nil || isPaused || requeue {
+	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, h)
+	if err != nil || requeue {
 		return ctrl.Result{}, err
 	}
+	return r.run(ctx, &scope{host: h, cluster: cluster, paused: isPaused, facts: host.Facts{ManagerVersion: r.Version}})
+}
 
-	s := &scope{host: h, facts: host.Facts{ManagerVersion: r.Version}}
-	phases := []phase{
+// phases are what is done for a host, in this order.
+func (r *Reconciler) phases(s *scope) []phase {
+	switch {
+	case s.paused && !s.host.DeletionTimestamp.IsZero():
+		return nil
+	case s.paused:
+		return []phase{r.readConnection, r.announce, r.judgeMove, r.yieldToMove}
+	case !s.host.DeletionTimestamp.IsZero():
+		return []phase{r.readConnection, r.findTwin, r.findOrphan, r.clearClaim, r.forget, r.applyStatus}
+	}
+	return []phase{
 		r.readConnection,
 		r.ensureLease,
 		r.ensureRBAC,
@@ -112,13 +131,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.releaseOrphan,
 		r.clearQuarantine,
 		r.clearClaim,
+		r.holdMove,
 		r.callReleaseHooks,
+		r.judgeMove,
 		r.applyStatus,
 	}
-	if !h.DeletionTimestamp.IsZero() {
-		phases = []phase{r.readConnection, r.findTwin, r.findOrphan, r.clearClaim, r.forget, r.applyStatus}
-	}
-	for _, p := range phases {
+}
+
+func (r *Reconciler) run(ctx context.Context, s *scope) (ctrl.Result, error) {
+	for _, p := range r.phases(s) {
 		proceed, err := p(ctx, s)
 		if apierrors.IsConflict(err) {
 			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
@@ -155,7 +176,7 @@ func (r *Reconciler) readConnection(ctx context.Context, s *scope) (bool, error)
 		return false, fmt.Errorf("get the heartbeat of the host: %w", err)
 	}
 	if err == nil {
-		s.facts.Connection = host.Connect(lease, r.Clock.Now())
+		s.lease, s.facts.Connection = lease, host.Connect(lease, r.Clock.Now())
 	}
 	return true, nil
 }

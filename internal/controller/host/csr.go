@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,12 +51,30 @@ func (r *CSRReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	}
 	refused := request.refused
 	if refused == nil {
+		if there, err := r.arrived(ctx, request); err != nil || !there {
+			return ctrl.Result{RequeueAfter: arrivalPoll}, err
+		}
 		var err error
 		if refused, err = r.admit(ctx, request); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	return ctrl.Result{}, r.decide(ctx, csr, request, refused)
+}
+
+// arrivalPoll is how often it is looked whether the host of an agent that was handed
+// over has come.
+const arrivalPoll = 3 * time.Second
+
+// arrived says whether the Host of an agent that was handed over is there. Until the
+// move brings it, the request stands: a Host made now would be free, and its claim
+// would stay behind.
+func (r *CSRReconciler) arrived(ctx context.Context, request *request) (bool, error) {
+	if !request.handedOver {
+		return true, nil
+	}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: request.namespace, Name: request.name}, &infrav1.Host{})
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // admit makes sure that the Host exists and has the identity of the request. The

@@ -36,6 +36,8 @@ type enrolment struct {
 	signer      string
 	// existing is the identity of a Host of that name; there is none when nil.
 	existing *string
+	// handedOver says that the Host comes with a move.
+	handedOver bool
 }
 
 func TestEnrolment(t *testing.T) {
@@ -89,7 +91,10 @@ func TestEnrolment(t *testing.T) {
 		"somebody else's request": {
 			enrolment: enrolment{commonName: "jane", subject: func(n *pkix.Name) { n.Organization = []string{"dev"} }}, noHost: true,
 		},
-		"another signer": {enrolment: enrolment{signer: "kubernetes.io/kubelet-serving"}, noHost: true},
+		"handed over, before its Host":    {enrolment: enrolment{handedOver: true}, noHost: true},
+		"handed over, after its Host":     {enrolment: enrolment{handedOver: true, existing: &same}, want: "Approved"},
+		"handed over, to another's place": {enrolment: enrolment{handedOver: true, existing: &other}, want: "Denied", message: "another key"},
+		"another signer":                  {enrolment: enrolment{signer: "kubernetes.io/kubelet-serving"}, noHost: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -167,6 +172,9 @@ func (w *world) file(e enrolment, key *ecdsa.PrivateKey, expand func(string) str
 			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 			SignerName: signer, Usages: usages,
 		},
+	}
+	if e.handedOver {
+		csr.Labels = map[string]string{infrav1.HandOverLabel: ""}
 	}
 	user, group := "system:bootstrap:abcdef", infrav1.BootstrapGroupPrefix+w.namespace
 	if e.user != "" {

@@ -21,6 +21,8 @@ type request struct {
 	hostID          string
 	// renewal is true when the agent itself asks, with the certificate it has.
 	renewal bool
+	// handedOver is true when the Host comes with a move.
+	handedOver bool
 	// refused is why the request is denied whatever the Host says.
 	refused *refusal
 }
@@ -43,6 +45,7 @@ func parseRequest(csr *certificatesv1.CertificateSigningRequest) (_ *request, ou
 		return nil, false
 	}
 	r := &request{}
+	_, r.handedOver = csr.Labels[infrav1.HandOverLabel]
 	var ok bool
 	if r.namespace, r.name, ok = host.ParseAgentUser(subject.CommonName); !ok {
 		return r.refuse("InvalidSubject", "the common name must be %s<namespace>:<host>", infrav1.AgentUserPrefix)

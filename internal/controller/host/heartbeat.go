@@ -3,12 +3,10 @@ package host
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,22 +79,6 @@ func (r *Reconciler) askInterval(ctx context.Context, lease *coordinationv1.Leas
 		delete(lease.Annotations, infrav1.HeartbeatIntervalAnnotation)
 	default:
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HeartbeatIntervalAnnotation, interval.String())
-	}
-	return nil
-}
-
-// ensureInterval writes the interval when it changed: without a lock, since the
-// agent renews all the time. It reads it with its next renewal.
-func (r *Reconciler) ensureInterval(ctx context.Context, lease *coordinationv1.Lease) error {
-	before := lease.DeepCopy()
-	if err := r.askInterval(ctx, lease); err != nil {
-		return err
-	}
-	if maps.Equal(before.Annotations, lease.Annotations) {
-		return nil
-	}
-	if err := r.Client.Patch(ctx, lease, client.MergeFrom(before)); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("set the interval of Lease %s: %w", lease.Name, err)
 	}
 	return nil
 }

@@ -78,8 +78,7 @@ func (r *Reconciler) clearQuarantine(ctx context.Context, s *scope) (bool, error
 	quarantined := host.StateOf(s.host).Quarantined()
 	if quarantined {
 		changed.Spec.ClearedGeneration = ptr.To(s.host.Spec.ClaimGeneration)
-		changed.Spec.Claim, changed.Spec.Desired = nil, nil
-		r.Hooks.MarkReleased(ctx, changed)
+		r.free(ctx, changed)
 	}
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("clear the quarantine: %w", err)
@@ -101,14 +100,20 @@ func (r *Reconciler) clearClaim(ctx context.Context, s *scope) (bool, error) {
 	}
 	claim := s.host.Spec.Claim
 	changed := s.host.DeepCopy()
-	changed.Spec.Claim, changed.Spec.Desired = nil, nil
-	r.Hooks.MarkReleased(ctx, changed)
+	r.free(ctx, changed)
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("clear the claim: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Host is clean and free", "HostMachine", claim.MachineName, "claimID", claim.ClaimID)
 	r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Clean of HostMachine %s and free again", claim.MachineName)
 	return false, nil
+}
+
+// free is the whole change to a Host that the end of a claim makes.
+func (r *Reconciler) free(ctx context.Context, h *infrav1.Host) {
+	h.Spec.Claim, h.Spec.Desired = nil, nil
+	host.BlockMove(h, false)
+	r.Hooks.MarkReleased(ctx, h)
 }
 
 // forget lets a deleted Host go when no machine needs it any more. Should the

@@ -7,6 +7,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,13 +35,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("host").
 		WithOptions(options).
 		For(&infrav1.Host{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilter))).
-		Owns(&coordinationv1.Lease{}, builder.WithPredicates(reconnections())).
+		Owns(&coordinationv1.Lease{}, builder.WithPredicates(news())).
 		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
 		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(machineToHost), builder.WithPredicates(vanished())).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToTwins), builder.WithPredicates(identityChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(scheme, log))).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.handOverToHosts), builder.WithPredicates(isHandOver())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the Host controller: %w", err)
@@ -75,6 +77,39 @@ func (r *SecretAccessReconciler) SetupWithManager(_ context.Context, mgr ctrl.Ma
 	return nil
 }
 
+// SetupWithManager watches the hand-overs that operators order, and the hosts that
+// join a namespace meanwhile.
+func (r *HandOverReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("handover").
+		WithOptions(options).
+		For(&corev1.Secret{}, builder.WithPredicates(isHandOver())).
+		Owns(&rbacv1.RoleBinding{}).
+		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(toHandOver), builder.WithPredicates(created())).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of hand-overs: %w", err)
+	}
+	return nil
+}
+
+func toHandOver(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: infrav1.HandOverSecretName}}}
+}
+
+// isHandOver passes the Secrets that order a hand-over. The cache holds no others.
+func isHandOver() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == infrav1.HandOverSecretName })
+}
+
+func created() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
 func hostToSecret(_ context.Context, o client.Object) []reconcile.Request {
 	h, ok := o.(*infrav1.Host)
 	if !ok || bootstrapSecret(h) == "" {
@@ -103,13 +138,14 @@ func otherSecret() predicate.Predicate {
 	}
 }
 
-// reconnections drops the renewals of a heartbeat that was fresh anyway.
-func reconnections() predicate.Predicate {
+// news drops the renewals of a heartbeat that was fresh anyway and tells nothing else.
+func news() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*coordinationv1.Lease)
 			after, ok2 := e.ObjectNew.(*coordinationv1.Lease)
-			return ok1 && ok2 && host.Reconnects(before, after)
+			return ok1 && ok2 && (host.Reconnects(before, after) ||
+				before.Annotations[infrav1.HandOverReportAnnotation] != after.Annotations[infrav1.HandOverReportAnnotation])
 		},
 	}
 }
@@ -169,14 +205,24 @@ func machineToHost(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 func (r *Reconciler) clusterToHosts(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.hostsWhere(ctx, o.GetNamespace(), func(h *infrav1.Host) bool {
+		return h.Spec.Claim != nil && h.Spec.Claim.ClusterName == o.GetName()
+	})
+}
+
+func (r *Reconciler) handOverToHosts(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.hostsWhere(ctx, o.GetNamespace(), func(*infrav1.Host) bool { return true })
+}
+
+func (r *Reconciler) hostsWhere(ctx context.Context, namespace string, wanted func(*infrav1.Host) bool) []reconcile.Request {
 	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(o.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, hosts, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List hosts")
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range hosts.Items {
-		if claim := hosts.Items[i].Spec.Claim; claim != nil && claim.ClusterName == o.GetName() {
+		if wanted(&hosts.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
 		}
 	}

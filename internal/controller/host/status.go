@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,9 +28,13 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 		changed = changed || before == nil || !conditions.HasSameState(before, &condition)
 		conditions.Set(wanted, condition)
 	}
-	if s.facts.ReleaseHooks == nil && conditions.Has(s.host, infrav1.ReleaseHooksPassedCondition) {
-		conditions.Delete(wanted, infrav1.ReleaseHooksPassedCondition)
-		changed = true
+	for condition, now := range map[string]*metav1.Condition{
+		infrav1.ReleaseHooksPassedCondition: s.facts.ReleaseHooks, infrav1.ReadyToMoveCondition: s.facts.Move,
+	} {
+		if now == nil && conditions.Has(s.host, condition) {
+			conditions.Delete(wanted, condition)
+			changed = true
+		}
 	}
 	if !changed {
 		return true, nil
@@ -37,18 +42,26 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 	if s.settle = r.settling.Wait(client.ObjectKeyFromObject(s.host), onItsWay(s.host, state), r.Settle, r.Clock.Now()); s.settle > 0 {
 		return true, nil
 	}
-	apply, err := statusApply(wanted)
-	if err != nil {
+	if err := r.applyOwnStatus(ctx, wanted); err != nil {
 		return false, err
-	}
-	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(FieldOwner), client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("apply the status of the host: %w", err)
 	}
 	if state.Quarantined() && s.host.Status.Phase != state.Phase {
 		r.Recorder.Eventf(s.host, nil, "Warning", "Quarantined", "Release", "%.900s", state.Message)
 	}
 	return true, nil
+}
+
+// applyOwnStatus applies the part of a status that this controller owns.
+func (r *Reconciler) applyOwnStatus(ctx context.Context, wanted *infrav1.Host) error {
+	apply, err := statusApply(wanted)
+	if err != nil {
+		return err
+	}
+	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("apply the status of the host: %w", err)
+	}
+	return nil
 }
 
 // onItsWay says that the host goes from free to running and that nothing is wrong. It
@@ -84,6 +97,7 @@ var ownConditions = map[string]bool{
 	infrav1.AvailableCondition:          true,
 	infrav1.DuplicateIdentityCondition:  true,
 	infrav1.ReleaseHooksPassedCondition: true,
+	infrav1.ReadyToMoveCondition:        true,
 }
 
 // statusApply holds nothing but what this controller owns.

@@ -154,7 +154,8 @@ func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*i
 }
 
 // writeClaim is the whole change to a Host that a claim makes. It orders nothing
-// yet. A free host keeps a word of an operator only until its next claim.
+// yet. A free host keeps a word of an operator only until its next claim. The host
+// holds up a move from now on: the bootstrap begins.
 func writeClaim(h *infrav1.Host, s *scope) {
 	controllerutil.AddFinalizer(h, infrav1.HostFinalizer)
 	h.Spec.Claim = &infrav1.HostClaim{
@@ -165,4 +166,5 @@ func writeClaim(h *infrav1.Host, s *scope) {
 	h.Spec.ClaimGeneration++
 	h.Spec.ClearedGeneration = nil
 	h.Spec.Desired = nil
+	host.BlockMove(h, true)
 }

@@ -40,6 +40,10 @@ import (
 // conflictRetry lets the cache catch up with the write that won.
 const conflictRetry = 50 * time.Millisecond
 
+// clusterRetry is when to look again for the Cluster of a machine that was moved or
+// restored. No event tells of a Cluster that comes unpaused.
+const clusterRetry = 5 * time.Second
+
 // Reconciler reconciles HostMachines.
 type Reconciler struct {
 	Client client.Client
@@ -89,6 +93,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if cluster == nil && hostMachine.Spec.ClaimID != "" && hostMachine.DeletionTimestamp.IsZero() {
+		// Somebody moves or restores the machine, and its Cluster is yet to be seen:
+		// whether that is paused is not known.
+		return ctrl.Result{RequeueAfter: clusterRetry}, nil
+	}
 	if isPaused, requeue, err := r.paused(ctx, cluster, hostMachine); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
@@ -96,6 +105,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	s := newScope(r.Client, hostMachine, cluster)
 	s.wrote = r.machines.note
 	defer func() {
+		if s.movedAway {
+			return
+		}
 		setConditions(hostMachine, s)
 		if wait := r.settling.Wait(req.NamespacedName, onItsWay(s), r.Settle, r.Clock.Now()); wait > 0 && reterr == nil {
 			if result.RequeueAfter == 0 || result.RequeueAfter > wait {
@@ -129,7 +141,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		r.syncOrder,
 	}
 	if !s.hostMachine.DeletionTimestamp.IsZero() {
-		phases = []phase{r.orderReset, r.awaitRelease}
+		phases = []phase{r.confirmDeletion, r.orderReset, r.awaitRelease}
 	}
 	for _, p := range phases {
 		if proceed, err := p(ctx, s); err != nil || !proceed {
@@ -188,6 +200,8 @@ type scope struct {
 	waiting *waiting
 	// released is true when a deleted machine has let go of its host.
 	released bool
+	// movedAway is true when a deletion means nothing for the host; nothing is written.
+	movedAway bool
 	// newIntent is true when the claimID was made in this very reconcile, so
 	// that no host can carry it yet.
 	newIntent    bool

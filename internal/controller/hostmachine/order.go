@@ -17,7 +17,8 @@ import (
 // syncOrder orders the bootstrap of the host that the providerID names, so that no
 // second host ever begins; later a reboot or an upgrade in place. Until the agent
 // has bootstrapped the host, it keeps the name of the bootstrap Secret current; then
-// it takes it away: an agent may read the Secret only while it is named.
+// it takes it away, since an agent may read the Secret only while it is named, and
+// records that the bootstrap is done, since the agent's report may be lost.
 func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
 	if host.Releasing(s.host) || (s.host.Spec.Desired == nil && s.owner == nil) {
 		return true, nil
@@ -47,19 +48,20 @@ func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
 }
 
 // writeOrder changes the order of a host that nobody changed since it was read. To
-// take the name of the Secret away, it is enough that the order still is the same:
-// the reports of the end of a bootstrap meet there, and would conflict.
+// record the end of the bootstrap, it is enough that the order still is the same: the
+// reports of that end meet there, and would conflict.
 func (r *Reconciler) writeOrder(ctx context.Context, before, changed *infrav1.Host) error {
-	taken := before.DeepCopy()
-	if taken.Spec.Desired == nil || taken.Spec.Desired.BootstrapSecretName == "" {
+	if before.Spec.Desired == nil || before.Spec.Desired.BootstrapSecretName == "" {
 		return r.Client.Update(ctx, changed)
 	}
-	taken.Spec.Desired.BootstrapSecretName = ""
-	if !equality.Semantic.DeepEqual(taken.Spec.Desired, changed.Spec.Desired) {
+	recorded := before.Spec.Desired.DeepCopy()
+	host.RecordBootstrap(recorded)
+	if !equality.Semantic.DeepEqual(recorded, changed.Spec.Desired) {
 		return r.Client.Update(ctx, changed)
 	}
 	return r.Client.Patch(ctx, changed, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
-		`[{"op":"test","path":"/spec/desired/operationID","value":%q},{"op":"remove","path":"/spec/desired/bootstrapSecretName"}]`,
+		`[{"op":"test","path":"/spec/desired/operationID","value":%q},`+
+			`{"op":"remove","path":"/spec/desired/bootstrapSecretName"},{"op":"add","path":"/spec/desired/bootstrapped","value":true}]`,
 		before.Spec.Desired.OperationID)))
 }
 
@@ -90,7 +92,7 @@ func (r *Reconciler) order(ctx context.Context, s *scope) (*infrav1.HostDesired,
 	}
 	switch {
 	case ptr.Deref(s.hostMachine.Status.Initialization.Provisioned, false):
-		order.BootstrapSecretName = ""
+		host.RecordBootstrap(order)
 	case order.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.bootstrapSecret != "":
 		order.BootstrapSecretName = s.owner.bootstrapSecret
 	}

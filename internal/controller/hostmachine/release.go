@@ -4,12 +4,51 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 )
+
+// confirmDeletion makes sure that the machine is deleted for good. clusterctl deletes
+// what it moved, finalizers and all, and the cache may show the machine without its
+// paused Cluster for a moment: a reset then would wipe a node that runs on.
+func (r *Reconciler) confirmDeletion(ctx context.Context, s *scope) (bool, error) {
+	live := &infrav1.HostMachine{}
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.hostMachine), live); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("get HostMachine %s: %w", s.hostMachine.Name, err)
+		}
+		s.movedAway = true
+		return false, nil
+	}
+	if host.MovedAway(live) || live.UID != s.hostMachine.UID {
+		s.movedAway = true
+		return false, nil
+	}
+	isPaused, err := r.pausedLive(ctx, live)
+	s.movedAway = isPaused
+	return !isPaused, err
+}
+
+// pausedLive reads past the cache whether the Cluster of a machine is paused.
+func (r *Reconciler) pausedLive(ctx context.Context, m *infrav1.HostMachine) (bool, error) {
+	name := m.Labels[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return false, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, cluster); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return annotations.IsPaused(cluster, m), nil
+}
 
 // orderReset tells every host that carries the claim to reset. Hosts are read
 // past the cache: a host the cache doesn't show yet would be leaked.

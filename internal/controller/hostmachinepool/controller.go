@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // FieldOwner owns what this controller applies to Machines.
@@ -61,6 +62,10 @@ type Reconciler struct {
 // the second would wake every pool with every host.
 const pollInterval = time.Minute
 
+// clusterRetry is when to look again for the Cluster of a pool that was moved or
+// restored. No event tells of a Cluster that comes unpaused.
+const clusterRetry = 5 * time.Second
+
 // phase is one step of a reconcile.
 type phase func(context.Context, *scope) error
 
@@ -91,6 +96,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	cluster, err := r.cluster(ctx, pool)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if host.MovedAway(pool) {
+		return ctrl.Result{}, nil
+	}
+	if cluster == nil && pool.DeletionTimestamp.IsZero() && len(pool.Spec.ProviderIDList) > 0 {
+		// It was moved or restored, and its Cluster is yet to be seen: members that
+		// come after it must not be taken for missing.
+		return ctrl.Result{RequeueAfter: clusterRetry}, nil
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, pool); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err

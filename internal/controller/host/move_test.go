@@ -1,0 +1,222 @@
+package host_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+// movable is a host that runs for a Cluster, and the Cluster.
+func movable(t *testing.T) (*world, *testenv.Agent, *clusterv1.Cluster) {
+	t.Helper()
+	w := newWorld(t)
+	cluster := testenv.NewCluster(t, env.Client, w.namespace)
+	agent := w.host("host-1")
+	w.claim(agent, infrav1.HostDesiredBootstrapped)
+	agent.Obey(t, w.clock.Now())
+	return w, agent, cluster
+}
+
+func (w *world) setPaused(cluster *clusterv1.Cluster, paused bool) {
+	w.t.Helper()
+	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		w.t.Fatal(err)
+	}
+	cluster.Spec.Paused = nil
+	if paused {
+		cluster.Spec.Paused = ptr.To(true)
+	}
+	w.update(cluster)
+}
+
+// order creates or changes the Secret that hands over, and prepares it.
+func (w *world) order(kubeconfig string) *corev1.Secret {
+	w.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}}
+	_, err := ctrl.CreateOrUpdate(context.Background(), env.Client, secret, func() error {
+		secret.Data = map[string][]byte{infrav1.HandOverKubeconfigKey: []byte(kubeconfig)}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := &hostcontroller.HandOverReconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}}
+	if _, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(secret)}); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(secret), secret); err != nil {
+		w.t.Fatal(err)
+	}
+	return secret
+}
+
+func target(t *testing.T) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://target.example:6443", CertificateAuthorityData: []byte("CA")}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "abcdef.0123456789abcdef"}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "c"
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// lease reads the Lease of a host.
+func (w *world) lease(agent *testenv.Agent) *coordinationv1.Lease {
+	w.t.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := env.Client.Get(context.Background(), agent.Key, lease); err != nil {
+		w.t.Fatal(err)
+	}
+	return lease
+}
+
+// answer plays the agent: it reports on the hand-over that is announced.
+func (w *world) answer(agent *testenv.Agent, waiting string) {
+	w.t.Helper()
+	lease := w.lease(agent)
+	report := host.HandOverReport{Revision: lease.Annotations[infrav1.HandOverAnnotation], Waiting: waiting}
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverReportAnnotation, report.String())
+	w.update(lease)
+}
+
+// A claimed host holds up a move all the time, and lets go while its Cluster is paused,
+// once its agent can go, too.
+func TestHostHoldsUpMove(t *testing.T) {
+	w, agent, cluster := movable(t)
+	step := func(what string, blocks bool, reason string) {
+		t.Helper()
+		h, _ := w.reconcile(agent)
+		if host.BlocksMove(h) != blocks || conditions.GetReason(h, infrav1.ReadyToMoveCondition) != reason {
+			t.Fatalf("%s: blocks = %t, ReadyToMove = %+v", what, host.BlocksMove(h), conditions.Get(h, infrav1.ReadyToMoveCondition))
+		}
+	}
+	step("running", true, "")
+	w.setPaused(cluster, true)
+	step("paused without a hand-over", true, host.ReasonNoHandOver)
+	w.order("apiVersion: v1")
+	step("a hand-over that is none", true, host.ReasonHandOverRefused)
+	w.order(target(t))
+	step("announced", true, host.ReasonHandOverPending)
+	w.answer(agent, "cannot reach https://target.example:6443")
+	step("out of reach", true, host.ReasonHandOverPending)
+	if h := agent.Host(t); !strings.Contains(conditions.GetMessage(h, infrav1.ReadyToMoveCondition), "cannot reach https://target.example:6443") {
+		t.Errorf("the agent's reason is not told: %s", conditions.GetMessage(h, infrav1.ReadyToMoveCondition))
+	}
+	w.answer(agent, "")
+	step("ready", false, host.ReasonReadyToMove)
+	w.setPaused(cluster, false)
+	step("the move was given up", true, host.ReasonReadyToMove)
+	w.order("")
+	w.setPaused(cluster, true)
+	step("by hand", false, host.ReasonHandOverByHand)
+}
+
+func TestOperationHoldsUpMove(t *testing.T) {
+	w, agent, cluster := movable(t)
+	w.order("")
+	agent.Report(t, func(s *infrav1.HostStatus) { s.ObservedOperation.State = infrav1.OperationRunning })
+	w.reconcile(agent)
+	w.setPaused(cluster, true)
+	h, _ := w.reconcile(agent)
+	if !host.BlocksMove(h) || conditions.GetReason(h, infrav1.ReadyToMoveCondition) != host.ReasonInFlight {
+		t.Fatalf("a host that is being bootstrapped may be moved: %+v", conditions.Get(h, infrav1.ReadyToMoveCondition))
+	}
+	// A host that is away must not hold up a move for ever.
+	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
+	h, _ = w.reconcile(agent)
+	if host.BlocksMove(h) || conditions.GetReason(h, infrav1.ReadyToMoveCondition) != host.ReasonHandedOverLater {
+		t.Errorf("a host that is away holds up the move: %+v", conditions.Get(h, infrav1.ReadyToMoveCondition))
+	}
+	if h.Spec.Claim == nil {
+		t.Error("it lost its claim")
+	}
+}
+
+// A claim whose Cluster is gone, as of a host that has been away since, must not hold up
+// the moves of others.
+func TestHostWithoutClusterHoldsUpNothing(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	w.claim(agent, infrav1.HostDesiredReset)
+	if h, _ := w.reconcile(agent); host.BlocksMove(h) {
+		t.Error("it holds up moves for ever")
+	}
+}
+
+// Agents learn by their Lease who signs, and may read the hand-over even when their
+// Hosts are gone.
+func TestHandOverIsSignedAndReadable(t *testing.T) {
+	w, agent, _ := movable(t)
+	w.reconcile(agent)
+	signer := host.DecodeSigner(w.lease(agent).Annotations[infrav1.HandOverSignerAnnotation])
+	secret := w.order(target(t))
+	order := host.HandOver{Kubeconfig: secret.Data[infrav1.HandOverKubeconfigKey], Signature: secret.Data[infrav1.HandOverSignatureKey]}
+	if err := order.Verify(signer, w.namespace); err != nil {
+		t.Errorf("the agent cannot verify it: %v", err)
+	}
+	if order.Verify(signer, "another") == nil {
+		t.Error("it is good for another namespace")
+	}
+	w.reconcile(agent)
+	if got := w.lease(agent).Annotations[infrav1.HandOverAnnotation]; got != order.Revision() {
+		t.Errorf("announced is %q, not %s", got, order.Revision())
+	}
+
+	h := agent.Host(t)
+	h.Finalizers = nil
+	w.update(h)
+	if err := env.Client.Delete(context.Background(), h); err != nil {
+		t.Fatal(err)
+	}
+	w.order(target(t))
+	binding := &rbacv1.RoleBinding{}
+	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(secret), binding); err != nil {
+		t.Fatal(err)
+	}
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != infrav1.AgentUser(w.namespace, "host-1") {
+		t.Errorf("subjects = %+v", binding.Subjects)
+	}
+}
+
+// A kubeconfig that runs programs or reads files would do so as root on every host.
+func TestHandOverRefusesPrograms(t *testing.T) {
+	w := newWorld(t)
+	for what, kubeconfig := range map[string]string{
+		"exec":     strings.Replace(target(t), "token: abcdef.0123456789abcdef", "token: t\n    exec: {apiVersion: client.authentication.k8s.io/v1, command: id, interactiveMode: Never}", 1),
+		"insecure": strings.Replace(target(t), "certificate-authority-data: Q0E=", "insecure-skip-tls-verify: true", 1),
+		"http":     strings.Replace(target(t), "https://", "http://", 1),
+		"no token": strings.Replace(target(t), "token: abcdef.0123456789abcdef", "username: me", 1),
+	} {
+		if kubeconfig == target(t) {
+			t.Fatalf("%s: the kubeconfig was not changed", what)
+		}
+		secret := w.order(kubeconfig)
+		if len(secret.Data[infrav1.HandOverSignatureKey]) > 0 || secret.Annotations[infrav1.HandOverProblemAnnotation] == "" {
+			t.Errorf("%s was signed: %v", what, secret.Annotations)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package host
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// HandOver tells agents which management cluster takes them over.
+type HandOver struct {
+	// Kubeconfig is the bootstrap kubeconfig of that management cluster.
+	Kubeconfig []byte
+	// Signature of Kubeconfig by the management cluster that hands over.
+	Signature []byte
+}
+
+// ByHand says that the operator brings the agents to the other management cluster.
+func (h HandOver) ByHand() bool { return len(strings.TrimSpace(string(h.Kubeconfig))) == 0 }
+
+// Revision names the hand-over in announcements and reports.
+func (h HandOver) Revision() string {
+	sum := sha256.Sum256(append([]byte(hex.EncodeToString(h.Signature)+"\n"), h.Kubeconfig...))
+	return hex.EncodeToString(sum[:8])
+}
+
+// SignHandOver signs the kubeconfig for the agents of a namespace. The same input
+// gives the same signature.
+func SignHandOver(key ed25519.PrivateKey, namespace string, kubeconfig []byte) []byte {
+	return ed25519.Sign(key, signed(namespace, kubeconfig))
+}
+
+// errSignature is what Verify returns for any doubt about the signature.
+var errSignature = errors.New("it is not signed by the management cluster that this agent trusts")
+
+// Verify fails unless signer signed the hand-over for the namespace.
+func (h HandOver) Verify(signer ed25519.PublicKey, namespace string) error {
+	if len(signer) != ed25519.PublicKeySize || !ed25519.Verify(signer, signed(namespace, h.Kubeconfig), h.Signature) {
+		return errSignature
+	}
+	return nil
+}
+
+// signed binds the signature to its purpose and to the namespace, the tenant.
+func signed(namespace string, kubeconfig []byte) []byte {
+	return append([]byte("slipway hand-over v1\n"+namespace+"\n"), kubeconfig...)
+}
+
+// EncodeSigner is the form of a public key in HandOverSignerAnnotation.
+func EncodeSigner(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }
+
+// DecodeSigner returns nil unless encoded is a public key.
+func DecodeSigner(encoded string) ed25519.PublicKey {
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return nil
+	}
+	return key
+}
+
+// Target is a management cluster as a bootstrap kubeconfig describes it.
+type Target struct {
+	// Server is the URL of the API server, https only.
+	Server string
+	// CA verifies it, PEM.
+	CA []byte
+	// ServerName overrides the name in its certificate. May be empty.
+	ServerName string
+	// Token is the bootstrap token.
+	Token string
+}
+
+// ParseTarget reads a bootstrap kubeconfig. All that agents get by way of a hand-over
+// must stand in it: it may neither name files nor run programs, nor leave the server
+// unverified.
+func ParseTarget(kubeconfig []byte) (Target, error) {
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return Target{}, fmt.Errorf("it is no kubeconfig: %w", err)
+	}
+	current := config.Contexts[config.CurrentContext]
+	if current == nil {
+		return Target{}, errors.New("it has no current-context")
+	}
+	cluster, user := config.Clusters[current.Cluster], config.AuthInfos[current.AuthInfo]
+	if cluster == nil || user == nil {
+		return Target{}, fmt.Errorf("the cluster or the user of context %q is missing", config.CurrentContext)
+	}
+	server, err := url.Parse(cluster.Server)
+	switch {
+	case err != nil || server.Scheme != "https" || server.Host == "":
+		return Target{}, fmt.Errorf("the server must be an https URL, not %q", cluster.Server)
+	case cluster.InsecureSkipTLSVerify || len(cluster.CertificateAuthorityData) == 0:
+		return Target{}, errors.New("certificate-authority-data is required, and insecure-skip-tls-verify not allowed")
+	case user.Token == "":
+		return Target{}, errors.New("the user has no token; make a bootstrap token of the other management cluster")
+	case user.Exec != nil || user.AuthProvider != nil || user.ClientCertificate != "" || user.TokenFile != "" || cluster.CertificateAuthority != "" || cluster.ProxyURL != "":
+		return Target{}, errors.New("it must hold server, CA and token, and name no file, program or proxy")
+	}
+	return Target{Server: cluster.Server, CA: cluster.CertificateAuthorityData, ServerName: cluster.TLSServerName, Token: user.Token}, nil
+}
+
+// HandOverReport is what an agent says of a hand-over.
+type HandOverReport struct {
+	Revision string
+	// Waiting tells why the agent is not ready; empty when it is.
+	Waiting string
+}
+
+// maxReport bounds a report: it is in an annotation.
+const maxReport = 512
+
+// String is the form of HandOverReportAnnotation.
+func (r HandOverReport) String() string {
+	if r.Waiting == "" {
+		return r.Revision + " Ready"
+	}
+	text := r.Revision + " Waiting " + strings.Join(strings.Fields(r.Waiting), " ")
+	return strings.ToValidUTF8(text[:min(len(text), maxReport)], "")
+}
+
+// ParseHandOverReport reads the annotation. Anything else is no report.
+func ParseHandOverReport(text string) (HandOverReport, bool) {
+	revision, rest, _ := strings.Cut(text, " ")
+	state, message, _ := strings.Cut(rest, " ")
+	switch {
+	case revision == "":
+		return HandOverReport{}, false
+	case state == "Ready":
+		return HandOverReport{Revision: revision}, true
+	case state == "Waiting" && message != "":
+		return HandOverReport{Revision: revision, Waiting: message}, true
+	default:
+		return HandOverReport{}, false
+	}
+}
+
+// handOverHowTo ends the message of a host that nobody hands over.
+const handOverHowTo = "Put a bootstrap kubeconfig of the target under the key " + infrav1.HandOverKubeconfigKey + " of Secret " +
+	infrav1.HandOverSecretName + " in this namespace; an empty one says that you bring the agents there by hand"

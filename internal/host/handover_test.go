@@ -1,0 +1,59 @@
+package host
+
+import (
+	"crypto/ed25519"
+	"strings"
+	"testing"
+)
+
+func TestHandOverReportRoundTrips(t *testing.T) {
+	for _, report := range []HandOverReport{
+		{Revision: "abc"}, {Revision: "abc", Waiting: "cannot reach https://target:6443 from this host"},
+	} {
+		if got, ok := ParseHandOverReport(report.String()); !ok || got != report {
+			t.Errorf("%+v became %+v, %t", report, got, ok)
+		}
+	}
+	for _, text := range []string{"", "abc", "abc Waiting", "abc Unknown why", " Ready"} {
+		if got, ok := ParseHandOverReport(text); ok {
+			t.Errorf("%q is a report: %+v", text, got)
+		}
+	}
+	long := HandOverReport{Revision: "abc", Waiting: strings.Repeat("ä ", 1000)}.String()
+	if len(long) > maxReport {
+		t.Errorf("a report has %d bytes", len(long))
+	}
+}
+
+func TestHandOverSignature(t *testing.T) {
+	public, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := HandOver{Kubeconfig: []byte("kubeconfig"), Signature: SignHandOver(key, "ns", []byte("kubeconfig"))}
+	changed := HandOver{Kubeconfig: []byte("kubeconfiG"), Signature: order.Signature}
+	for what, tc := range map[string]struct {
+		HandOver
+		signer    ed25519.PublicKey
+		namespace string
+		good      bool
+	}{
+		"signed":            {order, public, "ns", true},
+		"changed":           {changed, public, "ns", false},
+		"another namespace": {order, public, "other", false},
+		"another signer":    {order, stranger, "ns", false},
+		"no signer":         {order, nil, "ns", false},
+		"not signed":        {HandOver{Kubeconfig: order.Kubeconfig}, public, "ns", false},
+	} {
+		if err := tc.Verify(tc.signer, tc.namespace); (err == nil) != tc.good {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if DecodeSigner(EncodeSigner(public)) == nil || DecodeSigner("bm90IGEga2V5") != nil {
+		t.Error("a public key is not read back, or something else is")
+	}
+}

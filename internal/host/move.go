@@ -1,0 +1,102 @@
+package host
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Reasons of the condition ReadyToMove.
+const (
+	ReasonReadyToMove     = "Ready"
+	ReasonHandedOverLater = "AgentNotConnected"
+	ReasonHandOverByHand  = "HandOverByHand"
+	ReasonInFlight        = "OperationInProgress"
+	ReasonNoHandOver      = "NoHandOver"
+	ReasonHandOverRefused = "HandOverNotSigned"
+	ReasonHandOverPending = "HandOverPending"
+)
+
+// MovedAway says whether clusterctl deletes the object because it stands in another
+// management cluster now. Such a deletion means nothing for the host.
+func MovedAway(o metav1.Object) bool {
+	_, ok := o.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
+	return ok
+}
+
+// BlocksMove says whether the host holds up `clusterctl move`.
+func BlocksMove(h *infrav1.Host) bool {
+	_, ok := h.Annotations[clusterctlv1.BlockMoveAnnotation]
+	return ok
+}
+
+// BlockMove makes the host hold up `clusterctl move`, or no longer.
+func BlockMove(h *infrav1.Host, block bool) {
+	if !block {
+		delete(h.Annotations, clusterctlv1.BlockMoveAnnotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&h.ObjectMeta, clusterctlv1.BlockMoveAnnotation, "")
+}
+
+// InFlight says whether the agent has an order before it that must not be
+// interrupted: it would be carried out while nobody follows.
+func InFlight(h *infrav1.Host) bool {
+	if h.Spec.Claim == nil || h.Spec.Desired == nil {
+		return false
+	}
+	switch StateOf(h).Phase {
+	case infrav1.HostPhaseRunning, infrav1.HostPhaseFailed, infrav1.HostPhaseQuarantined:
+		return false
+	default:
+		return !ResetProved(h)
+	}
+}
+
+// MoveFacts are what ReadyToMove is judged by, besides the Host itself.
+type MoveFacts struct {
+	// Connected is true while the agent's heartbeat is fresh.
+	Connected bool
+	// HandOver is what the operator ordered; nil for nothing.
+	HandOver *HandOver
+	// Problem tells why the order is not signed.
+	Problem string
+	// Report is the agent's last answer.
+	Report HandOverReport
+}
+
+// ReadyToMove judges whether a claimed host may be moved to another management
+// cluster: its agent is idle and has all it needs to go there. A host that is away
+// holds up nothing: it finds the hand-over when it returns.
+func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
+	condition := metav1.Condition{Type: infrav1.ReadyToMoveCondition, Status: metav1.ConditionFalse, ObservedGeneration: h.Generation}
+	yes := func(reason, message string) metav1.Condition {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, reason, message
+		return condition
+	}
+	no := func(reason, message string) metav1.Condition {
+		condition.Reason, condition.Message = reason, message
+		return condition
+	}
+	switch {
+	case !f.Connected:
+		return yes(ReasonHandedOverLater, "The agent is not connected. It is handed over when it returns, as long as Secret "+
+			infrav1.HandOverSecretName+" stays in this management cluster")
+	case InFlight(h):
+		return no(ReasonInFlight, "The agent is at work: "+StateOf(h).Message)
+	case f.HandOver == nil:
+		return no(ReasonNoHandOver, "Nobody tells the agent where the host moves to. "+handOverHowTo)
+	case f.HandOver.ByHand():
+		return yes(ReasonHandOverByHand, "The operator brings the agent to the target")
+	case len(f.HandOver.Signature) == 0 || f.Problem != "":
+		return no(ReasonHandOverRefused, "Secret "+infrav1.HandOverSecretName+" is not signed: "+f.Problem)
+	case f.Report.Revision != f.HandOver.Revision():
+		return no(ReasonHandOverPending, "The agent has not prepared the hand-over yet")
+	case f.Report.Waiting != "":
+		return no(ReasonHandOverPending, "The agent cannot take the hand-over: "+f.Report.Waiting)
+	default:
+		return yes(ReasonReadyToMove, "The agent goes to the target as soon as the host is there")
+	}
+}
