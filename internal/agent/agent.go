@@ -46,7 +46,23 @@ type Options struct {
 	// Disconnected is called when the server could not be reached, Refused when
 	// it did not accept the certificate. May be nil.
 	Disconnected, Refused func()
-	Log                   *slog.Logger
+	// HandOver is told what the management cluster says besides the Host. May be nil.
+	HandOver HandOver
+	Log      *slog.Logger
+}
+
+// HandOver follows what an agent hears of its management cluster. Its methods must not
+// block.
+type HandOver interface {
+	// Announced is called with the annotations of each Lease.
+	Announced(annotations map[string]string)
+	// Served is called when the server shows the Host.
+	Served()
+	// Unserved is called when the server says that there is no Host for this agent, or
+	// with the error when it could not be reached.
+	Unserved(err error)
+	// Report is the answer that goes into the Lease.
+	Report() string
 }
 
 // Agent serves one Host.
@@ -56,6 +72,7 @@ type Agent struct {
 	heartbeat *heartbeat.Heartbeat
 	reporter  *reporter
 	loop      *Loop
+	beat      chan struct{}
 
 	mu      sync.Mutex
 	facts   inventory.Facts
@@ -68,10 +85,13 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{options: o, client: client, reporter: newReporter(client, o.Namespace, o.HostName, o.Log), loop: NewLoop()}
+	a := &Agent{options: o, client: client, beat: make(chan struct{}, 1), reporter: newReporter(client, o.Namespace, o.HostName, o.Log), loop: NewLoop()}
 	a.heartbeat = &heartbeat.Heartbeat{
 		Leases: client, Namespace: o.Namespace, Name: o.HostName, Holder: o.HostID,
-		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed,
+		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed, Wake: a.beat,
+	}
+	if o.HandOver != nil {
+		a.heartbeat.Report, a.heartbeat.OnLease = o.HandOver.Report, o.HandOver.Announced
 	}
 	a.loop.Journal, a.loop.Executor, a.loop.Secrets = o.Journal, o.Executor, client
 	a.loop.Namespace, a.loop.BootID, a.loop.Log, a.loop.Changed = o.Namespace, o.BootID, o.Log, a.changed
@@ -85,7 +105,7 @@ func (a *Agent) Run(ctx context.Context) {
 	a.changed(a.options.Journal.State(), nil)
 	watcher := &watcher{
 		hosts: a.client, namespace: a.options.Namespace, name: a.options.HostName, log: a.options.Log,
-		changed: a.observe, failed: a.failed,
+		changed: a.observe, failed: a.unwatched,
 	}
 	var wg sync.WaitGroup
 	for _, run := range []func(context.Context){a.heartbeat.Run, a.reporter.run, watcher.run, a.loop.Run} {
@@ -98,6 +118,14 @@ func (a *Agent) Run(ctx context.Context) {
 	wg.Wait()
 }
 
+// Beat renews the heartbeat soon. It does not block.
+func (a *Agent) Beat() {
+	select {
+	case a.beat <- struct{}{}:
+	default:
+	}
+}
+
 // LastHeartbeat returns when the server last accepted a heartbeat.
 func (a *Agent) LastHeartbeat() time.Time { return a.heartbeat.Last() }
 
@@ -107,8 +135,12 @@ func (a *Agent) LeaseDuration() time.Duration { return a.heartbeat.LeaseDuration
 // observe is called with each version of the Host.
 func (a *Agent) observe(host *infrav1.Host) {
 	if host == nil {
+		a.unserved(nil)
 		a.loop.Observe(nil)
 		return
+	}
+	if a.options.HandOver != nil {
+		a.options.HandOver.Served()
 	}
 	if host.Status.BootID == "" {
 		// The server lost the report, or never had one.
@@ -127,6 +159,18 @@ func (a *Agent) failed(err error) {
 		}
 	case !errors.As(err, &answer) && a.options.Disconnected != nil:
 		a.options.Disconnected()
+	}
+}
+
+// unwatched is called with each error of the watch.
+func (a *Agent) unwatched(err error) {
+	a.unserved(err)
+	a.failed(err)
+}
+
+func (a *Agent) unserved(err error) {
+	if a.options.HandOver != nil {
+		a.options.HandOver.Unserved(err)
 	}
 }
 

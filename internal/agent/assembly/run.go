@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/service"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/version"
 )
@@ -75,7 +76,7 @@ func (a *Agent) Run(parent context.Context) error {
 		a.keeper.Run(ctx)
 		return nil
 	})
-	group.Go(func() error { return a.enrolAndServe(ctx, group) })
+	group.Go(func() error { return a.enrolAndServe(ctx) })
 	err = group.Wait()
 	if parent.Err() != nil && errors.Is(err, context.Cause(parent)) {
 		// It was asked to end.
@@ -84,47 +85,37 @@ func (a *Agent) Run(parent context.Context) error {
 	return err
 }
 
-func (a *Agent) enrolAndServe(ctx context.Context, group *errgroup.Group) error {
-	enroller := &enroll.Enroller{
-		StateDir: a.Config.StateDir, BootstrapKubeconfig: a.Config.BootstrapKubeconfig,
-		Namespace: a.Config.Namespace, HostName: a.name, Log: a.Log, Now: time.Now,
+func (a *Agent) enrolAndServe(ctx context.Context) error {
+	serving := &service.Service{
+		Enroller: &enroll.Enroller{
+			StateDir: a.Config.StateDir, BootstrapKubeconfig: a.Config.BootstrapKubeconfig,
+			Namespace: a.Config.Namespace, HostName: a.name, Log: a.Log, Now: time.Now,
+		},
+		Journal: a.journal, Options: a.options(), Log: a.Log,
 	}
-	session, err := enroller.Enrol(ctx)
-	if err != nil {
-		return err
-	}
-	served, err := agent.New(a.options(session))
-	if err != nil {
-		return err
-	}
-	group.Go(func() error {
-		session.Run(ctx)
-		return nil
-	})
 	if a.Config.HealthAddress != "" {
-		server := health.Server{
-			Version: version.Version, Journal: a.journal, LastHeartbeat: served.LastHeartbeat,
-			LeaseDuration: served.LeaseDuration, CertificateExpires: session.Expires,
-			VirtualIP: a.keeper,
+		serving.Serving = func(ctx context.Context, served *agent.Agent, session *enroll.Session) error {
+			server := health.Server{
+				Version: version.Version, Journal: a.journal, LastHeartbeat: served.LastHeartbeat,
+				LeaseDuration: served.LeaseDuration, CertificateExpires: session.Expires,
+				VirtualIP: a.keeper,
+			}
+			return server.Serve(ctx, a.Config.HealthAddress)
 		}
-		group.Go(func() error { return server.Serve(ctx, a.Config.HealthAddress) })
 	}
-	served.Run(ctx)
-	return nil
+	return serving.Run(ctx)
 }
 
-func (a *Agent) options(session *enroll.Session) agent.Options {
+func (a *Agent) options() agent.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Addresses: vip.Kernel{}.Addresses, Versions: a.executor.Versions.Installed,
 		NodeIP: a.Config.NodeIP, AgentVersion: version.Version,
 	}
 	return agent.Options{
-		Namespace: a.Config.Namespace, HostName: a.name, HostID: a.identity, Config: session.Config(),
-		Journal: a.journal, Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
+		Namespace: a.Config.Namespace, HostName: a.name, HostID: a.identity,
+		Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
 		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
-		VirtualIP:    a.keeper,
-		Disconnected: session.CloseConnections, Refused: session.Refused,
-		Log: a.Log,
+		VirtualIP: a.keeper, Log: a.Log,
 	}
 }
 

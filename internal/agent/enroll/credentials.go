@@ -60,9 +60,16 @@ func (e *Enroller) loadCertificate(key *ecdsa.PrivateKey) *tls.Certificate {
 	return cert
 }
 
-// server returns where the management cluster is: the bootstrap kubeconfig wins
-// while it exists, so that an operator can correct an address in one place.
+// server returns where the management cluster is: the one the host was handed over
+// to; else the bootstrap kubeconfig wins while it exists, so that an operator can
+// correct an address in one place.
 func (e *Enroller) server() (*rest.Config, error) {
+	if target, err := e.target(); err != nil || target != nil {
+		if err != nil {
+			return nil, err
+		}
+		return serverOf(*target), nil
+	}
 	path := e.BootstrapKubeconfig
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		path = filepath.Join(e.StateDir, kubeconfigFile)
@@ -84,6 +91,12 @@ func (e *Enroller) server() (*rest.Config, error) {
 
 // bootstrap returns the configuration with the bootstrap token.
 func (e *Enroller) bootstrap() (*rest.Config, error) {
+	if target, err := e.target(); err != nil || target != nil {
+		if err != nil {
+			return nil, err
+		}
+		return withToken(*target), nil
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", e.BootstrapKubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("the bootstrap kubeconfig %s: %w; copy one with a valid token to the host", e.BootstrapKubeconfig, err)

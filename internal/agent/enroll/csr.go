@@ -36,9 +36,17 @@ const (
 
 func (e *Enroller) user() string { return infrav1.AgentUser(e.Namespace, e.HostName) }
 
+// request is why a certificate is asked for.
+type request struct {
+	// reason is the serial number of the certificate to replace, or the hand-over; it
+	// is empty for the first one.
+	reason string
+	// handedOver says that the Host comes with a move.
+	handedOver bool
+}
+
 // requestName is the same for the same key, reason and attempt: a restart finds
-// the request it has filed already. The reason is the serial number of the
-// certificate to replace, or empty for the first one.
+// the request it has filed already.
 func requestName(publicKey []byte, user, replaces string, attempt int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%x", user, replaces, publicKey))
 	return fmt.Sprintf("slipway-agent-%s-%d", hex.EncodeToString(sum[:10]), attempt)
@@ -46,14 +54,14 @@ func requestName(publicKey []byte, user, replaces string, attempt int) string {
 
 // obtain returns a signed certificate. It files requests until one is granted or
 // the context ends.
-func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.PrivateKey, replaces string) ([]byte, error) {
+func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.PrivateKey, why request) ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
-		name := requestName(der, e.user(), replaces, attempt)
-		csr, filed, err := e.await(ctx, client, key, name)
+		name := requestName(der, e.user(), why.reason, attempt)
+		csr, filed, err := e.await(ctx, client, key, name, why)
 		if err != nil {
 			return nil, err
 		}
@@ -80,8 +88,8 @@ func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.P
 
 // await files the request unless it exists, and returns it once it is decided
 // and, if approved, signed. It reports whether the request is a new one.
-func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.PrivateKey, name string) (_ *certificatesv1.CertificateSigningRequest, filed bool, _ error) {
-	request, err := e.template(key, name)
+func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.PrivateKey, name string, why request) (_ *certificatesv1.CertificateSigningRequest, filed bool, _ error) {
+	request, err := e.template(key, name, why)
 	if err != nil {
 		return nil, false, err
 	}
@@ -113,7 +121,7 @@ func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.Pr
 		outage.Reset()
 		if e.Now().Sub(reminded) > remindAfter {
 			reminded = e.Now()
-			e.Log.Warn("the certificate request is still undecided; is slipway-manager running, and is there a signer for "+certificatesv1.KubeAPIServerClientSignerName+"?", "request", name)
+			e.Log.Warn(undecided(why)+"; is slipway-manager running, and is there a signer for "+certificatesv1.KubeAPIServerClientSignerName+"?", "request", name)
 		}
 		if !backoff.Sleep(ctx, poll) {
 			return nil, false, context.Cause(ctx)
@@ -122,24 +130,33 @@ func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.Pr
 	}
 }
 
-func (e *Enroller) template(key *ecdsa.PrivateKey, name string) (*certificatesv1.CertificateSigningRequest, error) {
+func (e *Enroller) template(key *ecdsa.PrivateKey, name string, why request) (*certificatesv1.CertificateSigningRequest, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: e.user(), Organization: []string{infrav1.AgentGroup}},
 	}, key)
 	if err != nil {
 		return nil, err
 	}
+	labels := map[string]string{infrav1.HostLabel: e.HostName}
+	if why.handedOver {
+		labels[infrav1.HandOverLabel] = ""
+	}
 	return &certificatesv1.CertificateSigningRequest{
-		TypeMeta: metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{infrav1.HostLabel: e.HostName},
-		},
+		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:    pem.EncodeToMemory(&pem.Block{Type: cert.CertificateRequestBlockType, Bytes: der}),
 			SignerName: certificatesv1.KubeAPIServerClientSignerName,
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}, nil
+}
+
+func undecided(why request) string {
+	if why.handedOver {
+		return "the certificate request waits for the Host, which has not been moved there yet"
+	}
+	return "the certificate request is still undecided"
 }
 
 // refusal returns the condition that denies the request, or that it failed.

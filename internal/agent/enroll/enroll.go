@@ -170,7 +170,7 @@ func (s *Session) replace(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	old := s.current()
-	data, err := e.obtain(ctx, client, s.key, serial(old))
+	data, err := e.obtain(ctx, client, s.key, request{reason: serial(old)})
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,14 @@ type Heartbeat struct {
 	Log                *slog.Logger
 	// OnFailure is called after each failed renewal with its error.
 	OnFailure func(error)
+	// Report is written into the Lease as the agent's answer to a hand-over, unless it
+	// is empty. May be nil.
+	Report func() string
+	// OnLease is called with the annotations of each Lease that the server returned.
+	// May be nil.
+	OnLease func(annotations map[string]string)
+	// Wake asks for a renewal now. May be nil.
+	Wake <-chan struct{}
 
 	lease *coordinationv1.Lease
 	last  atomic.Int64
@@ -84,7 +92,14 @@ func (h *Heartbeat) Run(ctx context.Context) {
 			h.OnFailure(err)
 			wait = min(retry.Next(time.Now()), interval)
 		}
-		if !backoff.Sleep(ctx, wait) {
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-h.Wake:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
 			return
 		}
 	}
@@ -118,6 +133,7 @@ func (h *Heartbeat) beat(ctx context.Context) error {
 	if lease.Spec.AcquireTime == nil {
 		lease.Spec.AcquireTime = &now
 	}
+	h.answer(lease)
 	stored, err := h.Leases.UpdateLease(ctx, lease)
 	if err != nil {
 		// Whatever is wrong, the next try begins with what the server has.
@@ -130,6 +146,18 @@ func (h *Heartbeat) beat(ctx context.Context) error {
 	return nil
 }
 
+// answer writes the report on a hand-over.
+func (h *Heartbeat) answer(lease *coordinationv1.Lease) {
+	if h.Report == nil {
+		return
+	}
+	if report := h.Report(); report != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverReportAnnotation, report)
+		return
+	}
+	delete(lease.Annotations, infrav1.HandOverReportAnnotation)
+}
+
 // obey takes over the interval that the Lease asks for. One that is nonsense asks
 // for none.
 func (h *Heartbeat) obey(lease *coordinationv1.Lease) {
@@ -138,4 +166,7 @@ func (h *Heartbeat) obey(lease *coordinationv1.Lease) {
 		asked = 0
 	}
 	h.asked.Store(int64(min(asked, maxInterval)))
+	if h.OnLease != nil {
+		h.OnLease(lease.Annotations)
+	}
 }

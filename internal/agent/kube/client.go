@@ -90,6 +90,14 @@ func (c *Client) WatchHost(ctx context.Context, namespace, name string, timeout 
 		Watch(ctx)
 }
 
+// GetHost reads a Host.
+func (c *Client) GetHost(ctx context.Context, namespace, name string) (*infrav1.Host, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	host := &infrav1.Host{}
+	return host, c.infra.Get().Namespace(namespace).Resource("hosts").Name(name).Do(ctx).Into(host)
+}
+
 // ApplyHostStatus applies the agent's part of the status. A status patch creates no
 // Host: of one that is gone it fails with NotFound.
 func (c *Client) ApplyHostStatus(ctx context.Context, host *infrav1.Host) error {

@@ -1,0 +1,211 @@
+package handover
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// source is a management cluster that serves one Secret, or none.
+type source struct {
+	mu    sync.Mutex
+	order *host.HandOver
+}
+
+// GetSecret implements Secrets.
+func (s *source) GetSecret(_ context.Context, _, name string) (*corev1.Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.order == nil {
+		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, name, nil)
+	}
+	return &corev1.Secret{Data: map[string][]byte{
+		infrav1.HandOverKubeconfigKey: s.order.Kubeconfig, infrav1.HandOverSignatureKey: s.order.Signature,
+	}}, nil
+}
+
+func (s *source) set(order *host.HandOver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order = order
+}
+
+// scene is an agent, its management cluster, and another one that answers as told.
+type scene struct {
+	*source
+	t       *testing.T
+	options Options
+	keeper  *Keeper
+	key     ed25519.PrivateKey
+	public  ed25519.PublicKey
+	target  *httptest.Server
+	// code is the answer of the other management cluster.
+	code int
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{t: t, source: &source{}, code: http.StatusNotFound}
+	var err error
+	if s.public, s.key, err = ed25519.GenerateKey(nil); err != nil {
+		t.Fatal(err)
+	}
+	s.target = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reasons := map[int]metav1.StatusReason{http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusUnauthorized: metav1.StatusReasonUnauthorized}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(s.code)
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: reasons[s.code], Code: int32(s.code),
+		})
+	}))
+	t.Cleanup(s.target.Close)
+	s.options = Options{
+		StateDir: t.TempDir(), Namespace: "ns", HostName: "h", HostID: "id", Secrets: s.source,
+		Progress: func() (int64, bool) { return 0, false }, Answered: func() {}, Log: slog.New(slog.DiscardHandler),
+	}
+	s.restart()
+	return s
+}
+
+// restart ends the process of the agent and starts another.
+func (s *scene) restart() {
+	s.t.Helper()
+	var err error
+	if s.keeper, err = New(s.options); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// signed is a hand-over to the other management cluster.
+func (s *scene) signed(key ed25519.PrivateKey) *host.HandOver {
+	s.t.Helper()
+	config := clientcmdapi.NewConfig()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.target.Certificate().Raw})
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: s.target.URL, CertificateAuthorityData: ca}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "abcdef.0123456789abcdef"}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "c"
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &host.HandOver{Kubeconfig: data, Signature: host.SignHandOver(key, "ns", data)}
+}
+
+// announce does what the next heartbeat brings.
+func (s *scene) announce(revision string) {
+	annotations := map[string]string{infrav1.HandOverSignerAnnotation: host.EncodeSigner(s.public)}
+	if revision != "" {
+		annotations[infrav1.HandOverAnnotation] = revision
+	}
+	s.keeper.Announced(annotations)
+	s.keeper.prepare(s.t.Context())
+}
+
+func (s *scene) prepared() bool {
+	s.keeper.mu.Lock()
+	defer s.keeper.mu.Unlock()
+	return s.keeper.state.Prepared != nil
+}
+
+// reports checks the answer of the agent.
+func (s *scene) reports(want string) {
+	s.t.Helper()
+	if got := s.keeper.Report(); !strings.Contains(got, want) || (want == "") != (got == "") {
+		s.t.Errorf("the agent reports %q, want %q", got, want)
+	}
+}
+
+func TestPreparesWhatIsSigned(t *testing.T) {
+	s := newScene(t)
+	s.announce("")
+	s.reports("")
+	order := s.signed(s.key)
+	s.set(order)
+	s.announce(order.Revision())
+	s.reports(order.Revision() + " Ready")
+
+	// It is kept, with who signed it, and forgotten only when it is called off.
+	s.restart()
+	s.keeper.prepare(t.Context())
+	if !s.prepared() {
+		t.Fatal("a restart lost the hand-over")
+	}
+	s.set(nil)
+	s.announce("")
+	s.reports("")
+	if s.prepared() {
+		t.Error("a hand-over that was called off is kept")
+	}
+}
+
+func TestRefusesWhatAStrangerSigned(t *testing.T) {
+	s := newScene(t)
+	_, stranger, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := s.signed(stranger)
+	s.set(order)
+	s.announce(order.Revision())
+	s.reports("not signed by the management cluster that this agent trusts")
+	if s.prepared() {
+		t.Error("it was taken all the same")
+	}
+	// A cluster that let go of the host has no say in who signs.
+	s.announce("")
+	s.keeper.Unserved(nil)
+	s.keeper.prepare(t.Context())
+	if s.prepared() {
+		t.Error("it was taken once the Host was gone")
+	}
+}
+
+func TestTellsWhyItCannotGo(t *testing.T) {
+	s := newScene(t)
+	s.code = http.StatusUnauthorized
+	order := s.signed(s.key)
+	s.set(order)
+	s.announce(order.Revision())
+	s.reports("does not accept the bootstrap token")
+	s.target.Close()
+	s.keeper.prepare(t.Context())
+	s.reports("cannot reach " + s.target.URL)
+}
+
+// An agent that comes back when its Host has gone finds the hand-over by itself.
+func TestFindsTheHandOverWhenItsHostIsGone(t *testing.T) {
+	s := newScene(t)
+	s.announce("")
+	s.restart()
+	s.set(s.signed(s.key))
+	s.keeper.Unserved(apierrors.NewForbidden(schema.GroupResource{Resource: "hosts"}, "h", nil))
+	s.keeper.prepare(t.Context())
+	if !s.prepared() {
+		t.Fatal("it was not found")
+	}
+	if order, _ := s.keeper.abandoned(); order == nil {
+		t.Error("the agent does not go")
+	}
+	s.keeper.Served()
+	if order, _ := s.keeper.abandoned(); order != nil {
+		t.Error("the agent goes although its host is served again")
+	}
+}
