@@ -1,0 +1,253 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/sdk/client"
+)
+
+const (
+	// timeout bounds a call, from the name's resolution to the end of the answer.
+	timeout = 10 * time.Second
+	// maxAnswer is how much of an answer is read.
+	maxAnswer = 64 << 10
+	// maxMessage is how much of the answer's message is told.
+	maxMessage = 512
+	// keyName is the key of the Secret that signs.
+	keyName = "key"
+)
+
+// Bounds of how long an endpoint can have the step wait before it is asked again.
+const (
+	defaultPause = 15 * time.Second
+	minPause     = time.Second
+	maxPause     = time.Hour
+)
+
+// Options of the executor.
+type Options struct {
+	// AllowAddress refuses addresses that no endpoint may have, after name
+	// resolution. Default: client.RefuseLinkLocal.
+	AllowAddress func(netip.Addr) error
+	// UserAgent of the calls.
+	UserAgent string
+}
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+
+// New returns the executor of webhook steps. It finds keys with reader, which must not
+// be a cache.
+func New(reader kclient.Reader, options Options) step.Executor {
+	if options.AllowAddress == nil {
+		options.AllowAddress = client.RefuseLinkLocal
+	}
+	return &executor{reader: reader, options: options}
+}
+
+type executor struct {
+	reader  kclient.Reader
+	options Options
+}
+
+// Execute implements step.Executor.
+func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, error) {
+	endpoint, err := ParseURL(in.Step.Webhook.URL)
+	if err != nil {
+		return step.Result{}, step.Terminal(fmt.Errorf("webhook.url: %w", err), "correct the policy, or skip the step")
+	}
+	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
+		return step.Result{Done: true, Message: "would call " + shown(endpoint)}, nil
+	}
+	key, err := e.key(ctx, in)
+	if err != nil {
+		return step.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := e.request(ctx, in, endpoint, key)
+	if err != nil {
+		return step.Result{}, err
+	}
+	transport, err := e.transport(in.Step.Webhook.CABundle)
+	if err != nil {
+		return step.Result{}, step.Terminal(err, "correct the policy, or skip the step")
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return step.Result{}, fmt.Errorf("call %s: %w", shown(endpoint), err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	return answer(response, in.Now, shown(endpoint))
+}
+
+// ParseURL returns the URL of an endpoint, or why it cannot be one. The error does not
+// tell the URL.
+func ParseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, errors.New("is no URL")
+	case u.Scheme != "https":
+		return nil, errors.New("must begin with https://")
+	case u.Hostname() == "":
+		return nil, errors.New("must have a host")
+	case u.User != nil:
+		return nil, errors.New("must not have a user: calls are signed")
+	case u.Fragment != "" || strings.HasSuffix(text, "#"):
+		return nil, errors.New("must not have a fragment: it is never sent")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("must have a port from 1 to 65535, or none")
+		}
+	}
+	return u, nil
+}
+
+// shown is the URL without its query, which may be a secret.
+func shown(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
+
+func (e *executor) key(ctx context.Context, in step.Input) ([]byte, error) {
+	name := kclient.ObjectKey{Namespace: in.Run.Namespace, Name: in.Step.Webhook.SecretName}
+	secret := &corev1.Secret{}
+	err := e.reader.Get(ctx, name, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("webhook.secretName: there is no Secret %s; create it, with the key %q", name, keyName)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	text, found := secret.Data[keyName]
+	if !found {
+		return nil, fmt.Errorf("webhook.secretName: Secret %s has no key %q", name, keyName)
+	}
+	key, err := parseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("webhook.secretName: key %q of Secret %s %w", keyName, name, err)
+	}
+	return key, nil
+}
+
+func (e *executor) request(ctx context.Context, in step.Input, endpoint *url.URL, key []byte) (*http.Request, error) {
+	content, err := body(in)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint.String(), bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	id := messageID(in)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", e.options.UserAgent)
+	request.Header.Set("Webhook-Id", id)
+	request.Header.Set("Webhook-Timestamp", strconv.FormatInt(in.Now.Unix(), 10))
+	request.Header.Set("Webhook-Signature", sign(key, id, in.Now, content))
+	return request, nil
+}
+
+// transport makes one call: a step calls its endpoint seldom. A transport, other than
+// a client, follows no redirects.
+func (e *executor) transport(caBundle string) (*http.Transport, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caBundle != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(caBundle)) {
+			return nil, errors.New("webhook.caBundle holds no certificate in PEM form")
+		}
+	}
+	dialer := &net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		resolved, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return e.options.AllowAddress(resolved.Addr())
+	}}
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        config,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}, nil
+}
+
+// answer tells what the endpoint's answer means.
+func answer(response *http.Response, now time.Time, endpoint string) (step.Result, error) {
+	told := endpoint + " answered " + response.Status
+	if message := messageOf(response); message != "" {
+		told += ": " + message
+	}
+	switch code := response.StatusCode; {
+	case code == http.StatusAccepted, code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		return step.Result{Message: told, After: pause(response.Header.Get("Retry-After"), now)}, nil
+	case code >= 200 && code < 300:
+		return step.Result{Done: true, Message: told}, nil
+	case code >= 300 && code < 400:
+		return step.Result{}, fmt.Errorf("%s: redirects are not followed; set webhook.url to the final address", told)
+	}
+	return step.Result{}, errors.New(told)
+}
+
+// messageOf returns the message of an answer in JSON, in one line.
+func messageOf(response *http.Response) string {
+	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return ""
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return ""
+	}
+	var answer struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(content, &answer) != nil {
+		return ""
+	}
+	line := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, answer.Message)
+	return strings.ToValidUTF8(line[:min(len(line), maxMessage)], "")
+}
+
+// pause reads a Retry-After header: seconds or a date.
+func pause(header string, now time.Time) time.Duration {
+	if header == "" {
+		return defaultPause
+	}
+	if seconds, err := strconv.ParseInt(header, 10, 64); err == nil {
+		// Clamped before it is multiplied, which could overflow.
+		return time.Duration(min(max(seconds, int64(minPause/time.Second)), int64(maxPause/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return defaultPause
+	}
+	return min(max(at.Sub(now), minPause), maxPause)
+}
