@@ -22,8 +22,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts;hostmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

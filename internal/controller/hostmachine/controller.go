@@ -29,8 +29,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/settle"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters;hostmachinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinepools,verbs=get;list;watch

@@ -29,8 +29,8 @@ const FieldOwner = "slipway-hostmachinepool-controller"
 // machineKind is the kind behind the pool's Machines.
 const machineKind = "HostMachine"
 
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools/finalizers,verbs=update
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts;hostclusters,verbs=get;list;watch

@@ -20,8 +20,8 @@ import (
 )
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=update;patch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=get;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
 
 // remediate acts on the machines that a MachineHealthCheck left to their owner,
 // which core does for no machine of a pool. It stands before carryOut, so that the

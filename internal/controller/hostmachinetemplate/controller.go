@@ -20,7 +20,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinetemplates;hosts,verbs=get;list;watch
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinetemplates/status,verbs=get;patch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinetemplates/status,verbs=patch
 
 // pollInterval is how long a change of the hosts may go unnoticed: watching them
 // would wake every template with every host.

@@ -23,6 +23,9 @@ type Options struct {
 	Dir      string
 	Scheme   *runtime.Scheme
 	Subjects []Subject
+	// Audit writes down what the ServiceAccounts of the subjects ask for; see
+	// Plane.Used.
+	Audit bool
 }
 
 // Plane is a management cluster: an API server and the managers on it.
@@ -39,15 +42,22 @@ type Plane struct {
 }
 
 // StartServer starts an API server without anything on it, as workload cluster.
-func StartServer(scheme *runtime.Scheme) (*Plane, error) {
-	p := &Plane{options: Options{Scheme: scheme}, server: &envtest.Environment{ControlPlaneStartTimeout: startTimeout}}
+func StartServer(scheme *runtime.Scheme) (*Plane, error) { return startServer(Options{Scheme: scheme}) }
+
+func startServer(o Options) (*Plane, error) {
+	p := &Plane{options: o, server: &envtest.Environment{ControlPlaneStartTimeout: startTimeout}}
+	if o.Audit {
+		if err := audit(p.server, o.Dir); err != nil {
+			return nil, err
+		}
+	}
 	config, err := p.server.Start()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start an API server: %w", err), p.Stop())
 	}
 	config.QPS = -1
 	p.Config = config
-	if p.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+	if p.Client, err = client.NewWithWatch(config, client.Options{Scheme: o.Scheme}); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
@@ -55,11 +65,10 @@ func StartServer(scheme *runtime.Scheme) (*Plane, error) {
 
 // Start starts everything and returns when all managers are ready.
 func Start(ctx context.Context, o Options) (*Plane, error) {
-	p, err := StartServer(o.Scheme)
+	p, err := startServer(o)
 	if err != nil {
 		return nil, err
 	}
-	p.options = o
 	for _, step := range []func(context.Context) error{p.makeCertificate, p.startControllerManager, p.startManagers} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, p.Stop())

@@ -42,6 +42,7 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(t, workload) })
+	rights := rights{used: map[judge.Right]bool{}}
 	for _, contract := range []provider.Contract{provider.V1Beta2, provider.V1Beta1} {
 		t.Run(string(contract), func(t *testing.T) {
 			subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{contract})
@@ -49,7 +50,7 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 			plane, err := judge.Start(t.Context(), judge.Options{
-				Kit: kit, Dir: t.TempDir(), Scheme: scheme,
+				Kit: kit, Dir: t.TempDir(), Scheme: scheme, Audit: true,
 				Subjects: []judge.Subject{subject, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane},
 			})
 			if err != nil {
@@ -61,7 +62,11 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 			provider.Run(t, suite)
+			rights.add(t, plane, subject)
 		})
+	}
+	if flag.Lookup("test.run").Value.String() == "" {
+		rights.check(t)
 	}
 }
 

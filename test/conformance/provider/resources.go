@@ -209,10 +209,10 @@ func providerRights(t *testing.T, s *Suite) {
 		want                                bool
 		verbs, group, resource, subresource string
 	}{
-		{true, "get list watch update patch", group, "hostclusters", ""},
-		{true, "get update patch", group, "hostclusters", "status"},
-		{true, "get list watch update patch", group, "hostmachinepools", ""},
-		{true, "get list watch create update patch delete", group, "hostmachines", ""},
+		{true, "get list watch patch", group, "hostclusters", ""},
+		{true, "patch", group, "hostclusters", "status"},
+		{true, "get list watch patch", group, "hostmachinepools", ""},
+		{true, "get list watch create patch delete", group, "hostmachines", ""},
 		{true, "get list watch", clusterAPI, "clusters", ""},
 		// patch is for spec.replicas, where somebody else manages them
 		{true, "get list watch patch", clusterAPI, "machinepools", ""},

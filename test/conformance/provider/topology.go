@@ -95,6 +95,21 @@ func (f *fixture) generations() map[string]int64 {
 	return found
 }
 
+// poolsPublished says whether the provider has written the spec of its pools.
+func (f *fixture) poolsPublished() error {
+	f.t.Helper()
+	pools := &unstructured.UnstructuredList{}
+	pools.SetAPIVersion(group + "/" + string(f.Contract))
+	pools.SetKind("HostMachinePoolList")
+	f.list(pools)
+	for _, pool := range pools.Items {
+		if id, _, _ := unstructured.NestedString(pool.Object, "spec", "providerID"); id == "" {
+			return fmt.Errorf("%s has no providerID yet", pool.GetName())
+		}
+	}
+	return nil
+}
+
 // reconcileAgain makes the topology controller look again, some times.
 func (f *fixture) reconcileAgain() {
 	f.t.Helper()
@@ -115,7 +130,7 @@ func ssaDryRun(t *testing.T, s *Suite) {
 		}) {
 			return fmt.Errorf("%v", kinds)
 		}
-		return nil
+		return f.poolsPublished()
 	})
 	f.passTime(t)
 	before := f.generations()

@@ -1,0 +1,75 @@
+package provider_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/slipway-dev/slipway/test/conformance/judge"
+)
+
+// rights are those that the provider was granted, and those that it used or passed
+// on while all rules were judged.
+type rights struct{ granted, used map[judge.Right]bool }
+
+// elsewhere are rights that the rules give no occasion to use, and what does.
+var elsewhere = map[judge.Right]string{
+	{Group: "authentication.k8s.io", Resource: "tokenreviews", Verb: "create"}:                      "metrics are served to who may read them",
+	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}:               "metrics are served to who may read them",
+	{Group: "certificates.k8s.io", Resource: "signers", Verb: "approve"}:                            "admission asks for it when a CSR is approved",
+	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests/approval", Verb: "update"}: "enrolment: TestEnrolment of internal/controller/host",
+	{Group: "infrastructure.slipway.dev", Resource: "hosts", Verb: "create"}:                        "enrolment: TestEnrolment of internal/controller/host",
+	{Group: "infrastructure.slipway.dev", Resource: "hosts/finalizers", Verb: "update"}:             "admission may ask for it when an object with a blocking owner is created",
+	{Group: "infrastructure.slipway.dev", Resource: "hostmachinepools/finalizers", Verb: "update"}:  "admission may ask for it when an object with a blocking owner is created",
+	{Group: "infrastructure.slipway.dev", Resource: "hostmachinetemplates/status", Verb: "patch"}:   "capacity of templates: internal/controller/hostmachinetemplate",
+	{Group: "", Resource: "namespaces", Verb: "get"}:                                                "extensions with a namespaceSelector: internal/controller/extensionconfig",
+	{Group: "rbac.authorization.k8s.io", Resource: "roles", Verb: "update"}:                         "Roles of agents that an earlier release wrote are brought up to date",
+	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs", Verb: "patch"}:                 "extensions: internal/controller/extensionconfig",
+	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs/status", Verb: "patch"}:          "extensions: internal/controller/extensionconfig",
+}
+
+// reading is one right in three verbs: which of them a cache uses is up to client-go.
+var reading = []string{"get", "list", "watch"}
+
+func (r *rights) add(t *testing.T, plane *judge.Plane, subject judge.Subject) {
+	t.Helper()
+	used, err := plane.Used(subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passedOn, err := plane.PassedOn(t.Context(), subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rights := range []map[judge.Right]bool{used, passedOn} {
+		for right := range rights {
+			r.used[right] = true
+		}
+	}
+	if r.granted, err = plane.Granted(t.Context(), subject); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check holds the provider to least privilege: it uses what it may do, and nothing
+// in the manifests is left over. That nothing is missing is judged by every rule.
+func (r *rights) check(t *testing.T) {
+	t.Helper()
+	for right := range r.granted {
+		switch why, excepted := elsewhere[right]; {
+		case r.isUsed(right) && excepted:
+			t.Errorf("%s is used by the rules; it is no exception (%s)", right, why)
+		case !r.isUsed(right) && !excepted:
+			t.Errorf("%s is granted and never used", right)
+		}
+	}
+}
+
+func (r *rights) isUsed(right judge.Right) bool {
+	if !slices.Contains(reading, right.Verb) {
+		return r.used[right]
+	}
+	return slices.ContainsFunc(reading, func(verb string) bool {
+		right.Verb = verb
+		return r.used[right]
+	})
+}
