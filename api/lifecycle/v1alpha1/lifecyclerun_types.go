@@ -282,7 +282,7 @@ type LifecycleRunStatus struct {
 	// +optional
 	WaitingSince metav1.Time `json:"waitingSince,omitempty,omitzero"`
 
-	// nextAttemptTime is when the controller looks again, at the latest.
+	// nextAttemptTime is when a failed attempt is repeated.
 	// +optional
 	NextAttemptTime metav1.Time `json:"nextAttemptTime,omitempty,omitzero"`
 }

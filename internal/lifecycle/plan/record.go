@@ -42,7 +42,7 @@ func forget(run *lifecyclev1.LifecycleRun, name string) {
 func end(progress *lifecyclev1.StepProgress, outcome lifecyclev1.StepOutcome, message string, now time.Time) {
 	progress.Outcome = outcome
 	progress.EndTime = metav1.NewTime(now)
-	progress.Message = cut(message, maxMessage)
+	progress.Message = Cut(message)
 }
 
 // Settle writes what an attempt led to into the run's record. It says whether the
@@ -82,9 +82,12 @@ func fail(action Action, progress *lifecyclev1.StepProgress, err error, now time
 	case action.Last:
 		end(progress, lifecyclev1.OutcomeFailed, timedOut(action.Step, progress, err.Error()), now)
 	default:
-		progress.Message = cut(err.Error(), maxMessage)
+		progress.Message = Cut(err.Error())
 	}
 }
+
+// Cut shortens a message to what the API allows.
+func Cut(message string) string { return cut(message, maxMessage) }
 
 // cut shortens a text to a number of bytes, between two characters.
 func cut(text string, longest int) string {

@@ -1,0 +1,166 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+)
+
+const (
+	// maxActions bounds one reconcile, so that no run keeps others waiting.
+	maxActions = 64
+	// attemptTimeout is how long an executor may take. They are to return within
+	// seconds.
+	attemptTimeout = time.Minute
+	// defaultPause is when to look again at a step that does not say.
+	defaultPause = time.Minute
+	// shortestPause keeps a step that is always due from keeping others waiting.
+	shortestPause = time.Second
+)
+
+// advance carries out one action after the other until the run has to wait.
+func (r *Reconciler) advance(ctx context.Context, s *scope) error {
+	for range maxActions {
+		action := r.next(s)
+		switch action.Do {
+		case plan.Begin, plan.End, plan.Restart:
+			if err := r.record(ctx, s, action); err != nil {
+				return err
+			}
+		case plan.Execute:
+			again, err := r.attempt(ctx, s, action)
+			if err != nil || !again {
+				return err
+			}
+		case plan.Pause:
+			s.nextAttempt = r.Clock.Now().Add(action.After)
+			s.requeueAfter = max(action.After, shortestPause)
+			return nil
+		case plan.Nothing:
+			return nil
+		}
+	}
+	s.requeueAfter = shortestPause
+	return nil
+}
+
+// next is what plan says, but for steps on a workload cluster that never was.
+func (r *Reconciler) next(s *scope) plan.Action {
+	now := r.Clock.Now()
+	action := plan.Next(s.run, now)
+	current := action.Step
+	if current == nil || action.Do == plan.Begin || action.Do == plan.End {
+		return action
+	}
+	if reason := plan.NoWorkload(s.run, current, s.cluster, now); reason != "" {
+		return plan.Action{Do: plan.End, Step: current, Outcome: lifecyclev1.OutcomeSkipped, Message: reason}
+	}
+	return action
+}
+
+// record stores a Begin, an End or a Restart.
+func (r *Reconciler) record(ctx context.Context, s *scope, action plan.Action) error {
+	// What the API server returns replaces the steps of the run.
+	current := action.Step.DeepCopy()
+	plan.Apply(s.run, action, r.Clock.Now())
+	if err := r.store(ctx, s); err != nil {
+		return err
+	}
+	s.seen = ""
+	switch action.Do {
+	case plan.Begin:
+		r.event(s, normal, "StepBegan", "Execute", "%s: step %s", s.run.Spec.Hook, current.Name)
+	case plan.Restart:
+		by := step.DecisionsFor(s.run, current.Name).Retry
+		r.event(s, normal, "StepRetried", "Execute", "%s: step %s is retried for %s", s.run.Spec.Hook, current.Name, by.By)
+	default:
+		r.ended(s, current)
+	}
+	return nil
+}
+
+// attempt executes the step once. It says whether something else can be done at once.
+func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) (again bool, _ error) {
+	current := action.Step.DeepCopy()
+	action.Step = current
+	result, err := r.execute(ctx, s, current)
+	if ctx.Err() != nil {
+		// The controller stops: that is not the step's failure.
+		return false, ctx.Err()
+	}
+	now := r.Clock.Now()
+	if plan.Settle(s.run, action, result, err, now) {
+		if err := r.store(ctx, s); err != nil {
+			return false, err
+		}
+		again = true
+	}
+	if progress := s.run.Progress(current.Name); progress.Outcome != "" {
+		s.seen = ""
+		r.ended(s, current)
+		return true, nil
+	}
+	if err != nil {
+		attemptFailures.WithLabelValues(string(step.KindOf(current))).Inc()
+		r.event(s, warning, "AttemptFailed", "Execute", "%s: step %s: %v", s.run.Spec.Hook, current.Name, err)
+		return true, nil
+	}
+	s.seen = result.Message
+	if again && result.Job != nil && result.After == 0 {
+		// What it intends is stored now, so it can go on.
+		return true, nil
+	}
+	s.requeueAfter = pause(s.run, current, result.After, now)
+	return false, nil
+}
+
+func (r *Reconciler) execute(ctx context.Context, s *scope, current *lifecyclev1.Step) (step.Result, error) {
+	executor := r.Executors[step.KindOf(current)]
+	if executor == nil {
+		return step.Result{}, step.Terminal(fmt.Errorf("steps of kind %q are not known here", step.KindOf(current)), "update slipway-lifecycle, then retry")
+	}
+	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	result, err := executor.Execute(attempt, step.Input{
+		Run:      s.run.DeepCopy(),
+		Step:     current.DeepCopy(),
+		Progress: *s.run.Progress(current.Name).DeepCopy(),
+		Cluster:  s.cluster.DeepCopy(),
+		Now:      r.Clock.Now(),
+	})
+	if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the attempt took longer than %s: %w", attemptTimeout, err)
+	}
+	return result, err
+}
+
+// pause is when to look again: as the executor says, but not after the step's time.
+func pause(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, after time.Duration, now time.Time) time.Duration {
+	if after == 0 {
+		after = defaultPause
+	}
+	if left, limited := plan.TimeLeft(run, s, now); limited {
+		after = min(after, left)
+	}
+	return max(after, shortestPause)
+}
+
+// ended tells that a step has ended.
+func (r *Reconciler) ended(s *scope, current *lifecyclev1.Step) {
+	progress := s.run.Progress(current.Name)
+	stepDuration.WithLabelValues(string(step.KindOf(current)), string(progress.Outcome)).
+		Observe(max(0, progress.EndTime.Sub(progress.StartTime.Time).Seconds()))
+	kind := normal
+	if progress.Outcome == lifecyclev1.OutcomeFailed {
+		kind = warning
+	}
+	r.event(s, kind, "Step"+string(progress.Outcome), "Execute", "%s: step %s: %s", s.run.Spec.Hook, current.Name, progress.Message)
+	if plan.Phase(s.run) == lifecyclev1.RunSucceeded {
+		r.event(s, normal, "RunSucceeded", "Finish", "%s: %s", s.run.Spec.Hook, plan.Explain(s.run))
+	}
+}

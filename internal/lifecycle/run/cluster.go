@@ -1,0 +1,105 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/patch"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=get;update;patch
+
+// maxListed is how many runs the message of a condition tells about.
+const maxListed = 5
+
+// ClusterReconciler keeps the condition LifecycleReady of Clusters: what their runs
+// wait for, since when, and what to do. A Cluster without runs has none.
+type ClusterReconciler struct {
+	Client client.Client
+}
+
+// Reconcile sets the condition of one Cluster.
+func (r *ClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, cluster); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	runs := &lifecyclev1.LifecycleRunList{}
+	if err := r.Client.List(ctx, runs, client.InNamespace(cluster.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list LifecycleRuns: %w", err)
+	}
+	runs.Items = slices.DeleteFunc(runs.Items, func(run lifecyclev1.LifecycleRun) bool { return OwnerUID(&run) != cluster.UID })
+	helper, err := patch.NewHelper(cluster, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(runs.Items) == 0 {
+		conditions.Delete(cluster, lifecyclev1.ClusterLifecycleReadyCondition)
+	} else {
+		conditions.Set(cluster, lifecycleReady(runs.Items))
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(helper.Patch(ctx, cluster, patch.WithOwnedConditions{
+		Conditions: []string{lifecyclev1.ClusterLifecycleReadyCondition},
+	}))
+}
+
+// lifecycleReady sums runs up. Those in mode Audit hold nothing back.
+func lifecycleReady(runs []lifecyclev1.LifecycleRun) metav1.Condition {
+	slices.SortFunc(runs, func(a, b lifecyclev1.LifecycleRun) int { return strings.Compare(a.Name, b.Name) })
+	condition := metav1.Condition{
+		Type: lifecyclev1.ClusterLifecycleReadyCondition, Status: metav1.ConditionTrue, Reason: lifecyclev1.ClusterLifecycleReadyReason,
+	}
+	var messages []string
+	for i := range runs {
+		run := &runs[i]
+		if run.Spec.Mode == lifecyclev1.ModeAudit || plan.Finished(run) {
+			continue
+		}
+		condition.Status = metav1.ConditionFalse
+		if plan.Phase(run) == lifecyclev1.RunFailed {
+			condition.Reason = lifecyclev1.ClusterLifecycleFailedReason
+		} else if condition.Reason != lifecyclev1.ClusterLifecycleFailedReason {
+			condition.Reason = lifecyclev1.ClusterLifecycleWaitingReason
+		}
+		messages = append(messages, fmt.Sprintf("* %s: LifecyclePolicy %s, step %s: %s",
+			run.Spec.Hook, run.Spec.PolicyName, plan.Current(run).Name, plan.Explain(run)))
+	}
+	if more := len(messages) - maxListed; more > 0 {
+		messages = append(messages[:maxListed], fmt.Sprintf("* and %d more", more))
+	}
+	condition.Message = strings.Join(messages, "\n")
+	return condition
+}
+
+// SetupWithManager watches Clusters and their runs.
+func (r *ClusterReconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("lifecyclecluster").
+		WithOptions(options).
+		For(&clusterv1.Cluster{}).
+		Watches(&lifecyclev1.LifecycleRun{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			run, ok := o.(*lifecyclev1.LifecycleRun)
+			if !ok {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.ClusterName}}}
+		})).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of LifecycleReady: %w", err)
+	}
+	return nil
+}

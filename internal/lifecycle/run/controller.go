@@ -1,0 +1,118 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+)
+
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns/status,verbs=get;patch
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles LifecycleRuns.
+type Reconciler struct {
+	Client client.Client
+	// APIReader reads past the cache: what was done must not be done again because
+	// the cache is late, and no policy is gone on its word.
+	APIReader client.Reader
+	// Executors of the kinds of steps.
+	Executors map[step.Kind]step.Executor
+	Recorder  events.EventRecorder
+	// Clock times steps and their retries.
+	Clock clock.PassiveClock
+}
+
+// scope is what one reconcile knows.
+type scope struct {
+	run *lifecyclev1.LifecycleRun
+	// cluster is that of the run, never another of the same name.
+	cluster *clusterv1.Cluster
+	// policy is nil when it is gone.
+	policy *lifecyclev1.LifecyclePolicy
+	// stopped: the phases that follow have nothing to do.
+	stopped bool
+	// held tells why nothing happens although there is something to do.
+	held string
+	// seen is what the last attempt of the current step reported.
+	seen string
+	// nextAttempt is when a failed attempt is repeated.
+	nextAttempt time.Time
+	// requeueAfter is when to look again.
+	requeueAfter time.Duration
+}
+
+// phase is one part of a reconcile.
+type phase func(context.Context, *scope) error
+
+func (r *Reconciler) phases() []phase {
+	return []phase{r.readCluster, r.readPolicy, r.cancel, r.adopt, r.advance}
+}
+
+// Reconcile brings one LifecycleRun a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	s, err := r.read(ctx, req.NamespacedName)
+	if err != nil || s == nil {
+		return ctrl.Result{}, err
+	}
+	before := s.run.DeepCopy()
+	defer func() {
+		reterr = kerrors.NewAggregate([]error{reterr, r.report(ctx, s, before)})
+	}()
+	for _, p := range r.phases() {
+		if s.stopped {
+			break
+		}
+		if err := p(ctx, s); err != nil {
+			if apierrors.IsConflict(err) {
+				ctrl.LoggerFrom(ctx).V(4).Info("Somebody else changed the run", "reason", err.Error())
+				return ctrl.Result{RequeueAfter: time.Second}, nil
+			}
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+}
+
+// read returns nil for a run that is gone. Only a finished one may come from the cache.
+func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (*scope, error) {
+	run := &lifecyclev1.LifecycleRun{}
+	if err := r.Client.Get(ctx, key, run); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if plan.Finished(run) {
+		return &scope{run: run, stopped: true}, nil
+	}
+	run = &lifecyclev1.LifecycleRun{}
+	if err := r.APIReader.Get(ctx, key, run); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	s := &scope{run: run, stopped: !run.DeletionTimestamp.IsZero()}
+	if current := plan.Current(run); current != nil && run.Status.Step == current.Name {
+		s.seen = run.Status.Report
+	}
+	return s, nil
+}
+
+// store writes the spec, unless somebody else has written it since it was read.
+func (r *Reconciler) store(ctx context.Context, s *scope) error {
+	status := s.run.Status
+	if err := r.Client.Update(ctx, s.run); err != nil {
+		return err
+	}
+	s.run.Status = status
+	return nil
+}

@@ -1,0 +1,62 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+)
+
+// readCluster finds the Cluster of the run. Without it there is nothing to do: the
+// garbage collector takes the run. While it is paused nothing happens: clusterctl move
+// keeps it so until everything has arrived, policies among it.
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+	cluster := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: s.run.Spec.ClusterName}, cluster)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get Cluster %s: %w", s.run.Spec.ClusterName, err)
+	}
+	if err != nil || OwnerUID(s.run) != cluster.UID {
+		s.stopped, s.held = true, "its Cluster is gone"
+		return nil
+	}
+	s.cluster = cluster
+	if annotations.IsPaused(cluster, s.run) {
+		s.stopped, s.held = true, "the Cluster is paused"
+	}
+	return nil
+}
+
+// OwnerUID is the UID of the Cluster that owns a run; empty when none does.
+func OwnerUID(run *lifecyclev1.LifecycleRun) types.UID {
+	for _, owner := range run.OwnerReferences {
+		if owner.Kind == "Cluster" && owner.Name == run.Spec.ClusterName {
+			return owner.UID
+		}
+	}
+	return ""
+}
+
+// readPolicy finds the policy. That there is none any more, only the API server can
+// tell.
+func (r *Reconciler) readPolicy(ctx context.Context, s *scope) error {
+	key := client.ObjectKey{Namespace: s.run.Namespace, Name: s.run.Spec.PolicyName}
+	for _, reader := range []client.Reader{r.Client, r.APIReader} {
+		policy := &lifecyclev1.LifecyclePolicy{}
+		err := reader.Get(ctx, key, policy)
+		if err == nil {
+			s.policy = policy
+			return nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get LifecyclePolicy %s: %w", key.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package run_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+)
+
+const upgrade = lifecyclev1.BeforeClusterUpgrade
+
+func TestStepsAreExecutedInTheirOrder(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("first"), approvalStep("go"), jobStep("smoke"), applyStep("last"))
+	got := w.expect(lifecyclev1.RunWaiting, "go", "waits since")
+	if !strings.Contains(got.Status.Message, "lifecycle.slipway.dev/approve=go") || got.Status.WaitingSince.IsZero() {
+		t.Errorf("status is %+v", got.Status)
+	}
+	w.decide(lifecyclev1.DecisionApprove, "go")
+	got = w.expect(lifecyclev1.RunSucceeded, "", "4 of 4 steps succeeded")
+	if want := []string{"first", "smoke", "smoke", "smoke", "last"}; !slices.Equal(w.effects.executed, want) {
+		t.Errorf("executed %v, want %v", w.effects.executed, want)
+	}
+	if p := got.Progress("go"); p.Outcome != lifecyclev1.OutcomeSucceeded || !strings.HasPrefix(p.Message, "approved by alice") {
+		t.Errorf("record of the approval: %+v", p)
+	}
+	if !meta.IsStatusConditionTrue(got.Status.Conditions, lifecyclev1.CompletedCondition) {
+		t.Errorf("conditions are %+v", got.Status.Conditions)
+	}
+	for _, want := range []string{"LifecycleRun StepBegan", "Cluster StepSucceeded", "LifecycleRun RunSucceeded", "Cluster RunSucceeded"} {
+		if !slices.Contains(w.events.notes, want) {
+			t.Errorf("no event %q in %v", want, w.events.notes)
+		}
+	}
+	again, result := w.reconcile()
+	if again.ResourceVersion != got.ResourceVersion || result.RequeueAfter != 0 {
+		t.Error("a finished run is written again")
+	}
+}
+
+func TestFailedAttemptsAreRepeatedWithBackoff(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni", func(s *lifecyclev1.Step) {
+		s.Retry = &lifecyclev1.RetryPolicy{Limit: ptr.To[int32](2), BackoffSeconds: ptr.To[int32](10)}
+	}))
+	w.effects.fail = map[string]error{"cni": errRefused}
+	for attempt, wait := range []time.Duration{10 * time.Second, 20 * time.Second} {
+		got, result := w.reconcile()
+		if p := got.Progress("cni"); p.Failures != int32(attempt+1) || result.RequeueAfter != wait {
+			t.Fatalf("after attempt %d: %+v, looks again after %s", attempt+1, p, result.RequeueAfter)
+		}
+		if !got.Status.NextAttemptTime.Equal(ptr.To(metav1.NewTime(w.clock.Now().Add(wait)))) {
+			t.Errorf("next attempt at %s", got.Status.NextAttemptTime)
+		}
+		w.clock.Step(wait - time.Second)
+		w.reconcile()
+		if len(w.effects.executed) != attempt+1 {
+			t.Fatalf("executed %d times before the pause was over", len(w.effects.executed))
+		}
+		w.clock.Step(time.Second)
+	}
+	w.expect(lifecyclev1.RunFailed, "cni", "failed at")
+	w.clock.Step(time.Hour)
+	w.expect(lifecyclev1.RunFailed, "cni", "lifecycle.slipway.dev/retry=cni")
+	if len(w.effects.executed) != 3 {
+		t.Errorf("executed %d times", len(w.effects.executed))
+	}
+
+	w.effects.fail = nil
+	w.decide(lifecyclev1.DecisionRetry, "cni")
+	got := w.expect(lifecyclev1.RunSucceeded, "", "1 of 1 steps succeeded")
+	if p := got.Progress("cni"); p.Attempt != 1 || p.Failures != 0 {
+		t.Errorf("record is %+v", p)
+	}
+}
+
+func TestTerminalFailuresAreNotRepeated(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"))
+	w.effects.fail = map[string]error{"cni": step.Terminal(errRefused, "ask the network team")}
+	w.expect(lifecyclev1.RunFailed, "cni", "ask the network team")
+	w.decide(lifecyclev1.DecisionSkip, "cni")
+	got := w.expect(lifecyclev1.RunSucceeded, "", "1 skipped")
+	if p := got.Progress("cni"); p.Message != "skipped by alice: because" {
+		t.Errorf("record is %+v", p)
+	}
+}
+
+func TestContinueGoesOnAfterAFailure(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni", func(s *lifecyclev1.Step) { s.OnFailure = lifecyclev1.FailureContinue }), applyStep("last"))
+	w.effects.fail = map[string]error{"cni": step.Terminal(errRefused, "")}
+	w.expect(lifecyclev1.RunSucceeded, "", "1 of 2 steps succeeded, 1 failed")
+}
+
+func TestTimeouts(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni", func(s *lifecyclev1.Step) { s.TimeoutSeconds = ptr.To[int32](15) }))
+	w.effects.wait = map[string]bool{"cni": true}
+	if _, result := w.reconcile(); result.RequeueAfter != 10*time.Second {
+		t.Errorf("looks again after %s", result.RequeueAfter)
+	}
+	w.expect(lifecyclev1.RunRunning, "cni", "1 of 2")
+	w.clock.Step(10 * time.Second)
+	if _, result := w.reconcile(); result.RequeueAfter != 5*time.Second {
+		t.Errorf("looks again after %s, its time is over after 5s", result.RequeueAfter)
+	}
+	w.clock.Step(-time.Hour)
+	w.expect(lifecyclev1.RunRunning, "cni", "1 of 2")
+	w.clock.Step(time.Hour + 5*time.Second)
+	w.expect(lifecyclev1.RunFailed, "cni", "not done within 15s")
+}
+
+func TestAJobThatEndedWhileNobodyLookedHasNotTimedOut(t *testing.T) {
+	w := newWorld(t, upgrade, jobStep("smoke"))
+	w.effects.wait = map[string]bool{"smoke": true}
+	w.expect(lifecyclev1.RunRunning, "smoke", "runs")
+	w.effects.wait = nil
+	w.clock.Step(24 * time.Hour)
+	w.expect(lifecyclev1.RunSucceeded, "", "1 of 1 steps succeeded")
+}
+
+func TestRunsAreCancelled(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*world)
+		tells  string
+	}{
+		{"policy deleted", func(w *world) {
+			if err := env.Client.Delete(ctx, w.policy); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "LifecyclePolicy rules was deleted"},
+		{"hook dropped", func(w *world) {
+			w.change(w.policy, func() { w.policy.Spec.Hooks[0].Hook = lifecyclev1.AfterClusterUpgrade })
+		}, "does not answer BeforeClusterUpgrade"},
+		{"not selected", func(w *world) {
+			w.change(w.policy, func() {
+				w.policy.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "south"}}
+			})
+		}, "does not select"},
+		{"not matched", func(w *world) {
+			w.change(w.policy, func() { w.policy.Spec.MatchCondition = `cluster.metadata.name == "other"` })
+		}, "matchCondition"},
+		{"called off", func(w *world) {
+			w.change(w.cluster, func() { w.cluster.Spec.Topology.Version = "v1.35.4" })
+		}, "called off"},
+		{"cluster deleted", func(w *world) {
+			w.change(w.cluster, func() { w.cluster.Finalizers = []string{"test.slipway.dev/hold"} })
+			if err := env.Client.Delete(ctx, w.cluster); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "the Cluster is being deleted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, upgrade, approvalStep("go"), applyStep("last"))
+			w.expect(lifecyclev1.RunWaiting, "go", "")
+			c.change(w)
+			got := w.expect(lifecyclev1.RunCancelled, "", c.tells)
+			if !strings.Contains(got.Spec.Cancelled, c.tells) || !slices.Contains(w.events.notes, "Cluster RunCancelled") {
+				t.Errorf("cancelled is %q, events %v", got.Spec.Cancelled, w.events.notes)
+			}
+			w.expect(lifecyclev1.RunCancelled, "", c.tells)
+		})
+	}
+}
+
+func TestAMatchConditionThatFailsHoldsOn(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"))
+	w.change(w.policy, func() { w.policy.Spec.MatchCondition = `cluster.spec.nothing == "x"` })
+	w.expect(lifecyclev1.RunPending, "cni", "no such key: nothing; correct the policy")
+	w.change(w.policy, func() { w.policy.Spec.MatchCondition = `cluster.metadata.name == "edge"` })
+	w.expect(lifecyclev1.RunSucceeded, "", "")
+}
+
+func TestEditedPoliciesAreAdopted(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("first"), approvalStep("go"))
+	w.expect(lifecyclev1.RunWaiting, "go", "read the notes")
+	w.change(w.policy, func() {
+		w.policy.Spec.Hooks[0].Steps[1].Approval.Message = "read the new notes"
+		w.policy.Spec.Hooks[0].Steps = append(w.policy.Spec.Hooks[0].Steps, applyStep("last"))
+	})
+	got := w.expect(lifecyclev1.RunWaiting, "go", "read the new notes")
+	if len(got.Spec.Steps) != 3 || got.Spec.PolicyGeneration != w.policy.Generation {
+		t.Errorf("spec is %+v", got.Spec)
+	}
+	w.decide(lifecyclev1.DecisionApprove, "go")
+	w.expect(lifecyclev1.RunSucceeded, "", "3 of 3 steps succeeded")
+	if !slices.Equal(w.effects.executed, []string{"first", "last"}) {
+		t.Errorf("executed %v", w.effects.executed)
+	}
+}
+
+func TestAFailedStepIsRetriedAsThePolicySaysNow(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"))
+	w.effects.fail = map[string]error{"cni": step.Terminal(errRefused, "")}
+	w.expect(lifecyclev1.RunFailed, "cni", "")
+	w.effects.fail = nil
+	w.change(w.policy, func() { w.policy.Spec.Hooks[0].Steps[0].Apply.Sources[0].Name = "corrected" })
+	w.expect(lifecyclev1.RunFailed, "cni", "retry")
+	w.decide(lifecyclev1.DecisionRetry, "cni")
+	got := w.expect(lifecyclev1.RunSucceeded, "", "")
+	if name := got.Spec.Steps[0].Apply.Sources[0].Name; name != "corrected" {
+		t.Errorf("applied %s", name)
+	}
+}
+
+func TestNothingHappensWhileTheClusterIsPaused(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"))
+	w.change(w.cluster, func() { w.cluster.Spec.Paused = ptr.To(true) })
+	// clusterctl move brings the policy later.
+	if err := env.Client.Delete(ctx, w.policy); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(lifecyclev1.RunPending, "cni", "the Cluster is paused")
+	w.policy.ResourceVersion, w.policy.UID = "", ""
+	w.create(w.policy)
+	w.change(w.cluster, func() { w.cluster.Spec.Paused = nil })
+	w.expect(lifecyclev1.RunSucceeded, "", "")
+}
+
+func TestARunOfAnotherClusterOfThatNameIsLeftAlone(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"))
+	got := w.run()
+	got.OwnerReferences[0].UID = types.UID("another")
+	if err := env.Client.Update(ctx, got); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(lifecyclev1.RunPending, "cni", "its Cluster is gone")
+	if len(w.effects.executed) != 0 {
+		t.Errorf("executed %v", w.effects.executed)
+	}
+}
+
+func TestStatusIsRebuiltFromTheSpec(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("first"), approvalStep("go"))
+	before := w.expect(lifecyclev1.RunWaiting, "go", "")
+	lost := before.DeepCopy()
+	lost.Status = lifecyclev1.LifecycleRunStatus{}
+	if err := env.Client.Status().Patch(ctx, lost, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	if lost.Status.Phase != "" {
+		t.Fatal("the status was not lost")
+	}
+	after := w.expect(lifecyclev1.RunWaiting, "go", before.Status.Message)
+	if !after.Status.WaitingSince.Equal(&before.Status.WaitingSince) {
+		t.Errorf("waits since %s, before %s", after.Status.WaitingSince, before.Status.WaitingSince)
+	}
+	if !slices.Equal(w.effects.executed, []string{"first"}) {
+		t.Errorf("executed %v", w.effects.executed)
+	}
+}
+
+func TestStepsWithoutAWorkloadClusterAreSkippedBeforeDeletion(t *testing.T) {
+	w := newWorld(t, lifecyclev1.BeforeClusterDelete, applyStep("cleanup"), jobStep("notify"))
+	got := w.expect(lifecyclev1.RunSucceeded, "", "1 of 2 steps succeeded, 1 skipped")
+	if p := got.Progress("cleanup"); p.Outcome != lifecyclev1.OutcomeSkipped || !strings.Contains(p.Message, "no workload cluster") {
+		t.Errorf("record is %+v", p)
+	}
+	// The status of a Cluster that was moved is not there yet.
+	w = newWorld(t, lifecyclev1.BeforeClusterDelete, applyStep("cleanup"))
+	w.change(w.cluster, func() {
+		w.cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g.example.com", Kind: "K", Name: "n"}
+	})
+	w.effects.fail = map[string]error{"cleanup": errRefused}
+	got = w.expect(lifecyclev1.RunRunning, "cleanup", "attempt 1 failed")
+	if got.Progress("cleanup").Outcome != "" {
+		t.Errorf("record is %+v", got.Progress("cleanup"))
+	}
+}
+
+func TestUnknownKindsFail(t *testing.T) {
+	w := newWorld(t, upgrade, lifecyclev1.Step{Name: "call", Webhook: &lifecyclev1.WebhookStep{URL: "https://a.example.com", SecretName: "s"}})
+	w.expect(lifecyclev1.RunFailed, "call", "update slipway-lifecycle")
+}
+
+func TestAuditNeverHoldsOn(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"), approvalStep("go"))
+	w.change(w.policy, func() { w.policy.Spec.Mode = lifecyclev1.ModeAudit })
+	w.effects.fail = map[string]error{"cni": step.Terminal(errRefused, "")}
+	got := w.expect(lifecyclev1.RunSucceeded, "", "1 skipped, 1 failed")
+	if p := got.Progress("go"); p.Message != "would wait for approval" {
+		t.Errorf("record is %+v", p)
+	}
+}
