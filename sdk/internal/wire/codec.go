@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,9 +38,12 @@ var writing = json.JoinOptions(options,
 
 // Encode appends obj to buf as JSON.
 func Encode(buf *bytes.Buffer, obj runtime.Object) error {
-	if err := json.MarshalWrite(buf, obj, writing); err != nil {
+	v := reflect.ValueOf(obj).Elem()
+	text, err := planFor(v.Type()).append(buf.Bytes(), v)
+	if err != nil {
 		return fmt.Errorf("encode %T: %w", obj, err)
 	}
+	*buf = *bytes.NewBuffer(text)
 	return nil
 }
 

@@ -156,7 +156,7 @@ func payloads(t testing.TB) []payload {
 	return []payload{
 		create("BeforeClusterCreate", &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster(10)}, 1.5),
 		patch("GeneratePatches", patches(2), 1.5),
-		create("BeforeClusterCreate", &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster(284)}, 1.5),
+		create("BeforeClusterCreate", &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster(284)}, 2),
 		patch("GeneratePatches", patches(56), 2),
 	}
 }
