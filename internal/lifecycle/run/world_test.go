@@ -135,8 +135,9 @@ func (w *world) expect(phase lifecyclev1.RunPhase, current, tells string) *lifec
 func (w *world) decide(decision lifecyclev1.DecisionType, name string) {
 	w.t.Helper()
 	got := w.run()
+	before := got.DeepCopy()
 	got.Spec.Decisions = append(got.Spec.Decisions, lifecyclev1.Decision{Type: decision, Step: name, By: "alice", Time: metav1.NewTime(w.clock.Now()), Reason: "because"})
-	if err := env.Client.Update(ctx, got); err != nil {
+	if err := env.Client.Patch(ctx, got, client.MergeFrom(before)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -146,8 +147,12 @@ func (w *world) change(o client.Object, change func()) {
 	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		w.t.Fatal(err)
 	}
+	before, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		w.t.Fatalf("%T is no object", o)
+	}
 	change()
-	if err := env.Client.Update(ctx, o); err != nil {
+	if err := env.Client.Patch(ctx, o, client.MergeFrom(before)); err != nil {
 		w.t.Fatal(err)
 	}
 }
