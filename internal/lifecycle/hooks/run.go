@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/labels/format"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // newRun returns an attempt with all that the policy says now. The Cluster owns it,
@@ -19,15 +19,10 @@ func newRun(e event, c call, policy *lifecyclev1.LifecyclePolicy, attempt int32)
 	if mode == "" {
 		mode = lifecyclev1.ModeEnforce
 	}
-	return &lifecyclev1.LifecycleRun{
+	run := &lifecyclev1.LifecycleRun{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.cluster.Namespace,
 			Name:      c.runName(attempt),
-			Labels: map[string]string{
-				clusterv1.ClusterNameLabel: e.cluster.Name,
-				lifecyclev1.PolicyLabel:    format.MustFormatValue(policy.Name),
-				lifecyclev1.HookLabel:      string(e.hook),
-			},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster",
 				Name: e.cluster.Name, UID: e.cluster.UID, BlockOwnerDeletion: ptr.To(false),
@@ -44,6 +39,10 @@ func newRun(e event, c call, policy *lifecyclev1.LifecyclePolicy, attempt int32)
 			Steps:            policy.DeepCopy().Steps(e.hook),
 		},
 	}
+	run.Labels = step.Labels(run, "")
+	delete(run.Labels, lifecyclev1.RunLabel)
+	delete(run.Labels, lifecyclev1.StepLabel)
+	return run
 }
 
 func ownedBy(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) bool {

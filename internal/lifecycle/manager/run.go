@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +26,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
+	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 )
 
 // leaderElectionID names the Lease of the leader.
@@ -99,9 +102,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := setupControllers(mgr, o); err != nil {
+		return err
+	}
 	return errors.Join(
 		mgr.Add(server),
-		registerMetrics(),
+		registerMetrics(mgr.GetClient()),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("hooks", server.check),
 		// The API server calls the webhooks as soon as the pod is ready.
@@ -110,8 +116,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 }
 
 // registerMetrics tolerates that another engine of this process came first.
-func registerMetrics() error {
-	for _, collector := range hooks.Collectors() {
+func registerMetrics(reader client.Reader) error {
+	for _, collector := range slices.Concat(hooks.Collectors(), run.Collectors(reader, clock.RealClock{})) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("register metrics: %w", err)

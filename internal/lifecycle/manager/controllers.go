@@ -1,0 +1,60 @@
+package manager
+
+import (
+	"fmt"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/apply"
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/approval"
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/expression"
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/job"
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/webhook"
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/window"
+	"github.com/slipway-dev/slipway/internal/lifecycle/run"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
+	"github.com/slipway-dev/slipway/internal/version"
+)
+
+// reportedBy is the name events are reported under.
+const reportedBy = "slipway-lifecycle"
+
+// userAgent is what API servers and endpoints log.
+var userAgent = reportedBy + "/" + version.Version
+
+// setupControllers adds what runs in the leader only.
+func setupControllers(mgr ctrl.Manager, o Options) error {
+	err := (&run.Reconciler{
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Executors: executors(mgr),
+		Recorder:  mgr.GetEventRecorder(reportedBy),
+		Clock:     clock.RealClock{},
+	}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: o.RunConcurrency})
+	if err != nil {
+		return err
+	}
+	err = (&run.ClusterReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: o.PolicyConcurrency})
+	if err != nil {
+		return fmt.Errorf("set up the condition of Clusters: %w", err)
+	}
+	return nil
+}
+
+// executors of all kinds of steps. Secrets, ConfigMaps, Jobs and Pods are read past
+// the cache.
+func executors(mgr ctrl.Manager) map[step.Kind]step.Executor {
+	c := mgr.GetClient()
+	clients := workload.New(mgr.GetAPIReader(), userAgent)
+	return map[step.Kind]step.Executor{
+		step.KindExpression: expression.New(c),
+		step.KindWindow:     window.New(),
+		step.KindApproval:   approval.New(),
+		step.KindApply:      apply.New(mgr.GetAPIReader(), clients),
+		step.KindJob:        job.New(c, mgr.GetConfig(), clients),
+		step.KindWebhook:    webhook.New(mgr.GetAPIReader(), webhook.Options{UserAgent: userAgent}),
+	}
+}
