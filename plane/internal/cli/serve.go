@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/provider"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/up"
@@ -113,8 +115,12 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		}).SetupWithManager(forwarderCtx, mgr)
 	}
 	// What runs on the machine's loopback can be registered as an extension.
-	dialer := extensions.Dialer{Namespace: machine}
+	dialer := extensions.Dialer{Namespace: machine, Services: lifecycle.Services()}
 	slipway, err := provider.Slipway(dialer.DialContext, clusters)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
@@ -123,10 +129,11 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		// From the first event on the plane holds its own lock.
 		Progress: func(component.Event) { lock.Release() },
 		StateDir: inst.Dir, Name: inst.Name, Fast: inst.Fast,
-		Advertise:     net.IP(fabric.Gateway.AsSlice()),
-		AdminServer:   "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
-		DialExtension: dialer.DialContext,
-		Providers:     []serve.Provider{slipway},
+		Advertise:        net.IP(fabric.Gateway.AsSlice()),
+		AdminServer:      "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
+		DialExtension:    dialer.DialContext,
+		Providers:        []serve.Provider{slipway},
+		LifecycleProgram: filepath.Join(filepath.Dir(self), "slipway-lifecycle"),
 	})
 }
 

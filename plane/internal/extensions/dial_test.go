@@ -21,14 +21,15 @@ func TestDialer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	dialer := extensions.Dialer{Namespace: own}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	dialer := extensions.Dialer{Namespace: own, Services: map[string]string{"beside.ns.svc:" + port: listener.Addr().String()}}
 	if os.Geteuid() != 0 {
 		t.Skip("entering a network namespace takes root")
 	}
 	for host, want := range map[string]string{
 		"127.0.0.1":              "",
 		"localhost":              "",
+		"beside.ns.svc":          "",
 		"169.254.169.254":        "must not have the address",
 		"::ffff:169.254.169.254": "must not have the address",
 		"0.0.0.0":                "must not have the address",

@@ -16,6 +16,9 @@ import (
 type Extra struct {
 	Provider Provider
 	Files    fs.FS
+	// WebhookURL is the base URL of its own webhook server, without a path, if it
+	// is not run by the plane's process.
+	WebhookURL string
 }
 
 // Options configure a Component. All fields but Extras are required.
@@ -67,7 +70,13 @@ func (c *Component) Start(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	in := &Installer{Config: c.opts.Config, WebhookURL: c.opts.WebhookURL, CABundle: ca}
+	own := map[string]string{}
+	for _, x := range c.opts.Extras {
+		if x.WebhookURL != "" {
+			own[x.Provider.Label()] = x.WebhookURL
+		}
+	}
+	in := &Installer{Config: c.opts.Config, WebhookURL: c.opts.WebhookURL, OwnURLs: own, CABundle: ca}
 	result, err := in.Install(ctx, c.objs)
 	if err != nil {
 		return fmt.Errorf("install the providers' manifests: %w", err)

@@ -32,7 +32,10 @@ type Installer struct {
 	Config *rest.Config
 	// WebhookURL is the base URL of the webhook server, without a path.
 	WebhookURL string
-	// CABundle verifies the webhook server, PEM.
+	// OwnURLs are the base URLs of the webhook servers of providers that run
+	// elsewhere, by the provider's label.
+	OwnURLs map[string]string
+	// CABundle verifies the webhook servers, PEM.
 	CABundle []byte
 }
 
@@ -44,7 +47,7 @@ type Result struct{ Applied, Unchanged int }
 func (in *Installer) Install(ctx context.Context, objs []Object) (Result, error) {
 	config := rest.CopyConfig(in.Config)
 	config.QPS = -1
-	run := &installation{hooks: webhooks{base: in.WebhookURL, ca: in.CABundle}}
+	run := &installation{hooks: webhooks{base: in.WebhookURL, own: in.OwnURLs, ca: in.CABundle}}
 	var err error
 	if run.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return Result{}, fmt.Errorf("client: %w", err)

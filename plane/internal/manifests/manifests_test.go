@@ -230,6 +230,7 @@ func TestHashCoversEverything(t *testing.T) {
 		"mount":   {base, Object{Mount: "n", Raw: []byte("raw")}},
 		"url":     {webhooks{base: "v", ca: []byte("c")}, o},
 		"ca":      {webhooks{base: "u", ca: []byte("d")}, o},
+		"own url": {webhooks{base: "u", own: map[string]string{"m": "v"}, ca: []byte("c")}, o},
 	} {
 		h := v.hooks.hash(&v.obj)
 		if other, ok := seen[h]; ok {

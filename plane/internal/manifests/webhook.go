@@ -13,7 +13,17 @@ import (
 type webhooks struct {
 	// base is a URL without a path; a manager's webhooks are below /<mount>.
 	base string
-	ca   []byte
+	// own are the URLs of webhook servers that a mount has to itself.
+	own map[string]string
+	ca  []byte
+}
+
+// url is where the webhooks of a mount are found.
+func (w webhooks) url(mount string) string {
+	if own, ok := w.own[mount]; ok {
+		return own
+	}
+	return w.base + "/" + mount
 }
 
 // fill replaces references to a webhook Service, which the plane has none of,
@@ -54,7 +64,7 @@ func (w webhooks) fillOne(mount string, hook map[string]any) error {
 		return fmt.Errorf("webhook without clientConfig.service.path: %w", err)
 	}
 	hook["clientConfig"] = map[string]any{
-		"url":      w.base + "/" + mount + path,
+		"url":      w.url(mount) + path,
 		"caBundle": base64.StdEncoding.EncodeToString(w.ca),
 	}
 	return nil
@@ -63,7 +73,7 @@ func (w webhooks) fillOne(mount string, hook map[string]any) error {
 // hash is a digest of o as it is applied: of its content and of what fill adds.
 func (w webhooks) hash(o *Object) string {
 	h := sha256.New()
-	for _, part := range [][]byte{o.Raw, []byte(o.Mount), []byte(w.base), w.ca} {
+	for _, part := range [][]byte{o.Raw, []byte(w.url(o.Mount)), w.ca} {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
 	}

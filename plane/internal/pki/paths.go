@@ -23,4 +23,7 @@ func (a *Authority) ServiceAccountKeyFile() string { return a.file("sa.key") }
 // WebhookCertDir holds tls.crt and tls.key of the webhook server.
 func (a *Authority) WebhookCertDir() string { return a.webhookDir() }
 
+// ServerCertDir holds tls.crt and tls.key of the Server of that name.
+func (a *Authority) ServerCertDir(server string) string { return a.file("server-" + server) }
+
 func (a *Authority) webhookDir() string { return a.file("webhook") }

@@ -40,6 +40,10 @@ type Options struct {
 	// Clients are the client certificates to keep.
 	Clients []Client
 
+	// Servers are serving certificates to keep, beside those of the API server and
+	// of the plane's webhooks.
+	Servers []Server
+
 	// AdminServer is the URL that the administrator's kubeconfig points at.
 	AdminServer string
 
@@ -57,6 +61,15 @@ type Client struct {
 	// User and Groups are who the API server takes the holder for.
 	User   string
 	Groups []string
+}
+
+// Server is a serving certificate of a program beside the plane. It always covers
+// the loopback names.
+type Server struct {
+	// Name names the directory.
+	Name string
+	// DNSNames are covered, too.
+	DNSNames []string
 }
 
 // Admin is the identity in the administrator's kubeconfig, the only one in
@@ -85,8 +98,14 @@ func (a *Authority) Name() string { return "pki" }
 
 // Init makes what is missing and renews what is short of life.
 func (a *Authority) Init(context.Context) error {
-	if err := os.MkdirAll(a.webhookDir(), 0o700); err != nil {
-		return fmt.Errorf("make the certificate directory: %w", err)
+	dirs := []string{a.webhookDir()}
+	for _, s := range a.opts.Servers {
+		dirs = append(dirs, a.ServerCertDir(s.Name))
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make the certificate directory: %w", err)
+		}
 	}
 	return a.renew()
 }
@@ -147,6 +166,13 @@ func (a *Authority) leaves() []leaf {
 			cert: filepath.Join(a.webhookDir(), "tls.crt"), key: filepath.Join(a.webhookDir(), "tls.key"),
 			template: a.serverTemplate("slipway-webhooks", nil, nil),
 		},
+	}
+	for _, s := range a.opts.Servers {
+		dir := a.ServerCertDir(s.Name)
+		leaves = append(leaves, leaf{
+			cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"),
+			template: a.serverTemplate(s.Name, nil, s.DNSNames),
+		})
 	}
 	for _, c := range append([]Client{Admin}, a.opts.Clients...) {
 		leaves = append(leaves, leaf{cert: a.file(c.Name + ".crt"), key: a.file(c.Name + ".key"), template: clientTemplate(c)})

@@ -24,6 +24,7 @@ func authority(t *testing.T, dir string, now time.Time) (*Authority, *clocktesti
 		Dir:             filepath.Join(dir, "pki"),
 		ServerIPs:       []net.IP{net.IPv4(10, 88, 0, 1)},
 		Clients:         []Client{{Name: "worker", User: "system:serviceaccount:ns:worker", Groups: []string{"system:serviceaccounts"}}},
+		Servers:         []Server{{Name: "beside", DNSNames: []string{"beside.ns.svc"}}},
 		AdminServer:     "https://127.0.0.1:6443",
 		AdminKubeconfig: filepath.Join(dir, "kubeconfig"),
 		Clock:           clock,
@@ -84,8 +85,16 @@ func TestServingCertificateIsTrusted(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := tls.LoadX509KeyPair(filepath.Join(a.WebhookCertDir(), "tls.crt"), filepath.Join(a.WebhookCertDir(), "tls.key")); err != nil {
-		t.Errorf("webhook certificate: %v", err)
+	for _, dir := range []string{a.WebhookCertDir(), a.ServerCertDir("beside")} {
+		if _, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	for _, name := range []string{"127.0.0.1", "beside.ns.svc"} {
+		_, err := cert(t, filepath.Join(a.ServerCertDir("beside"), "tls.crt")).Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: clock.Now()})
+		if err != nil {
+			t.Errorf("the program beside, %s: %v", name, err)
+		}
 	}
 }
 
@@ -112,7 +121,7 @@ func TestOnlyTheAdministratorIsInSystemMasters(t *testing.T) {
 }
 
 func TestRenewal(t *testing.T) {
-	leaves := 4 // apiserver, webhook, admin, worker
+	leaves := 5 // apiserver, webhook, beside, admin, worker
 	tests := map[string]struct {
 		after time.Duration
 		// wantChanged counts files; the kubeconfig changes with the admin's.

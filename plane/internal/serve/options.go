@@ -59,6 +59,10 @@ type Options struct {
 	// Providers are run, and their manifests installed, beside upstream's.
 	Providers []Provider
 
+	// LifecycleProgram is the path of slipway-lifecycle, which runs beside the plane.
+	// Empty for a plane without.
+	LifecycleProgram string
+
 	// Progress, when set, is told each change. Calls never overlap.
 	Progress func(component.Event)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/etcd"
 	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
 	"github.com/slipway-dev/slipway/plane/internal/kubecontrollers"
+	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 )
@@ -67,10 +68,18 @@ func Run(ctx context.Context, opts Options) error {
 // assemble returns the components in the order in which they start.
 func assemble(opts Options) [][]component.Component {
 	capiProviders, extras := split(opts.Providers)
+	clients := append(kubecontrollers.Clients(), capi.Clients(capiProviders)...)
+	var servers []pki.Server
+	if opts.LifecycleProgram != "" {
+		extras = append(extras, lifecycle.Manifests())
+		clients = append(clients, lifecycle.Client())
+		servers = append(servers, lifecycle.Server())
+	}
 	authority := pki.New(pki.Options{
 		Dir:             filepath.Join(opts.StateDir, "pki"),
 		ServerIPs:       ips(opts.Advertise),
-		Clients:         append(kubecontrollers.Clients(), capi.Clients(capiProviders)...),
+		Clients:         clients,
+		Servers:         servers,
 		AdminServer:     opts.AdminServer,
 		AdminKubeconfig: Kubeconfig(opts.StateDir),
 	})
@@ -89,7 +98,7 @@ func assemble(opts Options) [][]component.Component {
 		Probe:                 restConfig(pki.Admin.Name),
 	})
 
-	return [][]component.Component{
+	stages := [][]component.Component{
 		{authority, database},
 		{api},
 		// What comes after acts under RBAC.
@@ -114,6 +123,18 @@ func assemble(opts Options) [][]component.Component {
 			Providers:      capiProviders,
 		})},
 	}
+	if opts.LifecycleProgram == "" {
+		return stages
+	}
+	// Its registration passes Cluster API's webhooks.
+	return append(stages, []component.Component{lifecycle.New(lifecycle.Options{
+		Program:  opts.LifecycleProgram,
+		Dir:      filepath.Join(opts.StateDir, "lifecycle"),
+		Config:   restConfig(lifecycle.Client().Name),
+		CertDir:  authority.ServerCertDir(lifecycle.Server().Name),
+		Admin:    restConfig(pki.Admin.Name),
+		CABundle: authority.CABundle,
+	})})
 }
 
 func ips(ip net.IP) []net.IP {

@@ -1,0 +1,100 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/plane/internal/component"
+)
+
+// Options configure a Component. All fields are required.
+type Options struct {
+	// Program is the path of slipway-lifecycle.
+	Program string
+	// Dir is for files of the program. It is made with mode 0700.
+	Dir string
+	// Config is the client configuration of the program. It must refer to files, so
+	// that the program takes over renewed certificates.
+	Config *rest.Config
+	// CertDir holds tls.crt and tls.key of Server.
+	CertDir string
+	// Admin registers the extension.
+	Admin *rest.Config
+	// CABundle returns the PEM that verifies the program.
+	CABundle func() ([]byte, error)
+}
+
+// Component runs slipway-lifecycle until it is stopped.
+type Component struct {
+	component.Task
+	opts Options
+}
+
+// New returns a Component that has not been started.
+func New(opts Options) *Component { return &Component{opts: opts} }
+
+var _ component.Mortal = (*Component)(nil)
+
+// Name implements component.Component.
+func (c *Component) Name() string { return "lifecycle" }
+
+// Init looks for the program and writes its kubeconfig.
+func (c *Component) Init(context.Context) error {
+	if _, err := os.Stat(c.opts.Program); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is missing: it belongs beside slipway, take it from the same release or run `make binaries`", c.opts.Program)
+		}
+		return fmt.Errorf("look for slipway-lifecycle: %w", err)
+	}
+	if err := os.MkdirAll(c.opts.Dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory of slipway-lifecycle: %w", err)
+	}
+	kubeconfig, err := encodeKubeconfig(c.opts.Config)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(c.kubeconfig(), kubeconfig, 0o600)
+}
+
+func (c *Component) kubeconfig() string { return filepath.Join(c.opts.Dir, "kubeconfig") }
+
+// Start registers the extension, then starts the program. In this order no policy
+// can be created, which takes the program's webhook, before it counts.
+func (c *Component) Start(ctx context.Context) error {
+	extension, err := c.register(ctx)
+	if err != nil {
+		return err
+	}
+	c.Go(func(ctx context.Context) error {
+		c.supervise(ctx, extension)
+		return nil
+	})
+	return nil
+}
+
+// Ready implements component.Component. A plane without policies needs not wait for
+// the program, and Clusters wait at their hooks until it is there.
+func (c *Component) Ready(context.Context) error { return nil }
+
+func encodeKubeconfig(config *rest.Config) ([]byte, error) {
+	const name = "slipway"
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile}
+	kubeconfig.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificate: config.CertFile, ClientKey: config.KeyFile}
+	kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	kubeconfig.CurrentContext = name
+	data, err := clientcmd.Write(*kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("encode the kubeconfig of slipway-lifecycle: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,114 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+const (
+	// The program is started again after minPause, then twice as long each time, up
+	// to maxPause. Once it has run for calm it begins anew.
+	minPause, maxPause = 500 * time.Millisecond, 30 * time.Second
+	calm               = time.Minute
+	// stopPatience is how long the program may take to end before it is killed.
+	stopPatience = 3 * time.Second
+	// readyPoll is the pause between two questions whether it serves.
+	readyPoll = 50 * time.Millisecond
+)
+
+// supervise keeps the program running until ctx ends.
+func (c *Component) supervise(ctx context.Context, extension *registration) {
+	// The kernel ends the program with the thread that started it, which must not
+	// end before. It is not given back: a locked thread ends with its goroutine.
+	runtime.LockOSThread()
+	logger := klog.Background().WithName("lifecycle")
+	for pause := minPause; ; {
+		began := time.Now()
+		err := c.run(ctx, extension)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > calm {
+			pause = minPause
+		}
+		logger.Error(err, "slipway-lifecycle ended, starting it again; Clusters wait at their hooks", "after", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// run runs the program once, in the network namespace of this process. Its log goes
+// where the plane's goes.
+func (c *Component) run(ctx context.Context, extension *registration) error {
+	cmd := exec.CommandContext(ctx, c.opts.Program,
+		"--cert-dir="+c.opts.CertDir,
+		"--extension-address="+extensionAddress,
+		"--webhook-host="+webhookHost, "--webhook-port="+webhookPort,
+		"--diagnostics-address="+MetricsAddress, "--insecure-diagnostics",
+		"--health-addr="+healthAddress,
+		"--drain-delay=0s",
+	)
+	// Little work, and memory that others can use.
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig(), "GOGC=40")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", os.Stderr, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopPatience
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	announceCtx, cancel := context.WithCancel(ctx)
+	announced := make(chan struct{})
+	go func() {
+		defer close(announced)
+		announce(announceCtx, extension)
+	}()
+	err := cmd.Wait()
+	cancel()
+	<-announced
+	if err == nil {
+		err = errors.New("it ended without an error")
+	}
+	return err
+}
+
+// announce has the extension discovered as soon as it serves.
+func announce(ctx context.Context, extension *registration) {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		if serves(ctx) && extension.started(ctx) == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func serves(ctx context.Context) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+healthAddress+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
