@@ -39,7 +39,7 @@ by Cluster API. "slipway up" brings a whole plane and a cluster to this machine.
 	root.PersistentFlags().StringVar(&g.stateDir, "state-dir", cmp.Or(os.Getenv(envStateDir), instance.DefaultStateDir),
 		"directory in which the plane keeps everything; $"+envStateDir+" when set")
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Commands:"}, &cobra.Group{ID: "more", Title: "Other commands:"})
-	for _, command := range []*cobra.Command{upCommand(g), downCommand(g), statusCommand(g), kubeconfigCommand(g), hostCommand(g), checkCommand(g)} {
+	for _, command := range []*cobra.Command{upCommand(g), downCommand(g), statusCommand(g), kubeconfigCommand(g), hostCommand(g), approveCommand(g), lifecycleCommand(g), checkCommand(g)} {
 		command.GroupID = "use"
 		root.AddCommand(command)
 	}

@@ -19,6 +19,7 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/plane/internal/fabric"
@@ -31,7 +32,7 @@ var ErrNotRunning = errors.New("the plane is not running; start it with `slipway
 
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme, infrav1.AddToScheme, runtimev1.AddToScheme, runtimev1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme, infrav1.AddToScheme, runtimev1.AddToScheme, runtimev1alpha1.AddToScheme, lifecyclev1.AddToScheme} {
 		utilruntime.Must(add(s))
 	}
 	return s

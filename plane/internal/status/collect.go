@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
 // NodeLister lists the Nodes of a workload cluster.
@@ -35,17 +38,22 @@ func Collect(ctx context.Context, c client.Reader, nodes NodeLister) (Status, er
 		hostMachines infrav1.HostMachineList
 		hostPools    infrav1.HostMachinePoolList
 		hosts        infrav1.HostList
+		lifecycle    lifecyclev1.LifecycleRunList
 	)
 	for _, list := range []client.ObjectList{&clusters, &pools, &deployments, &machines, &hostMachines, &hostPools, &hosts} {
 		if err := c.List(ctx, list); err != nil {
 			return Status{}, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
+	// A plane that was started by an older slipway does not have them.
+	if err := c.List(ctx, &lifecycle); err != nil && !meta.IsNoMatchError(err) {
+		return Status{}, fmt.Errorf("list %T: %w", &lifecycle, err)
+	}
 	s := Status{Clusters: []Cluster{}, Hosts: []Host{}}
 	for i := range clusters.Items {
 		cluster := clusterOf(&clusters.Items[i], machines.Items)
 		cluster.Pools = poolsOf(cluster, pools.Items, deployments.Items)
-		cluster.Waiting = waitingOf(&clusters.Items[i], hostMachines.Items, hostPools.Items)
+		cluster.Waiting = append(waitingOf(&clusters.Items[i], hostMachines.Items, hostPools.Items), waitingRuns(&clusters.Items[i], lifecycle.Items)...)
 		s.Clusters = append(s.Clusters, cluster)
 	}
 	for i := range hosts.Items {
@@ -156,6 +164,31 @@ func waitingOf(c *clusterv1.Cluster, machines []infrav1.HostMachine, pools []inf
 		remediating := meta.FindStatusCondition(p.Status.Conditions, clusterv1.RemediatingCondition)
 		if p.Namespace == c.Namespace && p.Labels[clusterv1.ClusterNameLabel] == c.Name && remediating != nil && remediating.Message != "" {
 			out = append(out, p.Name+": "+remediating.Message)
+		}
+	}
+	return out
+}
+
+// waitingRuns gathers the lifecycle runs that somebody should know of: those that hold
+// the cluster back, and those that failed where nothing waits for them.
+func waitingRuns(c *clusterv1.Cluster, runs []lifecyclev1.LifecycleRun) []string {
+	topology := ""
+	if condition := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition); condition != nil {
+		topology = condition.Message
+	}
+	var out []string
+	for i := range runs {
+		run := &runs[i]
+		if run.Namespace != c.Namespace || run.Spec.ClusterName != c.Name {
+			continue
+		}
+		blocks, message := plan.Blocks(run, time.Now())
+		if !blocks && plan.Phase(run) == lifecyclev1.RunFailed && run.Spec.Mode != lifecyclev1.ModeAudit {
+			blocks, message = true, plan.Explain(run)
+		}
+		// Core repeats what the hooks of a topology answer.
+		if blocks && !strings.Contains(topology, message) {
+			out = append(out, string(run.Spec.Hook)+": "+message)
 		}
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
 func named(name string, labels ...string) metav1.ObjectMeta {
@@ -61,7 +64,7 @@ func host(name string, claim *infrav1.HostClaim, conditions ...metav1.Condition)
 func collect(t *testing.T, nodes NodeLister, objects ...client.Object) Status {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme), lifecyclev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
@@ -128,6 +131,39 @@ func TestCollect(t *testing.T) {
 	}
 	if h := s.Hosts[1]; h.ClaimedBy != "a/a-1" || !h.Connected || !slices.Equal(h.Addresses, []string{"10.88.0.20"}) {
 		t.Errorf("host %+v", h)
+	}
+}
+
+func lifecycleRun(name, cluster string, hook lifecyclev1.HookName, change func(*lifecyclev1.LifecycleRunSpec)) *lifecyclev1.LifecycleRun {
+	r := &lifecyclev1.LifecycleRun{ObjectMeta: named(name), Spec: lifecyclev1.LifecycleRunSpec{
+		ClusterName: cluster, PolicyName: "p", Hook: hook, Mode: lifecyclev1.ModeEnforce,
+		Steps:    []lifecyclev1.Step{{Name: "ask", Approval: &lifecyclev1.ApprovalStep{}}},
+		Progress: []lifecyclev1.StepProgress{{Name: "ask", StartTime: metav1.Now()}},
+	}}
+	change(&r.Spec)
+	return r
+}
+
+// A run is told of when the cluster waits for it, and when it failed where nothing
+// waits; but not twice.
+func TestCollectRuns(t *testing.T) {
+	as := func(*lifecyclev1.LifecycleRunSpec) {}
+	ended := func(outcome lifecyclev1.StepOutcome) func(*lifecyclev1.LifecycleRunSpec) {
+		return func(s *lifecyclev1.LifecycleRunSpec) { s.Progress[0].Outcome = outcome }
+	}
+	told := lifecycleRun("told", "a", lifecyclev1.BeforeClusterUpgrade, as)
+	_, message := plan.Blocks(told, time.Now())
+	a := &clusterv1.Cluster{ObjectMeta: named("a")}
+	a.Status.Conditions = []metav1.Condition{condition(clusterv1.ClusterTopologyReconciledCondition, "False", "hook says: "+message)}
+	s := collect(t, noNodes, a, told,
+		lifecycleRun("waits", "a", lifecyclev1.BeforeClusterDelete, as),
+		lifecycleRun("failed", "a", lifecyclev1.AfterControlPlaneInitialized, ended(lifecyclev1.OutcomeFailed)),
+		lifecycleRun("done", "a", lifecyclev1.BeforeClusterCreate, ended(lifecyclev1.OutcomeSucceeded)),
+		lifecycleRun("audit", "a", lifecyclev1.BeforeClusterCreate, func(s *lifecyclev1.LifecycleRunSpec) { s.Mode = lifecyclev1.ModeAudit }),
+		lifecycleRun("other", "b", lifecyclev1.BeforeClusterCreate, as))
+	got := s.Clusters[0].Waiting
+	if len(got) != 3 || !strings.Contains(got[0], message) || !strings.HasPrefix(got[1], "AfterControlPlaneInitialized: failed") || !strings.HasPrefix(got[2], "BeforeClusterDelete: LifecyclePolicy p, step ask: ") {
+		t.Errorf("waiting for %q", got)
 	}
 }
 

@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/plane/internal/runs"
+)
+
+// lifecycleFlags say which management cluster, and which namespace of it.
+type lifecycleFlags struct{ kubeconfig, namespace string }
+
+func (f *lifecycleFlags) bind(command *cobra.Command) {
+	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of a management cluster; the plane when empty")
+	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the cluster")
+}
+
+func (f *lifecycleFlags) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: f.namespace, Name: name}
+}
+
+// run returns the run of that name.
+func (f *lifecycleFlags) run(ctx context.Context, c client.Reader, name string) (*lifecyclev1.LifecycleRun, error) {
+	run, err := runs.Find(ctx, c, f.key(name))
+	if err == nil && run == nil {
+		err = fmt.Errorf("there is no LifecycleRun %s in namespace %s; `slipway lifecycle explain CLUSTER` lists them", name, f.namespace)
+	}
+	return run, err
+}
+
+func lifecycleCommand(g *global) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "lifecycle",
+		Short: "See what lifecycle policies do for a cluster, and decide about it",
+	}
+	command.AddCommand(explainCommand(g), decideCommand(g, "skip", lifecyclev1.DecisionSkip, "Go on without a step that waits or failed"),
+		decideCommand(g, "retry", lifecyclev1.DecisionRetry, "Start a step anew that failed"), logsCommand(g))
+	return command
+}
+
+func explainCommand(g *global) *cobra.Command {
+	f, output := &lifecycleFlags{}, ""
+	command := &cobra.Command{
+		Use:   "explain CLUSTER",
+		Short: "Tell which policies match a cluster, what their runs wait for, and what to do",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := managementClient(g, f.kubeconfig)
+			if err != nil {
+				return err
+			}
+			e, err := runs.Explain(cmd.Context(), c, f.key(args[0]), time.Now())
+			if err != nil {
+				return err
+			}
+			switch output {
+			case outputJSON:
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
+			case outputYAML:
+				data, err := yaml.Marshal(e)
+				if err != nil {
+					return err
+				}
+				_, err = cmd.OutOrStdout().Write(data)
+				return err
+			}
+			return runs.Render(cmd.OutOrStdout(), e)
+		},
+		ValidArgsFunction: completeClusters(g, f),
+	}
+	f.bind(command)
+	outputFlag(command, &output, outputJSON, outputYAML)
+	return command
+}
+
+func approveCommand(g *global) *cobra.Command {
+	f := &lifecycleFlags{}
+	var step, reason string
+	command := &cobra.Command{
+		Use:   "approve CLUSTER|RUN",
+		Short: "Give the approval that a cluster waits for",
+		Long: `Approve gives the approval that a LifecyclePolicy asks for: that of the LifecycleRun,
+or the one that the cluster waits for. It takes the verb approve on the policy. Who
+approved, when and why is recorded in the run.`,
+		Example: "  slipway approve prod --reason \"change 4711\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := managementClient(g, f.kubeconfig)
+			if err != nil {
+				return err
+			}
+			run, waits, err := runs.ToApprove(cmd.Context(), c, f.key(args[0]), step)
+			if err != nil {
+				return err
+			}
+			return decide(cmd, c, run, lifecyclev1.DecisionApprove, waits, reason)
+		},
+		ValidArgsFunction: completeClusters(g, f),
+	}
+	f.bind(command)
+	command.Flags().StringVar(&step, "step", "", "step that is approved; the one that waits when empty")
+	command.Flags().StringVar(&reason, "reason", "", "reason that is recorded")
+	return command
+}
+
+func decideCommand(g *global, name string, decision lifecyclev1.DecisionType, short string) *cobra.Command {
+	f := &lifecycleFlags{}
+	var step, reason string
+	command := &cobra.Command{
+		Use:   name + " RUN --step STEP --reason REASON",
+		Short: short,
+		Long:  short + ". It takes the verb " + name + " on the policy. Who decided, when\nand why is recorded in the run.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := managementClient(g, f.kubeconfig)
+			if err != nil {
+				return err
+			}
+			run, err := f.run(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			return decide(cmd, c, run, decision, step, reason)
+		},
+		ValidArgsFunction: completeRuns(g, f),
+	}
+	f.bind(command)
+	command.Flags().StringVar(&step, "step", "", "step that is decided about")
+	command.Flags().StringVar(&reason, "reason", "", "reason that is recorded")
+	for _, required := range []string{"step", "reason"} {
+		_ = command.MarkFlagRequired(required)
+	}
+	_ = command.RegisterFlagCompletionFunc("step", completeSteps(g, f))
+	return command
+}
+
+func decide(cmd *cobra.Command, c client.Client, run *lifecyclev1.LifecycleRun, decision lifecyclev1.DecisionType, step, reason string) error {
+	made, err := runs.Decide(cmd.Context(), c, run, decision, step, reason)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s of step %s recorded for %s\n", run.Name, made.Type, made.Step, made.By)
+	return err
+}
+
+func logsCommand(g *global) *cobra.Command {
+	f := &lifecycleFlags{}
+	command := &cobra.Command{
+		Use:   "logs RUN STEP",
+		Short: "Print the logs that were kept of the Job of a step",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := managementClient(g, f.kubeconfig)
+			if err != nil {
+				return err
+			}
+			run, err := f.run(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			return runs.Logs(cmd.Context(), c, run, args[1], cmd.OutOrStdout())
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, complete string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return completeSteps(g, f)(cmd, args, complete)
+			}
+			return completeRuns(g, f)(cmd, args, complete)
+		},
+	}
+	f.bind(command)
+	return command
+}
+
+type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+func completeClusters(g *global, f *lifecycleFlags) completion {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return clusterNames(cmd.Context(), g, f.namespace), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func completeRuns(g *global, f *lifecycleFlags) completion {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		c, err := managementClient(g, f.kubeconfig)
+		list := &lifecyclev1.LifecycleRunList{}
+		if err != nil || len(args) > 0 || c.List(cmd.Context(), list, client.InNamespace(f.namespace)) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names := make([]string, 0, len(list.Items))
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func completeSteps(g *global, f *lifecycleFlags) completion {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		c, err := managementClient(g, f.kubeconfig)
+		if err != nil || len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		run, err := runs.Find(cmd.Context(), c, f.key(args[0]))
+		if err != nil || run == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names := make([]string, 0, len(run.Spec.Steps))
+		for i := range run.Spec.Steps {
+			names = append(names, run.Spec.Steps[i].Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,115 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+)
+
+// Find returns the run of that name; nil when there is none.
+func Find(ctx context.Context, c client.Reader, key client.ObjectKey) (*lifecyclev1.LifecycleRun, error) {
+	run := &lifecyclev1.LifecycleRun{}
+	err := c.Get(ctx, key, run)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read LifecycleRun %s: %w", key, err)
+	}
+	return run, nil
+}
+
+// ToApprove returns the run and the step that an approval is about: the run of that
+// name, or the one of the Cluster of that name that waits for an approval. An empty
+// step is the one that waits.
+func ToApprove(ctx context.Context, c client.Reader, key client.ObjectKey, step string) (*lifecyclev1.LifecycleRun, string, error) {
+	run, err := Find(ctx, c, key)
+	if err != nil {
+		return nil, "", err
+	}
+	if run != nil {
+		if step == "" {
+			if step = waitingForApproval(run); step == "" {
+				return nil, "", fmt.Errorf("LifecycleRun %s does not wait for an approval: %s", run.Name, plan.Explain(run))
+			}
+		}
+		return run, step, nil
+	}
+	list, err := Of(ctx, c, key)
+	if err != nil {
+		return nil, "", err
+	}
+	var found []string
+	for i := range list {
+		if waits := waitingForApproval(&list[i]); waits != "" && (step == "" || step == waits) {
+			run, found = &list[i], append(found, list[i].Name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, "", fmt.Errorf("there is no LifecycleRun %s, and none of a Cluster %s waits for this approval; see `slipway lifecycle explain %s`", key.Name, key.Name, key.Name)
+	case 1:
+		return run, waitingForApproval(run), nil
+	}
+	return nil, "", fmt.Errorf("several runs of Cluster %s wait for an approval; name one of %s", key.Name, strings.Join(found, ", "))
+}
+
+// waitingForApproval returns the step of a run that waits for an approval; empty when
+// none does.
+func waitingForApproval(run *lifecyclev1.LifecycleRun) string {
+	current := plan.Current(run)
+	if plan.Finished(run) || current == nil || current.Approval == nil {
+		return ""
+	}
+	return current.Name
+}
+
+// annotations of decisions.
+var annotations = map[lifecyclev1.DecisionType]string{
+	lifecyclev1.DecisionApprove: lifecyclev1.ApproveAnnotation,
+	lifecyclev1.DecisionSkip:    lifecyclev1.SkipAnnotation,
+	lifecyclev1.DecisionRetry:   lifecyclev1.RetryAnnotation,
+}
+
+// Decide has a decision recorded, in the name of the client's user, and returns it as
+// it was recorded.
+func Decide(ctx context.Context, c client.Client, run *lifecyclev1.LifecycleRun, decision lifecyclev1.DecisionType, step, reason string) (*lifecyclev1.Decision, error) {
+	value := step
+	if reason = oneLine(reason); reason != "" {
+		value += ": " + reason
+	}
+	changed := run.DeepCopy()
+	changed.SetAnnotations(withAnnotation(run.Annotations, annotations[decision], value))
+	// What was looked at must be what is decided about.
+	if err := c.Patch(ctx, changed, client.MergeFromWithOptions(run, client.MergeFromWithOptimisticLock{})); err != nil {
+		if apierrors.IsConflict(err) {
+			return nil, fmt.Errorf("LifecycleRun %s has changed just now; look at it and decide again", run.Name)
+		}
+		return nil, err
+	}
+	i := slices.IndexFunc(changed.Spec.Decisions, func(d lifecyclev1.Decision) bool {
+		return d.Type == decision && d.Step == step && !slices.Contains(run.Spec.Decisions, d)
+	})
+	if i < 0 {
+		return nil, errors.New("the decision was not recorded: the webhook of slipway-lifecycle was not called; see that it is installed")
+	}
+	return &changed.Spec.Decisions[i], nil
+}
+
+func withAnnotation(old map[string]string, name, value string) map[string]string {
+	all := map[string]string{name: value}
+	for k, v := range old {
+		if k != name {
+			all[k] = v
+		}
+	}
+	return all
+}

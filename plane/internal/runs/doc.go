@@ -1,0 +1,6 @@
+// Package runs is what people see of LifecyclePolicies and their runs, and how they
+// decide about them, on the plane or any other management cluster.
+//
+// It reads the cluster only through a client, and writes nothing but the annotations
+// that the engine's webhook turns into decisions. It is imported by cli and status.
+package runs

@@ -1,0 +1,166 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+)
+
+// Explain tells of one Cluster which policies are about it and what their runs do.
+func Explain(ctx context.Context, c client.Reader, cluster client.ObjectKey, now time.Time) (Explanation, error) {
+	object := &clusterv1.Cluster{}
+	if err := c.Get(ctx, cluster, object); err != nil {
+		return Explanation{}, fmt.Errorf("read Cluster %s: %w", cluster, err)
+	}
+	e := Explanation{Namespace: cluster.Namespace, Cluster: cluster.Name, Policies: []Policy{}, Runs: []Run{}}
+	policies := &lifecyclev1.LifecyclePolicyList{}
+	if err := c.List(ctx, policies, client.InNamespace(cluster.Namespace)); err != nil {
+		return Explanation{}, fmt.Errorf("list LifecyclePolicies: %w", err)
+	}
+	for i := range policies.Items {
+		e.Policies = append(e.Policies, policyOf(ctx, &policies.Items[i], object))
+	}
+	list, err := Of(ctx, c, cluster)
+	if err != nil {
+		return Explanation{}, err
+	}
+	for i := range list {
+		e.Runs = append(e.Runs, runOf(&list[i], now))
+	}
+	return e, nil
+}
+
+// Of returns the runs of a Cluster, in the order of the hooks.
+func Of(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]lifecyclev1.LifecycleRun, error) {
+	list := &lifecyclev1.LifecycleRunList{}
+	if err := c.List(ctx, list, client.InNamespace(cluster.Namespace)); err != nil {
+		return nil, fmt.Errorf("list LifecycleRuns: %w", err)
+	}
+	runs := slices.DeleteFunc(list.Items, func(r lifecyclev1.LifecycleRun) bool { return r.Spec.ClusterName != cluster.Name })
+	order := lifecyclev1.Hooks()
+	slices.SortFunc(runs, func(a, b lifecyclev1.LifecycleRun) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(order, a.Spec.Hook), slices.Index(order, b.Spec.Hook)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Spec.PolicyName, b.Spec.PolicyName),
+			cmp.Compare(a.Spec.Attempt, b.Spec.Attempt))
+	})
+	return runs, nil
+}
+
+func policyOf(ctx context.Context, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) Policy {
+	p := Policy{Name: policy.Name, Mode: policy.Spec.Mode, Hooks: []lifecyclev1.HookName{}}
+	for _, hook := range policy.Spec.Hooks {
+		p.Hooks = append(p.Hooks, hook.Hook)
+	}
+	var err error
+	if p.Matches, p.Message, err = matches(ctx, policy, cluster); err != nil {
+		p.Message = err.Error()
+	}
+	if ready := meta.FindStatusCondition(policy.Status.Conditions, lifecyclev1.ReadyCondition); p.Message == "" && ready != nil && ready.Status != "True" {
+		p.Message = cmp.Or(ready.Message, ready.Reason)
+	}
+	return p
+}
+
+// matches says whether a policy is about a Cluster, and why not.
+func matches(ctx context.Context, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) (bool, string, error) {
+	selects, err := plan.Selects(policy, cluster)
+	if err != nil {
+		return false, "", err
+	}
+	if !selects {
+		return false, "its clusterSelector does not select the Cluster", nil
+	}
+	if policy.Spec.MatchCondition == "" {
+		return true, "", nil
+	}
+	program, err := expression.Compile(policy.Spec.MatchCondition, expression.Match)
+	if err != nil {
+		return false, "", fmt.Errorf("its matchCondition is in error, which holds the Cluster back: %w", err)
+	}
+	variables, err := expression.Variables(expression.Inputs{Cluster: cluster})
+	if err != nil {
+		return false, "", err
+	}
+	ok, err := program.Eval(ctx, variables)
+	if err != nil {
+		return false, "", fmt.Errorf("its matchCondition fails, which holds the Cluster back: %w", err)
+	}
+	if !ok {
+		return false, "its matchCondition is false", nil
+	}
+	return true, "", nil
+}
+
+func runOf(run *lifecyclev1.LifecycleRun, now time.Time) Run {
+	s := &run.Spec
+	r := Run{
+		Name: run.Name, Hook: s.Hook, Policy: s.PolicyName, Mode: s.Mode, Attempt: s.Attempt,
+		Phase: plan.Phase(run), Request: s.Request, Message: plan.Explain(run), Steps: []Step{}, Decisions: s.Decisions,
+	}
+	var message string
+	if r.Blocks, message = plan.Blocks(run, now); r.Blocks && r.Phase == lifecyclev1.RunSucceeded {
+		r.Message = message
+	}
+	current := plan.Current(run)
+	for i := range s.Steps {
+		step := stepOf(run, &s.Steps[i])
+		if r.Phase != lifecyclev1.RunCancelled && current != nil && step.State == pending && s.Steps[i].Name == current.Name {
+			step.State = waiting
+		}
+		r.Steps = append(r.Steps, step)
+	}
+	return r
+}
+
+// States of steps that have not ended.
+const (
+	pending = "Pending"
+	waiting = "Waiting"
+)
+
+func stepOf(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) Step {
+	step := Step{Name: s.Name, Kind: Kind(s), State: pending}
+	progress := run.Progress(s.Name)
+	if progress == nil {
+		return step
+	}
+	step.Since, step.Until = timeOf(progress.StartTime.Time), timeOf(progress.EndTime.Time)
+	step.Failures, step.Message = progress.Failures, progress.Message
+	if progress.Outcome != "" {
+		step.State = string(progress.Outcome)
+	}
+	return step
+}
+
+func timeOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// Kind is the name of a step's kind as it is in the policy.
+func Kind(s *lifecyclev1.Step) string {
+	for kind, set := range map[string]bool{
+		"expression": s.Expression != nil, "window": s.Window != nil, "approval": s.Approval != nil, "apply": s.Apply != nil,
+		"job": s.Job != nil, "webhook": s.Webhook != nil, "wait": s.Wait != nil, "export": s.Export != nil,
+	} {
+		if set {
+			return kind
+		}
+	}
+	return "unknown"
+}
