@@ -1,0 +1,131 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies/status,verbs=get;patch
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get
+
+// Reconciler reconciles LifecyclePolicies.
+type Reconciler struct {
+	Client client.Client
+	// APIReader looks for ConfigMaps and Secrets, which no cache holds.
+	APIReader client.Reader
+	// Validate finds the faults of a policy, as the admission webhook does.
+	Validate func(*lifecyclev1.LifecyclePolicy) error
+	Clock    clock.PassiveClock
+}
+
+const (
+	// missingInterval is how soon it is seen that something missing has come: neither
+	// ConfigMaps nor Secrets are watched.
+	missingInterval = 30 * time.Second
+	// checkInterval is how soon it is seen that something has gone, and that windows
+	// meet no more.
+	checkInterval = 10 * time.Minute
+)
+
+// scope is what one reconcile knows.
+type scope struct {
+	policy   *lifecyclev1.LifecyclePolicy
+	runs     []lifecyclev1.LifecycleRun
+	clusters []clusterv1.Cluster
+	// fault is why the policy is not ready.
+	fault *fault
+}
+
+// fault is a reason of the condition Ready, and its message.
+type fault struct{ reason, message string }
+
+// phase is one part of a reconcile.
+type phase func(context.Context, *scope) error
+
+func (r *Reconciler) phases() []phase {
+	return []phase{r.readRuns, r.validate, r.findReferences, r.findConflicts, r.prune}
+}
+
+// Reconcile brings the status of one LifecyclePolicy up to date, and prunes its runs.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	policy := &lifecyclev1.LifecyclePolicy{}
+	if err := r.Client.Get(ctx, req.NamespacedName, policy); err != nil || !policy.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	s := &scope{policy: policy}
+	for _, p := range r.phases() {
+		if err := p(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if err := r.report(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	if s.fault != nil {
+		return ctrl.Result{RequeueAfter: missingInterval}, nil
+	}
+	return ctrl.Result{RequeueAfter: checkInterval}, nil
+}
+
+func (r *Reconciler) readRuns(ctx context.Context, s *scope) error {
+	runs := &lifecyclev1.LifecycleRunList{}
+	if err := r.Client.List(ctx, runs, client.InNamespace(s.policy.Namespace)); err != nil {
+		return fmt.Errorf("list LifecycleRuns: %w", err)
+	}
+	for i := range runs.Items {
+		if runs.Items[i].Spec.PolicyName == s.policy.Name {
+			s.runs = append(s.runs, runs.Items[i])
+		}
+	}
+	clusters := &clusterv1.ClusterList{}
+	if err := r.Client.List(ctx, clusters, client.InNamespace(s.policy.Namespace)); err != nil {
+		return fmt.Errorf("list Clusters: %w", err)
+	}
+	s.clusters = clusters.Items
+	return nil
+}
+
+func (r *Reconciler) validate(_ context.Context, s *scope) error {
+	if err := r.Validate(s.policy); err != nil {
+		s.fault = &fault{lifecyclev1.InvalidPolicyReason, err.Error()}
+	}
+	return nil
+}
+
+// report writes the status, when it has changed.
+func (r *Reconciler) report(ctx context.Context, s *scope) error {
+	before := s.policy.DeepCopy()
+	ready := metav1.Condition{
+		Type: lifecyclev1.ReadyCondition, Status: metav1.ConditionTrue,
+		Reason: lifecyclev1.PolicyReadyReason, ObservedGeneration: s.policy.Generation,
+	}
+	if s.fault != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, s.fault.reason, s.fault.message
+	}
+	status := &s.policy.Status
+	meta.SetStatusCondition(&status.Conditions, ready)
+	status.ObservedGeneration = s.policy.Generation
+	status.ActiveRuns = ptr.To(active(s.runs))
+	if apiequality.Semantic.DeepEqual(before.Status, s.policy.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, s.policy, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("patch the status: %w", err))
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+var (
+	env *testenv.Env
+	ctx = context.Background()
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, func(s *runtime.Scheme) error {
+		builder := runtime.NewSchemeBuilder(corev1.AddToScheme, clusterv1.AddToScheme, lifecyclev1.AddToScheme)
+		return builder.AddToScheme(s)
+	}, func(e *testenv.Env) error {
+		env = e
+		return nil
+	}))
+}
+
+type world struct {
+	*policy.Reconciler
+	t         *testing.T
+	namespace string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	testenv.Skip(t)
+	return &world{t: t, namespace: env.Namespace(t), Reconciler: &policy.Reconciler{
+		Client: env.Client, APIReader: env.Client, Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)),
+		Validate: func(*lifecyclev1.LifecyclePolicy) error { return nil },
+	}}
+}
+
+func (w *world) create(o client.Object) {
+	w.t.Helper()
+	o.SetNamespace(w.namespace)
+	if err := env.Client.Create(ctx, o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) cluster(name, version string, labels map[string]string) *clusterv1.Cluster {
+	w.t.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	cluster.Spec.Topology.ClassRef.Name, cluster.Spec.Topology.Version = "slipway", version
+	w.create(cluster)
+	return cluster
+}
+
+func (w *world) policy(name string, steps ...lifecyclev1.Step) *lifecyclev1.LifecyclePolicy {
+	w.t.Helper()
+	p := &lifecyclev1.LifecyclePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: lifecyclev1.LifecyclePolicySpec{
+		Hooks: []lifecyclev1.HookPolicy{{Hook: lifecyclev1.BeforeClusterUpgrade, Steps: steps}},
+	}}
+	w.create(p)
+	return p
+}
+
+func (w *world) reconcile(name string) (*lifecyclev1.LifecyclePolicy, *metav1.Condition) {
+	w.t.Helper()
+	key := client.ObjectKey{Namespace: w.namespace, Name: name}
+	if _, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: key}); err != nil {
+		w.t.Fatal(err)
+	}
+	p := &lifecyclev1.LifecyclePolicy{}
+	if err := env.Client.Get(ctx, key, p); err != nil {
+		w.t.Fatal(err)
+	}
+	return p, meta.FindStatusCondition(p.Status.Conditions, lifecyclev1.ReadyCondition)
+}
+
+func (w *world) expect(name, reason string, tells ...string) {
+	w.t.Helper()
+	p, ready := w.reconcile(name)
+	if ready == nil || ready.Reason != reason || (ready.Status == metav1.ConditionTrue) != (reason == lifecyclev1.PolicyReadyReason) || p.Status.ObservedGeneration != p.Generation {
+		w.t.Fatalf("Ready is %+v, want %s", ready, reason)
+	}
+	for _, part := range tells {
+		if !strings.Contains(ready.Message, part) {
+			w.t.Errorf("%q does not tell %q", ready.Message, part)
+		}
+	}
+}
+
+func windowStep(name, cron string) lifecyclev1.Step {
+	return lifecyclev1.Step{Name: name, Window: &lifecyclev1.WindowStep{Schedule: cron, DurationSeconds: 3600}}
+}
+
+func approvalStep() lifecyclev1.Step {
+	return lifecyclev1.Step{Name: "go", Approval: &lifecyclev1.ApprovalStep{}}
+}
+
+func TestReadyWhenReferencesExist(t *testing.T) {
+	w := newWorld(t)
+	w.policy("addons",
+		lifecyclev1.Step{Name: "cni", Apply: &lifecyclev1.ApplyStep{Sources: []lifecyclev1.ManifestSource{{Kind: "ConfigMap", Name: "cni"}, {Kind: "Secret", Name: "pull"}, {Kind: "ConfigMap", Name: "cni", Key: "b"}}}},
+		lifecyclev1.Step{Name: "call", Webhook: &lifecyclev1.WebhookStep{URL: "https://a.example.com", SecretName: "sign"}})
+	w.expect("addons", lifecyclev1.ReferenceNotFoundReason, "ConfigMap cni, Secret pull, Secret sign; create it")
+	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cni"}})
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "sign"}})
+	w.expect("addons", lifecyclev1.ReferenceNotFoundReason, ": Secret pull; create it")
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}})
+	w.expect("addons", lifecyclev1.PolicyReadyReason)
+}
+
+func TestInvalidPoliciesSaySo(t *testing.T) {
+	w := newWorld(t)
+	w.Validate = func(*lifecyclev1.LifecyclePolicy) error { return errors.New("spec.matchCondition: at character 3") }
+	w.policy("broken", approvalStep())
+	w.expect("broken", lifecyclev1.InvalidPolicyReason, "spec.matchCondition: at character 3")
+}
+
+func TestWindowsThatNeverMeetConflict(t *testing.T) {
+	w := newWorld(t)
+	w.policy("night", windowStep("night", "0 1 * * *"))
+	w.policy("noon", windowStep("noon", "0 12 * * *"))
+	w.expect("night", lifecyclev1.PolicyConflictReason, "BeforeClusterUpgrade", "step night", "step noon of LifecyclePolicy noon", "change one of them")
+	w.expect("noon", lifecyclev1.PolicyConflictReason, "LifecyclePolicy night")
+
+	// With clusters, only what selects the same one conflicts.
+	w.cluster("a", "v1.36.3", map[string]string{"site": "north"})
+	w.cluster("b", "v1.36.3", map[string]string{"site": "south"})
+	selecting := func(name, site string) {
+		t.Helper()
+		p, _ := w.reconcile(name)
+		p.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": site}}
+		if err := env.Client.Update(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	selecting("night", "north")
+	selecting("noon", "south")
+	w.expect("night", lifecyclev1.PolicyReadyReason)
+	selecting("noon", "north")
+	w.expect("night", lifecyclev1.PolicyConflictReason)
+	p, _ := w.reconcile("noon")
+	p.Spec.Mode = lifecyclev1.ModeAudit
+	if err := env.Client.Update(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("night", lifecyclev1.PolicyReadyReason)
+	w.expect("noon", lifecyclev1.PolicyReadyReason)
+}
+
+func TestTwoWindowsOfOneHookMustMeet(t *testing.T) {
+	w := newWorld(t)
+	w.policy("both", windowStep("night", "0 1 * * *"), windowStep("noon", "0 12 * * *"))
+	w.expect("both", lifecyclev1.PolicyConflictReason, "step night", "step noon")
+	w.policy("meeting", windowStep("night", "0 1 * * *"), windowStep("saturday", "30 1 * * 6"))
+	_, ready := w.reconcile("meeting")
+	if strings.Contains(ready.Message, "saturday") {
+		t.Errorf("got %q", ready.Message)
+	}
+}
+
+// run makes a run that was last busy some hours ago.
+func (w *world) run(name string, cluster *clusterv1.Cluster, hoursAgo int, change func(*lifecyclev1.LifecycleRun)) {
+	w.t.Helper()
+	at := metav1.NewTime(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(-time.Duration(hoursAgo) * time.Hour))
+	r := &lifecyclev1.LifecycleRun{
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
+		}}},
+		Spec: lifecyclev1.LifecycleRunSpec{
+			ClusterName: cluster.Name, PolicyName: "rules", PolicyGeneration: 1, Mode: lifecyclev1.ModeEnforce, Attempt: 1,
+			Hook:     lifecyclev1.BeforeClusterUpgrade,
+			Request:  lifecyclev1.RunRequest{FromKubernetesVersion: "v1.30.0", ToKubernetesVersion: fmt.Sprintf("v1.31.%d", hoursAgo)},
+			Steps:    []lifecyclev1.Step{approvalStep()},
+			Progress: []lifecyclev1.StepProgress{{Name: "go", StartTime: at, EndTime: at, Outcome: lifecyclev1.OutcomeSucceeded}},
+		},
+	}
+	if change != nil {
+		change(r)
+	}
+	w.create(r)
+}
+
+func (w *world) runs() []string {
+	w.t.Helper()
+	list := &lifecyclev1.LifecycleRunList{}
+	if err := env.Client.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	var names []string
+	for _, r := range list.Items {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestHistoryIsPruned(t *testing.T) {
+	w := newWorld(t)
+	p := w.policy("rules", approvalStep())
+	p.Spec.RunHistoryLimit = ptr.To[int32](2)
+	if err := env.Client.Update(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	a, b := w.cluster("a", "v1.31.9", nil), w.cluster("b", "v1.36.3", nil)
+	// They are created in the wrong order, as clusterctl move may do.
+	for _, hours := range []int{3, 1, 4, 2} {
+		w.run(fmt.Sprintf("a-%d", hours), a, hours, nil)
+	}
+	w.run("a-wanted", a, 9, nil)
+	w.run("a-wanted-before", a, 10, func(r *lifecyclev1.LifecycleRun) { r.Spec.Request.ToKubernetesVersion = "v1.31.9" })
+	w.run("a-waits", a, 11, func(r *lifecyclev1.LifecycleRun) { r.Spec.Progress = nil })
+	w.run("a-failed", a, 12, func(r *lifecyclev1.LifecycleRun) { r.Spec.Progress[0].Outcome = lifecyclev1.OutcomeFailed })
+	w.run("a-cancelled", a, 13, func(r *lifecyclev1.LifecycleRun) { r.Spec.Cancelled = "called off" })
+	w.run("a-delete", a, 14, func(r *lifecyclev1.LifecycleRun) {
+		r.Spec.Hook, r.Spec.Request = lifecyclev1.BeforeClusterDelete, lifecyclev1.RunRequest{}
+	})
+	w.run("b-old", b, 20, nil)
+	w.run("other-policy", a, 21, func(r *lifecyclev1.LifecycleRun) { r.Spec.PolicyName = "other" })
+
+	got, _ := w.reconcile("rules")
+	if ptr.Deref(got.Status.ActiveRuns, -1) != 2 {
+		t.Errorf("active runs: %v", got.Status.ActiveRuns)
+	}
+	want := []string{"a-1", "a-2", "a-delete", "a-failed", "a-waits", "a-wanted", "b-old", "other-policy"}
+	if names := w.runs(); !slices.Equal(names, want) {
+		t.Errorf("kept %v, want %v", names, want)
+	}
+}
+
+func TestNothingIsPrunedWhileAClusterIsMoved(t *testing.T) {
+	w := newWorld(t)
+	w.policy("rules", approvalStep())
+	a := w.cluster("a", "v1.36.3", nil)
+	a.Spec.Paused = ptr.To(true)
+	if err := env.Client.Update(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	for hours := range 6 {
+		w.run(fmt.Sprintf("a-%d", hours), a, hours, nil)
+	}
+	w.reconcile("rules")
+	if names := w.runs(); len(names) != 6 {
+		t.Errorf("kept %v", names)
+	}
+}
