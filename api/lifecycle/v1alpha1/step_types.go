@@ -310,9 +310,10 @@ type WaitStep struct {
 }
 
 // ExportStep saves objects of the workload cluster as a compressed archive of YAML
-// files, in Secrets of the policy's namespace that outlive the Cluster:
-// <run>-<step>-<n>, with the label lifecycle.slipway.dev/archive. Names and content
-// of Secrets are exported only when resources names them.
+// files, in Secrets of the policy's namespace that outlive the Cluster, with the label
+// lifecycle.slipway.dev/archive: its parts, and last of all its index,
+// <run>-<step>-<start>, without which it is not whole. Secrets are exported only when
+// resources names them.
 type ExportStep struct {
 	// resources that are exported.
 	// +required

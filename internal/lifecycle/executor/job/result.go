@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
@@ -90,10 +92,13 @@ func (e *executor) result(ctx context.Context, in step.Input, ref *lifecyclev1.J
 
 // record writes the result and the logs into a Secret that the run owns.
 func (e *executor) record(ctx context.Context, in step.Input, job *batchv1.Job, r *result, logs map[string][]byte) error {
+	labels := step.Labels(in.Run, in.Step.Name)
+	// The managers of Cluster API keep every Secret with this label in memory.
+	delete(labels, clusterv1.ClusterNameLabel)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: in.Run.Namespace, Name: recordName(job.Name),
-			Labels: step.Labels(in.Run, in.Step.Name),
+			Labels: labels,
 			Annotations: map[string]string{
 				uidAnnotation:      string(r.jobUID),
 				outcomeAnnotation:  r.outcome,
