@@ -7,19 +7,15 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-)
 
-// certManager is the module whose CRDs are served: clusterctl asks for the API of
-// cert-manager before it installs a provider.
-const certManager = "github.com/cert-manager/cert-manager@v1.21.2"
+	"github.com/slipway-dev/slipway/test/conformance/judge"
+)
 
 // managementCluster is an API server without providers.
 func (u *user) managementCluster() {
 	u.t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		u.t.Setenv("KUBEBUILDER_ASSETS", filepath.Join(filepath.Dir(shared.slipway), "envtest"))
-	}
-	dir, err := download(certManager)
+	// clusterctl asks for the API of cert-manager before it installs a provider.
+	dir, err := judge.Download(u.t.Context(), judge.CertManager)
 	if err != nil {
 		u.t.Fatal(err)
 	}

@@ -2,7 +2,7 @@ package clusterctl
 
 import (
 	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
 // Versions of the releases that are made here.
@@ -74,6 +76,9 @@ func (a *assets) make(dir string) error {
 	if _, err := os.Stat(a.slipway); err != nil {
 		return fmt.Errorf("%w: run `make build` first", err)
 	}
+	if err := judge.FindAssets(bin); err != nil {
+		return err
+	}
 	a.clusterctl = filepath.Join(dir, "clusterctl")
 	if _, err := output(filepath.Join(root, "test/conformance/clusterctl/tool"), "go", "build", "-trimpath", "-o", a.clusterctl, "sigs.k8s.io/cluster-api/cmd/clusterctl"); err != nil {
 		return err
@@ -82,7 +87,7 @@ func (a *assets) make(dir string) error {
 	if err := a.makeReleases(dir); err != nil {
 		return err
 	}
-	return a.renderUpstream()
+	return a.renderUpstream(context.Background())
 }
 
 // makeReleases makes the old and the new release; metadata.yaml knows the series of
@@ -139,8 +144,8 @@ var upstreamProviders = []struct{ label, dir, file string }{
 	{"control-plane-kubeadm", "controlplane/kubeadm/config/default", "control-plane-components.yaml"},
 }
 
-func (a *assets) renderUpstream() error {
-	module, err := download("sigs.k8s.io/cluster-api@" + a.upstreamVersion())
+func (a *assets) renderUpstream(ctx context.Context) error {
+	module, err := judge.Download(ctx, "sigs.k8s.io/cluster-api@"+a.upstreamVersion())
 	if err != nil {
 		return err
 	}
@@ -149,11 +154,11 @@ func (a *assets) renderUpstream() error {
 		if err := os.MkdirAll(to, 0o755); err != nil {
 			return err
 		}
-		components, err := output("", a.kubectl, "kustomize", filepath.Join(module, p.dir))
+		components, err := judge.Kustomize(ctx, filepath.Join(module, p.dir))
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(to, p.file), []byte(components), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(to, p.file), components, 0o644); err != nil {
 			return err
 		}
 		metadata, err := os.ReadFile(filepath.Join(module, "metadata.yaml"))
@@ -173,19 +178,6 @@ func (a *assets) upstreamVersion() string {
 		a.upstream, _ = output(filepath.Join(a.root, "test/conformance/clusterctl/tool"), "go", "list", "-m", "-f", "{{.Version}}", "sigs.k8s.io/cluster-api")
 	}
 	return a.upstream
-}
-
-// download returns the directory of a module in the module cache.
-func download(module string) (string, error) {
-	data, err := output("", "go", "mod", "download", "-json", module)
-	if err != nil {
-		return "", err
-	}
-	var found struct{ Dir string }
-	if err := json.Unmarshal([]byte(data), &found); err != nil {
-		return "", err
-	}
-	return found.Dir, nil
 }
 
 // output runs a program outside of the workspace and returns what it prints.

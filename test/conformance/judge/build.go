@@ -95,9 +95,9 @@ func (k *Kit) Render(ctx context.Context, module, folder string) ([]*unstructure
 	if err != nil {
 		return nil, fmt.Errorf("find the sources of %s: %w", module, err)
 	}
-	data, err := exec.CommandContext(ctx, asset("kubectl"), "kustomize", filepath.Join(strings.TrimSpace(string(dir)), folder)).Output()
+	data, err := Kustomize(ctx, filepath.Join(strings.TrimSpace(string(dir)), folder))
 	if err != nil {
-		return nil, fmt.Errorf("render the manifests in %s: %w", key, err)
+		return nil, err
 	}
 	if k.rendered[key], err = Decode(data); err != nil {
 		return nil, err
@@ -112,6 +112,3 @@ func (k *Kit) manifests(ctx context.Context, s Subject) ([]*unstructured.Unstruc
 	}
 	return k.Render(ctx, module, s.folder+"/config/default")
 }
-
-// asset is a program of the control plane, in KUBEBUILDER_ASSETS.
-func asset(name string) string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), name) }

@@ -2,30 +2,13 @@ package provider_test
 
 import (
 	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	const variable = "KUBEBUILDER_ASSETS"
-	if os.Getenv(variable) == "" {
-		assets, err := filepath.Abs("../../../bin/envtest")
-		if err == nil {
-			err = os.Setenv(variable, assets)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { judge.Main(m) }
 
 // TestConformance judges every rule under both contract versions.
 func TestConformance(t *testing.T) {

@@ -2,10 +2,7 @@ package runtime
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,21 +24,7 @@ import (
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	const variable = "KUBEBUILDER_ASSETS"
-	if os.Getenv(variable) == "" {
-		assets, err := filepath.Abs("../../../bin/envtest")
-		if err == nil {
-			err = os.Setenv(variable, assets)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { judge.Main(m) }
 
 const (
 	oldVersion = "v1.35.4"
