@@ -112,6 +112,22 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestHookThatCannotBlock asks for a retry where the response cannot carry the wish:
+// the caller must not go on as if all were well.
+func TestHookThatCannotBlock(t *testing.T) {
+	s := newServer(t, extension.Options{})
+	err := extension.Handle(s, capi.AfterControlPlaneInitialized, "h", func(context.Context, *hooksv1.AfterControlPlaneInitializedRequest) (*hooksv1.AfterControlPlaneInitializedResponse, error) {
+		return nil, extension.RetryAfter(time.Minute, "not yet")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := hooktest.Call(t, s, capi.AfterControlPlaneInitialized, "h", &hooksv1.AfterControlPlaneInitializedRequest{})
+	if got.Status != hooksv1.ResponseStatusFailure || !strings.Contains(got.Message, "not yet") {
+		t.Errorf("got %+v, want a failure that says what the handler waits for", got)
+	}
+}
+
 func TestBadRequests(t *testing.T) {
 	s := newServer(t, extension.Options{MaxRequestBytes: 1000})
 	if err := handle(s, "h", answerNil); err != nil {

@@ -74,7 +74,7 @@ func lifecycle[Q, R any](s *extension.Server, r *recorder, h hook.Hook[Q, R], na
 // startRecorder serves a recorder built on the SDK.
 func startRecorder(t *testing.T) (*recorder, *hooktest.Extension) {
 	t.Helper()
-	r := &recorder{blocking: map[string]bool{"BeforeClusterCreate": true, "BeforeClusterUpgrade": true, "BeforeClusterDelete": true}}
+	r := &recorder{blocking: map[string]bool{"BeforeClusterCreate": true, "BeforeClusterUpgrade": true, "AfterControlPlaneUpgrade": true, "BeforeClusterDelete": true}}
 	return r, hooktest.Start(t, extension.Options{PathPrefix: "/hooks"}, func(s *extension.Server) error {
 		return errors.Join(
 			lifecycle(s, r, capi.BeforeClusterCreate, "before-create"),

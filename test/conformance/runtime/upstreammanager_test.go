@@ -56,7 +56,7 @@ func TestUpstreamManager(t *testing.T) {
 	s.expectBlocked("BeforeClusterUpgrade")
 	s.eventually("the hooks of an upgrade are called", func() bool {
 		s.followVersion()
-		return recorder.count("AfterClusterUpgrade") > 0
+		return recorder.count("AfterControlPlaneUpgrade") > 1 && recorder.count("AfterClusterUpgrade") > 0
 	})
 
 	if err := s.Delete(t.Context(), s.cluster()); err != nil {
