@@ -19,9 +19,10 @@ ENVTEST      := $(BUNDLE_BIN)/envtest
 # go.mod, or in another file of that form.
 bundle_version = $(shell sed -n 's|^[[:space:]]*\(require \)\{0,1\}$(2) \(v[^ ]*\).*|\2|p' nodebundle/$(1)/$(or $(3),go.mod))
 
-# The Kubernetes versions from old to new; the last is the default, and the plane's.
-BUNDLE_MINORS     := 1.35 1.36
-BUNDLE_KUBERNETES_VERSIONS := $(foreach m,$(BUNDLE_MINORS),$(call bundle_version,$(m),k8s.io/kubernetes))
+# The Kubernetes versions from old to new, each by a file with its requirements; the
+# last is the default, and the plane's.
+BUNDLE_KUBERNETES_FILES    := $(sort $(notdir $(wildcard nodebundle/kubernetes/kubernetes-*.mod))) go.mod
+BUNDLE_KUBERNETES_VERSIONS := $(foreach f,$(BUNDLE_KUBERNETES_FILES),$(call bundle_version,kubernetes,k8s.io/kubernetes,$(f)))
 BUNDLE_KUBERNETES := $(lastword $(BUNDLE_KUBERNETES_VERSIONS))
 BUNDLE_CONTAINERD := $(call bundle_version,containerd,github.com/containerd/containerd/v2)
 BUNDLE_RUNC       := $(call bundle_version,runc,github.com/opencontainers/runc)
@@ -93,13 +94,13 @@ $(BUNDLE_PARTS)/toolchain: bundle-toolchain
 	@mkdir -p $(@D)
 	@go env GOVERSION GOOS GOARCH | cmp -s - $@ || go env GOVERSION GOOS GOARCH > $@
 
-# $(eval $(call hyperkube_rule,minor,version)); one rule for each minor.
+# $(eval $(call hyperkube_rule,file,version)); one rule for each version.
 define hyperkube_rule
-$(BUNDLE)/kubernetes/$(2)/hyperkube: $(call bundle_sources,$(1))
-	$$(call bundle_build,$(1),providerless selinux_stub,$$(call bundle_k8s_ldflags_of,$(2)),$$@,.)
+$(BUNDLE)/kubernetes/$(2)/hyperkube: $(call bundle_sources,kubernetes,$(1))
+	$$(call bundle_build,kubernetes,providerless selinux_stub,$$(call bundle_k8s_ldflags_of,$(2)),$$@,.,$(filter-out go.mod,$(1)))
 	@touch $$@
 endef
-$(foreach m,$(BUNDLE_MINORS),$(eval $(call hyperkube_rule,$(m),$(call bundle_version,$(m),k8s.io/kubernetes))))
+$(foreach f,$(BUNDLE_KUBERNETES_FILES),$(eval $(call hyperkube_rule,$(f),$(call bundle_version,kubernetes,k8s.io/kubernetes,$(f)))))
 
 $(BUNDLE_CONTAINERD_FILES) &: $(call bundle_sources,containerd)
 	$(call bundle_build,containerd,no_btrfs no_zfs no_devmapper,-X github.com/containerd/containerd/v2/version.Version=$(BUNDLE_CONTAINERD),$(BUNDLE)/bin/,tool)

@@ -1,4 +1,4 @@
-// Command hyperkube is Kubernetes 1.35 as one multi-call binary: the name it is
+// Command hyperkube is Kubernetes as one multi-call binary: the name it is
 // called by (or its first argument) chooses the component. One binary keeps a
 // local host's image store and page cache small, since kubelet, kubeadm and the
 // control-plane images share its single layer.

@@ -1,4 +1,4 @@
-module github.com/slipway-dev/slipway/nodebundle/1.35
+module github.com/slipway-dev/slipway/nodebundle/kubernetes
 
 go 1.26.0
 
