@@ -9,8 +9,10 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/apply"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/approval"
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/export"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/job"
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/wait"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/webhook"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/window"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
@@ -56,5 +58,7 @@ func executors(mgr ctrl.Manager) map[step.Kind]step.Executor {
 		step.KindApply:      apply.New(mgr.GetAPIReader(), clients),
 		step.KindJob:        job.New(c, mgr.GetConfig(), clients),
 		step.KindWebhook:    webhook.New(mgr.GetAPIReader(), webhook.Options{UserAgent: userAgent}),
+		step.KindWait:       wait.New(c, clients),
+		step.KindExport:     export.New(c, clients),
 	}
 }
