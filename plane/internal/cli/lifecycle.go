@@ -41,7 +41,7 @@ func lifecycleCommand(g *global) *cobra.Command {
 		Short: "See what lifecycle policies do for a cluster, and decide about it",
 	}
 	command.AddCommand(explainCommand(g), decideCommand(g, "skip", lifecyclev1.DecisionSkip, "Go on without a step that waits or failed"),
-		decideCommand(g, "retry", lifecyclev1.DecisionRetry, "Start a step anew that failed"), logsCommand(g))
+		decideCommand(g, "retry", lifecyclev1.DecisionRetry, "Start a step anew that failed"), logsCommand(g), exportCommand(g))
 	return command
 }
 

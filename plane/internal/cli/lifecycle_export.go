@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/plane/internal/runs"
+)
+
+func exportCommand(g *global) *cobra.Command {
+	f := &lifecycleFlags{}
+	var file, name string
+	command := &cobra.Command{
+		Use:   "export CLUSTER -f FILE",
+		Short: "Write the archive that an export step kept of a cluster",
+		Long: `Export puts the archive together from its Secrets, verifies the digests of all parts
+and of the whole, and writes it as tar.gz, readable by nobody else. The cluster may be
+gone. Of several archives it takes the newest.`,
+		Example: "  slipway lifecycle export prod -f prod.tar.gz",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := managementClient(g, f.kubeconfig)
+			if err != nil {
+				return err
+			}
+			archives, err := runs.Archives(cmd.Context(), c, f.key(args[0]))
+			if err != nil {
+				return err
+			}
+			archive, err := chooseArchive(archives, args[0], name)
+			if err != nil {
+				return err
+			}
+			data, err := runs.Assemble(cmd.Context(), c, f.namespace, archive)
+			if err != nil {
+				return err
+			}
+			if err := atomicfile.Write(file, data, 0o600); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d objects, %d bytes, %s\n", file, archive.Objects, archive.Bytes, archive.Digest)
+			return err
+		},
+		ValidArgsFunction: completeClusters(g, f),
+	}
+	f.bind(command)
+	command.Flags().StringVarP(&file, "file", "f", "", "file that is written; an existing one is replaced")
+	_ = command.MarkFlagRequired("file")
+	command.Flags().StringVar(&name, "archive", "", "name of the archive; the newest when empty")
+	return command
+}
+
+func chooseArchive(archives []runs.Archive, cluster, name string) (*runs.Archive, error) {
+	if len(archives) == 0 {
+		return nil, fmt.Errorf("there is no archive of a cluster %s: an export step of a LifecyclePolicy makes one", cluster)
+	}
+	if name == "" {
+		return &archives[len(archives)-1], nil
+	}
+	if i := slices.IndexFunc(archives, func(a runs.Archive) bool { return a.Name == name }); i >= 0 {
+		return &archives[i], nil
+	}
+	names := make([]string, 0, len(archives))
+	for _, a := range archives {
+		names = append(names, a.Name)
+	}
+	return nil, fmt.Errorf("there is no archive %s of cluster %s, only %s", name, cluster, strings.Join(names, ", "))
+}
