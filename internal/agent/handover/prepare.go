@@ -40,10 +40,13 @@ func (k *Keeper) prepare(ctx context.Context) {
 // hand-over that it called off.
 func (k *Keeper) learn() error {
 	k.mu.Lock()
-	heard, gone, signer, known := k.heard, k.gone, k.signer, k.state
-	off := heard && !gone && k.announced == "" && known.Prepared != nil
+	heard, signer, known := k.heard, k.signer, k.state
+	off := !k.gone && k.announced == "" && known.Prepared != nil
 	k.mu.Unlock()
-	if !heard || (!off && (signer == nil || bytes.Equal(signer, known.Signer))) {
+	if !heard {
+		return nil
+	}
+	if !off && (signer == nil || bytes.Equal(signer, known.Signer)) {
 		return nil
 	}
 	if off {

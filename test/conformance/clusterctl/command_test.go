@@ -55,8 +55,13 @@ func newUser(t *testing.T, repository string) *user {
 // try runs clusterctl and returns what it prints.
 func (u *user) try(args ...string) (stdout, stderr string, err error) {
 	u.t.Helper()
+	return u.tryContext(u.t.Context(), args...)
+}
+
+// tryContext kills clusterctl when the context ends.
+func (u *user) tryContext(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	args = append(args, "--config", filepath.Join(u.home, "clusterctl.yaml"))
-	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shared.clusterctl, args...)
 	// nothing of the machine's user is read, and nothing is asked of the network

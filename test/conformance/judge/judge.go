@@ -36,16 +36,25 @@ type Plane struct {
 
 	options   Options
 	server    *envtest.Environment
+	signer    *clientCA
 	certDir   string
 	ca        []byte
 	processes []*process
 }
 
-// StartServer starts an API server without anything on it, as workload cluster.
-func StartServer(scheme *runtime.Scheme) (*Plane, error) { return startServer(Options{Scheme: scheme}) }
+// StartServer starts an API server with nothing on it but some CRDs, as workload
+// cluster or for Run.
+func StartServer(scheme *runtime.Scheme, crdDirectories ...string) (*Plane, error) {
+	return startServer(Options{Scheme: scheme}, crdDirectories...)
+}
 
-func startServer(o Options) (*Plane, error) {
-	p := &Plane{options: o, server: &envtest.Environment{ControlPlaneStartTimeout: startTimeout}}
+func startServer(o Options, crdDirectories ...string) (*Plane, error) {
+	p := &Plane{options: o, signer: &clientCA{}}
+	p.server = &envtest.Environment{
+		ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout, CRDDirectoryPaths: crdDirectories, ErrorIfCRDPathMissing: true,
+	}
+	p.server.ControlPlane.GetAPIServer().Authn = p.signer
+	p.server.ControlPlane.GetAPIServer().Configure().Set("enable-bootstrap-token-auth", "true")
 	if o.Audit {
 		if err := audit(p.server, o.Dir); err != nil {
 			return nil, err
@@ -69,12 +78,23 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{p.makeCertificate, p.startControllerManager, p.startManagers} {
-		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, p.Stop())
-		}
+	if err := p.Run(ctx, o); err != nil {
+		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
+}
+
+// Run installs the subjects and starts their managers, and returns when all are
+// ready. Objects that somebody installed already are kept; only their webhooks are
+// pointed at the managers.
+func (p *Plane) Run(ctx context.Context, o Options) error {
+	p.options = o
+	for _, step := range []func(context.Context) error{p.makeCertificate, p.startControllerManager, p.startManagers} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Stop stops what runs, the managers first.
@@ -127,7 +147,8 @@ func (p *Plane) startControllerManager(ctx context.Context) error {
 	}
 	p.start(ctx, name, program{path: asset(name), args: []string{
 		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
-		"--controllers=clusterrole-aggregation-controller,garbage-collector-controller",
+		"--controllers=clusterrole-aggregation-controller,garbage-collector-controller,certificatesigningrequest-signing-controller",
+		"--cluster-signing-cert-file", p.signer.certFile(), "--cluster-signing-key-file", p.signer.keyFile(),
 	}})
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -66,13 +67,17 @@ func create(ctx context.Context, c client.Client, object *unstructured.Unstructu
 	if err := callByURL(object, fmt.Sprintf("https://127.0.0.1:%d", port), ca); err != nil {
 		return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	if err := c.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := c.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		err = redirect(ctx, c, object, port, ca)
+	}
+	if err != nil {
 		return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	if object.GetKind() != "CustomResourceDefinition" {
 		return nil
 	}
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return false, err
 		}
@@ -82,6 +87,22 @@ func create(ctx context.Context, c client.Client, object *unstructured.Unstructu
 		return fmt.Errorf("wait for CRD %s: %w", object.GetName(), err)
 	}
 	return nil
+}
+
+// redirect points the webhooks of an object that somebody installed at port. It keeps
+// the rest.
+func redirect(ctx context.Context, c client.Client, object *unstructured.Unstructured, port int, ca []byte) error {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return err
+	}
+	before := object.DeepCopy()
+	if err := callByURL(object, fmt.Sprintf("https://127.0.0.1:%d", port), ca); err != nil {
+		return err
+	}
+	if equality.Semantic.DeepEqual(before, object) {
+		return nil
+	}
+	return c.Update(ctx, object)
 }
 
 func established(crd *unstructured.Unstructured) bool {

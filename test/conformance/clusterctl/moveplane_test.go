@@ -1,0 +1,165 @@
+package clusterctl
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/test/conformance/judge"
+	"github.com/slipway-dev/slipway/test/conformance/provider"
+)
+
+// team is the namespace that is moved.
+const team = "team"
+
+// bootstrapToken enrols hosts in every management cluster of these tests.
+const bootstrapToken = "abcdef.0123456789abcdef"
+
+// management is a management cluster: clusterctl installed the providers, and their
+// managers run.
+type management struct {
+	*user
+	*judge.Plane
+	// bootstrapKubeconfig enrols hosts of team.
+	bootstrapKubeconfig []byte
+	lost                bool
+}
+
+// lose is the end of the management cluster, without notice.
+func (m *management) lose() {
+	m.t.Helper()
+	m.lost = true
+	if err := m.Stop(); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// newManagement installs everything with clusterctl and starts the managers.
+func newManagement(t *testing.T, kit *judge.Kit) *management {
+	t.Helper()
+	m := &management{user: newUser(t, shared.repository)}
+	dir, err := judge.Download(t.Context(), judge.CertManager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := provider.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Plane, err = judge.StartServer(scheme, filepath.Join(dir, "deploy", "crds")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, line := range m.Logged("\"level\":\"error\"") {
+				t.Log(line)
+			}
+		}
+		for _, line := range m.Logged("is forbidden: User \\\"system:serviceaccount:slipway-system") {
+			t.Errorf("a right is missing: %s", line)
+		}
+		if m.lost {
+			return
+		}
+		if err := m.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	m.writeKubeconfig(m.Config)
+	m.run("init", "--infrastructure", "slipway:"+oldVersion)
+	slipway, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta1, provider.V1Beta2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = m.Plane.Run(t.Context(), judge.Options{
+		Kit: kit, Dir: t.TempDir(), Scheme: scheme, Subjects: []judge.Subject{slipway, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.admitHosts()
+	return m
+}
+
+func (m *management) writeKubeconfig(config *rest.Config) {
+	m.t.Helper()
+	data, err := judge.Kubeconfig(config)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.kubeconfig = filepath.Join(m.home, "kubeconfig")
+	if err := os.WriteFile(m.kubeconfig, data, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// admitHosts makes a bootstrap token for hosts of team, as docs/clusterctl.md tells.
+func (m *management) admitHosts() {
+	m.t.Helper()
+	group := infrav1.BootstrapGroupPrefix + team
+	m.create(
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + bootstrapToken[:6]},
+			Type:       corev1.SecretTypeBootstrapToken,
+			StringData: map[string]string{
+				bootstrapapi.BootstrapTokenIDKey: bootstrapToken[:6], bootstrapapi.BootstrapTokenSecretKey: bootstrapToken[7:],
+				bootstrapapi.BootstrapTokenUsageAuthentication: "true", bootstrapapi.BootstrapTokenExtraGroupsKey: group,
+			},
+		},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "slipway:host-bootstrapper:" + team},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "slipway:host-bootstrapper"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
+		},
+	)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: m.Config.Host, CertificateAuthorityData: m.Config.CAData}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: bootstrapToken}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "c"
+	var err error
+	if m.bootstrapKubeconfig, err = clientcmd.Write(*config); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// handOver orders that the hosts of team go to another management cluster.
+func (m *management) handOver(to *management) {
+	m.t.Helper()
+	m.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: infrav1.HandOverSecretName},
+		Data:       map[string][]byte{infrav1.HandOverKubeconfigKey: to.bootstrapKubeconfig},
+	})
+}
+
+// eventuallyTimeout is how long anything may take on a loaded machine.
+const eventuallyTimeout = 3 * time.Minute
+
+// eventually polls until check returns nil.
+func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
+	t.Helper()
+	err := fmt.Errorf("not looked")
+	for deadline := time.Now().Add(eventuallyTimeout); err != nil && time.Now().Before(deadline); {
+		if err = check(t.Context()); err != nil {
+			select {
+			case <-t.Context().Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	if err != nil {
+		t.Fatalf("never came true: %s: %v", what, err)
+	}
+}
