@@ -39,6 +39,8 @@ var rules = []rule{
 	{folder: "internal/lifecycle/expression", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/schedule", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/schedule"}, never: []string{"sigs.k8s.io/controller-runtime"}},
+	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/expression"}},
+	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/run", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/schedule"}},
 	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }
@@ -81,18 +83,20 @@ func TestNobodyImportsPlane(t *testing.T) {
 	}
 }
 
-// TestControllersDoNotImportEachOther keeps the reconcilers apart: they agree
-// through objects and internal/host, never through calls.
-func TestControllersDoNotImportEachOther(t *testing.T) {
-	const root = module + "internal/controller/"
-	for pkg, imports := range list(t, "{{.ImportPath}} {{join .Imports \" \"}}") {
-		if !strings.HasPrefix(pkg, root) {
-			continue
-		}
-		own, _, _ := strings.Cut(strings.TrimPrefix(pkg, root), "/")
-		for _, imported := range imports {
-			if strings.HasPrefix(imported, root) && !below(imported, root+own) {
-				t.Errorf("%s imports %s", pkg, imported)
+// TestSiblingsDoNotImportEachOther keeps reconcilers apart, which agree through
+// objects and internal/host, and executors of steps, which agree on nothing.
+func TestSiblingsDoNotImportEachOther(t *testing.T) {
+	packages := list(t, "{{.ImportPath}} {{join .Imports \" \"}}")
+	for _, root := range []string{module + "internal/controller/", module + "internal/lifecycle/executor/"} {
+		for pkg, imports := range packages {
+			if !strings.HasPrefix(pkg, root) {
+				continue
+			}
+			own, _, _ := strings.Cut(strings.TrimPrefix(pkg, root), "/")
+			for _, imported := range imports {
+				if strings.HasPrefix(imported, root) && !below(imported, root+own) {
+					t.Errorf("%s imports %s", pkg, imported)
+				}
 			}
 		}
 	}

@@ -54,8 +54,13 @@ func Explain(run *lifecyclev1.LifecycleRun) string {
 		return summary(run)
 	case lifecyclev1.RunPending:
 		return "not begun; if it stays so, see that slipway-lifecycle runs and that the Cluster is not paused"
+	default:
+		return explainStep(run, Current(run))
 	}
-	current := Current(run)
+}
+
+// explainStep tells of a step that has not passed.
+func explainStep(run *lifecyclev1.LifecycleRun, current *lifecyclev1.Step) string {
 	progress := run.Progress(current.Name)
 	if progress == nil {
 		return "begins"

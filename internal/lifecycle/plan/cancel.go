@@ -34,6 +34,9 @@ func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePo
 	if policy.Steps(run.Spec.Hook) == nil {
 		return fmt.Sprintf("LifecyclePolicy %s does not answer %s any more", name, run.Spec.Hook), nil
 	}
+	if run.Spec.Mode == lifecyclev1.ModeAudit && policy.Spec.Mode == lifecyclev1.ModeEnforce {
+		return fmt.Sprintf("LifecyclePolicy %s is enforced now, and this run only looks", name), nil
+	}
 	selected, err := Selects(policy, cluster)
 	if err != nil {
 		return "", err

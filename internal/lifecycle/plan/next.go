@@ -12,17 +12,17 @@ import (
 type Do string
 
 const (
-	// Nothing: the run has ended, or has failed and waits for a decision.
+	// Nothing is to be done: the run has ended, or has failed and waits for a decision.
 	Nothing Do = "Nothing"
-	// Begin: store that the step begins.
+	// Begin says to store that the step begins.
 	Begin Do = "Begin"
-	// Execute: make an attempt, then Settle it.
+	// Execute says to make an attempt, then Settle it.
 	Execute Do = "Execute"
-	// Pause: a failed attempt is to be repeated later; look again then.
+	// Pause says to look again later: a failed attempt is to be repeated then.
 	Pause Do = "Pause"
-	// End: store that the step ends without a further attempt.
+	// End says to store that the step ends without a further attempt.
 	End Do = "End"
-	// Restart: store that the step begins anew.
+	// Restart says to store that the step begins anew.
 	Restart Do = "Restart"
 )
 

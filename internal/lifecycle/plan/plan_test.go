@@ -255,6 +255,7 @@ func TestBlocksTellsWhatToDo(t *testing.T) {
 
 func TestCancelReason(t *testing.T) {
 	policy := &lifecyclev1.LifecyclePolicy{ObjectMeta: metav1.ObjectMeta{Name: "rules"}, Spec: lifecyclev1.LifecyclePolicySpec{
+		Mode:            lifecyclev1.ModeEnforce,
 		ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"site": "north"}},
 		Hooks:           []lifecyclev1.HookPolicy{{Hook: lifecyclev1.BeforeClusterUpgrade, Steps: []lifecyclev1.Step{apply("a")}}, {Hook: lifecyclev1.BeforeWorkersUpgrade, Steps: []lifecyclev1.Step{apply("a")}}},
 	}}
@@ -280,6 +281,8 @@ func TestCancelReason(t *testing.T) {
 	done := begun(apply("a"), ended(lifecyclev1.OutcomeSucceeded))
 	done.Spec.Steps = done.Spec.Steps[:1]
 	upgrade := run(lifecyclev1.BeforeClusterUpgrade, "v1.36.3")
+	looks := upgrade.DeepCopy()
+	looks.Spec.Mode = lifecyclev1.ModeAudit
 	for _, c := range []struct {
 		name    string
 		run     *lifecyclev1.LifecycleRun
@@ -295,6 +298,7 @@ func TestCancelReason(t *testing.T) {
 		{"called off", upgrade, policy, cluster("v1.35.4", false), "called off: the Cluster asks for v1.35.4"},
 		{"other version", upgrade, policy, cluster("v1.37.0", false), "called off"},
 		{"on the way to a later version", run(lifecyclev1.BeforeWorkersUpgrade, "v1.36.3"), policy, cluster("v1.37.0", false), ""},
+		{"enforced now", looks, policy, cluster("v1.36.3", false), "is enforced now"},
 		{"workers called off", run(lifecyclev1.BeforeWorkersUpgrade, "v1.36.3"), policy, cluster("v1.35.4", false), "called off"},
 		{"cluster being deleted", upgrade, policy, cluster("v1.36.3", true), "the Cluster is being deleted"},
 		{"finished runs stay", done, nil, cluster("v1.35.4", true), ""},

@@ -46,7 +46,7 @@ func (h *history) failf(format string, args ...any) {
 	h.t.Fatalf("seed %d: %s\n%s", h.seed, fmt.Sprintf(format, args...), strings.Join(h.log[max(0, len(h.log)-40):], "\n"))
 }
 
-func (h *history) note(format string, args ...any) {
+func (h *history) notef(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf(format, args...))
 }
 
@@ -91,10 +91,10 @@ func (h *history) reconcile() {
 // store writes the run, unless the controller is killed before.
 func (h *history) store(run *lifecyclev1.LifecycleRun, what string) bool {
 	if h.one(4) {
-		h.note("killed before %s", what)
+		h.notef("killed before %s", what)
 		return false
 	}
-	h.note("%s: %+v", what, run.Spec.Progress)
+	h.notef("%s: %+v", what, run.Spec.Progress)
 	h.stored = run.DeepCopy()
 	for i := range run.Spec.Steps {
 		name := run.Spec.Steps[i].Name
@@ -117,7 +117,7 @@ func (h *history) checkPassed(run *lifecyclev1.LifecycleRun, name string) {
 func (h *history) execute(run *lifecyclev1.LifecycleRun, action plan.Action) (step.Result, error) {
 	s := action.Step
 	progress := *h.stored.Progress(s.Name)
-	h.note("execute %s %+v", s.Name, progress)
+	h.notef("execute %s %+v", s.Name, progress)
 	if progress.Outcome != "" {
 		h.failf("step %s has ended and is executed", s.Name)
 	}
@@ -152,7 +152,7 @@ func (h *history) executeJob(name string, ref *lifecyclev1.JobReference) (step.R
 	case ref.UID == "":
 		if h.created[name] == 0 {
 			h.created[name]++
-			h.note("created %s", name)
+			h.notef("created %s", name)
 		}
 		return step.Result{Job: &lifecyclev1.JobReference{Name: name, UID: "u"}}, nil
 	case h.created[name] == 0:
@@ -183,7 +183,7 @@ func (h *history) person() {
 	default:
 		return
 	}
-	h.note("decided %+v", h.stored.Spec.Decisions[len(h.stored.Spec.Decisions)-1])
+	h.notef("decided %+v", h.stored.Spec.Decisions[len(h.stored.Spec.Decisions)-1])
 }
 
 func (h *history) step() {
@@ -192,10 +192,10 @@ func (h *history) step() {
 		h.person()
 	case 1:
 		h.policy = policyOf(h.steps()...)
-		h.note("policy edited")
+		h.notef("policy edited")
 	case 2:
 		h.now = h.now.Add(time.Duration(h.random.IntN(1200)-300) * time.Second)
-		h.note("clock at %s", h.now)
+		h.notef("clock at %s", h.now)
 	default:
 		h.now = h.now.Add(time.Duration(h.random.IntN(20)) * time.Second)
 		h.reconcile()

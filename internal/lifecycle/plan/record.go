@@ -21,6 +21,7 @@ func Apply(run *lifecyclev1.LifecycleRun, action Action, now time.Time) {
 		begin(run, action.Step.Name, now)
 	case End:
 		end(run.Progress(action.Step.Name), action.Outcome, action.Message, now)
+	default:
 	}
 }
 

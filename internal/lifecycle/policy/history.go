@@ -77,9 +77,10 @@ func superfluous(policy *lifecyclev1.LifecyclePolicy, runs []lifecyclev1.Lifecyc
 			request := candidate.Spec.Request
 			first := !newest[request]
 			newest[request] = true
-			if i >= limit && !(first && current(request, cluster)) {
-				old = append(old, candidate)
+			if i < limit || first && current(request, cluster) {
+				continue
 			}
+			old = append(old, candidate)
 		}
 	}
 	return old

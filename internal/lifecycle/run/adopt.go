@@ -14,6 +14,6 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	if err := r.store(ctx, s); err != nil {
 		return err
 	}
-	r.event(s, normal, "PolicyAdopted", "Adopt", "%s: takes over LifecyclePolicy %s as it is now", s.run.Spec.Hook, s.policy.Name)
+	r.eventf(s, normal, "PolicyAdopted", "Adopt", "%s: takes over LifecyclePolicy %s as it is now", s.run.Spec.Hook, s.policy.Name)
 	return nil
 }

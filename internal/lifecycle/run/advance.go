@@ -74,10 +74,10 @@ func (r *Reconciler) record(ctx context.Context, s *scope, action plan.Action) e
 	s.seen = ""
 	switch action.Do {
 	case plan.Begin:
-		r.event(s, normal, "StepBegan", "Execute", "%s: step %s", s.run.Spec.Hook, current.Name)
+		r.eventf(s, normal, "StepBegan", "Execute", "%s: step %s", s.run.Spec.Hook, current.Name)
 	case plan.Restart:
 		by := step.DecisionsFor(s.run, current.Name).Retry
-		r.event(s, normal, "StepRetried", "Execute", "%s: step %s is retried for %s", s.run.Spec.Hook, current.Name, by.By)
+		r.eventf(s, normal, "StepRetried", "Execute", "%s: step %s is retried for %s", s.run.Spec.Hook, current.Name, by.By)
 	default:
 		r.ended(s, current)
 	}
@@ -107,7 +107,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 	}
 	if err != nil {
 		attemptFailures.WithLabelValues(string(step.KindOf(current))).Inc()
-		r.event(s, warning, "AttemptFailed", "Execute", "%s: step %s: %v", s.run.Spec.Hook, current.Name, err)
+		r.eventf(s, warning, "AttemptFailed", "Execute", "%s: step %s: %v", s.run.Spec.Hook, current.Name, err)
 		return true, nil
 	}
 	s.seen = result.Message
@@ -159,8 +159,8 @@ func (r *Reconciler) ended(s *scope, current *lifecyclev1.Step) {
 	if progress.Outcome == lifecyclev1.OutcomeFailed {
 		kind = warning
 	}
-	r.event(s, kind, "Step"+string(progress.Outcome), "Execute", "%s: step %s: %s", s.run.Spec.Hook, current.Name, progress.Message)
+	r.eventf(s, kind, "Step"+string(progress.Outcome), "Execute", "%s: step %s: %s", s.run.Spec.Hook, current.Name, progress.Message)
 	if plan.Phase(s.run) == lifecyclev1.RunSucceeded {
-		r.event(s, normal, "RunSucceeded", "Finish", "%s: %s", s.run.Spec.Hook, plan.Explain(s.run))
+		r.eventf(s, normal, "RunSucceeded", "Finish", "%s: %s", s.run.Spec.Hook, plan.Explain(s.run))
 	}
 }

@@ -27,7 +27,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.stopped = true
-	r.event(s, normal, "RunCancelled", "Cancel", "%s: %s", s.run.Spec.Hook, reason)
+	r.eventf(s, normal, "RunCancelled", "Cancel", "%s: %s", s.run.Spec.Hook, reason)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func (w *world) lifecycleReady() *metav1.Condition {
 }
 
 func TestLifecycleReadyTellsWhatAClusterWaitsFor(t *testing.T) {
-	w := newWorld(t, upgrade, approvalStep("go"), applyStep("cni"))
+	w := newWorld(t, upgrade, approvalStep(), applyStep("cni"))
 	conditions.Set(w.cluster, metav1.Condition{Type: "Other", Status: metav1.ConditionTrue, Reason: "Other"})
 	if err := env.Client.Status().Update(ctx, w.cluster); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestLifecycleReadyTellsWhatAClusterWaitsFor(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	w := newWorld(t, upgrade, approvalStep("go"))
+	w := newWorld(t, upgrade, approvalStep())
 	w.expect(lifecyclev1.RunWaiting, "go", "")
 	w.clock.Step(90 * time.Second)
 	reader := client.NewNamespacedClient(env.Client, w.key.Namespace)

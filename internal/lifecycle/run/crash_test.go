@@ -49,7 +49,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 }
 
 func killedAfter(t *testing.T, crash *testenv.Crash) {
-	w := newWorld(t, upgrade, applyStep("first"), jobStep("smoke"), approvalStep("go"), jobStep("again"), applyStep("last"))
+	w := newWorld(t, upgrade, applyStep("first"), jobStep("smoke"), approvalStep(), jobStep("again"), applyStep("last"))
 	created := map[string]int{}
 	counted := counting(env.Client, created)
 	killed := w.reconciler(testenv.NewCrashing(counted, crash))
@@ -98,7 +98,7 @@ func isCrash(err error) bool {
 // TestALateCacheRepeatsNothing gives the controller a cache that never learns of what
 // was written since the run was created.
 func TestALateCacheRepeatsNothing(t *testing.T) {
-	w := newWorld(t, upgrade, jobStep("smoke"), approvalStep("go"))
+	w := newWorld(t, upgrade, jobStep("smoke"), approvalStep())
 	old := w.run()
 	created := map[string]int{}
 	late := interceptor.NewClient(counting(env.Client, created), interceptor.Funcs{

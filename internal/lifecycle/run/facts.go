@@ -22,7 +22,8 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get Cluster %s: %w", s.run.Spec.ClusterName, err)
 	}
-	if err != nil || OwnerUID(s.run) != cluster.UID {
+	// Without a Cluster its UID is empty.
+	if cluster.UID == "" || OwnerUID(s.run) != cluster.UID {
 		s.stopped, s.held = true, "its Cluster is gone"
 		return nil
 	}

@@ -86,7 +86,7 @@ func (w *world) untilLifecycleReady(status bool) {
 // TestChangesWakeTheController holds that nobody has to wait for the next look: a
 // minute is the default.
 func TestChangesWakeTheController(t *testing.T) {
-	w := newWorld(t, upgrade, approvalStep("go"))
+	w := newWorld(t, upgrade, approvalStep())
 	w.start()
 	w.untilPhase(lifecyclev1.RunWaiting)
 	w.untilLifecycleReady(false)
@@ -98,7 +98,7 @@ func TestChangesWakeTheController(t *testing.T) {
 	w.untilPhase(lifecyclev1.RunSucceeded)
 	w.untilLifecycleReady(true)
 
-	w = newWorld(t, upgrade, approvalStep("go"))
+	w = newWorld(t, upgrade, approvalStep())
 	w.start()
 	w.untilPhase(lifecyclev1.RunWaiting)
 	w.change(w.cluster, func() { w.cluster.Spec.Topology.Version = "v1.35.4" })

@@ -79,8 +79,8 @@ func completed(run *lifecyclev1.LifecycleRun) metav1.Condition {
 	return condition
 }
 
-// event tells what happened, on the run and on its Cluster.
-func (r *Reconciler) event(s *scope, kind, reason, action, format string, args ...any) {
+// eventf tells what happened, on the run and on its Cluster.
+func (r *Reconciler) eventf(s *scope, kind, reason, action, format string, args ...any) {
 	note := fmt.Sprintf(format, args...)
 	r.Recorder.Eventf(s.run, s.cluster, kind, reason, action, "%.900s", note)
 	r.Recorder.Eventf(s.cluster, s.run, kind, reason, action, "LifecyclePolicy %s, %.900s", s.run.Spec.PolicyName, note)

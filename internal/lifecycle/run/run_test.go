@@ -20,7 +20,7 @@ import (
 const upgrade = lifecyclev1.BeforeClusterUpgrade
 
 func TestStepsAreExecutedInTheirOrder(t *testing.T) {
-	w := newWorld(t, upgrade, applyStep("first"), approvalStep("go"), jobStep("smoke"), applyStep("last"))
+	w := newWorld(t, upgrade, applyStep("first"), approvalStep(), jobStep("smoke"), applyStep("last"))
 	got := w.expect(lifecyclev1.RunWaiting, "go", "waits since")
 	if !strings.Contains(got.Status.Message, "lifecycle.slipway.dev/approve=go") || got.Status.WaitingSince.IsZero() {
 		t.Errorf("status is %+v", got.Status)
@@ -158,7 +158,7 @@ func TestRunsAreCancelled(t *testing.T) {
 		}, "the Cluster is being deleted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, upgrade, approvalStep("go"), applyStep("last"))
+			w := newWorld(t, upgrade, approvalStep(), applyStep("last"))
 			w.expect(lifecyclev1.RunWaiting, "go", "")
 			c.change(w)
 			got := w.expect(lifecyclev1.RunCancelled, "", c.tells)
@@ -179,7 +179,7 @@ func TestAMatchConditionThatFailsHoldsOn(t *testing.T) {
 }
 
 func TestEditedPoliciesAreAdopted(t *testing.T) {
-	w := newWorld(t, upgrade, applyStep("first"), approvalStep("go"))
+	w := newWorld(t, upgrade, applyStep("first"), approvalStep())
 	w.expect(lifecyclev1.RunWaiting, "go", "read the notes")
 	w.change(w.policy, func() {
 		w.policy.Spec.Hooks[0].Steps[1].Approval.Message = "read the new notes"
@@ -238,7 +238,7 @@ func TestARunOfAnotherClusterOfThatNameIsLeftAlone(t *testing.T) {
 }
 
 func TestStatusIsRebuiltFromTheSpec(t *testing.T) {
-	w := newWorld(t, upgrade, applyStep("first"), approvalStep("go"))
+	w := newWorld(t, upgrade, applyStep("first"), approvalStep())
 	before := w.expect(lifecyclev1.RunWaiting, "go", "")
 	lost := before.DeepCopy()
 	lost.Status = lifecyclev1.LifecycleRunStatus{}
@@ -281,7 +281,7 @@ func TestUnknownKindsFail(t *testing.T) {
 }
 
 func TestAuditNeverHoldsOn(t *testing.T) {
-	w := newWorld(t, upgrade, applyStep("cni"), approvalStep("go"))
+	w := newWorld(t, upgrade, applyStep("cni"), approvalStep())
 	w.change(w.policy, func() { w.policy.Spec.Mode = lifecyclev1.ModeAudit })
 	w.effects.fail = map[string]error{"cni": step.Terminal(errRefused, "")}
 	got := w.expect(lifecyclev1.RunSucceeded, "", "1 skipped, 1 failed")
