@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
@@ -35,15 +36,19 @@ func setupControllers(mgr ctrl.Manager, o Options) error {
 		Executors: executors(mgr),
 		Recorder:  mgr.GetEventRecorder(reportedBy),
 		Clock:     clock.RealClock{},
-	}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: o.RunConcurrency})
+	}).SetupWithManager(mgr, concurrency(o.RunConcurrency, o))
 	if err != nil {
 		return err
 	}
-	err = (&run.ClusterReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: o.PolicyConcurrency})
+	err = (&run.ClusterReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o))
 	if err != nil {
 		return fmt.Errorf("set up the condition of Clusters: %w", err)
 	}
 	return nil
+}
+
+func concurrency(n int, o Options) controller.Options {
+	return controller.Options{MaxConcurrentReconciles: n, SkipNameValidation: ptr.To(o.SkipNameValidation)}
 }
 
 // executors of all kinds of steps. Secrets, ConfigMaps, Jobs and Pods are read past

@@ -42,6 +42,9 @@ type Options struct {
 	// PolicyConcurrency how many LifecyclePolicies are looked after.
 	RunConcurrency    int
 	PolicyConcurrency int
+
+	// SkipNameValidation allows several engines in one process. It has no flag.
+	SkipNameValidation bool
 }
 
 // DefaultOptions returns the options of an engine that is started without flags.

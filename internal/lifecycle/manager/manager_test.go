@@ -1,0 +1,227 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	sdkclient "github.com/slipway-dev/slipway/sdk/client"
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/registry"
+)
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(klog.Background())
+	os.Exit(testenv.Main(m, manager.AddToScheme, func(e *testenv.Env) error { env = e; return nil }))
+}
+
+// engine is one replica.
+type engine struct {
+	*sdkclient.Client
+	stop func()
+}
+
+// startEngine runs a replica until the end of the test, or until it is stopped, and
+// waits until it answers.
+func startEngine(t *testing.T, namespace string) *engine {
+	t.Helper()
+	ca, dir := hooktest.NewCA(t), t.TempDir()
+	ca.Files(dir, "tls")
+	o := manager.DefaultOptions()
+	o.ExtensionAddress, o.CertDir, o.DrainDelay = net.JoinHostPort("127.0.0.1", freePort(t)), dir, 0
+	o.WebhookHost = "127.0.0.1"
+	o.WebhookPort, _ = strconv.Atoi(freePort(t))
+	o.MetricsAddress, o.ProbeAddress, o.SkipNameValidation = "0", "0", true
+	o.LeaderElect, o.LeaderElectionNamespace = true, namespace
+	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 3*time.Second, 2*time.Second, 200*time.Millisecond
+
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := manager.Run(ctx, env.Config, o); err != nil {
+			t.Errorf("the engine failed: %v", err)
+		}
+	}()
+	e := &engine{stop: func() { cancel(); <-done }}
+	t.Cleanup(e.stop)
+	e.discover(t, "https://"+o.ExtensionAddress, ca.PEM)
+	return e
+}
+
+func (e *engine) discover(t *testing.T, url string, ca []byte) {
+	t.Helper()
+	catalog, handlers := hook.NewCatalog(), registry.New(registry.Options{})
+	if err := capi.AddToCatalog(catalog); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if e.Client, err = sdkclient.New(sdkclient.Options{Catalog: catalog, Registry: handlers}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the extension answers", func() error {
+		config, err := e.Discover(t.Context(), hooktest.Config("slipway-lifecycle", url, ca))
+		if err != nil {
+			return err
+		}
+		if got := len(config.Status.Handlers); got != len(lifecyclev1.Hooks()) {
+			t.Fatalf("%d handlers", got)
+		}
+		return handlers.WarmUp([]runtimev1.ExtensionConfig{*config})
+	})
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(90 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func newCluster(t *testing.T, namespace, name string) *clusterv1.Cluster {
+	t.Helper()
+	cluster := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       clusterv1.ClusterSpec{Topology: clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "slipway"}, Version: "v1.36.3"}},
+	}
+	if err := env.Client.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	return cluster
+}
+
+// passes is nil when the replica lets the creation of the Cluster pass.
+func (e *engine) passes(ctx context.Context, cluster *clusterv1.Cluster) error {
+	result, err := sdkclient.CallAll(ctx, e.Client, capi.BeforeClusterCreate, cluster, &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster})
+	if err != nil {
+		return err
+	}
+	if result.Response.RetryAfterSeconds > 0 {
+		return errors.New(result.Response.Message)
+	}
+	return nil
+}
+
+// Two replicas share nothing but the API server. What one answers the other answers,
+// and when the leader stops the other executes.
+func TestReplicas(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	replicas := []*engine{startEngine(t, namespace), startEngine(t, namespace)}
+	policy := &lifecyclev1.LifecyclePolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"},
+		Spec: lifecyclev1.LifecyclePolicySpec{Hooks: []lifecyclev1.HookPolicy{{
+			Hook: lifecyclev1.BeforeClusterCreate,
+			Steps: []lifecyclev1.Step{{Name: "labelled", Expression: &lifecyclev1.ExpressionStep{
+				Expression: `"go" in cluster.metadata.?labels.orValue({})`, Message: "the label go",
+			}}},
+		}}},
+	}
+	if err := env.Client.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	waits := func(cluster *clusterv1.Cluster) func() error {
+		return func() error {
+			for i, e := range replicas {
+				if err := e.passes(t.Context(), cluster); err == nil {
+					return fmt.Errorf("replica %d lets pass", i)
+				}
+			}
+			return phaseIs(t, namespace, cluster, lifecyclev1.RunWaiting)
+		}
+	}
+	label := func(cluster *clusterv1.Cluster) {
+		t.Helper()
+		before := cluster.DeepCopy()
+		cluster.Labels = map[string]string{"go": ""}
+		if err := env.Client.Patch(t.Context(), cluster, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := newCluster(t, namespace, "first")
+	eventually(t, "both replicas hold it back", waits(first))
+	label(first)
+	for _, e := range replicas {
+		eventually(t, "it passes", func() error { return e.passes(t.Context(), first) })
+	}
+
+	// The first to be started leads.
+	replicas[0].stop()
+	replicas = replicas[1:]
+	second := newCluster(t, namespace, "second")
+	eventually(t, "the other one executes", waits(second))
+	label(second)
+	eventually(t, "it passes", func() error { return replicas[0].passes(t.Context(), second) })
+}
+
+// phaseIs is nil when the only run of a Cluster is in that phase.
+func phaseIs(t *testing.T, namespace string, cluster *clusterv1.Cluster, want lifecyclev1.RunPhase) error {
+	list := &lifecyclev1.LifecycleRunList{}
+	if err := env.Client.List(t.Context(), list, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
+		return err
+	}
+	if len(list.Items) != 1 || plan.Phase(&list.Items[0]) != want {
+		return fmt.Errorf("%d runs of %s: %+v", len(list.Items), cluster.Name, list.Items)
+	}
+	return nil
+}
+
+func TestFlags(t *testing.T) {
+	o := manager.DefaultOptions()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.BindFlags(flags)
+	if err := flags.Parse([]string{"--extension-address=:1", "--leader-elect", "--lifecyclerun-concurrency=3", "--drain-delay=1s"}); err != nil {
+		t.Fatal(err)
+	}
+	if o.ExtensionAddress != ":1" || !o.LeaderElect || o.RunConcurrency != 3 || o.DrainDelay != time.Second {
+		t.Errorf("options = %+v", o)
+	}
+	if o.WebhookPort != manager.DefaultOptions().WebhookPort {
+		t.Errorf("a flag that was not given changed its option: %+v", o)
+	}
+}
