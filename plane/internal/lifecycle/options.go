@@ -1,6 +1,9 @@
 package lifecycle
 
 import (
+	"net/http"
+	"net/http/httputil"
+
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/slipway-dev/slipway/config"
@@ -15,9 +18,8 @@ const (
 	extensionAddress = "127.0.0.1:9543"
 	webhookHost      = "127.0.0.1"
 	webhookPort      = "9544"
-	// MetricsAddress serves /metrics in plain HTTP.
-	MetricsAddress = "127.0.0.1:9545"
-	healthAddress  = "127.0.0.1:9546"
+	metricsAddress   = "127.0.0.1:9545"
+	healthAddress    = "127.0.0.1:9546"
 )
 
 // The program's Service in a management cluster. The plane has none, and connects
@@ -49,6 +51,13 @@ func Client() pki.Client { return capi.ServiceAccount(Provider(), "slipway-lifec
 // Server is the serving certificate of the program.
 func Server() pki.Server {
 	return pki.Server{Name: "slipway-lifecycle", DNSNames: []string{service + "." + namespace + ".svc"}}
+}
+
+// Metrics serves the program's metrics at any path.
+func Metrics() http.Handler {
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.Path = "http", metricsAddress, "/metrics"
+	}}
 }
 
 // Services are the addresses, in the namespace of the plane, of what an

@@ -56,7 +56,7 @@ func (c *Component) run(ctx context.Context, extension *registration) error {
 		"--cert-dir="+c.opts.CertDir,
 		"--extension-address="+extensionAddress,
 		"--webhook-host="+webhookHost, "--webhook-port="+webhookPort,
-		"--diagnostics-address="+MetricsAddress, "--insecure-diagnostics",
+		"--diagnostics-address="+metricsAddress, "--insecure-diagnostics",
 		"--health-addr="+healthAddress,
 		"--drain-delay=0s",
 	)

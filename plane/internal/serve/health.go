@@ -16,10 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 )
 
-// health is the component that serves /healthz, /readyz, /metrics, /debug/pprof and
-// /openapi/ on a unix socket. It starts first, so that what the others wait for can be asked.
+// health is the component that serves /healthz, /readyz, /metrics, /lifecycle/metrics,
+// /debug/pprof and /openapi/ on a unix socket. It starts first, so that what the others wait for can be asked.
 type health struct {
 	component.Task
 	path   string
@@ -34,6 +35,7 @@ func newHealth(path string, stages [][]component.Component, hooks http.Handler) 
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", h.readyz)
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	mux.Handle("/lifecycle/metrics", lifecycle.Metrics())
 	// Profiles can hold secrets; only root can connect to the socket.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
