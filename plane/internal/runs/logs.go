@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,7 +27,11 @@ func Logs(ctx context.Context, c client.Reader, run *lifecyclev1.LifecycleRun, o
 	}
 	kept := slices.DeleteFunc(secrets.Items, func(s corev1.Secret) bool { return len(s.Data) == 0 })
 	if len(kept) == 0 {
-		return fmt.Errorf("no logs of step %s are kept: they are once its Job has ended", of)
+		said := "it has not begun"
+		if progress := run.Progress(of); progress != nil {
+			said = cmp.Or(progress.Message, "its Job has not ended")
+		}
+		return fmt.Errorf("no logs of step %s are kept: %s", of, said)
 	}
 	slices.SortFunc(kept, func(a, b corev1.Secret) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, secret := range kept {
