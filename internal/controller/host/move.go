@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,10 +83,12 @@ func (r *Reconciler) applyReadyToMove(ctx context.Context, s *scope) error {
 func (r *Reconciler) handOver(ctx context.Context, namespace string) (_ *host.HandOver, problem string, _ error) {
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: infrav1.HandOverSecretName}, secret)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, "", nil
+	case err != nil:
 		return nil, "", fmt.Errorf("get Secret %s: %w", infrav1.HandOverSecretName, err)
-	}
-	if err != nil || !secret.DeletionTimestamp.IsZero() {
+	case !secret.DeletionTimestamp.IsZero():
 		return nil, "", nil
 	}
 	return handOverOf(secret), secret.Annotations[infrav1.HandOverProblemAnnotation], nil

@@ -93,9 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if cluster == nil && hostMachine.Spec.ClaimID != "" && hostMachine.DeletionTimestamp.IsZero() {
-		// Somebody moves or restores the machine, and its Cluster is yet to be seen:
-		// whether that is paused is not known.
+	if cluster == nil && precedesCluster(hostMachine) {
 		return ctrl.Result{RequeueAfter: clusterRetry}, nil
 	}
 	if isPaused, requeue, err := r.paused(ctx, cluster, hostMachine); err != nil || isPaused || requeue {
@@ -129,6 +127,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+}
+
+// precedesCluster says of a machine without Cluster that it was moved or restored: the
+// Cluster is yet to be seen, and whether it is paused is not known.
+func precedesCluster(m *infrav1.HostMachine) bool {
+	return m.Spec.ClaimID != "" && m.DeletionTimestamp.IsZero()
 }
 
 func (r *Reconciler) run(ctx context.Context, s *scope) error {

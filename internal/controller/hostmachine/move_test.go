@@ -72,9 +72,9 @@ func TestMovedMachineResetsNothing(t *testing.T) {
 			w, agent, key := claimed(t)
 			prepare(w, w.get(key))
 			w.delete(key)
-			live := w.Reconciler.APIReader
+			live := w.APIReader
 			w.Reconciler = w.reconciler(withoutClusters())
-			w.Reconciler.APIReader = live
+			w.APIReader = live
 			if m, _ := w.reconcile(key); m == nil {
 				t.Error("the finalizer was taken off")
 			}
@@ -104,7 +104,7 @@ func TestGoneMachineResetsNothing(t *testing.T) {
 			return c.Get(ctx, key, o, options...)
 		},
 	}))
-	w.Reconciler.APIReader = env.Client
+	w.APIReader = env.Client
 	w.reconcile(key)
 	if h := agent.Host(t); h.Spec.Claim == nil || host.Releasing(h) {
 		t.Errorf("the host was released: %+v", h.Spec)

@@ -97,13 +97,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if host.MovedAway(pool) {
-		return ctrl.Result{}, nil
-	}
-	if cluster == nil && pool.DeletionTimestamp.IsZero() && len(pool.Spec.ProviderIDList) > 0 {
-		// It was moved or restored, and its Cluster is yet to be seen: members that
-		// come after it must not be taken for missing.
-		return ctrl.Result{RequeueAfter: clusterRetry}, nil
+	if wait, moving := onTheMove(pool, cluster); moving {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, pool); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
@@ -129,6 +124,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		}
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+}
+
+// onTheMove says that a pool is left alone, and until when: clusterctl deletes it since it
+// stands elsewhere now; or it was moved or restored here and its Cluster is yet to be
+// seen, so that members that come after it must not be taken for missing.
+func onTheMove(pool *infrav1.HostMachinePool, cluster *clusterv1.Cluster) (wait time.Duration, moving bool) {
+	if host.MovedAway(pool) {
+		return 0, true
+	}
+	if cluster == nil && pool.DeletionTimestamp.IsZero() && len(pool.Spec.ProviderIDList) > 0 {
+		return clusterRetry, true
+	}
+	return 0, false
 }
 
 func (r *Reconciler) phases(s *scope) []phase {

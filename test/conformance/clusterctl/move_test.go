@@ -94,9 +94,9 @@ func TestMove(t *testing.T) {
 	} {
 		if !t.Run(step.name, func(t *testing.T) {
 			for _, who := range []*management{a, b} {
-				outer := who.user.t
-				who.user.t = t
-				defer func() { who.user.t = outer }()
+				outer := who.t
+				who.t = t
+				defer func() { who.t = outer }()
 			}
 			w.t = t
 			step.run(t)

@@ -83,7 +83,7 @@ func newManagement(t *testing.T, kit *judge.Kit) *management {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = m.Plane.Run(t.Context(), judge.Options{
+	err = m.Run(t.Context(), judge.Options{
 		Kit: kit, Dir: t.TempDir(), Scheme: scheme, Subjects: []judge.Subject{slipway, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane},
 	})
 	if err != nil {
