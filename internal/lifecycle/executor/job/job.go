@@ -20,12 +20,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
 
-const (
-	// interval between looks at a Job.
-	interval = 5 * time.Second
-	// recording is when to go on after something was recorded.
-	recording = 100 * time.Millisecond
-)
+// interval between looks at a Job.
+const interval = 5 * time.Second
 
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
@@ -70,8 +66,7 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 	if err == nil || errors.Is(ctx.Err(), context.Canceled) || !passing(err) {
 		return result, err
 	}
-	// A Job has no retries of its own kind of failure by default, and what happened
-	// here is none: the Job may run on meanwhile.
+	// The Job may run on meanwhile: only the step's time limits how long that lasts.
 	return step.Result{Message: err.Error(), After: interval}, nil
 }
 
@@ -83,10 +78,6 @@ func (e *executor) attempt(ctx context.Context, in step.Input) (step.Result, err
 	result, err := e.result(ctx, in, recorded)
 	if err != nil {
 		return step.Result{}, err
-	}
-	if result != nil && result.outcome == outcomeFailed && in.Progress.Failures > result.failures {
-		// This failure is counted already: the next attempt has a Job of its own.
-		return announce(in), nil
 	}
 	where, err := e.target(ctx, in, recorded.Target)
 	if err != nil && result == nil {
@@ -113,14 +104,10 @@ func (e *executor) attempt(ctx context.Context, in step.Input) (step.Result, err
 	return e.observe(ctx, in, where, job, recorded)
 }
 
-// reference returns the Job of the next attempt.
+// reference returns the Job of the step.
 func reference(in step.Input) lifecyclev1.JobReference {
-	suffix := ""
-	if in.Progress.Failures > 0 {
-		suffix = fmt.Sprintf("f%d", in.Progress.Failures)
-	}
 	ref := lifecyclev1.JobReference{
-		Target: in.Step.Job.Target, Namespace: in.Step.Job.Namespace, Name: step.Name(in.Run, in.Progress, suffix),
+		Target: in.Step.Job.Target, Namespace: in.Step.Job.Namespace, Name: step.Name(in.Run, in.Progress, ""),
 	}
 	switch {
 	case ref.Target == lifecyclev1.TargetManagement:
@@ -137,7 +124,7 @@ func reference(in step.Input) lifecyclev1.JobReference {
 // announce has the name of the Job recorded before there is one.
 func announce(in step.Input) step.Result {
 	ref := reference(in)
-	return step.Result{Job: &ref, Message: fmt.Sprintf("creates Job %s/%s", ref.Namespace, ref.Name), After: recording}
+	return step.Result{Job: &ref, Message: fmt.Sprintf("creates Job %s/%s", ref.Namespace, ref.Name)}
 }
 
 // create makes the Job, suspended, or finds the one that a cut-off attempt made, and
@@ -161,7 +148,7 @@ func create(ctx context.Context, in step.Input, where target, ref *lifecyclev1.J
 	}
 	found := *ref
 	found.UID = job.UID
-	return step.Result{Job: &found, Message: fmt.Sprintf("created Job %s/%s", ref.Namespace, ref.Name), After: recording}, nil
+	return step.Result{Job: &found, Message: fmt.Sprintf("created Job %s/%s", ref.Namespace, ref.Name)}, nil
 }
 
 // find returns the Job with the recorded UID; nil when it is gone.
@@ -186,7 +173,7 @@ func (e *executor) observe(ctx context.Context, in step.Input, where target, job
 		if c.Status != corev1.ConditionTrue {
 			continue
 		}
-		finished := result{jobUID: job.UID, failures: in.Progress.Failures}
+		finished := result{jobUID: job.UID}
 		switch c.Type {
 		case batchv1.JobComplete:
 			finished.outcome, finished.message = outcomeSucceeded, "succeeded"
@@ -261,7 +248,7 @@ func (e *executor) Stop(ctx context.Context, in step.Input) error {
 	if job.Annotations[startedAnnotation] != started(in) || (ref.UID != "" && ref.UID != job.UID) {
 		return nil
 	}
-	stopped := &result{jobUID: job.UID, outcome: outcomeStopped, message: "stopped", failures: in.Progress.Failures}
+	stopped := &result{jobUID: job.UID, outcome: outcomeStopped, message: "stopped"}
 	recorded := e.record(ctx, in, job, stopped, collect(ctx, where, job))
 	deleted := where.Delete(ctx, job, client.Preconditions{UID: &job.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	return errors.Join(recorded, client.IgnoreNotFound(deleted))
@@ -278,8 +265,7 @@ func passing(err error) bool {
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		var failed *failedError
-		return !errors.As(err, &failed)
+		return true
 	}
 	switch code := status.Status().Code; code {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:

@@ -144,15 +144,22 @@ func TestAFailedJobFailsTheAttempt(t *testing.T) {
 	if got := string(f.log(t, first.Name).Data["p1.check.log"]); got != "no\n" {
 		t.Errorf("log %q", got)
 	}
-	// The controller repeats the attempt only when the policy says so: with a Job of
-	// its own.
+	if !step.IsTerminal(err) {
+		t.Error("a Job that failed is run again by itself")
+	}
+	// A person has it retried.
+	f.in.Progress.Attempt++
+	f.in.Progress.Job = nil
+	if err := f.write(t, f.in.Progress, nil); err != nil {
+		t.Fatal(err)
+	}
 	f.until(t, runs)
 	if second := f.onlyJob(t); second.Name == first.Name {
 		t.Errorf("the retry has the same name %s", second.Name)
 	}
 }
 
-func TestAFailureThatWasNotCountedIsToldAgain(t *testing.T) {
+func TestAFailureThatWasNotRecordedIsToldAgain(t *testing.T) {
 	f := newFixture(t, jobStep())
 	f.until(t, runs)
 	f.end(t, f.onlyJob(t), false)

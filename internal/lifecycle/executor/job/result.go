@@ -2,8 +2,8 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,10 +22,9 @@ import (
 const secretType corev1.SecretType = "lifecycle.slipway.dev/job-log"
 
 const (
-	uidAnnotation      = "lifecycle.slipway.dev/job-uid"
-	outcomeAnnotation  = "lifecycle.slipway.dev/job-outcome"
-	messageAnnotation  = "lifecycle.slipway.dev/job-message"
-	failuresAnnotation = "lifecycle.slipway.dev/failures"
+	uidAnnotation     = "lifecycle.slipway.dev/job-uid"
+	outcomeAnnotation = "lifecycle.slipway.dev/job-outcome"
+	messageAnnotation = "lifecycle.slipway.dev/job-message"
 )
 
 const (
@@ -39,27 +38,16 @@ type result struct {
 	jobUID  types.UID
 	outcome string
 	message string
-	// failures of the step when the Job ended: more of them mean that this one is
-	// counted.
-	failures int32
 }
 
-// failedError is the failure of a Job.
-type failedError struct {
-	job     string
-	message string
-}
-
-// Error returns which Job failed and why.
-func (e *failedError) Error() string { return fmt.Sprintf("Job %s %s", e.job, e.message) }
-
-// answer is what the step's attempt returns for the result.
+// answer is what the step's attempt returns for the result. A failed Job is not run
+// again: how often its pods may fail is its own backoffLimit.
 func (r *result) answer(ref *lifecyclev1.JobReference) (step.Result, error) {
-	job := ref.Namespace + "/" + ref.Name
+	message := fmt.Sprintf("Job %s/%s %s", ref.Namespace, ref.Name, r.message)
 	if r.outcome != outcomeSucceeded {
-		return step.Result{}, &failedError{job: job, message: r.message}
+		return step.Result{}, step.Terminal(errors.New(message), "")
 	}
-	return step.Result{Done: true, Message: fmt.Sprintf("Job %s %s", job, r.message)}, nil
+	return step.Result{Done: true, Message: message}, nil
 }
 
 func recordName(job string) string { return job + "-log" }
@@ -82,11 +70,9 @@ func (e *executor) result(ctx context.Context, in step.Input, ref *lifecyclev1.J
 		outcome: secret.Annotations[outcomeAnnotation],
 		message: secret.Annotations[messageAnnotation] + "; its logs are in Secret " + secret.Name,
 	}
-	failures, err := strconv.ParseInt(secret.Annotations[failuresAnnotation], 10, 32)
-	if err != nil || secret.Type != secretType || r.jobUID != ref.UID || (r.outcome != outcomeSucceeded && r.outcome != outcomeFailed) {
-		return nil, nil //nolint:nilerr // not the record of this Job
+	if secret.Type != secretType || r.jobUID != ref.UID || (r.outcome != outcomeSucceeded && r.outcome != outcomeFailed) {
+		return nil, nil
 	}
-	r.failures = int32(failures)
 	return r, nil
 }
 
@@ -100,10 +86,9 @@ func (e *executor) record(ctx context.Context, in step.Input, job *batchv1.Job, 
 			Namespace: in.Run.Namespace, Name: recordName(job.Name),
 			Labels: labels,
 			Annotations: map[string]string{
-				uidAnnotation:      string(r.jobUID),
-				outcomeAnnotation:  r.outcome,
-				messageAnnotation:  r.message,
-				failuresAnnotation: strconv.Itoa(int(r.failures)),
+				uidAnnotation:     string(r.jobUID),
+				outcomeAnnotation: r.outcome,
+				messageAnnotation: r.message,
 			},
 			OwnerReferences: []metav1.OwnerReference{ownedBy(in.Run)},
 		},
