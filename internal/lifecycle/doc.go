@@ -21,11 +21,12 @@
 //	expression  CEL with the libraries of Kubernetes and a cost limit
 //	schedule    maintenance windows, pure
 //	jobspec     the Jobs of job steps, pure
+//	endpoint    the URLs of webhook steps, pure
 //	workload    clients of workload clusters
 //	manager     wires it all for cmd/slipway-lifecycle
 //
 // Packages below may import the API, the SDK, and each other in this order: manager
-// all; run and admission plan, step, expression, schedule and jobspec; executors step,
-// expression, schedule, jobspec and workload, never each other. Nothing else of this
-// repository imports them but cmd and the plane.
+// all; admission policy; run, policy and admission plan, step and the pure packages;
+// executors step, workload and the pure packages, never each other. Nothing else of
+// this repository imports them but cmd and the plane.
 package lifecycle

@@ -21,5 +21,5 @@
 // A call goes to the address of the endpoint or fails: no redirects, no proxies, no
 // link-local addresses, where clouds keep credentials.
 //
-// It may import the API, step and sdk/client.
+// It may import the API, step, endpoint and sdk/client.
 package webhook

@@ -25,6 +25,7 @@ import (
 	kclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/endpoint"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/sdk/client"
 )
@@ -74,12 +75,12 @@ type executor struct {
 
 // Execute implements step.Executor.
 func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, error) {
-	endpoint, err := ParseURL(in.Step.Webhook.URL)
+	address, err := endpoint.Parse(in.Step.Webhook.URL)
 	if err != nil {
 		return step.Result{}, step.Terminal(fmt.Errorf("webhook.url: %w", err), "correct the policy, or skip the step")
 	}
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
-		return step.Result{Done: true, Message: "would call " + shown(endpoint)}, nil
+		return step.Result{Done: true, Message: "would call " + endpoint.Shown(address)}, nil
 	}
 	key, err := e.key(ctx, in)
 	if err != nil {
@@ -87,7 +88,7 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	request, err := e.request(ctx, in, endpoint, key)
+	request, err := e.request(ctx, in, address, key)
 	if err != nil {
 		return step.Result{}, err
 	}
@@ -97,38 +98,11 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return step.Result{}, fmt.Errorf("call %s: %w", shown(endpoint), err)
+		return step.Result{}, fmt.Errorf("call %s: %w", endpoint.Shown(address), err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	return answer(response, in.Now, shown(endpoint))
+	return answer(response, in.Now, endpoint.Shown(address))
 }
-
-// ParseURL returns the URL of an endpoint, or why it cannot be one. The error does not
-// tell the URL.
-func ParseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return nil, errors.New("is no URL")
-	case u.Scheme != "https":
-		return nil, errors.New("must begin with https://")
-	case u.Hostname() == "":
-		return nil, errors.New("must have a host")
-	case u.User != nil:
-		return nil, errors.New("must not have a user: calls are signed")
-	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return nil, errors.New("must not have a fragment: it is never sent")
-	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, errors.New("must have a port from 1 to 65535, or none")
-		}
-	}
-	return u, nil
-}
-
-// shown is the URL without its query, which may be a secret.
-func shown(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
 
 func (e *executor) key(ctx context.Context, in step.Input) ([]byte, error) {
 	name := kclient.ObjectKey{Namespace: in.Run.Namespace, Name: in.Step.Webhook.SecretName}
@@ -151,12 +125,12 @@ func (e *executor) key(ctx context.Context, in step.Input) ([]byte, error) {
 	return key, nil
 }
 
-func (e *executor) request(ctx context.Context, in step.Input, endpoint *url.URL, key []byte) (*http.Request, error) {
+func (e *executor) request(ctx context.Context, in step.Input, address *url.URL, key []byte) (*http.Request, error) {
 	content, err := body(in)
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint.String(), bytes.NewReader(content))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), bytes.NewReader(content))
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +170,8 @@ func (e *executor) transport(caBundle string) (*http.Transport, error) {
 }
 
 // answer tells what the endpoint's answer means.
-func answer(response *http.Response, now time.Time, endpoint string) (step.Result, error) {
-	told := endpoint + " answered " + response.Status
+func answer(response *http.Response, now time.Time, where string) (step.Result, error) {
+	told := where + " answered " + response.Status
 	if message := messageOf(response); message != "" {
 		told += ": " + message
 	}

@@ -1,0 +1,10 @@
+// Package admission keeps bad LifecyclePolicies out, and turns the annotations by which
+// people decide into decisions of a LifecycleRun.
+//
+//	policy.go    the webhook of policies: Validate, and what only the API server knows
+//	validate.go  Validate: what can be said of a policy alone, pure
+//	run.go       the webhook of runs: who may decide, and that nobody else changes a run
+//	decision.go  which decisions a run can take now, pure
+//
+// It may import policy, plan, step, expression, schedule, jobspec and endpoint.
+package admission

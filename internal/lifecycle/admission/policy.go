@@ -1,0 +1,239 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/jobspec"
+	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
+	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-lifecycle-slipway-dev-v1alpha1-lifecyclepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=lifecycle.slipway.dev,resources=lifecyclepolicies,versions=v1alpha1,name=validation.lifecyclepolicy.lifecycle.slipway.dev,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=create
+// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get
+
+// policyValidator validates LifecyclePolicies.
+type policyValidator struct {
+	// client lists policies and Clusters, and tries Jobs by dry run.
+	client client.Client
+	// reader looks for ConfigMaps and Secrets, which no cache holds.
+	reader client.Reader
+	access *access
+	now    func() time.Time
+}
+
+// ValidateCreate implements admission.Validator.
+func (v *policyValidator) ValidateCreate(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
+	return v.validate(ctx, p)
+}
+
+// ValidateUpdate implements admission.Validator. Metadata can be changed whatever the
+// spec, so that a policy which is not valid any more can be deleted.
+func (v *policyValidator) ValidateUpdate(ctx context.Context, before, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
+	if equality.Semantic.DeepEqual(before.Spec, p.Spec) {
+		return nil, nil
+	}
+	return v.validate(ctx, p)
+}
+
+// ValidateDelete implements admission.Validator.
+func (v *policyValidator) ValidateDelete(context.Context, *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
+	return nil, nil
+}
+
+func (v *policyValidator) validate(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
+	errs := validate(p)
+	if len(errs) == 0 {
+		tried, err := v.tryJobs(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		errs = tried
+	}
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(lifecyclev1.GroupVersion.WithKind("LifecyclePolicy").GroupKind(), p.Name, errs)
+	}
+	if err := v.authorize(ctx, p); err != nil {
+		return nil, err
+	}
+	return v.warnings(ctx, p)
+}
+
+// tryJobs has the API server validate Jobs by a dry run, wherever they are to run:
+// the rules are the same.
+func (v *policyValidator) tryJobs(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (field.ErrorList, error) {
+	var errs field.ErrorList
+	for i := range p.Spec.Hooks {
+		for j := range p.Spec.Hooks[i].Steps {
+			s := &p.Spec.Hooks[i].Steps[j]
+			if s.Job == nil {
+				continue
+			}
+			at := stepPath(i, j).Child("job")
+			spec, faults := jobspec.Parse(s.Job.Spec.Raw, at.Child("spec"))
+			if len(faults) > 0 {
+				return faults, nil
+			}
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, GenerateName: "try-"}, Spec: *spec}
+			err := v.client.Create(ctx, job, client.DryRunAll)
+			if err != nil && ctx.Err() != nil {
+				return nil, fmt.Errorf("validate the Job of step %s: %w", s.Name, err)
+			}
+			errs = append(errs, refusals(err, at)...)
+		}
+	}
+	return errs, nil
+}
+
+// refusals are the fields of a Job that the API server refuses. Policies of the
+// management cluster that refuse a Job as a whole may not be those of the workload
+// cluster.
+func refusals(err error, at *field.Path) field.ErrorList {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, cause := range status.Status().Details.Causes {
+		if strings.HasPrefix(cause.Field, "spec.") {
+			errs = append(errs, field.Invalid(at.Child(cause.Field), field.OmitValueType{}, cause.Message))
+		}
+	}
+	return errs
+}
+
+// authorize keeps a policy from doing for its author what the author may not do: run
+// Jobs in the management cluster, and send what is in a Secret elsewhere.
+func (v *policyValidator) authorize(ctx context.Context, p *lifecyclev1.LifecyclePolicy) error {
+	for i := range p.Spec.Hooks {
+		for j := range p.Spec.Hooks[i].Steps {
+			s := &p.Spec.Hooks[i].Steps[j]
+			at := stepPath(i, j)
+			if s.Job != nil && s.Job.Target == lifecyclev1.TargetManagement {
+				err := v.access.require(ctx, at.Child("job", "target"), authorizationv1.ResourceAttributes{
+					Namespace: p.Namespace, Verb: "create", Group: batchv1.GroupName, Resource: "jobs",
+				})
+				if err != nil {
+					return err
+				}
+			}
+			if s.Apply == nil {
+				continue
+			}
+			for k, source := range s.Apply.Sources {
+				if source.Kind != "Secret" {
+					continue
+				}
+				err := v.access.require(ctx, at.Child("apply", "sources").Index(k), authorizationv1.ResourceAttributes{
+					Namespace: p.Namespace, Verb: "get", Resource: "secrets", Name: source.Name,
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// horizon is how far ahead a window is looked at.
+const horizon = 366 * 24 * time.Hour
+
+// warnings tells what may be meant so, or may come later.
+func (v *policyValidator) warnings(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
+	var warnings ctrladmission.Warnings
+	for i := range p.Spec.Hooks {
+		for j := range p.Spec.Hooks[i].Steps {
+			s := &p.Spec.Hooks[i].Steps[j]
+			missing, err := v.missing(ctx, p.Namespace, s, stepPath(i, j))
+			if err != nil {
+				return nil, err
+			}
+			warnings = append(warnings, missing...)
+			if s.Window == nil {
+				continue
+			}
+			if window, err := schedule.Parse(*s.Window); err == nil && window.Permanent(v.now(), horizon) {
+				warnings = append(warnings, fmt.Sprintf("%s: the window never closes: it opens again before durationSeconds are over", stepPath(i, j).Child("window")))
+			}
+		}
+	}
+	conflicts, err := v.conflicts(ctx, p)
+	return append(warnings, conflicts...), err
+}
+
+// missing looks for the ConfigMaps and Secrets of a step. It reads metadata only.
+func (v *policyValidator) missing(ctx context.Context, namespace string, s *lifecyclev1.Step, at *field.Path) (ctrladmission.Warnings, error) {
+	var warnings ctrladmission.Warnings
+	look := func(kind, name string, at *field.Path) error {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+		err := v.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+		if apierrors.IsNotFound(err) {
+			warnings = append(warnings, fmt.Sprintf("%s: there is no %s %s/%s yet; the step fails without it", at, kind, namespace, name))
+			return nil
+		}
+		return err
+	}
+	if s.Apply != nil {
+		for i, source := range s.Apply.Sources {
+			if err := look(source.Kind, source.Name, at.Child("apply", "sources").Index(i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if s.Webhook != nil {
+		if err := look("Secret", s.Webhook.SecretName, at.Child("webhook", "secretName")); err != nil {
+			return nil, err
+		}
+	}
+	return warnings, nil
+}
+
+// conflicts tells of other policies with windows that are never open together with
+// those of this one.
+func (v *policyValidator) conflicts(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
+	if p.Spec.Mode == lifecyclev1.ModeAudit {
+		return nil, nil
+	}
+	policies := &lifecyclev1.LifecyclePolicyList{}
+	if err := v.client.List(ctx, policies, client.InNamespace(p.Namespace)); err != nil {
+		return nil, fmt.Errorf("list LifecyclePolicies: %w", err)
+	}
+	clusters := &clusterv1.ClusterList{}
+	if err := v.client.List(ctx, clusters, client.InNamespace(p.Namespace)); err != nil {
+		return nil, fmt.Errorf("list Clusters: %w", err)
+	}
+	others := []*lifecyclev1.LifecyclePolicy{p}
+	for i := range policies.Items {
+		if policies.Items[i].Name != p.Name {
+			others = append(others, &policies.Items[i])
+		}
+	}
+	var warnings ctrladmission.Warnings
+	for _, other := range others {
+		if message := policy.Conflict(p, other, clusters.Items, v.now()); message != "" {
+			warnings = append(warnings, message)
+		}
+	}
+	return warnings, nil
+}

@@ -1,0 +1,159 @@
+package admission_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwait "k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/yaml"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/lifecycle/admission"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+// engine is the user of slipway-lifecycle.
+const engine = "system:serviceaccount:slipway-system:slipway-lifecycle"
+
+var (
+	env *testenv.Env
+	// engineClient has the rights of slipway-lifecycle.
+	engineClient client.Client
+	// cached is what the webhooks read policies with.
+	cached client.Reader
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error {
+		env = e
+		return serve()
+	}))
+}
+
+func addToScheme(s *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, lifecyclev1.AddToScheme} {
+		if err := add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve lets the API server call the webhooks, as config/lifecycle configures them, of
+// an engine that has no other rights than those of config/lifecycle.
+func serve() error {
+	ctx := context.Background()
+	options := &envtest.WebhookInstallOptions{Paths: []string{"../../../config/lifecycle/webhook/manifests.yaml"}}
+	if err := options.Install(env.Config); err != nil {
+		return err
+	}
+	if err := grantEngine(ctx); err != nil {
+		return err
+	}
+	config := as(engine)
+	var err error
+	if engineClient, err = client.New(config, client.Options{Scheme: env.Scheme}); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  env.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
+		}),
+	})
+	if err != nil {
+		return err
+	}
+	cached = mgr.GetClient()
+	if err := admission.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	go func() {
+		if err := mgr.Start(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "run the webhook server:", err)
+		}
+	}()
+	return awaitServer(ctx, net.JoinHostPort(options.LocalServingHost, fmt.Sprint(options.LocalServingPort)))
+}
+
+func grantEngine(ctx context.Context) error {
+	data, err := os.ReadFile("../../../config/lifecycle/rbac/role.yaml")
+	if err != nil {
+		return err
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict(data, role); err != nil {
+		return err
+	}
+	if err := env.Client.Create(ctx, role); err != nil {
+		return err
+	}
+	return env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "engine"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: engine}},
+	})
+}
+
+func awaitServer(ctx context.Context, address string) error {
+	return apiwait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		// The certificate is not the point: only that something answers.
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // see above
+		if err != nil {
+			return false, nil //nolint:nilerr // not yet
+		}
+		return true, conn.Close()
+	})
+}
+
+// as returns a config by which the API server knows its caller as the user.
+func as(user string, groups ...string) *rest.Config {
+	config := rest.CopyConfig(env.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append([]string{"system:authenticated"}, groups...)}
+	return config
+}
+
+// user makes a user who may do what rules say in a namespace.
+func user(t *testing.T, namespace, name string, rules ...rbacv1.PolicyRule) client.Client {
+	t.Helper()
+	for _, o := range []client.Object{
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
+		},
+	} {
+		if err := env.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(as(name), client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func allow(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
