@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	"github.com/slipway-dev/slipway/internal/lifecycle/admission"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/apply"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/approval"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/export"
@@ -16,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/wait"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/webhook"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/window"
+	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
@@ -44,7 +46,12 @@ func setupControllers(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the condition of Clusters: %w", err)
 	}
-	return nil
+	return (&policy.Reconciler{
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Validate:  admission.Validate,
+		Clock:     clock.RealClock{},
+	}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o))
 }
 
 func concurrency(n int, o Options) controller.Options {

@@ -25,6 +25,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/lifecycle/admission"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 )
@@ -103,6 +104,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	if err := setupControllers(mgr, o); err != nil {
+		return err
+	}
+	if err := admission.SetupWithManager(mgr); err != nil {
 		return err
 	}
 	return errors.Join(
