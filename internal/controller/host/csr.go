@@ -85,6 +85,8 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 	switch {
 	case apierrors.IsNotFound(err) && request.renewal:
 		return &refusal{"HostUnknown", fmt.Sprintf("Host %s/%s does not exist any more; enrol the host again with a bootstrap token", request.namespace, request.name)}, nil
+	case apierrors.IsNotFound(err) && request.handedOver:
+		return nil, fmt.Errorf("the Host %s/%s has gone again", request.namespace, request.name)
 	case apierrors.IsNotFound(err):
 		return r.createHost(ctx, request)
 	case err != nil:

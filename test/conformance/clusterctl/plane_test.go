@@ -59,6 +59,10 @@ func TestTemplatesOnPlane(t *testing.T) {
 			if flavor == "clusterclass" {
 				u.await(name, "cluster/"+name, "--for=condition=TopologyReconciled")
 			}
+			// The plane can be moved from: clusterctl finds its providers and their kinds.
+			if plan := u.run("move", "--dry-run", "-n", name, "-v", "1"); !strings.Contains(plan, "Creating HostCluster=") {
+				t.Errorf("clusterctl would not move the HostCluster:\n%s", plan)
+			}
 			if described := u.run("describe", "cluster", name, "-n", name, "--show-conditions", "all"); !strings.Contains(described, "HostCluster "+name+"/") {
 				t.Errorf("clusterctl describe does not show the HostCluster:\n%s", described)
 			}
