@@ -67,6 +67,9 @@ func (r *Reconciler) next(s *scope) plan.Action {
 func (r *Reconciler) record(ctx context.Context, s *scope, action plan.Action) error {
 	// What the API server returns replaces the steps of the run.
 	current := action.Step.DeepCopy()
+	if action.Do == plan.End {
+		action.Message += r.stop(ctx, s, current)
+	}
 	plan.Apply(s.run, action, r.Clock.Now())
 	if err := r.store(ctx, s); err != nil {
 		return err
@@ -92,6 +95,9 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 	if ctx.Err() != nil {
 		// The controller stops: that is not the step's failure.
 		return false, ctx.Err()
+	}
+	if action.Last && err == nil && !result.Done {
+		result.Message += r.stop(ctx, s, current)
 	}
 	now := r.Clock.Now()
 	if plan.Settle(s.run, action, result, err, now) {
@@ -126,17 +132,22 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, current *lifecyclev1
 	}
 	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	result, err := executor.Execute(attempt, step.Input{
+	result, err := executor.Execute(attempt, r.input(s, current))
+	if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the attempt took longer than %s: %w", attemptTimeout, err)
+	}
+	return result, err
+}
+
+// input is what an executor gets: copies, so that the run is changed here alone.
+func (r *Reconciler) input(s *scope, current *lifecyclev1.Step) step.Input {
+	return step.Input{
 		Run:      s.run.DeepCopy(),
 		Step:     current.DeepCopy(),
 		Progress: *s.run.Progress(current.Name).DeepCopy(),
 		Cluster:  s.cluster.DeepCopy(),
 		Now:      r.Clock.Now(),
-	})
-	if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("the attempt took longer than %s: %w", attemptTimeout, err)
 	}
-	return result, err
 }
 
 // pause is when to look again: as the executor says, but not after the step's time.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
@@ -21,6 +23,11 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
 	}
 	if reason == "" {
 		return nil
+	}
+	if current := plan.Current(s.run); current != nil {
+		if left := r.stop(ctx, s, current); left != "" {
+			ctrl.LoggerFrom(ctx).Info("A cancelled run leaves something behind", "step", current.Name, "reason", left)
+		}
 	}
 	s.run.Spec.Cancelled = reason
 	if err := r.store(ctx, s); err != nil {

@@ -125,6 +125,37 @@ func TestAJobThatEndedWhileNobodyLookedHasNotTimedOut(t *testing.T) {
 	w.expect(lifecyclev1.RunSucceeded, "", "1 of 1 steps succeeded")
 }
 
+func TestAJobThatNobodyWaitsForAnyMoreIsStopped(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		end   func(*world)
+		phase lifecyclev1.RunPhase
+		step  string
+	}{
+		{"skipped", func(w *world) { w.decide(lifecyclev1.DecisionSkip, "smoke") }, lifecyclev1.RunSucceeded, ""},
+		{"timed out", func(w *world) { w.clock.Step(time.Hour) }, lifecyclev1.RunFailed, "smoke"},
+		{"cancelled", func(w *world) {
+			w.change(w.cluster, func() { w.cluster.Spec.Topology.Version = "v1.35.4" })
+		}, lifecyclev1.RunCancelled, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, upgrade, jobStep("smoke"))
+			w.effects.wait = map[string]bool{"smoke": true}
+			w.expect(lifecyclev1.RunRunning, "smoke", "runs")
+			c.end(w)
+			// What cannot be stopped holds nothing up.
+			w.effects.stuck = errRefused
+			w.expect(c.phase, c.step, "")
+			if !slices.Equal(w.effects.stopped, []string{"smoke"}) {
+				t.Errorf("stopped %v", w.effects.stopped)
+			}
+			if message := w.run().Progress("smoke").Message; c.phase != lifecyclev1.RunCancelled && !strings.Contains(message, "could not be stopped: connection refused") {
+				t.Errorf("message %q", message)
+			}
+		})
+	}
+}
+
 func TestRunsAreCancelled(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -167,6 +167,10 @@ type effects struct {
 	fail map[string]error
 	// wait makes steps wait.
 	wait map[string]bool
+	// stopped are the steps whose jobs were stopped, and stuck the error that this is
+	// answered with.
+	stopped []string
+	stuck   error
 }
 
 // attempt notes an attempt, and holds that the step has not ended.
@@ -235,6 +239,21 @@ func (j *jobs) Execute(_ context.Context, in step.Input) (step.Result, error) {
 		return step.Result{Message: "runs", After: 10 * time.Second}, nil
 	}
 	return step.Result{Done: true, Message: "succeeded"}, nil
+}
+
+// Stop holds that the outcome is not stored before what is left has ended.
+func (j *jobs) Stop(_ context.Context, in step.Input) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	stored := &lifecyclev1.LifecycleRun{}
+	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(in.Run), stored); err != nil {
+		return err
+	}
+	if stored.Spec.Cancelled != "" || stored.Progress(in.Step.Name).Outcome != "" {
+		j.t.Errorf("the job of step %s is stopped after its outcome was stored", in.Step.Name)
+	}
+	j.stopped = append(j.stopped, in.Step.Name)
+	return j.stuck
 }
 
 // recorder keeps events.

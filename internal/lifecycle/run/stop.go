@@ -1,0 +1,26 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+)
+
+// stop ends what a step left running that is not executed again. It comes before the
+// outcome is stored: who is killed between the two does it once more. It returns what
+// is to be added to the message, when it could not be done: a workload cluster that is
+// out of reach must not keep the run from going on.
+func (r *Reconciler) stop(ctx context.Context, s *scope, current *lifecyclev1.Step) string {
+	stopper, ok := r.Executors[step.KindOf(current)].(step.Stopper)
+	if progress := s.run.Progress(current.Name); !ok || progress == nil || progress.Job == nil {
+		return ""
+	}
+	limited, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	if err := stopper.Stop(limited, r.input(s, current)); err != nil {
+		return fmt.Sprintf("; its Job could not be stopped: %v", err)
+	}
+	return ""
+}
