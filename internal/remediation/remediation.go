@@ -37,7 +37,8 @@ type Member struct {
 	// Claimed is true when the machine has a host, Provisioned when it was
 	// bootstrapped, and Connected while the agent of the host is.
 	Claimed, Provisioned, Connected bool
-	// Evacuate is true while the host is to be emptied for maintenance.
+	// Evacuate is true while the host is to be emptied for maintenance. The pool
+	// replaces the machine then, and no step would do better.
 	Evacuate bool
 	// RebootFailed is true when the agent reported that the last reboot failed.
 	RebootFailed bool
@@ -159,8 +160,10 @@ func (p *planner) current(m Member) (_ Decision, open bool) {
 	switch {
 	case m.Leaving:
 		return p.leaving(m), false
+	case m.Evacuate && m.Health == Unhealthy:
+		return Decision{Member: m.Name, Kind: Defer, Message: "Its host is to be emptied: the pool replaces the machine as spec.strategy allows"}, false
 	case m.Evacuate:
-		return none, true
+		return none, false
 	case m.Attempt != nil && unfinished(m):
 		if p.allFailing {
 			return none, true
@@ -240,9 +243,6 @@ func (p *planner) begin(m Member) Decision {
 	no := func(kind Kind, format string, args ...any) Decision {
 		return Decision{Member: m.Name, Kind: kind, Message: fmt.Sprintf(format, args...)}
 	}
-	if m.Evacuate {
-		return p.evacuate(m)
-	}
 	if !m.Claimed && m.Attempt == nil {
 		return no(Defer, "The machine has no host yet; another one would not help. See condition %s of its HostMachine", infrav1.HostClaimedCondition)
 	}
@@ -269,22 +269,6 @@ func (p *planner) begin(m Member) Decision {
 		p.wake(p.timeout(m))
 	}
 	return Decision{Member: m.Name, Kind: Begin, Attempt: *m.Attempt, Message: p.waitMessage(m)}
-}
-
-// evacuate replaces a machine that may be healthy. So it needs another host at once,
-// and goes on, one by one, where remediation is turned off.
-func (p *planner) evacuate(m Member) Decision {
-	switch {
-	case p.InFlight >= max(p.Policy.MaxInFlight, 1):
-		return Decision{Member: m.Name, Kind: Defer, Message: fmt.Sprintf("Its host is to be emptied, once fewer than %d machines are under remediation", p.InFlight)}
-	case p.spare <= 0:
-		p.wake(lookForHosts)
-		return Decision{Member: m.Name, Kind: Defer, Message: "Its host is to be emptied, but no other host is free and fits. Add one"}
-	}
-	p.spare--
-	p.InFlight++
-	step := len(p.Policy.Steps) - 1
-	return Decision{Member: m.Name, Kind: Begin, Attempt: Attempt{Step: step, Action: infrav1.RemediationReplace, Since: p.Now}}
 }
 
 func (p *planner) nextStep(m Member) (int, bool) {

@@ -121,32 +121,24 @@ func TestOneMember(t *testing.T) {
 	}
 }
 
-// A host that is to be emptied loses its machine to another host, healthy or not.
+// A machine whose host is to be emptied is the rollout's, healthy or not.
 func TestEvacuation(t *testing.T) {
 	evacuate := func(m *remediation.Member) { m.Evacuate = true }
 	for name, tc := range map[string]struct {
 		member remediation.Member
-		spare  int
-		max    int
 		kind   remediation.Kind
 	}{
-		"another host is free":      {running("m", evacuate), 1, 1, remediation.Begin},
-		"no other host is free":     {running("m", evacuate), 0, 1, remediation.Defer},
-		"remediation is turned off": {running("m", evacuate), 1, 0, remediation.Begin},
-		"killed before deletion":    {running("m", evacuate, tried(1, replace, time.Minute)), 1, 1, remediation.Begin},
-		"on its way":                {running("m", evacuate, leaving, tried(1, replace, time.Minute)), 1, 1, remediation.Wait},
+		"healthy":                {running("m", evacuate), remediation.None},
+		"unhealthy":              {running("m", evacuate, unhealthy), remediation.Defer},
+		"killed before deletion": {running("m", evacuate, unhealthy, tried(1, replace, time.Minute)), remediation.Defer},
+		"on its way":             {running("m", evacuate, leaving, tried(1, replace, time.Minute)), remediation.Wait},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := remediation.Make(remediation.Input{Policy: ladder(tc.max, reboot, replace), Members: []remediation.Member{running("a"), tc.member}, SpareHosts: tc.spare, Now: now})
-			got := plan.Decisions[1]
-			if got.Kind != tc.kind || (got.Kind == remediation.Begin && got.Attempt.Action != replace) {
+			plan := remediation.Make(remediation.Input{Policy: ladder(1, reboot, replace), Members: []remediation.Member{running("a"), tc.member}, SpareHosts: 1, Now: now})
+			if got := plan.Decisions[1]; got.Kind != tc.kind {
 				t.Errorf("decision = %+v, want %s", got, tc.kind)
 			}
 		})
-	}
-	both := []remediation.Member{running("a", evacuate), running("b", evacuate), running("c")}
-	if plan := remediation.Make(remediation.Input{Policy: ladder(1, replace), Members: both, SpareHosts: 2, Now: now}); plan.InFlight != 1 {
-		t.Errorf("%d machines leave at once: %+v", plan.InFlight, plan.Decisions)
 	}
 }
 

@@ -18,9 +18,11 @@ func (b *planner) create() {
 		return
 	}
 	surge := min(b.toReplace(), b.pool.Desired+b.pool.Strategy.MaxSurge-b.total) - missing
+	spare := max(b.spare-missing, 0)
 	if b.pool.Strategy.NoSpareHost == infrav1.NoSpareHostInPlace {
-		surge = min(surge, b.spare-missing)
+		surge = min(surge, spare)
 	}
+	surge = min(surge, b.others()+spare)
 	outdated := b.unreplaced()
 	spread := b.newSpread()
 	for range missing {
@@ -52,6 +54,18 @@ func (b *planner) toReplace() int {
 		}
 	}
 	return lacking
+}
+
+// others counts the outdated members whose hosts may be used again. What takes the
+// place of the rest needs a host of its own.
+func (b *planner) others() int {
+	n := 0
+	for _, m := range b.outdated() {
+		if !m.Evacuate {
+			n++
+		}
+	}
+	return n
 }
 
 // unreplaced are the outdated members that no other was made to replace.

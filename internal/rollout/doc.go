@@ -10,6 +10,8 @@
 //     what there is when that is less already. A member that scaling down removes
 //     because of its mark (Member.Marked) is the one exception.
 //   - It never takes the members that are not leaving above desired + maxSurge.
+//   - It never takes a member from a host that is to be emptied before another host is
+//     free for the one in its place.
 //   - It never removes for size what it created, unless the desired size changed.
 //
 // It may import the API types and apimachinery.

@@ -59,14 +59,29 @@ func newPlanner(p Pool) *planner {
 			b.count(*m, 1)
 		}
 	}
-	b.plan.Updated, b.plan.UpdatedAvailable = b.updated, b.updated-b.updatedUnavailable
-	b.plan.Outdated, b.plan.Available = b.total-b.updated, b.available
-	b.plan.Differences = b.differences()
+	b.summarise()
 	if p.External {
 		b.takeSize()
 	}
 	b.plan.Desired = b.pool.Desired
 	return b
+}
+
+// summarise tells what there is before any step.
+func (b *planner) summarise() {
+	b.plan.Available = b.available
+	for _, m := range b.staying {
+		switch {
+		case !b.upToDate(m):
+			b.plan.Outdated++
+		case m.Available:
+			b.plan.UpdatedAvailable++
+			fallthrough
+		default:
+			b.plan.Updated++
+		}
+	}
+	b.plan.Differences = b.differences()
 }
 
 // count adds a member to the counts, or takes it away with n = -1.
@@ -79,7 +94,7 @@ func (b *planner) count(m Member, n int) {
 	if m.Available {
 		b.available += n
 	}
-	if b.upToDate(m) {
+	if b.keeps(m) {
 		b.updated += n
 		if !m.Available {
 			b.updatedUnavailable += n
@@ -120,18 +135,24 @@ func replaceable(m Member, replacements map[string]Member) bool {
 	return replacements[m.Name].Available || (!m.Available && replacements[m.Replaces].Name == m.Name)
 }
 
-// upToDate says whether a member has the version and the revision of the pool.
-// Every one has while the revision is not known.
+// upToDate says whether a member has the version and the revision of the pool and a
+// host to stay on. Every one has while the revision is not known.
 func (b *planner) upToDate(m Member) bool {
-	return b.pool.Revision == "" || (m.Version == b.pool.Version && m.Revision == b.pool.Revision)
+	return b.pool.Revision == "" || (m.Version == b.pool.Version && m.Revision == b.pool.Revision && !m.Evacuate)
 }
 
-// outdated are the members that stay, are not up to date and are not gone yet, in
-// the order they are removed.
+// keeps says whether a member may stay: it is up to date, or somebody else is to
+// delete it.
+func (b *planner) keeps(m Member) bool {
+	return b.upToDate(m) || (b.pool.Strategy.Type == infrav1.RolloutTypeOnDelete && !m.Evacuate)
+}
+
+// outdated are the members that may not stay and are not gone yet, in the order they
+// are removed.
 func (b *planner) outdated() []Member {
 	var outdated []Member
 	for _, m := range b.staying {
-		if !b.gone[m.Name] && !b.upToDate(m) {
+		if !b.gone[m.Name] && !b.keeps(m) {
 			outdated = append(outdated, m)
 		}
 	}
@@ -160,7 +181,7 @@ func (b *planner) removeSurplus() {
 		return
 	}
 	allowed := b.pool.Desired
-	if b.total > b.updated && b.pool.Desired > 0 && b.pool.Strategy.Type != infrav1.RolloutTypeOnDelete {
+	if b.total > b.updated && b.pool.Desired > 0 {
 		allowed += b.pool.Strategy.MaxSurge
 	}
 	surplus := b.total - allowed
@@ -178,10 +199,13 @@ func (b *planner) removeSurplus() {
 func (b *planner) removeNeedless() {
 	replacements := b.replacements()
 	for _, m := range b.staying {
-		if other, found := replacements[m.Name]; found && b.upToDate(m) && !b.gone[other.Name] {
+		if other, found := replacements[m.Name]; found && b.keeps(m) && !b.gone[other.Name] {
 			pair := b.removalOrder([]Member{m, other})
 			// A mark must not cost the one that is available.
 			slices.SortStableFunc(pair, func(x, y Member) int { return falseFirst(x.Available, y.Available) })
+			if _, available := b.budgets(); pair[0].Available && available <= 0 {
+				continue
+			}
 			b.remove(pair[0], "its replacement is not needed any more")
 		}
 	}
@@ -212,6 +236,9 @@ func (b *planner) difference(m Member) string {
 	}
 	if m.Revision != b.pool.Revision {
 		parts = append(parts, fmt.Sprintf("revision %s, wanted %s", orUnknown(m.Revision), b.pool.Revision))
+	}
+	if m.Evacuate {
+		parts = append(parts, "a host that is to be emptied")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -47,6 +47,7 @@ func leaving(m *rollout.Member)      { m.Leaving, m.MachineLeaving = true, true 
 func noMachine(m *rollout.Member)    { m.Machine = false }
 func in(domain string) change        { return func(m *rollout.Member) { m.Domain = domain } }
 func replacesA(m *rollout.Member)    { m.Replaces = "a" }
+func evacuated(m *rollout.Member)    { m.Evacuate = true }
 
 func members(m ...rollout.Member) []rollout.Member { return m }
 
@@ -316,3 +317,33 @@ func TestStrategy(t *testing.T) {
 }
 
 func ofPool(percentage string) *intstr.IntOrString { return ptr.To(intstr.FromString(percentage)) }
+
+// A host that is to be emptied: its member goes as an outdated one does, but never
+// before there is another host.
+func TestEvacuation(t *testing.T) {
+	free := func(n int) func(*rollout.Pool) { return func(p *rollout.Pool) { p.FreeHosts = n } }
+	onDelete := func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeOnDelete }
+	inPlace := func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace }
+	pair := members(running("a", 0, evacuated), running("b", 1))
+	grown := func(c ...change) []rollout.Member { return append(members(running("c", 2, c...)), pair...) }
+	const noHost = "no other host is free"
+	for name, tc := range map[string]planTest{
+		"another host takes over first": {desired: 2, members: pair, mutate: free(1), want: "Create"},
+		"no other host":                 {desired: 2, members: pair, mutate: free(0), hold: noHost},
+		"the other one gets a host":     {desired: 2, members: grown(unplaced), mutate: free(1), hold: "to get a host (c)"},
+		"the other one boots":           {desired: 2, members: grown(booting), mutate: free(0), hold: "become available (c)"},
+		"the other one is available":    {desired: 2, members: grown(), mutate: free(0), want: "DeleteMachine a"},
+		"not needed any more":           {desired: 2, members: members(running("a", 0), running("b", 1), running("c", 2, unplaced)), want: "DeleteMachine c"},
+		"goes first when one is to go":  {desired: 1, members: pair, mutate: free(0), strategy: rolling(0, 1), want: "DeleteMachine a"},
+		"no surge":                      {desired: 2, members: pair, mutate: free(1), strategy: rolling(0, 1), want: "DeleteMachine a, Create"},
+		"no surge and no other host":    {desired: 2, members: pair, mutate: free(0), strategy: rolling(0, 1), hold: noHost},
+		"two, one host": {desired: 2, members: members(running("a", 0, evacuated), running("b", 1, evacuated)), mutate: free(1), strategy: rolling(0, 2),
+			want: "DeleteMachine b, Create", hold: noHost},
+		"on delete":             {desired: 2, members: members(running("a", 0, evacuated), running("b", 1, old)), mutate: free(1), strategy: with(rolling(1, 0), onDelete), want: "Create", hold: "1 outdated machines wait"},
+		"never in place":        {desired: 2, members: members(running("a", 0, evacuated, old), running("b", 1)), mutate: free(1), strategy: with(rolling(0, 1), inPlace), want: "DeleteMachine a, Create"},
+		"bootstrap not known":   {desired: 2, members: pair, mutate: func(p *rollout.Pool) { p.Revision = "" }},
+		"size of somebody else": {desired: 2, members: pair, mutate: func(p *rollout.Pool) { p.External, p.FreeHosts = true, 1 }, want: "Create for a"},
+	} {
+		t.Run(name, tc.run)
+	}
+}

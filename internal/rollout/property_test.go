@@ -20,6 +20,8 @@ type world struct {
 	pool   rollout.Pool
 	hosts  int
 	made   int
+	// planned is the size that the last plan worked towards.
+	planned int
 	// epoch counts the changes of what is wanted; born is that of each member.
 	epoch int
 	born  map[string]int
@@ -39,7 +41,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		s.MaxUnavailable = 1
 	}
 	w.pool = rollout.Pool{Desired: w.random.IntN(6), Version: "v1", Revision: "r1", Strategy: s, HardSpread: w.one(2), External: w.one(6)}
-	w.hosts = 8 + w.random.IntN(8)
+	w.hosts = 4 + w.random.IntN(8)
 	if w.one(2) {
 		w.pool.Domains = []rollout.Domain{{Name: "x"}, {Name: "y"}}
 	}
@@ -115,6 +117,7 @@ func (w *world) reconcile(complete bool) rollout.Plan {
 	if again := rollout.Make(w.see()); !reflect.DeepEqual(plan, again) {
 		w.failf("the order of members counts:\n%+v\n%+v", plan, again)
 	}
+	w.planned = plan.Desired
 	unavailable, surge := seen.Strategy.MaxUnavailable, seen.Strategy.MaxSurge
 	if seen.External {
 		surge = max(1, surge)
@@ -164,10 +167,30 @@ func (w *world) do(s rollout.Step) (marked bool) {
 			w.failf("%s was made and is surplus now, although nothing else is wanted", m.Name)
 		}
 		marked = m.Marked && m.Available && strings.HasPrefix(s.Reason, "the pool has")
+		w.checkEvacuation(*m, s)
 		m.Leaving, m.MachineLeaving = true, m.Machine
 	case rollout.ActionCreate:
 	}
 	return marked
+}
+
+// checkEvacuation fails when a member leaves its host for maintenance and there is
+// no host for the one in its place.
+func (w *world) checkEvacuation(m rollout.Member, s rollout.Step) {
+	w.t.Helper()
+	if !strings.Contains(s.Reason, "emptied") || !m.Claimed || m.Leaving {
+		return
+	}
+	total, _ := w.counts()
+	waiting := 0
+	for _, other := range w.pool.Members {
+		if other.HostMachine && !other.Leaving && !other.Claimed {
+			waiting++
+		}
+	}
+	if w.planned-(total-1)+waiting > w.free() {
+		w.failf("%s leaves its host, and there is none for another one: %d members, %d wait, %d hosts are free", m.Name, total, waiting, w.free())
+	}
 }
 
 // happen is one thing that happens to the pool by itself. Nothing breaks any more
@@ -180,6 +203,9 @@ func (w *world) happen(calm bool) {
 	m := &w.pool.Members[i]
 	switch {
 	case m.Leaving:
+		if m.Evacuate && m.Claimed {
+			w.hosts--
+		}
 		w.pool.Members = slices.Delete(w.pool.Members, i, i+1)
 	case !m.Claimed:
 		m.Claimed = w.free() > 0
@@ -208,7 +234,7 @@ func (w *world) happen(calm bool) {
 // want changes what is wanted of the pool.
 func (w *world) want() {
 	w.epoch++
-	switch w.random.IntN(4) {
+	switch w.random.IntN(5) {
 	case 0:
 		w.pool.Desired = w.random.IntN(7)
 	case 1:
@@ -217,14 +243,19 @@ func (w *world) want() {
 		w.pool.Revision = pick(w, []string{"r1", "r2"})
 	case 3:
 		w.pool.Stalled = !w.pool.Stalled
+	case 4:
+		for i := range w.pool.Members {
+			w.pool.Members[i].Evacuate = w.pool.Members[i].Claimed && w.one(6)
+		}
 	}
 	w.logf("want %d of %s %s, stalled %t", w.pool.Desired, w.pool.Version, w.pool.Revision, w.pool.Stalled)
 }
 
-// settle lets everything come to rest and returns the last plan.
+// settle lets everything come to rest, with hosts enough, and returns the last plan.
 func (w *world) settle() rollout.Plan {
 	w.t.Helper()
 	w.pool.Stalled = false
+	w.hosts += 8
 	quiet := 0
 	for range 5000 {
 		w.happen(true)
@@ -261,10 +292,24 @@ func TestPromises(t *testing.T) {
 		if total != plan.Desired || available != total {
 			w.failf("%d members, %d available, %d desired: %+v", total, available, plan.Desired, plan)
 		}
-		if plan.Outdated > 0 && w.pool.Strategy.Type != infrav1.RolloutTypeOnDelete {
-			w.failf("%d outdated members remain: %+v", plan.Outdated, plan)
+		if stuck := w.stuck(); stuck > 0 {
+			w.failf("%d outdated members remain: %+v", stuck, plan)
 		}
 	}
+}
+
+// stuck counts the members that should have been replaced.
+func (w *world) stuck() int {
+	n := 0
+	for _, m := range w.pool.Members {
+		outdated := m.Version != w.pool.Version || m.Revision != w.pool.Revision
+		switch {
+		case m.Evacuate && w.free() == 0:
+		case m.Evacuate, outdated && w.pool.Strategy.Type != infrav1.RolloutTypeOnDelete:
+			n++
+		}
+	}
+	return n
 }
 
 // A pool that is as wanted needs nothing, whatever its marks and however many hosts

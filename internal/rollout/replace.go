@@ -14,7 +14,7 @@ const maxNamed = 3
 // pause stops a rollout whose new members fail, before it spoils the rest of the
 // pool. The size is still kept.
 func (b *planner) pause() {
-	if b.total == b.updated || b.pool.Strategy.Type == infrav1.RolloutTypeOnDelete {
+	if b.total == b.updated {
 		return
 	}
 	var failed []string
@@ -51,7 +51,7 @@ func (b *planner) awaited() string {
 
 // rolling says whether outdated members may be replaced or upgraded now.
 func (b *planner) rolling() bool {
-	return b.plan.Pause == Pause{} && b.pool.Strategy.Type != infrav1.RolloutTypeOnDelete && b.total > b.updated
+	return b.plan.Pause == Pause{} && b.total > b.updated
 }
 
 // budgets are how many members may stop now: of all, and of the available ones.
@@ -76,9 +76,10 @@ func (b *planner) removeNeverPlaced() {
 }
 
 // inPlace says whether an outdated member is upgraded on its host. What differs in
-// more than the version can't be: only a bootstrap applies that.
+// more than the version can't be: only a bootstrap applies that. Nor can one whose
+// host is to be emptied.
 func (b *planner) inPlace(m Member) bool {
-	if !m.Claimed || m.Revision != b.pool.Revision {
+	if !m.Claimed || m.Evacuate || m.Revision != b.pool.Revision {
 		return false
 	}
 	s := b.pool.Strategy
@@ -126,14 +127,12 @@ func (b *planner) markUpgraded(m Member) {
 // replace removes outdated members as far as the budgets allow. The next plan
 // creates what replaces them, or did so already.
 func (b *planner) replace() {
-	if b.pool.Strategy.Type == infrav1.RolloutTypeOnDelete && b.total > b.updated {
-		b.holdf("%d outdated machines wait to be deleted (strategy OnDelete)", b.total-b.updated)
-	}
+	b.holdOnDelete()
 	if !b.rolling() {
 		return
 	}
 	replacements := b.replacements()
-	var machineless []string
+	var machineless, homeless []string
 	for _, m := range b.outdated() {
 		if b.inPlace(m) && b.updated < b.pool.Desired {
 			continue
@@ -143,6 +142,10 @@ func (b *planner) replace() {
 		}
 		if m.Claimed && !m.Machine {
 			machineless = append(machineless, m.Name)
+			continue
+		}
+		if b.homeless(m) {
+			homeless = append(homeless, m.Name)
 			continue
 		}
 		all, available := b.budgets()
@@ -155,6 +158,28 @@ func (b *planner) replace() {
 	if len(machineless) > 0 {
 		b.holdf("Cluster API has not made the Machines yet that are needed to drain %s", named(machineless))
 	}
+	if len(homeless) > 0 {
+		b.holdf("%d machines are to leave their hosts (%s), but no other host is free and fits: add one", len(homeless), named(homeless))
+	}
+}
+
+// holdOnDelete counts what only a deletion by somebody else replaces.
+func (b *planner) holdOnDelete() {
+	waiting := 0
+	for _, m := range b.staying {
+		if !b.gone[m.Name] && b.keeps(m) && !b.upToDate(m) {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		b.holdf("%d outdated machines wait to be deleted (strategy OnDelete)", waiting)
+	}
+}
+
+// homeless says whether the host of a member is to be emptied while there is none for
+// the member in its place: that one would wait as long as the host is away.
+func (b *planner) homeless(m Member) bool {
+	return m.Evacuate && b.spare < max(b.pool.Desired-b.total+1, 0)
 }
 
 // holdBudget tells why no other member may stop.
@@ -162,7 +187,7 @@ func (b *planner) holdBudget() {
 	var waiting, placing []string
 	for _, m := range b.staying {
 		switch {
-		case b.gone[m.Name] || m.Available || !b.upToDate(m):
+		case b.gone[m.Name] || m.Available || !b.keeps(m):
 		case !m.Claimed:
 			placing = append(placing, m.Name)
 		default:

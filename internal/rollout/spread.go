@@ -20,7 +20,7 @@ func (b *planner) newSpread() *spread {
 		return 1
 	})
 	for _, m := range b.staying {
-		if b.gone[m.Name] || !b.upToDate(m) {
+		if b.gone[m.Name] || !b.keeps(m) {
 			continue
 		}
 		s.load[m.Domain]++
@@ -76,7 +76,7 @@ func (b *planner) move() {
 	s := b.newSpread()
 	free := slices.DeleteFunc(slices.Clone(s.domains), func(d Domain) bool { return d.Free <= 0 })
 	for _, m := range b.staying {
-		if b.gone[m.Name] || m.Claimed || !b.upToDate(m) {
+		if b.gone[m.Name] || m.Claimed || !b.keeps(m) {
 			continue
 		}
 		own := slices.IndexFunc(b.pool.Domains, func(d Domain) bool { return d.Name == m.Domain })

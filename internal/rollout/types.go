@@ -69,6 +69,9 @@ type Member struct {
 	Upgrading bool
 	// Upgradable is true when its host offers the version of the pool.
 	Upgradable bool
+	// Evacuate is true when its host is to be emptied. It is replaced whatever the
+	// strategy, as soon as another host is free.
+	Evacuate bool
 	// Domain is the failure domain of its host, or the one chosen for it.
 	Domain string
 	// Replaces names the member it was made to replace (External only).

@@ -41,10 +41,11 @@ func (v *hostView) of(m *infrav1.HostMachine) *infrav1.Host {
 
 func (v *hostView) domain(h *infrav1.Host) string { return host.FailureDomain(h, v.key) }
 
-// readHosts looks at the hosts, for a strategy that depends on them.
+// readHosts looks at the hosts, for a plan that depends on them.
 func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 	spec := s.pool.Spec
-	if spec.Spread == nil && spec.Strategy.Type != infrav1.RolloutTypeInPlace && spec.Strategy.NoSpareHost != infrav1.NoSpareHostInPlace {
+	if spec.Spread == nil && spec.Strategy.Type != infrav1.RolloutTypeInPlace && spec.Strategy.NoSpareHost != infrav1.NoSpareHostInPlace &&
+		!slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool { return evacuating(&m) }) {
 		return nil
 	}
 	hosts, err := r.listHosts(ctx, s)

@@ -45,6 +45,7 @@ func (s *scope) member(m *infrav1.HostMachine) rollout.Member {
 		Version:     m.Spec.Version,
 		Revision:    m.Labels[infrav1.RevisionLabel],
 		Upgrading:   upgrading(m),
+		Evacuate:    evacuating(m),
 		Replaces:    m.Annotations[infrav1.ReplacesAnnotation],
 		Created:     m.CreationTimestamp.Time,
 	}
@@ -81,6 +82,11 @@ func provisioned(m *infrav1.HostMachine) bool {
 // until its host runs it.
 func upgrading(m *infrav1.HostMachine) bool {
 	return m.Spec.Version != "" && m.Status.Version != "" && m.Spec.Version != m.Status.Version
+}
+
+// evacuating says whether the host of a member is to be emptied.
+func evacuating(m *infrav1.HostMachine) bool {
+	return conditions.IsTrue(m, infrav1.EvacuatingCondition)
 }
 
 // failed says whether the bootstrap or the last upgrade failed for good.

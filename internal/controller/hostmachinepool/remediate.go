@@ -78,7 +78,7 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation
 			Name: m.Name, Created: m.CreationTimestamp.Time, Health: remediation.Unknown,
 			Leaving: !m.DeletionTimestamp.IsZero(), Replaced: replaced[m.Name],
 			Claimed: m.Spec.ProviderID != "", Provisioned: provisioned(m),
-			Evacuate:     conditions.IsTrue(m, infrav1.EvacuatingCondition),
+			Evacuate:     evacuating(m),
 			RebootFailed: conditions.GetReason(m, infrav1.RebootedCondition) == host.ReasonRebootFailed,
 			Attempt:      remediation.ParseAttempt(m.Annotations),
 		}
@@ -86,7 +86,7 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation
 			member.Health = health(machine)
 			member.Leaving = member.Leaving || !machine.DeletionTimestamp.IsZero()
 		}
-		if member.Health == remediation.Unhealthy || member.Evacuate || (member.Attempt != nil && !member.Provisioned) {
+		if member.Health == remediation.Unhealthy || (member.Attempt != nil && !member.Provisioned) {
 			failing = true
 			if member.Connected, err = r.connected(ctx, m); err != nil {
 				return remediation.Plan{}, err
