@@ -57,6 +57,9 @@ func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 	case spec.Desired == nil:
 		return Action{Kind: ActionNone}
 	}
+	if refused, yes := unknown(spec.Desired); yes {
+		return refused
+	}
 	if refused, yes := refuse(s, spec); yes {
 		return refused
 	}
@@ -82,6 +85,28 @@ func planFree(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 		return Action{Kind: ActionNone}
 	}
 	return Action{Kind: ActionProve}
+}
+
+// unknown refuses what a newer manager may order. To guess would be to report a
+// success for something else.
+func unknown(desired *infrav1.HostDesired) (Action, bool) {
+	what := ""
+	switch desired.Phase {
+	case infrav1.HostDesiredBootstrapped, infrav1.HostDesiredUpgraded, infrav1.HostDesiredRebooted:
+	case infrav1.HostDesiredReset:
+		switch desired.ResetPolicy {
+		case "", infrav1.ResetPolicyKubeadm, infrav1.ResetPolicyFull, infrav1.ResetPolicyManual:
+		default:
+			what = fmt.Sprintf("resets of policy %s", desired.ResetPolicy)
+		}
+	default:
+		what = fmt.Sprintf("orders of phase %s", desired.Phase)
+	}
+	if what == "" {
+		return Action{}, false
+	}
+	return Action{Kind: ActionRefuse, Reason: operation.ReasonOrderUnknown, Message: fmt.Sprintf(
+		"this slipway-agent does not know %s; upgrade it on the host, and it carries the order out", what)}, true
 }
 
 // refuse fences orders that are older than what the journal knows: a stale read,

@@ -77,6 +77,9 @@ func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 	if err := e.Applier.Apply(ctx, config, progress); err != nil {
 		return err
 	}
+	if err := operation.Step(progress, "Node", func() error { return e.registered(ctx, order) }); err != nil {
+		return err
+	}
 	ignored, err := upgrade.IgnoredChecks(e.Root)
 	if err != nil || len(ignored) == 0 {
 		return err

@@ -184,7 +184,7 @@ func assertBootstrapped(t *testing.T, h *executortest.Host, s journal.State) {
 	if got := read(t, h, "/etc/kubernetes/pki/ca.crt"); got != "certificate of host-1\n" {
 		t.Errorf("the certificate is %q", got)
 	}
-	if got := read(t, h, "/etc/default/kubelet"); !strings.Contains(got, "--provider-id=slipway://ns/host-1/claim") {
+	if got := read(t, h, "/etc/default/kubelet"); !strings.Contains(got, "--provider-id=slipway://ns/host-1/claim --register-node=false") {
 		t.Errorf("the arguments of the kubelet are %q", got)
 	}
 	if got := read(t, h, "/etc/motd"); got != "hello" {

@@ -31,6 +31,8 @@ const (
 type Arguments struct {
 	ProviderID string
 	NodeIP     string
+	// Registered is true once the Node exists: the kubelet then never makes it anew.
+	Registered bool
 }
 
 func (a Arguments) flags() map[string]string {
@@ -40,6 +42,9 @@ func (a Arguments) flags() map[string]string {
 	}
 	if a.NodeIP != "" {
 		flags["--node-ip"] = a.NodeIP
+	}
+	if a.Registered {
+		flags["--register-node"] = "false"
 	}
 	return flags
 }
@@ -172,7 +177,7 @@ func assignment(old string, args Arguments) string {
 			i++
 		}
 	}
-	for _, name := range []string{"--provider-id", "--node-ip"} {
+	for _, name := range []string{"--provider-id", "--node-ip", "--register-node"} {
 		if value, set := flags[name]; set {
 			words = append(words, name+"="+value)
 		}

@@ -26,6 +26,8 @@ const (
 	ReasonAlreadyReset        = "AlreadyReset"
 	ReasonJournalUnwritable   = "JournalUnwritable"
 	ReasonNotBootstrapped     = "NotBootstrapped"
+	ReasonOrderUnknown        = "OrderUnknown"
+	ReasonNodeExists          = "NodeExists"
 
 	ReasonControlPlaneHost  = "ControlPlaneHost"
 	ReasonControlPlaneOlder = "ControlPlaneOlder"
