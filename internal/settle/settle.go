@@ -11,11 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Spacing is the mean time between two reports of all objects on their way: the more
+// there are, the longer each waits. The more they are, the longer they all take, too,
+// since there is one API server for all.
+const Spacing = 200 * time.Millisecond
+
 // Delay remembers since when objects are on their way. A manager that starts anew
 // begins anew, which only delays what is reported. The zero value is ready for use.
 type Delay struct {
-	mu    sync.Mutex
-	since map[types.NamespacedName]time.Time
+	mu       sync.Mutex
+	onTheWay map[types.NamespacedName]wait
+}
+
+type wait struct {
+	since time.Time
+	// length is the longest that any number of objects asked for meanwhile.
+	length time.Duration
 }
 
 // Wait is how long the report on an object has to wait still; 0 means that it is
@@ -28,19 +39,21 @@ func (d *Delay) Wait(object types.NamespacedName, onItsWay bool, delay time.Dura
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !onItsWay {
-		delete(d.since, object)
+		delete(d.onTheWay, object)
 		return 0
 	}
-	since, waits := d.since[object]
-	if waits && now.Sub(since) < delay {
-		return delay - now.Sub(since)
+	w, waits := d.onTheWay[object]
+	if !waits {
+		w.since = now
 	}
-	if d.since == nil {
-		d.since = map[types.NamespacedName]time.Time{}
+	w.length = max(w.length, delay, time.Duration(len(d.onTheWay))*Spacing)
+	left := w.length - now.Sub(w.since)
+	if left <= 0 {
+		w, left = wait{since: now}, 0
 	}
-	d.since[object] = now
-	if waits {
-		return 0
+	if d.onTheWay == nil {
+		d.onTheWay = map[types.NamespacedName]wait{}
 	}
-	return delay
+	d.onTheWay[object] = w
+	return left
 }

@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -34,5 +35,32 @@ func TestWait(t *testing.T) {
 	}
 	if got := d.Wait(object, true, 0, start); got != 0 {
 		t.Errorf("without a delay: wait %s", got)
+	}
+}
+
+// The more objects are on their way, the longer each waits; one that is the last of
+// many waits as long as it would have among them.
+func TestWaitOfMany(t *testing.T) {
+	const delay, many = 5 * time.Second, 1000
+	start := time.Now()
+	name := func(i int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(i)} }
+	d := &settle.Delay{}
+	for i := range many {
+		d.Wait(name(i), true, delay, start)
+	}
+	if got := d.Wait(name(0), true, delay, start.Add(delay)); got != many*settle.Spacing-delay {
+		t.Errorf("one of %d waits %s", many, got)
+	}
+	for i := range many - 1 {
+		d.Wait(name(i+1), false, delay, start.Add(2*delay))
+	}
+	if got := d.Wait(name(0), true, delay, start.Add(2*delay)); got != many*settle.Spacing-2*delay {
+		t.Errorf("the last of %d waits %s", many, got)
+	}
+	if got := d.Wait(name(0), true, delay, start.Add(many*settle.Spacing)); got != 0 {
+		t.Errorf("what lasts waits %s", got)
+	}
+	if got := d.Wait(name(0), true, delay, start.Add(many*settle.Spacing)); got != delay {
+		t.Errorf("alone it waits %s", got)
 	}
 }
