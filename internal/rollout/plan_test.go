@@ -318,6 +318,21 @@ func TestStrategy(t *testing.T) {
 
 func ofPool(percentage string) *intstr.IntOrString { return ptr.To(intstr.FromString(percentage)) }
 
+// While something holds the rollout, the size is kept and nothing is replaced.
+func TestHold(t *testing.T) {
+	hold := func(p *rollout.Pool) { p.Hold = "not now" }
+	for name, tc := range map[string]planTest{
+		"outdated":      {desired: 2, members: members(running("a", 0, old), running("b", 1)), mutate: hold, hold: "not now"},
+		"never placed":  {desired: 1, members: members(running("a", 0, old, unplaced)), mutate: hold, hold: "not now"},
+		"in place":      {desired: 1, members: members(running("a", 0, old)), strategy: with(rolling(0, 1), func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace }), mutate: hold, hold: "not now"},
+		"size":          {desired: 2, members: members(running("a", 0, old)), mutate: hold, hold: "not now", want: "Create"},
+		"nothing to do": {desired: 1, members: members(running("a", 0)), mutate: hold},
+		"under way yet": {desired: 1, members: members(running("a", 0, old), running("b", 1, booting)), mutate: hold, hold: "not now"},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
 // A host that is to be emptied: its member goes as an outdated one does, but never
 // before there is another host.
 func TestEvacuation(t *testing.T) {

@@ -51,7 +51,7 @@ func (b *planner) awaited() string {
 
 // rolling says whether outdated members may be replaced or upgraded now.
 func (b *planner) rolling() bool {
-	return b.plan.Pause == Pause{} && b.total > b.updated
+	return b.plan.Pause == Pause{} && b.pool.Hold == "" && b.total > b.updated
 }
 
 // budgets are how many members may stop now: of all, and of the available ones.
@@ -128,6 +128,9 @@ func (b *planner) markUpgraded(m Member) {
 // creates what replaces them, or did so already.
 func (b *planner) replace() {
 	b.holdOnDelete()
+	if b.pool.Hold != "" && b.total > b.updated {
+		b.holdf("%s", b.pool.Hold)
+	}
 	if !b.rolling() {
 		return
 	}

@@ -15,6 +15,8 @@ type Pool struct {
 	// from is not known.
 	Version, Revision string
 	Strategy          Strategy
+	// Hold says why nothing may be replaced now; empty when it may.
+	Hold string
 	// External leaves the number of members to somebody else
 	// (cluster.x-k8s.io/replicas-managed-by): the plan only replaces them, one
 	// for one.

@@ -101,7 +101,9 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 		Scheme:                scheme,
 		CRDs:                  append(crds, lifecycle...),
 		ErrorIfCRDPathMissing: true,
-		CRDDirectoryPaths:     []string{filepath.Join(capi, "core", "config", "crd", "bases")},
+		CRDDirectoryPaths: []string{
+			filepath.Join(capi, "core", "config", "crd", "bases"), filepath.Join(capi, "bootstrap", "kubeadm", "config", "crd", "bases"),
+		},
 	})
 	return env, stop, err
 }

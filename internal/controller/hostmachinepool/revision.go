@@ -27,8 +27,9 @@ const bootstrapDataKey = "value"
 // remembered spares a pool of thousands a read of its Secret with every event of a
 // member. Nothing is done on its word: a plan with steps is made again over live reads.
 type remembered struct {
-	secretName, fingerprint string
-	at                      time.Time
+	bootstrap
+	secretName string
+	at         time.Time
 	// capacityAt is when the capacity was computed.
 	capacityAt time.Time
 }
@@ -84,46 +85,57 @@ func (r *Reconciler) readRevision(ctx context.Context, s *scope) error {
 
 // computeRevision reads the Secret unless what was read lately will do.
 func (r *Reconciler) computeRevision(ctx context.Context, s *scope, lately remembered) error {
-	s.revision, s.unknown = "", ""
+	s.revision, s.unknown, s.outOfDate = "", "", ""
 	secretName := ptr.Deref(s.machinePool.Spec.Template.Spec.Bootstrap.DataSecretName, "")
 	if secretName == "" {
 		s.unknown = fmt.Sprintf("MachinePool %s has no bootstrap data yet", s.machinePool.Name)
 		return nil
 	}
 	if lately.secretName != secretName || r.Clock.Since(lately.at) > maxAge {
-		fingerprint, err := r.fingerprint(ctx, s, secretName)
-		if err != nil || fingerprint == "" {
+		read, err := r.readBootstrap(ctx, s, secretName)
+		if err != nil || read.fingerprint == "" {
 			return err
 		}
-		lately.fingerprint = fingerprint
+		lately.bootstrap = read
 		r.memory.update(client.ObjectKeyFromObject(s.pool), func(m *remembered) {
-			m.secretName, m.fingerprint, m.at = secretName, fingerprint, r.Clock.Now()
+			m.secretName, m.bootstrap, m.at = secretName, read, r.Clock.Now()
 		})
+	}
+	if r.Clock.Now().Before(lately.outOfDateUntil) {
+		s.outOfDate = fmt.Sprintf("waiting for the bootstrap data in Secret %s to follow its config, which has changed: it does with the next token", secretName)
 	}
 	revision, err := revisionOf(lately.fingerprint, s.pool.Spec.HostSelector)
 	s.revision = revision
 	return err
 }
 
-// fingerprint of the bootstrap data; "" when there is none to take it of, for which
-// s.unknown gives the reason.
-func (r *Reconciler) fingerprint(ctx context.Context, s *scope, secretName string) (string, error) {
+// bootstrap is what a Secret with bootstrap data tells.
+type bootstrap struct {
+	fingerprint string
+	// outOfDateUntil is how long the data counts as older than what it is made from.
+	outOfDateUntil time.Time
+}
+
+// readBootstrap reads the bootstrap data; there is no fingerprint when there is none
+// to take it of, for which s.unknown gives the reason.
+func (r *Reconciler) readBootstrap(ctx context.Context, s *scope, secretName string) (bootstrap, error) {
 	secret := &corev1.Secret{}
 	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.pool.Namespace, Name: secretName}, secret)
 	if apierrors.IsNotFound(err) {
 		s.unknown = fmt.Sprintf("Secret %s with the bootstrap data of MachinePool %s does not exist", secretName, s.machinePool.Name)
-		return "", nil
+		return bootstrap{}, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("get Secret %s with the bootstrap data: %w", secretName, err)
+		return bootstrap{}, fmt.Errorf("get Secret %s with the bootstrap data: %w", secretName, err)
 	}
 	fingerprint, err := bootstrapdata.Fingerprint(secret.Data[bootstrapDataKey])
 	if err != nil {
 		// It is not for a retry to mend: the Secret must change.
 		s.unknown = fmt.Sprintf("Secret %s: %s", secretName, err)
-		return "", nil
+		return bootstrap{}, nil
 	}
-	return fingerprint, nil
+	until, err := r.outOfDateUntil(ctx, s, secret)
+	return bootstrap{fingerprint, until}, err
 }
 
 // revisionOf names what a member is made from besides its version. What is not in

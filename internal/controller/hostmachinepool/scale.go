@@ -29,6 +29,7 @@ func (s *scope) makePlan() error {
 		Version:  s.version(),
 		Revision: s.revision,
 		Strategy: strategy,
+		Hold:     s.outOfDate,
 		External: s.external(),
 		Stalled:  s.stalled,
 		Members:  s.members(),

@@ -32,6 +32,8 @@ type scope struct {
 	// revision stands for what members are made from now; when it is empty, unknown
 	// says why.
 	revision, unknown string
+	// outOfDate says why the revision is about to change; empty when it isn't.
+	outOfDate string
 	// hosts are what was seen of hosts; nil when the strategy needs none of it.
 	hosts *hostView
 	// plan is the last one that was made; planned is false before the first.
