@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/slipway-dev/slipway/internal/agent/operation"
 )
 
 // Node is what a kubelet registers.
@@ -21,7 +23,8 @@ type Nodes interface {
 }
 
 // Kubelets registers Nodes with an API server as kubelets do: one create, and one
-// write of the status when the Node is ready.
+// write of the status when the Node is ready. A Node that an earlier machine left
+// fails the bootstrap, as in the real agent.
 type Kubelets struct{ Client kubernetes.Interface }
 
 // Join implements Nodes.
@@ -42,6 +45,9 @@ func (k Kubelets) Join(ctx context.Context, n Node) error {
 	}
 	if err != nil {
 		return fmt.Errorf("register Node %s: %w", n.Name, err)
+	}
+	if created.Spec.ProviderID != n.ProviderID {
+		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryAfterReset, Message: "Node " + n.Name + " is still that of an earlier machine"}
 	}
 	now := metav1.NewTime(time.Now())
 	created.Status.NodeInfo = corev1.NodeSystemInfo{

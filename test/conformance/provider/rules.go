@@ -12,10 +12,10 @@ type Rule struct {
 	Judge func(*testing.T, *Suite)
 }
 
-// Rules are all rules of the contracts, by contract, in the order of their text, and
-// the hazards.
+// Rules are all rules of the contracts, by contract, in the order of their text, what
+// MachineHealthChecks rely on, and the hazards.
 func Rules() map[string][]Rule {
-	return map[string][]Rule{"InfraMachinePool": poolRules, "InfraCluster": clusterRules, "Hazards": hazardRules}
+	return map[string][]Rule{"InfraMachinePool": poolRules, "InfraCluster": clusterRules, "MachineHealthCheck": healthRules, "Hazards": hazardRules}
 }
 
 // poolRules follow "Contract rules for InfraMachinePool", contract version v1beta2.
