@@ -39,7 +39,7 @@ func main() {
 	flag.Var(&s.pools, "pools", "sizes of the pools, made one after the other")
 	flag.DurationVar(&s.bootstrap, "bootstrap", 2*time.Second, "how long the bootstrap of a simulated host takes")
 	flag.DurationVar(&s.settle, "settle", 30*time.Second, "how long the use at rest is measured, after as long a rest")
-	flag.DurationVar(&s.timeout, "timeout", 10*time.Minute, "how long one pool may take")
+	flag.DurationVar(&s.timeout, "timeout", 30*time.Minute, "how long the hosts of one pool may take to enrol, and then the pool")
 	flag.StringVar(&s.profiles, "profiles", "", "directory for CPU and heap profiles of the plane; none by default")
 	flag.StringVar(&s.inside, "inside", "", "for the command's own use")
 	flag.IntVar(&s.planePID, "plane-pid", 0, "for the command's own use")

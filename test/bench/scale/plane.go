@@ -59,7 +59,7 @@ func outside(ctx context.Context, s settings) (err error) {
 }
 
 func awaitReady(ctx context.Context, stateDir string, exited <-chan error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("the plane is not ready after two minutes"))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the plane is not ready after %s", startTimeout))
 	defer cancel()
 	for {
 		var status struct {

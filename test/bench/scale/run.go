@@ -31,6 +31,9 @@ type idle struct {
 	writes               reading
 }
 
+// startTimeout is for what does not depend on the number of hosts.
+const startTimeout = 5 * time.Minute
+
 // inside measures. It runs in the network namespace of the plane.
 func inside(ctx context.Context, s settings) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -49,17 +52,22 @@ func inside(ctx context.Context, s settings) (err error) {
 	if err := w.enrol(ctx, "control-plane", 1); err != nil {
 		return err
 	}
-	if _, err := w.view.await(ctx, map[string]int{machineRunning: 1}, time.Minute); err != nil {
+	if _, err := w.view.await(ctx, map[string]int{machineRunning: 1}, startTimeout); err != nil {
 		return fmt.Errorf("the control plane: %w", err)
 	}
 	var stages []stage
 	for i, size := range s.pools {
+		fmt.Fprintf(os.Stderr, "pool %d of %d: %d machines\n", i+1, len(s.pools), size)
 		st, err := w.grow(ctx, m, i, size)
 		if err != nil {
-			return fmt.Errorf("pool of %d: %w", size, err)
+			// What was measured until then took long enough to be shown.
+			return errors.Join(fmt.Errorf("pool of %d: %w", size, err), printTable(os.Stdout, stages))
 		}
 		stages = append(stages, st)
 		printWrites(os.Stderr, st)
+		if err := printTable(os.Stderr, stages); err != nil {
+			fmt.Fprintln(os.Stderr, "so far", err)
+		}
 	}
 	return printTable(os.Stdout, stages)
 }

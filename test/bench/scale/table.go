@@ -52,6 +52,9 @@ func figures(last int) []figure {
 
 // printTable writes the table; the error names the figures that miss their target.
 func printTable(out io.Writer, stages []stage) error {
+	if len(stages) == 0 {
+		return nil
+	}
 	fmt.Fprint(out, "| figure | target |")
 	for _, s := range stages {
 		fmt.Fprintf(out, " pool of %d, %d hosts in all |", s.size, s.fleet)
