@@ -165,8 +165,14 @@ func nftLayer() ([]entry, error) {
 	// /usr/sbin is not on every user's PATH.
 	for _, candidate := range []string{"/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft"} {
 		if _, err := os.Stat(candidate); err == nil {
-			return machineProgram(candidate)
+			entries, err := machineProgram(candidate)
+			return append(entries, file("etc/protocols", protocols)), err
 		}
 	}
 	return nil, errors.New("nft is not installed: install the package nftables (make deps)")
 }
+
+// protocols gives nft the names kube-proxy uses. Without them nft prints numbers, in
+// which a kube-proxy that starts again does not recognise the elements of its maps: it
+// deletes them as left over, and no Service is reached any more.
+const protocols = "ip\t0\tIP\nicmp\t1\tICMP\ntcp\t6\tTCP\nudp\t17\tUDP\nipv6-icmp\t58\tIPv6-ICMP\nsctp\t132\tSCTP\n"

@@ -127,3 +127,17 @@ func TestSplitTag(t *testing.T) {
 		}
 	}
 }
+
+// nft tells protocols by name only where it finds the names.
+func TestNftKnowsProtocols(t *testing.T) {
+	entries, err := nftLayer()
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, e := range entries {
+		if e.path == "etc/protocols" && strings.Contains(e.content, "\ntcp\t6\t") && strings.Contains(e.content, "\nudp\t17\t") {
+			return
+		}
+	}
+	t.Error("the layer has no etc/protocols with tcp and udp")
+}
