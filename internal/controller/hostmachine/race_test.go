@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
@@ -68,6 +73,17 @@ func lagging(inner client.WithWatch, random *rand.Rand) client.WithWatch {
 	})
 }
 
+// slow is a reader whose answers arrive a while after they were given, so that the
+// other manager often acts in between.
+func slow(inner client.WithWatch) client.Reader {
+	return interceptor.NewClient(inner, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			defer time.Sleep(rand.N(20 * time.Millisecond))
+			return c.List(ctx, list, opts...)
+		},
+	})
+}
+
 // Two managers without leader election, each with a stale cache and random
 // conflicts: 200 machines race for 50 hosts. No claim is ever executed on two
 // hosts, and no host is left free while machines wait.
@@ -80,12 +96,18 @@ func TestRace(t *testing.T) {
 	}
 	keys := make([]client.ObjectKey, 0, machines)
 	for i := range machines {
-		keys = append(keys, w.machine(fmt.Sprintf("m%03d", i)))
+		keys = append(keys, w.machine(fmt.Sprintf("m%03d", i), func(_ *clusterv1.Machine, m *infrav1.HostMachine) {
+			if i%2 == 0 {
+				// As a pool makes them: no write of theirs tells the managers apart.
+				m.Spec.ClaimID, m.Finalizers = fmt.Sprintf("claim-%03d", i), []string{infrav1.HostMachineFinalizer}
+			}
+		}))
 	}
+	ordered := watchOrders(w)
 	var wg sync.WaitGroup
 	for n := range managers {
 		manager := w.reconciler(lagging(env.Client, rand.New(rand.NewPCG(uint64(n), 1))))
-		manager.APIReader = env.Client
+		manager.APIReader = slow(env.Client)
 		queue := make(chan client.ObjectKey)
 		for range 8 {
 			wg.Go(func() { work(t, manager, queue) })
@@ -100,7 +122,60 @@ func TestRace(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	for claimID, hosts := range ordered() {
+		if len(hosts) > 1 {
+			t.Errorf("claim %s was to be executed on %v", claimID, hosts)
+		}
+	}
 	checkClaims(t, w, agents, settle(w, agents, keys))
+}
+
+// watchOrders looks at every order from now on. The function it returns tells the
+// hosts that were told to bootstrap, at any time, by the claim it was for.
+func watchOrders(w *world) func() map[string][]string {
+	w.t.Helper()
+	hosts := func() *infrav1.HostList {
+		list := &infrav1.HostList{}
+		if err := env.Client.List(w.t.Context(), list, client.InNamespace(w.namespace)); err != nil {
+			w.t.Fatal(err)
+		}
+		return list
+	}
+	watch, err := env.Client.Watch(w.t.Context(), &infrav1.HostList{}, client.InNamespace(w.namespace),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: hosts().ResourceVersion}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	// The API server ends the watch of somebody who doesn't read.
+	seen := make(chan *infrav1.Host, 1<<14)
+	go func() {
+		defer close(seen)
+		for event := range watch.ResultChan() {
+			if h, ok := event.Object.(*infrav1.Host); ok {
+				seen <- h
+			}
+		}
+	}()
+	return func() map[string][]string {
+		defer watch.Stop()
+		ordered, last := map[string][]string{}, map[string]string{}
+		for _, h := range hosts().Items {
+			last[h.Name] = h.ResourceVersion
+		}
+		for len(last) > 0 {
+			h, ok := <-seen
+			if !ok {
+				w.t.Fatal("the watch of hosts ended")
+			}
+			if claim, desired := h.Spec.Claim, h.Spec.Desired; desired != nil && desired.Phase == infrav1.HostDesiredBootstrapped && !slices.Contains(ordered[claim.ClaimID], h.Name) {
+				ordered[claim.ClaimID] = append(ordered[claim.ClaimID], h.Name)
+			}
+			if last[h.Name] == h.ResourceVersion {
+				delete(last, h.Name)
+			}
+		}
+		return ordered
+	}
 }
 
 func work(t *testing.T, manager *hostmachine.Reconciler, queue <-chan client.ObjectKey) {
