@@ -37,6 +37,9 @@ type Request struct {
 type Candidate struct {
 	Host      *infrav1.Host
 	Connected bool
+	// NodeLeaving is true while Cluster API deletes the Machine that had the host
+	// before. It deletes its Node last, by name: the next one would go instead.
+	NodeLeaving bool
 }
 
 // Rejection says why a host was not chosen.
@@ -157,6 +160,9 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	// The condition that says so may come later than the host's report.
 	if slices.ContainsFunc(identities(h), func(id string) bool { return c.seen[id] > 1 }) {
 		return duplicate
+	}
+	if candidate.NodeLeaving {
+		return "its former Machine is still being deleted"
 	}
 	return c.rejectVersion(h)
 }

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -249,5 +251,34 @@ func TestMachineKeepsItsHostForLife(t *testing.T) {
 	}
 	if !strings.Contains(m.Spec.ProviderID, "/host-1/") {
 		t.Errorf("the machine went to another host: %s", m.Spec.ProviderID)
+	}
+}
+
+// Core deletes the Node of a Machine after its host is free, and by its name: a host
+// that is taken before would lose its new Node.
+func TestHostIsFreeOnceItsFormerMachineIsGone(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	former := &clusterv1.Machine{}
+	w.machine("former", func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+		m.Finalizers, m.Spec.ProviderID = []string{clusterv1.MachineFinalizer}, infrav1.ProviderID(w.namespace, "host-1", "former")
+		former = m
+	})
+	if err := env.Client.Delete(t.Context(), former); err != nil {
+		t.Fatal(err)
+	}
+	key := w.machine("m1")
+	m, _ := w.reconcile(key)
+	if agent.Host(t).Spec.Claim != nil {
+		t.Fatal("claimed while the former Machine was being deleted")
+	}
+	if got := conditions.GetMessage(m, infrav1.HostClaimedCondition); !strings.Contains(got, "former Machine") {
+		t.Errorf("message = %q", got)
+	}
+	if err := env.Client.Patch(t.Context(), former, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if m, _ = w.reconcile(key); m.Spec.ProviderID == "" {
+		t.Error("not claimed once the former Machine was gone")
 	}
 }

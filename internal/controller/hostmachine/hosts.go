@@ -7,6 +7,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
@@ -57,12 +59,25 @@ func (r *Reconciler) candidates(ctx context.Context, namespace string) ([]placem
 	if err := r.Client.List(ctx, hosts, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list hosts: %w", err)
 	}
+	leaving, err := r.leavingNodes(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
 	candidates := make([]placement.Candidate, 0, len(hosts.Items))
 	for i := range hosts.Items {
 		h := &hosts.Items[i]
-		candidates = append(candidates, placement.Candidate{Host: h, Connected: connected[h.Name]})
+		candidates = append(candidates, placement.Candidate{Host: h, Connected: connected[h.Name], NodeLeaving: leaving[h.Name]})
 	}
 	return candidates, nil
+}
+
+// leavingNodes are the hosts whose Nodes Cluster API is yet to delete.
+func (r *Reconciler) leavingNodes(ctx context.Context, namespace string) (map[string]bool, error) {
+	machines := &clusterv1.MachineList{}
+	if err := r.Client.List(ctx, machines, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Machines: %w", err)
+	}
+	return placement.LeavingNodes(machines.Items), nil
 }
 
 // connection reads the heartbeat of one host.

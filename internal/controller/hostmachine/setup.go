@@ -9,7 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -36,6 +38,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{},
 			handler.EnqueueRequestsFromMapFunc(util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("HostMachine"))),
 			builder.WithPredicates(changed)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.goneToMachines), builder.WithPredicates(gone())).
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(r.machinePoolToMachines), builder.WithPredicates(changed)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
 			builder.WithPredicates(changed, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
@@ -57,9 +60,29 @@ func (r *Reconciler) hostToMachines(ctx context.Context, o client.Object) []reco
 	if h.Spec.Claim != nil {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: h.Namespace, Name: h.Spec.Claim.MachineName}}}
 	}
+	return r.waiting(ctx, h.Namespace)
+}
+
+// goneToMachines maps a Machine that is gone to the machines that wait for a host: its
+// own may be taken now.
+func (r *Reconciler) goneToMachines(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.waiting(ctx, o.GetNamespace())
+}
+
+// gone passes deletions only.
+func gone() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// waiting are the machines that wait for a host.
+func (r *Reconciler) waiting(ctx context.Context, namespace string) []reconcile.Request {
 	return r.requests(ctx, func(m *infrav1.HostMachine) bool {
 		return m.Spec.ProviderID == "" && m.DeletionTimestamp.IsZero()
-	}, client.InNamespace(h.Namespace))
+	}, client.InNamespace(namespace))
 }
 
 func (r *Reconciler) machinePoolToMachines(ctx context.Context, o client.Object) []reconcile.Request {
@@ -70,7 +93,7 @@ func (r *Reconciler) machinePoolToMachines(ctx context.Context, o client.Object)
 
 func (r *Reconciler) requests(ctx context.Context, wanted func(*infrav1.HostMachine) bool, options ...client.ListOption) []reconcile.Request {
 	machines := &infrav1.HostMachineList{}
-	if err := r.Client.List(ctx, machines, options...); err != nil {
+	if err := r.Client.List(ctx, machines, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List HostMachines")
 		return nil
 	}

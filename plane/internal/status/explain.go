@@ -63,10 +63,17 @@ func Explain(ctx context.Context, c client.Reader, name string) (Placement, erro
 	if claimed := meta.FindStatusCondition(m.Status.Conditions, infrav1.HostClaimedCondition); claimed != nil {
 		p.Message = cmp.Or(claimed.Message, claimed.Reason)
 	}
+	machines := &clusterv1.MachineList{}
+	if err := c.List(ctx, machines, client.InNamespace(m.Namespace)); err != nil {
+		return Placement{}, fmt.Errorf("list Machines: %w", err)
+	}
+	leaving := placement.LeavingNodes(machines.Items)
 	candidates := make([]placement.Candidate, 0, len(hosts.Items))
 	for i := range hosts.Items {
 		h := &hosts.Items[i]
-		candidates = append(candidates, placement.Candidate{Host: h, Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)})
+		candidates = append(candidates, placement.Candidate{
+			Host: h, Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition), NodeLeaving: leaving[h.Name],
+		})
 	}
 	result := chooser.Choose(candidates)
 	for _, fit := range result.Ranked {
