@@ -1,11 +1,8 @@
 package up
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"time"
 
@@ -13,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -62,24 +59,14 @@ func retryWebhooks(ctx context.Context, f func() error) error {
 }
 
 // decode reads the YAML documents of an embedded file.
-func decode(files fs.FS, name string) ([]*unstructured.Unstructured, error) {
+func decode(files fs.FS, name string) ([]unstructured.Unstructured, error) {
 	data, err := fs.ReadFile(files, name)
 	if err != nil {
 		return nil, err
 	}
-	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
+	objects, err := utilyaml.ToUnstructured(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	return objects, nil
 }

@@ -69,7 +69,7 @@ func localClasses() ([]client.ObjectKey, error) {
 			if o.GetNamespace() == "" {
 				o.SetNamespace(Namespace)
 			}
-			classes = append(classes, client.ObjectKeyFromObject(o))
+			classes = append(classes, client.ObjectKeyFromObject(&o))
 		}
 	}
 	return classes, nil

@@ -31,7 +31,7 @@ func (s *Session) applyCluster(ctx context.Context, step *progress.Step) error {
 		return err
 	}
 	for _, o := range local {
-		if err := apply(ctx, s.client, o); err != nil {
+		if err := apply(ctx, s.client, &o); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func clusterNames(f *clusterfile.File) []string {
 
 // localObjects are the ClusterClass for local hosts and the pod network, the
 // latter wrapped for a ClusterResourceSet.
-func localObjects() ([]*unstructured.Unstructured, error) {
+func localObjects() ([]unstructured.Unstructured, error) {
 	objects, err := decode(templates.Local, "local/clusterclass.yaml")
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func localObjects() ([]*unstructured.Unstructured, error) {
 		"clusterSelector": map[string]any{"matchLabels": map[string]any{cniLabel: "flannel"}},
 		"resources":       []any{map[string]any{"kind": "ConfigMap", "name": name}},
 	}
-	return append(objects, manifest, set), nil
+	return append(objects, *manifest, *set), nil
 }
 
 func object(apiVersion, kind, name string) *unstructured.Unstructured {
