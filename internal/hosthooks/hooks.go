@@ -3,8 +3,6 @@ package hosthooks
 import (
 	"context"
 
-	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
-
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
@@ -36,19 +34,7 @@ func (c *Hooks) BeforeClaim(ctx context.Context, m *infrav1.HostMachine, cluster
 		Machine:     v1beta1.ObjectReference{Namespace: m.Namespace, Name: m.Name},
 		Host:        describe(h),
 	})
-	if err != nil {
-		return failed(err)
-	}
-	if !result.Blocked() {
-		return passed(len(result.Handlers))
-	}
-	var by []blocker
-	for _, answer := range result.Handlers {
-		if answer.Response.RetryAfterSeconds > 0 {
-			by = append(by, blocker{answer.Name, answer.Response.Reason, answer.Response.Message})
-		}
-	}
-	return blocked(len(result.Handlers), result.RetryAfter, by)
+	return outcome(result, err, func(r *v1beta1.BeforeHostClaimResponse) string { return r.Reason })
 }
 
 // MarkReleased notes on h, which is about to lose its claim, that AfterHostRelease
@@ -73,19 +59,7 @@ func (c *Hooks) AfterRelease(ctx context.Context, h *infrav1.Host) Outcome {
 		return passed(0)
 	}
 	result, err := sdkclient.CallAll(ctx, c.Client, host.AfterHostRelease, h, &v1beta1.AfterHostReleaseRequest{Host: describe(h)})
-	if err != nil {
-		return failed(err)
-	}
-	if !result.Blocked() {
-		return passed(len(result.Handlers))
-	}
-	var by []blocker
-	for _, answer := range result.Handlers {
-		if retry := hooksv1.RetryResponseObject(answer.Response); retry.GetRetryAfterSeconds() > 0 {
-			by = append(by, blocker{handler: answer.Name, message: retry.GetMessage()})
-		}
-	}
-	return blocked(len(result.Handlers), result.RetryAfter, by)
+	return outcome(result, err, func(*v1beta1.AfterHostReleaseResponse) string { return "" })
 }
 
 func describe(h *infrav1.Host) v1beta1.Host {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/registry"
@@ -57,6 +58,24 @@ func (o Outcome) Condition(conditionType string) *metav1.Condition {
 		status = metav1.ConditionTrue
 	}
 	return &metav1.Condition{Type: conditionType, Status: status, Reason: o.Reason, Message: o.Message}
+}
+
+// outcome tells what came of a call of all handlers. reason is what a response says
+// besides its message.
+func outcome[R any](result *sdkclient.Result[R], err error, reason func(*R) string) Outcome {
+	if err != nil {
+		return failed(err)
+	}
+	if !result.Blocked() {
+		return passed(len(result.Handlers))
+	}
+	var by []blocker
+	for _, answer := range result.Handlers {
+		if retry, ok := any(answer.Response).(hooksv1.RetryResponseObject); ok && retry.GetRetryAfterSeconds() > 0 {
+			by = append(by, blocker{answer.Name, reason(answer.Response), retry.GetMessage()})
+		}
+	}
+	return blocked(len(result.Handlers), result.RetryAfter, by)
 }
 
 func passed(handlers int) Outcome { return Outcome{Handlers: handlers, Reason: ReasonPassed} }
