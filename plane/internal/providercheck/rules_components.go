@@ -72,16 +72,21 @@ var componentsRules = []Rule{
 		Title:  "Variables of the components begin with the provider's name",
 		Remedy: "prefix the variable with the provider's name in capitals, as in AWS_CREDENTIALS: all providers share the user's environment",
 		check: func(r *Release, found report) {
-			prefix := variablePrefix(r.Name)
-			for _, f := range r.Components {
-				for name := range f.Variables {
-					if !strings.HasPrefix(name, prefix) {
-						found(place{file: f.Name, line: lineOf(f.Raw, name)}, fmt.Sprintf("variable %s does not begin with %s", name, prefix))
-					}
-				}
-			}
+			checkVariablePrefix(r.Components, variablePrefix(r.Name), nil, found)
 		},
 	},
+}
+
+// checkVariablePrefix finds variables that do not begin with prefix and are not among
+// the allowed ones.
+func checkVariablePrefix(files []*File, prefix string, allowed []string, found report) {
+	for _, f := range files {
+		for name := range f.Variables {
+			if !slices.Contains(allowed, name) && !strings.HasPrefix(name, prefix) {
+				found(place{file: f.Name, line: lineOf(f.Raw, name)}, fmt.Sprintf("variable %s does not begin with %s", name, prefix))
+			}
+		}
+	}
 }
 
 func checkTargetNamespace(r *Release, found report) {

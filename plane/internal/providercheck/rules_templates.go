@@ -3,7 +3,6 @@ package providercheck
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // commonVariables are those that clusterctl sets from flags and its argument.
@@ -67,14 +66,7 @@ var templateRules = []Rule{
 		Title:  "Variables of templates are common ones or begin with the provider's name",
 		Remedy: "use clusterctl's common variable, or prefix it with the provider's name in capitals",
 		check: func(r *Release, found report) {
-			prefix := variablePrefix(r.Name)
-			for _, f := range r.Templates {
-				for name := range f.Variables {
-					if !slices.Contains(commonVariables, name) && !strings.HasPrefix(name, prefix) {
-						found(place{file: f.Name, line: lineOf(f.Raw, name)}, fmt.Sprintf("variable %s does not begin with %s", name, prefix))
-					}
-				}
-			}
+			checkVariablePrefix(r.Templates, variablePrefix(r.Name), commonVariables, found)
 		},
 	},
 	{
