@@ -11,6 +11,9 @@ VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo 
 
 FETCH_MODULES := $(ROOT)/hack/fetch-modules.sh
 
+# the modules of the workspace that are checked; the node bundle's go their own way
+MODULES := . plane sdk release
+
 include nodebundle/bundle.mk
 
 # One set of flags for everything: packages of Kubernetes compile once for the
@@ -90,16 +93,16 @@ test-unit: manifests ## Only the tests that need neither root nor built binaries
 
 .PHONY: lint
 lint: manifests ## golangci-lint over every module of the workspace
-	for module in . plane sdk release; do (cd $$module && $(TOOL) golangci-lint run --config $(ROOT)/.golangci.yml ./...); done
+	for module in $(MODULES); do (cd $$module && $(TOOL) golangci-lint run --config $(ROOT)/.golangci.yml ./...); done
 
 .PHONY: verify
 verify: generate tidy ## Fail when generated files or go.mod are stale
 	git diff --exit-code -- api config go.mod go.sum plane/go.mod plane/go.sum sdk/go.mod release/go.mod release/go.sum
-	for module in . plane sdk release; do (cd $$module && GOWORK=off go vet ./...); done
+	for module in $(MODULES); do (cd $$module && GOWORK=off go vet ./...); done
 
 .PHONY: tidy
 tidy:
-	for module in . sdk plane release; do (cd $$module && GOWORK=off go mod tidy); done
+	for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy); done
 
 .PHONY: bench
 bench: build ## Measure the figures of docs/performance.md and print the tables
