@@ -1,0 +1,158 @@
+package v1beta2
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// HostDesiredPhase is the state a host is asked to reach.
+// +kubebuilder:validation:Enum=Bootstrapped;Upgraded;Rebooted;Reset
+type HostDesiredPhase string
+
+const (
+	// HostDesiredBootstrapped asks the agent to run the bootstrap data once.
+	HostDesiredBootstrapped HostDesiredPhase = "Bootstrapped"
+
+	// HostDesiredUpgraded asks the agent to bring a bootstrapped host to another
+	// Kubernetes version in place.
+	HostDesiredUpgraded HostDesiredPhase = "Upgraded"
+
+	// HostDesiredRebooted asks the agent of a bootstrapped host to reboot it once.
+	HostDesiredRebooted HostDesiredPhase = "Rebooted"
+
+	// HostDesiredReset asks the agent to undo the bootstrap and prove it.
+	HostDesiredReset HostDesiredPhase = "Reset"
+)
+
+// HostDesired is one operation for the agent. The same operationID is executed
+// at most once to success; a restart resumes it.
+type HostDesired struct {
+	// phase is the state to reach.
+	// +required
+	Phase HostDesiredPhase `json:"phase,omitempty"`
+
+	// operationID names the operation in the agent's journal.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	OperationID string `json:"operationID,omitempty"`
+
+	// bootstrapSecretName is the Secret with the bootstrap data, in the host's
+	// namespace. The agent may read it only while it is named here.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	BootstrapSecretName string `json:"bootstrapSecretName,omitempty"`
+
+	// version is the Kubernetes version the host must run, for example v1.36.3.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// reboots is how many reboots were ordered for the claim. It outlives the
+	// order, so that no reboot is ordered twice.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Reboots *int32 `json:"reboots,omitempty"`
+
+	// providerID is handed to the kubelet, so that Node and Machine meet.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// virtualIP is the control-plane address the host holds (endpoint type
+	// HostVIP, control-plane machines only).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	VirtualIP string `json:"virtualIP,omitempty"`
+
+	// resetPolicy of a reset operation.
+	// +optional
+	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
+
+	// bootstrapped is true once the agent reported that the host became a node for
+	// its claim. It is recorded here because the report is in status, which is lost
+	// on a move: the machine of a host that is away then must not look as if it had
+	// never been provisioned.
+	// +optional
+	Bootstrapped *bool `json:"bootstrapped,omitempty"`
+}
+
+// OperationState is how far the agent has come with an operation.
+// +kubebuilder:validation:Enum=Running;Succeeded;Failed
+type OperationState string
+
+const (
+	// OperationRunning means that the operation is under way or will be resumed.
+	OperationRunning OperationState = "Running"
+	// OperationSucceeded means that every step is done.
+	OperationSucceeded OperationState = "Succeeded"
+	// OperationFailed means that a step failed and retrying does not help.
+	OperationFailed OperationState = "Failed"
+)
+
+// ObservedOperation is the agent's report on Host.spec.desired.
+type ObservedOperation struct {
+	// id is the operationID the report is about.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	ID string `json:"id,omitempty"`
+
+	// claimID is the claim the operation was executed for.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ClaimID string `json:"claimID,omitempty"`
+
+	// phase is the desired phase the operation works towards.
+	// +required
+	Phase HostDesiredPhase `json:"phase,omitempty"`
+
+	// state says how far it has come.
+	// +required
+	State OperationState `json:"state,omitempty"`
+
+	// step is the step under way, or the one that failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Step string `json:"step,omitempty"`
+
+	// reason is a CamelCase word for machines, set when state is Failed or a
+	// step is being retried.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+
+	// message tells what happened and what to do. It never holds the output of
+	// bootstrap commands, which may contain secrets.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+
+	// startTime is when the agent began.
+	// +optional
+	StartTime metav1.Time `json:"startTime,omitempty,omitzero"`
+
+	// completionTime is when the state became Succeeded or Failed.
+	// +optional
+	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
+}
+
+// CleanProof is the agent's statement that a reset left nothing behind. A host
+// without a proof for its last claim is never claimed.
+type CleanProof struct {
+	// claimGeneration is the generation of the last claim the host was cleaned
+	// of; 0 on a host that never had one.
+	// +optional
+	ClaimGeneration int64 `json:"claimGeneration"`
+
+	// time is when the checks passed.
+	// +required
+	Time metav1.Time `json:"time,omitempty,omitzero"`
+
+	// bootID of the boot in which they passed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID,omitempty"`
+}
