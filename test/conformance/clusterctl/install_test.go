@@ -71,14 +71,35 @@ func TestInstallUpgradeDelete(t *testing.T) {
 	if plan := u.run("upgrade", "plan"); !strings.Contains(plan, newVersion) {
 		t.Errorf("clusterctl plans no upgrade to %s:\n%s", newVersion, plan)
 	}
+	u.storeHost()
 	u.run("upgrade", "apply", "--infrastructure", "slipway-system/slipway:"+newVersion)
 	u.assertProvider(newVersion)
+	u.assertKept()
 
 	u.run("delete", "--infrastructure", "slipway")
 	if left := u.kubectl("", "-n", "slipway-system", "get", "deployment", "-o", "name"); strings.TrimSpace(left) != "" {
 		t.Errorf("clusterctl delete leaves %s", left)
 	}
 	u.kubectl("", "get", "crd", "hosts.infrastructure.slipway.dev")
+}
+
+// storeHost makes a claimed Host.
+func (u *user) storeHost() {
+	u.t.Helper()
+	u.kubectl(`{"apiVersion": "infrastructure.slipway.dev/v1beta2", "kind": "Host", "metadata": {"name": "h1", "namespace": "default"},
+		"spec": {"hostID": "id", "claimGeneration": 7, "claim": {"machineName": "m1", "clusterName": "c1", "claimID": "claim-1"}}}`, "create", "-f", "-")
+}
+
+// assertKept checks that nothing of the Host is lost. Objects have only ever been stored
+// in v1beta2, so that none is to be migrated; clusterctl does it for no provider.
+func (u *user) assertKept() {
+	u.t.Helper()
+	if got := u.kubectl("", "get", "crd", "hosts.infrastructure.slipway.dev", "-o", "jsonpath={.status.storedVersions}"); got != `["v1beta2"]` {
+		u.t.Errorf("Hosts are stored in %s", got)
+	}
+	if got := u.kubectl("", "-n", "default", "get", "host", "h1", "-o", "jsonpath={.spec.claim.claimID} {.spec.claimGeneration} {.spec.hostID}"); got != "claim-1 7 id" {
+		u.t.Errorf("after the upgrade the Host has %q", got)
+	}
 }
 
 func (u *user) assertProvider(version string) {
