@@ -17,5 +17,6 @@ var FS embed.FS
 // and the ExtensionConfig.
 //
 //go:embed lifecycle/crd/bases/*.yaml lifecycle/extension/extensionconfig.yaml
+//go:embed lifecycle/webhook/manifests.yaml
 //go:embed lifecycle/rbac/role.yaml lifecycle/rbac/role_binding.yaml lifecycle/rbac/decider_role.yaml
 var Lifecycle embed.FS

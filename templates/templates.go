@@ -1,4 +1,4 @@
-// Package templates embeds the ready-made cluster templates of Slipway.
+// Package templates embeds the ready-made cluster templates and policies of Slipway.
 //
 // It imports nothing of this module.
 package templates
@@ -11,3 +11,8 @@ import "embed"
 //
 //go:embed local/*.yaml
 var Local embed.FS
+
+// Policies holds policies/*.yaml, LifecyclePolicies to begin with.
+//
+//go:embed policies/*.yaml
+var Policies embed.FS

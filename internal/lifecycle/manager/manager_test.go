@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,13 +37,17 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(klog.Background())
-	os.Exit(testenv.Main(m, manager.AddToScheme, func(e *testenv.Env) error { env = e; return nil }))
+	addToScheme := func(s *runtime.Scheme) error { return errors.Join(manager.AddToScheme(s), admissionv1.AddToScheme(s)) }
+	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error { env = e; return nil }))
 }
 
 // engine is one replica.
 type engine struct {
 	*sdkclient.Client
-	stop func()
+	// webhooks is host:port of its webhooks, ca what signed its certificate.
+	webhooks string
+	ca       []byte
+	stop     func()
 }
 
 // startEngine runs a replica until the end of the test, or until it is stopped, and
@@ -66,7 +72,7 @@ func startEngine(t *testing.T, namespace string) *engine {
 			t.Errorf("the engine failed: %v", err)
 		}
 	}()
-	e := &engine{stop: func() { cancel(); <-done }}
+	e := &engine{webhooks: net.JoinHostPort(o.WebhookHost, strconv.Itoa(o.WebhookPort)), ca: ca.PEM, stop: func() { cancel(); <-done }}
 	t.Cleanup(e.stop)
 	e.discover(t, "https://"+o.ExtensionAddress, ca.PEM)
 	return e
