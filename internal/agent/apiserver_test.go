@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 const (
@@ -47,7 +49,7 @@ func startAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
-		t.Skip("KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
+		rights.Skip(t, "KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
 	}
 	dir := t.TempDir()
 	s := &apiServer{dir: dir}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // plane is one instance under test, driven through its command line.
@@ -65,11 +67,7 @@ func newPlane(t *testing.T) *plane {
 	t.Helper()
 	bin := os.Getenv("SLIPWAY_BIN")
 	if bin == "" || os.Geteuid() != 0 {
-		reason := "needs root and SLIPWAY_BIN; run it with `make test`"
-		if os.Getenv("SLIPWAY_REQUIRE_ROOT") != "" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
+		rights.Skip(t, "needs root and SLIPWAY_BIN; run it with `make test`")
 	}
 	port := freePort(t)
 	p := &plane{t: t, bin: bin, stateDir: filepath.Join(t.TempDir(), "s")}

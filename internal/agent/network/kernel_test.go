@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 	"github.com/slipway-dev/slipway/internal/agent/network"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // inNamespace moves the test into a network namespace of its own, with eth0 at
@@ -24,12 +25,12 @@ import (
 func inNamespace(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		skip(t, "needs root for a network namespace")
+		rights.Skip(t, "needs root for a network namespace")
 	}
 	// The thread is not unlocked: it ends with the test and its namespace with it.
 	runtime.LockOSThread()
 	if _, err := netns.New(); err != nil {
-		skip(t, "no network namespace:", err)
+		rights.Skip(t, "no network namespace:", err)
 	}
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "peer0"}))
 	for _, name := range []string{"lo", "eth0", "peer0"} {
@@ -39,15 +40,6 @@ func inNamespace(t *testing.T) {
 	must(t, err)
 	must(t, netlink.AddrAdd(link(t, "eth0"), address))
 	must(t, netlink.RouteAdd(&netlink.Route{Gw: net.IPv4(10, 0, 0, 1)}))
-}
-
-// skip leaves a test out, but not where all must run.
-func skip(t *testing.T, why ...any) {
-	t.Helper()
-	if os.Getenv("SLIPWAY_REQUIRE_ROOT") == "1" {
-		t.Fatal(why...)
-	}
-	t.Skip(why...)
 }
 
 func must(t *testing.T, err error) {
@@ -70,7 +62,7 @@ func table(t *testing.T, name string) {
 	must(t, err)
 	c.AddTable(&nftables.Table{Name: name, Family: nftables.TableFamilyIPv4})
 	if err := c.Flush(); err != nil {
-		skip(t, "no nftables:", err)
+		rights.Skip(t, "no nftables:", err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // twoHosts connects two network namespaces as hosts on one network, eth0 in each,
@@ -18,13 +20,13 @@ import (
 func twoHosts(t *testing.T) (inSecond func(func())) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root for network namespaces")
+		rights.Skip(t, "needs root for network namespaces")
 	}
 	// The thread is not unlocked: it ends with the test and its namespaces with it.
 	runtime.LockOSThread()
 	second, err := netns.New()
 	if err != nil {
-		t.Skipf("no network namespace: %v", err)
+		rights.Skip(t, "no network namespace: ", err)
 	}
 	first, err := netns.New()
 	must(t, err)

@@ -24,16 +24,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/slipway-dev/slipway/internal/agent/workload"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // cluster is an API server that authorizes nodes as kubeadm's does.
 func cluster(t *testing.T) (*envtest.Environment, kubernetes.Interface) {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		if os.Getenv("SLIPWAY_REQUIRE_ROOT") == "1" {
-			t.Fatal("KUBEBUILDER_ASSETS is not set")
-		}
-		t.Skip("KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
+		rights.Skip(t, "KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
 	}
 	env := &envtest.Environment{}
 	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node", "RBAC").

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -13,7 +14,7 @@ import (
 func newInstance(t *testing.T) (*instance.Instance, *localhost.Manager) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		rights.Skip(t, "needs root")
 	}
 	dir, err := os.MkdirTemp("", "slipway")
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // TestMain lets the test binary be a process with an etcd, to be killed or to
@@ -176,13 +178,13 @@ func TestSecondServerIsRefused(t *testing.T) {
 
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root for a mount namespace")
+		rights.Skip(t, "needs root for a mount namespace")
 	}
 	cmd := exec.Command(os.Args[0], "fill", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.Output()
 	if strings.Contains(string(out), syscall.EPERM.Error()) {
-		t.Skip("no mount namespaces here")
+		rights.Skip(t, "no mount namespaces here")
 	}
 	if err != nil || !strings.Contains(string(out), "free some space") {
 		t.Errorf("%v: %s", err, out)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/extensions"
 )
 
@@ -24,7 +25,7 @@ func TestDialer(t *testing.T) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	dialer := extensions.Dialer{Namespace: own, Services: map[string]string{"beside.ns.svc:" + port: listener.Addr().String()}}
 	if os.Geteuid() != 0 {
-		t.Skip("entering a network namespace takes root")
+		rights.Skip(t, "entering a network namespace takes root")
 	}
 	for host, want := range map[string]string{
 		"127.0.0.1":              "",

@@ -16,6 +16,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 var instances atomic.Int32
@@ -25,11 +27,7 @@ func newFabric(t *testing.T) string {
 	t.Helper()
 	err := OnOwnThread(func() error { return unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS) })
 	if err != nil {
-		message := fmt.Sprintf("FABRIC NOT TESTED: no network namespaces: %v", err)
-		if os.Getenv("SLIPWAY_REQUIRE_ROOT") == "1" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
+		rights.Skip(t, "FABRIC NOT TESTED: no network namespaces: ", err)
 	}
 	name := fmt.Sprintf("swf-%d-%d", os.Getpid(), instances.Add(1))
 	t.Cleanup(func() {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/unit"
 )
 
@@ -30,10 +31,7 @@ func requireRoot(t *testing.T) {
 		return
 	}
 	message := "LOCAL HOSTS NOT TESTED: " + strings.Join(reasons, "; ")
-	if os.Getenv("SLIPWAY_REQUIRE_ROOT") == "1" {
-		t.Fatal(message)
-	}
-	t.Skip(message)
+	rights.Skip(t, message)
 }
 
 // buildSandbox builds the program under test once.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // kubeadmConfig is a cluster of one control-plane host.
@@ -65,10 +67,7 @@ func TestKubeadmOnHost(t *testing.T) {
 	}
 	bundle, err := LoadBundle(dir)
 	if err != nil {
-		if os.Getenv("SLIPWAY_REQUIRE_ROOT") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
+		rights.Skip(t, err)
 	}
 	if testing.Short() {
 		t.Skip("takes half a minute")

@@ -7,16 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // livePlane is a plane of this repository without hosts.
 func (u *user) livePlane() {
 	u.t.Helper()
 	if os.Getuid() != 0 {
-		if os.Getenv("SLIPWAY_REQUIRE_ROOT") != "" {
-			u.t.Fatal("a plane needs root")
-		}
-		u.t.Skip("a plane needs root")
+		rights.Skip(u.t, "a plane needs root")
 	}
 	dir, err := os.MkdirTemp("", "clusterctl-plane-")
 	if err != nil {
