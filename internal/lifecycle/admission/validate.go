@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -181,7 +181,7 @@ func validateWait(w *lifecyclev1.WaitStep, p *field.Path) field.ErrorList {
 		errs = append(errs, matches(w.Namespace, validation.IsDNS1123Label, p.Child("namespace"))...)
 	}
 	if w.Name != "" {
-		errs = append(errs, matches(w.Name, path.IsValidPathSegmentName, p.Child("name"))...)
+		errs = append(errs, matches(w.Name, content.IsPathSegmentName, p.Child("name"))...)
 		if w.LabelSelector != nil {
 			errs = append(errs, field.Forbidden(p.Child("labelSelector"), "name selects the object already: set one of the two"))
 		}

@@ -98,7 +98,7 @@ func (e *executor) attempt(ctx context.Context, in step.Input) (step.Result, err
 	}
 	if job == nil {
 		return step.Result{}, step.Terminal(
-			fmt.Errorf("Job %s/%s was deleted by somebody before its result was known", recorded.Namespace, recorded.Name),
+			fmt.Errorf("somebody deleted Job %s/%s before its result was known", recorded.Namespace, recorded.Name),
 			"find out whether it did its work, then skip the step, or retry it to run the Job again")
 	}
 	return e.observe(ctx, in, where, job, recorded)

@@ -24,7 +24,7 @@ func TestAJobRunsKeepsItsLogAndIsRemoved(t *testing.T) {
 	f := newFixture(t, jobStep())
 	f.until(t, runs)
 	j := f.onlyJob(t)
-	f.addPod(t, j, "p1", "all is well\n")
+	f.addPod(t, j, "all is well\n")
 	f.end(t, j, true)
 	result := f.until(t, func(r step.Result) bool { return r.Done })
 	if !strings.Contains(result.Message, "succeeded; its logs are in Secret c1-smoke-smoke-log") {
@@ -49,7 +49,7 @@ func TestTheEndOfALongLogIsKept(t *testing.T) {
 	f := newFixture(t, jobStep())
 	f.until(t, runs)
 	j := f.onlyJob(t)
-	f.addPod(t, j, "p1", strings.Repeat("x", 300<<10)+"the end")
+	f.addPod(t, j, strings.Repeat("x", 300<<10)+"the end")
 	f.end(t, j, true)
 	f.until(t, func(r step.Result) bool { return r.Done })
 	log := f.log(t, j.Name).Data["p1.check.log"]
@@ -62,7 +62,7 @@ func TestALogThatCannotBeReadDoesNotChangeTheResult(t *testing.T) {
 	f := newFixture(t, jobStep())
 	f.until(t, runs)
 	j := f.onlyJob(t)
-	f.addPod(t, j, "p1", "")
+	f.addPod(t, j, "")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "p1"}}
 	if err := f.target.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.namespace + "-" + pod.Name}}); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestAFailedJobFailsTheAttempt(t *testing.T) {
 	f := newFixture(t, jobStep())
 	f.until(t, runs)
 	first := f.onlyJob(t)
-	f.addPod(t, first, "p1", "no\n")
+	f.addPod(t, first, "no\n")
 	f.end(t, first, false)
 	_, err := f.attempt(t)
 	if err == nil || !strings.Contains(err.Error(), "failed: BackoffLimitExceeded: Job has reached the specified backoff limit; its logs are in Secret c1-smoke-smoke-log") {
@@ -180,7 +180,7 @@ func TestAJobThatSomebodyDeletedIsNotRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := f.executor.Execute(t.Context(), f.in)
-	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "was deleted by somebody") || !strings.Contains(err.Error(), "retry it to run the Job again") {
+	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "somebody deleted Job") || !strings.Contains(err.Error(), "retry it to run the Job again") {
 		t.Errorf("got %v", err)
 	}
 	if jobs := f.jobs(t); len(jobs) != 0 {
@@ -254,7 +254,7 @@ func TestStopKeepsTheLogAndEndsTheJob(t *testing.T) {
 	}
 	f.until(t, runs)
 	j := f.onlyJob(t)
-	f.addPod(t, j, "p1", "working\n")
+	f.addPod(t, j, "working\n")
 	for range 2 {
 		if err := f.executor.Stop(t.Context(), f.in); err != nil {
 			t.Fatal(err)

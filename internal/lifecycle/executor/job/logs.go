@@ -88,7 +88,7 @@ func tail(ctx context.Context, api corev1client.CoreV1Interface, pod *corev1.Pod
 		n, err := stream.Read(buffer)
 		kept = append(kept, buffer[:n]...)
 		kept = kept[max(0, len(kept)-limit):]
-		if err == io.EOF { //nolint:errorlint // the contract of io.Reader
+		if err == io.EOF {
 			return slices.Clone(kept), nil
 		}
 		if err != nil {

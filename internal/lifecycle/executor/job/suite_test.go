@@ -222,9 +222,10 @@ func (f *fixture) log(t *testing.T, job string) *corev1.Secret {
 	return s
 }
 
-// addPod makes the pod of a Job on a node whose kubelet answers with the given log.
-func (f *fixture) addPod(t *testing.T, j *batchv1.Job, name, log string) {
+// addPod makes the pod p1 of a Job on a node whose kubelet answers with the given log.
+func (f *fixture) addPod(t *testing.T, j *batchv1.Job, log string) {
 	t.Helper()
+	const name = "p1"
 	kubelet := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != fmt.Sprintf("/containerLogs/%s/%s/check", f.namespace, name) {
 			http.NotFound(w, r)

@@ -261,19 +261,19 @@ func TestAnEndlessAnswerIsCutOff(t *testing.T) {
 func TestACertificateThatIsNotTrustedFailsTheAttempt(t *testing.T) {
 	f := newFixture(t, status(http.StatusOK))
 	f.in.Step.Webhook.CABundle = ""
-	f.fails(t, "certificate")
+	_ = f.fails(t, "certificate")
 	if len(f.calls) != 0 {
 		t.Error("the endpoint was called")
 	}
 	f.in.Step.Webhook.CABundle = "no certificate"
-	f.fails(t, "webhook.caBundle")
+	_ = f.fails(t, "webhook.caBundle")
 }
 
 func TestLinkLocalAddressesAreNotCalled(t *testing.T) {
 	f := newFixture(t, status(http.StatusOK))
 	for _, u := range []string{"https://169.254.169.254/latest", "https://[fe80::1%25lo]/", "https://[::ffff:169.254.169.254]/", "https://0.0.0.0/"} {
 		f.in.Step.Webhook.URL = u
-		f.fails(t, "must not have the address")
+		_ = f.fails(t, "must not have the address")
 	}
 }
 
@@ -285,7 +285,7 @@ func TestAddressesAreCheckedAfterResolution(t *testing.T) {
 		return http.ErrNotSupported
 	}})
 	f.in.Step.Webhook.URL = strings.Replace(f.endpoint.URL, "127.0.0.1", "localhost", 1)
-	f.fails(t)
+	_ = f.fails(t)
 	if len(seen) == 0 || !seen[0].IsLoopback() || len(f.calls) != 0 {
 		t.Errorf("checked %v, called %d times", seen, len(f.calls))
 	}
@@ -312,7 +312,7 @@ func TestABadKeyIsNamedAndNotTold(t *testing.T) {
 		}
 	}
 	f.in.Step.Webhook.SecretName = "absent"
-	f.fails(t, "webhook.secretName: there is no Secret", "absent")
+	_ = f.fails(t, "webhook.secretName: there is no Secret", "absent")
 	if len(f.calls) != 0 {
 		t.Error("the endpoint was called")
 	}
