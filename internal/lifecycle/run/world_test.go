@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ var (
 
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, func(s *runtime.Scheme) error {
-		builder := runtime.NewSchemeBuilder(corev1.AddToScheme, clusterv1.AddToScheme, lifecyclev1.AddToScheme)
+		builder := runtime.NewSchemeBuilder(corev1.AddToScheme, batchv1.AddToScheme, clusterv1.AddToScheme, lifecyclev1.AddToScheme)
 		return builder.AddToScheme(s)
 	}, func(e *testenv.Env) error {
 		env = e
