@@ -11,8 +11,16 @@ import (
 // versionVariable is set by the linker.
 const versionVariable = "github.com/slipway-dev/slipway/internal/version.Version"
 
-// buildBinaries links each program statically for each architecture, and puts the
-// agent's systemd unit beside them.
+// beside are files that go with the programs, by the names they are released under.
+// The ExtensionConfig is no component of its provider: clusterctl deletes all
+// components when it upgrades one, and without it hooks pass meanwhile.
+var beside = map[string]string{
+	"slipway-agent.service":                  "config/agent/slipway-agent.service",
+	"slipway-lifecycle-extensionconfig.yaml": "config/lifecycle/extension/extensionconfig.yaml",
+}
+
+// buildBinaries links each program statically for each architecture, and puts what
+// goes with them beside them.
 func (r *release) buildBinaries(ctx context.Context) error {
 	for _, p := range programs {
 		for _, arch := range r.architectures {
@@ -21,8 +29,12 @@ func (r *release) buildBinaries(ctx context.Context) error {
 			}
 		}
 	}
-	const unit = "slipway-agent.service"
-	return copyFile(filepath.Join(r.source, "config", "agent", unit), filepath.Join(r.assets(), unit))
+	for name, from := range beside {
+		if err := copyFile(filepath.Join(r.source, filepath.FromSlash(from)), filepath.Join(r.assets(), name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *release) build(ctx context.Context, name, arch string) error {

@@ -14,7 +14,7 @@ import (
 // `sha256sum --check` reads it.
 func (r *release) writeChecksums(context.Context) error {
 	var sums bytes.Buffer
-	for _, dir := range []string{r.assets(), r.repository()} {
+	for _, dir := range r.dirs() {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

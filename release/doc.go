@@ -1,7 +1,8 @@
 // Command release writes what a release of Slipway consists of:
 //
 //	repository/infrastructure-slipway/<version>/   what clusterctl reads: components, metadata, templates
-//	assets/                                        agent, manager, systemd unit, image archives, SBOMs
+//	repository/runtime-extension-slipway-lifecycle/<version>/   likewise of the lifecycle engine: components, metadata
+//	assets/                                        agent, manager, lifecycle engine, systemd unit, ExtensionConfig, image archives, SBOMs
 //	SHA256SUMS                                     of every file above
 //
 // The same commit and version give the same bytes: times come from the commit,

@@ -8,8 +8,23 @@ import (
 	"time"
 )
 
-// label is the provider's name in clusterctl's repositories.
-const label = "infrastructure-slipway"
+// repository is what clusterctl reads of one provider.
+type repository struct {
+	// label is the provider's name in clusterctl's repositories.
+	label string
+	// config is the kustomization of its components, below config.
+	config string
+	// components is the name of the file they are written to, as clusterctl's
+	// contract has it for the type of provider.
+	components string
+	// templates says whether the cluster templates belong to it.
+	templates bool
+}
+
+var repositories = []repository{
+	{label: "infrastructure-slipway", config: "default", components: "infrastructure-components.yaml", templates: true},
+	{label: "runtime-extension-slipway-lifecycle", config: "lifecycle/default", components: "runtime-extension-components.yaml"},
+}
 
 // imageRepository holds the images; their tag is the version.
 const imageRepository = "ghcr.io/slipway-dev/"
@@ -27,6 +42,7 @@ type program struct {
 var programs = []program{
 	{name: "slipway-agent"},
 	{name: "slipway-manager", image: true},
+	{name: "slipway-lifecycle", image: true},
 }
 
 // release is one release under way.
@@ -48,14 +64,14 @@ var steps = []step{
 	{"binaries", (*release).buildBinaries},
 	{"images", (*release).writeImages},
 	{"SBOMs", (*release).writeSBOMs},
-	{"provider repository", (*release).writeRepository},
+	{"provider repositories", (*release).writeRepositories},
 	{"checksums", (*release).writeChecksums},
 }
 
 // write begins with empty directories, so that no file of an earlier release
 // stays.
 func (r *release) write(ctx context.Context) error {
-	for _, dir := range []string{r.assets(), r.repository()} {
+	for _, dir := range r.dirs() {
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
@@ -72,10 +88,19 @@ func (r *release) write(ctx context.Context) error {
 	return nil
 }
 
+// dirs are the directories of the release.
+func (r *release) dirs() []string {
+	dirs := []string{r.assets()}
+	for _, p := range repositories {
+		dirs = append(dirs, r.repository(p))
+	}
+	return dirs
+}
+
 func (r *release) assets() string { return filepath.Join(r.out, "assets") }
 
-func (r *release) repository() string {
-	return filepath.Join(r.out, "repository", label, r.version)
+func (r *release) repository(p repository) string {
+	return filepath.Join(r.out, "repository", p.label, r.version)
 }
 
 func (r *release) binary(name, arch string) string {

@@ -69,6 +69,26 @@ func TestRelease(t *testing.T) {
 			t.Errorf("components lack %q", want)
 		}
 	})
+	t.Run("lifecycle engine", func(t *testing.T) {
+		dir := "repository/runtime-extension-slipway-lifecycle/v0.1.0/"
+		components := all[dir+"runtime-extension-components.yaml"]
+		for _, want := range []string{
+			"image: ghcr.io/slipway-dev/slipway-lifecycle:v0.1.0", "kind: MutatingWebhookConfiguration",
+			"cluster.x-k8s.io/provider: runtime-extension-slipway-lifecycle",
+		} {
+			if !strings.Contains(components, want) {
+				t.Errorf("components lack %q", want)
+			}
+		}
+		// clusterctl deletes all components when it upgrades: while that takes, the
+		// registration must stay.
+		if strings.Contains(components, "kind: ExtensionConfig") || !strings.Contains(all["assets/slipway-lifecycle-extensionconfig.yaml"], "kind: ExtensionConfig") {
+			t.Error("want the ExtensionConfig beside the components")
+		}
+		if all[dir+"metadata.yaml"] == "" || all[dir+"cluster-template.yaml"] != "" {
+			t.Error("want metadata.yaml and no templates")
+		}
+	})
 	t.Run("image", func(t *testing.T) { checkImage(t, r) })
 	t.Run("SBOM", func(t *testing.T) {
 		bill := all["assets/slipway-manager-linux-"+runtime.GOARCH+".cdx.json"]
@@ -229,24 +249,31 @@ func TestUnknownSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.writeMetadata(); !errors.Is(err, errSeries) {
+	if err := r.writeMetadata(repositories[0]); !errors.Is(err, errSeries) {
 		t.Errorf("err = %v", err)
 	}
 }
 
 // Every kind of the components that is namespaced goes to the one Namespace.
 func TestOneNamespace(t *testing.T) {
+	for i, namespace := range []string{"slipway-system", "slipway-lifecycle-system"} {
+		t.Run(repositories[i].label, func(t *testing.T) { checkNamespace(t, repositories[i], namespace) })
+	}
+}
+
+func checkNamespace(t *testing.T, p repository, namespace string) {
+	t.Helper()
 	r, err := newRelease("..", t.TempDir(), "v0.1.0", "0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(r.repository(), 0o755); err != nil {
+	if err := os.MkdirAll(r.repository(p), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.writeComponents(); err != nil {
+	if err := r.writeComponents(p); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(r.repository(), "infrastructure-components.yaml"))
+	data, err := os.ReadFile(filepath.Join(r.repository(p), p.components))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +289,7 @@ func TestOneNamespace(t *testing.T) {
 		if object.Kind == "Namespace" {
 			namespaces++
 		}
-		if ns := object.Metadata.Namespace; ns != "" && ns != "slipway-system" {
+		if ns := object.Metadata.Namespace; ns != "" && ns != namespace {
 			t.Errorf("%s %s is in namespace %s", object.Kind, object.Metadata.Name, ns)
 		}
 	}

@@ -20,15 +20,27 @@ import (
 // errSeries says that metadata.yaml doesn't know the series of the release.
 var errSeries = errors.New("metadata.yaml has no entry of releaseSeries for it; add one with its contract")
 
-// writeRepository writes what clusterctl reads. The names of the files are those
+// writeRepositories writes what clusterctl reads. The names of the files are those
 // of its contract.
-func (r *release) writeRepository(context.Context) error {
-	if err := r.writeComponents(); err != nil {
-		return err
+func (r *release) writeRepositories(context.Context) error {
+	for _, p := range repositories {
+		if err := r.writeComponents(p); err != nil {
+			return fmt.Errorf("%s: %w", p.label, err)
+		}
+		if err := r.writeMetadata(p); err != nil {
+			return fmt.Errorf("%s: %w", p.label, err)
+		}
+		if !p.templates {
+			continue
+		}
+		if err := r.writeTemplates(p); err != nil {
+			return err
+		}
 	}
-	if err := r.writeMetadata(); err != nil {
-		return err
-	}
+	return nil
+}
+
+func (r *release) writeTemplates(p repository) error {
 	templates, err := filepath.Glob(filepath.Join(r.source, "templates", "cluster*.yaml"))
 	if err != nil {
 		return err
@@ -37,25 +49,25 @@ func (r *release) writeRepository(context.Context) error {
 		return fmt.Errorf("there are no templates in %s", filepath.Join(r.source, "templates"))
 	}
 	for _, from := range templates {
-		if err := copyFile(from, filepath.Join(r.repository(), filepath.Base(from))); err != nil {
+		if err := copyFile(from, filepath.Join(r.repository(p), filepath.Base(from))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeComponents renders config/default with the images of this version.
-func (r *release) writeComponents() error {
+// writeComponents renders a kustomization with the images of this version.
+func (r *release) writeComponents(p repository) error {
 	disk := filesys.MakeFsOnDisk()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, filepath.Join(r.source, "config", "default"))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, filepath.Join(r.source, "config", filepath.FromSlash(p.config)))
 	if err != nil {
 		return err
 	}
-	for _, p := range programs {
-		if !p.image {
+	for _, program := range programs {
+		if !program.image {
 			continue
 		}
-		name, tag, _ := strings.Cut(r.imageReference(p), ":")
+		name, tag, _ := strings.Cut(r.imageReference(program), ":")
 		if err := setImage(resources, kustomize.Image{Name: name, NewTag: tag}); err != nil {
 			return err
 		}
@@ -64,7 +76,7 @@ func (r *release) writeComponents() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.repository(), "infrastructure-components.yaml"), components, 0o644)
+	return os.WriteFile(filepath.Join(r.repository(p), p.components), components, 0o644)
 }
 
 // setImage gives an image its tag, wherever a pod names it.
@@ -76,7 +88,7 @@ func setImage(resources resmap.ResMap, image kustomize.Image) error {
 }
 
 // writeMetadata copies metadata.yaml, once it knows the series of the release.
-func (r *release) writeMetadata() error {
+func (r *release) writeMetadata(p repository) error {
 	from := filepath.Join(r.source, "metadata.yaml")
 	data, err := os.ReadFile(from)
 	if err != nil {
@@ -90,7 +102,7 @@ func (r *release) writeMetadata() error {
 	}
 	for _, series := range metadata.ReleaseSeries {
 		if semver.MajorMinor(r.version) == fmt.Sprintf("v%d.%d", series.Major, series.Minor) {
-			return copyFile(from, filepath.Join(r.repository(), "metadata.yaml"))
+			return copyFile(from, filepath.Join(r.repository(p), "metadata.yaml"))
 		}
 	}
 	return fmt.Errorf("version %s: %w", r.version, errSeries)
