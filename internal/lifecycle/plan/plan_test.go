@@ -180,6 +180,7 @@ func TestSettle(t *testing.T) {
 		{name: "done", result: step.Result{Done: true, Message: "applied 3"}, changed: true, outcome: lifecyclev1.OutcomeSucceeded, message: "applied 3"},
 		{name: "audit", mode: lifecyclev1.ModeAudit, result: step.Result{Done: true, Message: "would"}, changed: true, outcome: lifecyclev1.OutcomeSkipped, message: "would"},
 		{name: "failed", err: errors.New("no"), changed: true, failures: 1, message: "no"},
+		{name: "failed for the last time but one", progress: failedAt(0, 4), err: errors.New("no"), changed: true, failures: 5, message: "no"},
 		{name: "failed for the last time", progress: failedAt(0, 5), err: errors.New("no"), changed: true, outcome: lifecyclev1.OutcomeFailed, failures: 6, message: "no"},
 		{name: "terminal", err: step.Terminal(errors.New("no"), "mend it"), changed: true, outcome: lifecyclev1.OutcomeFailed, failures: 1, message: "no; mend it"},
 		{name: "well again", progress: failedAt(0, 5), changed: true},
@@ -353,5 +354,32 @@ func TestNoWorkload(t *testing.T) {
 	}
 	if !plan.OnWorkload(&lifecyclev1.Step{Job: &lifecyclev1.JobStep{Target: lifecyclev1.TargetWorkload}}) {
 		t.Error("a job on the workload cluster")
+	}
+}
+
+func TestARestartIsOneRecordThatAnswersAllRetries(t *testing.T) {
+	run := begun(apply("a"), ended(lifecyclev1.OutcomeFailed))
+	decide(run, lifecyclev1.DecisionRetry, "a")
+	decide(run, lifecyclev1.DecisionRetry, "a")
+	later := start.Add(time.Hour)
+	plan.Apply(run, plan.Next(run, later), later)
+	if len(run.Spec.Progress) != 1 {
+		t.Fatalf("records are %+v", run.Spec.Progress)
+	}
+	want := lifecyclev1.StepProgress{Name: "a", StartTime: metav1.NewTime(later), Attempt: 2}
+	if got := run.Spec.Progress[0]; !equal(got, want) {
+		t.Errorf("the record is %+v", got)
+	}
+	ended(lifecyclev1.OutcomeFailed)(&run.Spec.Progress[0])
+	if got := plan.Next(run, later); got.Do != plan.Nothing {
+		t.Errorf("is restarted without another decision: %+v", got)
+	}
+}
+
+func TestAClockThatWentBackCountsAsNoTime(t *testing.T) {
+	s := apply("a")
+	left, limited := plan.TimeLeft(begun(s, nil), &s, start.Add(-24*time.Hour))
+	if !limited || left != plan.Timeout(&s) {
+		t.Errorf("%s left, limited is %t", left, limited)
 	}
 }
