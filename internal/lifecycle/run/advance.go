@@ -96,11 +96,12 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 		// The controller stops: that is not the step's failure.
 		return false, ctx.Err()
 	}
-	if action.Last && err == nil && !result.Done {
-		result.Message += r.stop(ctx, s, current)
-	}
 	now := r.Clock.Now()
 	if plan.Settle(s.run, action, result, err, now) {
+		// What has not succeeded may go on, also when it is only out of reach.
+		if progress := s.run.Progress(current.Name); progress.Outcome != "" && progress.Outcome != lifecyclev1.OutcomeSucceeded {
+			progress.Message = plan.Cut(progress.Message + r.stop(ctx, s, current))
+		}
 		if err := r.store(ctx, s); err != nil {
 			return false, err
 		}

@@ -100,19 +100,10 @@ func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (*scope, er
 	if err := r.APIReader.Get(ctx, key, run); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	s := &scope{run: run, stopped: !run.DeletionTimestamp.IsZero()}
-	if current := plan.Current(run); current != nil && run.Status.Step == current.Name {
-		s.seen = run.Status.Report
-	}
-	return s, nil
+	return &scope{run: run, stopped: !run.DeletionTimestamp.IsZero()}, nil
 }
 
 // store writes the spec, unless somebody else has written it since it was read.
 func (r *Reconciler) store(ctx context.Context, s *scope) error {
-	status := s.run.Status
-	if err := r.Client.Update(ctx, s.run); err != nil {
-		return err
-	}
-	s.run.Status = status
-	return nil
+	return r.Client.Update(ctx, s.run)
 }

@@ -1,17 +1,20 @@
 package run_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
@@ -134,6 +137,13 @@ func TestAJobThatNobodyWaitsForAnyMoreIsStopped(t *testing.T) {
 	}{
 		{"skipped", func(w *world) { w.decide(lifecyclev1.DecisionSkip, "smoke") }, lifecyclev1.RunSucceeded, ""},
 		{"timed out", func(w *world) { w.clock.Step(time.Hour) }, lifecyclev1.RunFailed, "smoke"},
+		{"out of reach", func(w *world) {
+			w.effects.fail = map[string]error{"smoke": step.Terminal(errRefused, "")}
+		}, lifecyclev1.RunFailed, "smoke"},
+		{"only looked at from now on", func(w *world) {
+			w.change(w.policy, func() { w.policy.Spec.Mode = lifecyclev1.ModeAudit })
+			w.effects.wait = nil
+		}, lifecyclev1.RunSucceeded, ""},
 		{"cancelled", func(w *world) {
 			w.change(w.cluster, func() { w.cluster.Spec.Topology.Version = "v1.35.4" })
 		}, lifecyclev1.RunCancelled, ""},
@@ -319,4 +329,17 @@ func TestAuditNeverHoldsOn(t *testing.T) {
 	if p := got.Progress("go"); p.Message != "would wait for approval" {
 		t.Errorf("record is %+v", p)
 	}
+}
+
+func TestAPolicyIsNotGoneBecauseTheCacheIsLate(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"))
+	w.Client = interceptor.NewClient(env.Client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, policy := obj.(*lifecyclev1.LifecyclePolicy); policy {
+				return apierrors.NewNotFound(lifecyclev1.GroupVersion.WithResource("lifecyclepolicies").GroupResource(), key.Name)
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	w.expect(lifecyclev1.RunSucceeded, "", "1 of 1 steps succeeded")
 }
