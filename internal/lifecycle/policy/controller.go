@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) readRuns(ctx context.Context, s *scope) error {
 	runs := &lifecyclev1.LifecycleRunList{}
-	if err := r.Client.List(ctx, runs, client.InNamespace(s.policy.Namespace)); err != nil {
+	if err := r.Client.List(ctx, runs, client.InNamespace(s.policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list LifecycleRuns: %w", err)
 	}
 	for i := range runs.Items {
@@ -93,7 +93,7 @@ func (r *Reconciler) readRuns(ctx context.Context, s *scope) error {
 		}
 	}
 	clusters := &clusterv1.ClusterList{}
-	if err := r.Client.List(ctx, clusters, client.InNamespace(s.policy.Namespace)); err != nil {
+	if err := r.Client.List(ctx, clusters, client.InNamespace(s.policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Clusters: %w", err)
 	}
 	s.clusters = clusters.Items

@@ -20,7 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=get;patch
 
 // maxListed is how many runs the message of a condition tells about.
 const maxListed = 5
@@ -38,7 +38,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	runs := &lifecyclev1.LifecycleRunList{}
-	if err := r.Client.List(ctx, runs, client.InNamespace(cluster.Namespace)); err != nil {
+	if err := r.Client.List(ctx, runs, client.InNamespace(cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list LifecycleRuns: %w", err)
 	}
 	runs.Items = slices.DeleteFunc(runs.Items, func(run lifecyclev1.LifecycleRun) bool { return OwnerUID(&run) != cluster.UID })

@@ -52,7 +52,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	runs := &lifecyclev1.LifecycleRunList{}
-	if err := c.reader.List(ctx, runs); err != nil {
+	if err := c.reader.List(ctx, runs, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.Log.WithName("lifecyclerun").Error(err, "List LifecycleRuns for the metrics")
 		return
 	}

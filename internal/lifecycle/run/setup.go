@@ -42,7 +42,8 @@ func ofCluster(run *lifecyclev1.LifecycleRun) string { return run.Spec.ClusterNa
 func (r *Reconciler) runsOf(name func(*lifecyclev1.LifecycleRun) string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		runs := &lifecyclev1.LifecycleRunList{}
-		if err := r.Client.List(ctx, runs, client.InNamespace(o.GetNamespace())); err != nil {
+		// They are only read, here and wherever else the cache is not copied.
+		if err := r.Client.List(ctx, runs, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "List LifecycleRuns")
 			return nil
 		}
