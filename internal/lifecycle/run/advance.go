@@ -33,6 +33,10 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) error {
 				return err
 			}
 		case plan.Execute:
+			if wait, report := r.looks.early(s.run, action.Step, r.Clock.Now()); wait > 0 && !action.Last {
+				s.seen, s.requeueAfter = report, max(wait, shortestPause)
+				return nil
+			}
 			again, err := r.attempt(ctx, s, action)
 			if err != nil || !again {
 				return err
@@ -123,6 +127,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 		return true, nil
 	}
 	s.requeueAfter = pause(s.run, current, result.After, now)
+	r.looks.remember(s.run, current, now, s.requeueAfter, result.Message)
 	return false, nil
 }
 

@@ -34,6 +34,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Clock times steps and their retries.
 	Clock clock.PassiveClock
+
+	looks looks
 }
 
 // scope is what one reconcile knows.
@@ -91,9 +93,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (*scope, error) {
 	run := &lifecyclev1.LifecycleRun{}
 	if err := r.Client.Get(ctx, key, run); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.looks.forget(key)
+		}
 		return nil, client.IgnoreNotFound(err)
 	}
 	if plan.Finished(run) {
+		r.looks.forget(key)
 		return &scope{run: run, stopped: true}, nil
 	}
 	run = &lifecyclev1.LifecycleRun{}

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,7 @@ func TestKilledAtEveryWriteJobsRunOnce(t *testing.T) {
 				t.Fatalf("killed after write %d: %v", after, err)
 			}
 			w.playJobs(ran)
+			w.clock.Step(5 * time.Second)
 		}
 		if len(ran) != 2 {
 			t.Errorf("killed after write %d: %d Jobs ran, want 2", after, len(ran))

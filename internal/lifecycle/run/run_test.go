@@ -139,6 +139,7 @@ func TestAJobThatNobodyWaitsForAnyMoreIsStopped(t *testing.T) {
 		{"timed out", func(w *world) { w.clock.Step(time.Hour) }, lifecyclev1.RunFailed, "smoke"},
 		{"out of reach", func(w *world) {
 			w.effects.fail = map[string]error{"smoke": step.Terminal(errRefused, "")}
+			w.clock.Step(10 * time.Second)
 		}, lifecyclev1.RunFailed, "smoke"},
 		{"only looked at from now on", func(w *world) {
 			w.change(w.policy, func() { w.policy.Spec.Mode = lifecyclev1.ModeAudit })
@@ -342,4 +343,31 @@ func TestAPolicyIsNotGoneBecauseTheCacheIsLate(t *testing.T) {
 		},
 	})
 	w.expect(lifecyclev1.RunSucceeded, "", "1 of 1 steps succeeded")
+}
+
+func TestAWaitingStepIsLeftAloneUntilItsTime(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"))
+	w.effects.wait = map[string]bool{"cni": true}
+	attempts := func(want int, why string) {
+		t.Helper()
+		if got := w.expect(lifecyclev1.RunRunning, "cni", "1 of 2"); got.Status.Report != "1 of 2" {
+			t.Errorf("report is %q", got.Status.Report)
+		}
+		if len(w.effects.executed) != want {
+			t.Fatalf("%d attempts, want %d: %s", len(w.effects.executed), want, why)
+		}
+	}
+	attempts(1, "the first")
+	attempts(1, "woken by what it wrote itself")
+	w.change(w.cluster, func() { w.cluster.Labels["other"] = "label" })
+	w.clock.Step(9 * time.Second)
+	attempts(1, "woken by the Cluster")
+	w.clock.Step(time.Second)
+	attempts(2, "its time has come")
+	w.change(w.policy, func() { w.policy.Spec.Hooks[0].Steps[0].Apply.Sources[0].Name = "other" })
+	attempts(3, "another policy")
+	w.clock.Step(-time.Hour)
+	attempts(4, "the clock went back")
+	w.Reconciler = w.reconciler(env.Client)
+	attempts(5, "another controller")
 }
