@@ -251,7 +251,8 @@ type WebhookStep struct {
 	// +kubebuilder:validation:MaxLength=65536
 	CABundle string `json:"caBundle,omitempty"`
 
-	// secretName is the Secret in the policy's namespace whose key "key" signs.
+	// secretName is the Secret in the policy's namespace whose key "key" signs: whsec_
+	// and 24 to 64 random bytes in base64.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -321,3 +321,21 @@ func TestKilledAfterAnyWriteAJobRunsOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatKeepsAPodFromRunningIsTold(t *testing.T) {
+	f := newFixture(t, jobStep())
+	f.until(t, runs)
+	f.addPod(t, f.onlyJob(t), "")
+	pod := &corev1.Pod{}
+	if err := f.target.Client.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "p1"}, pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available"}}
+	if err := f.target.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	result, err := f.attempt(t)
+	if err != nil || !strings.HasSuffix(result.Message, "; pod p1: Unschedulable: 0/1 nodes are available") {
+		t.Errorf("got %+v, %v", result, err)
+	}
+}
