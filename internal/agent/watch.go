@@ -15,8 +15,9 @@ import (
 )
 
 // watchTimeout is the least time after which the server ends a watch; up to as
-// much is added, so that agents do not come back together.
-const watchTimeout = 5 * time.Minute
+// much is added, so that agents do not come back together. With thousands of agents
+// each watch that begins anew counts; a connection that broke shows sooner by its pings.
+const watchTimeout = 30 * time.Minute
 
 // HostWatches streams one Host from its current state on.
 type HostWatches interface {
