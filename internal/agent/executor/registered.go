@@ -24,7 +24,7 @@ const (
 func (e *Executor) registered(ctx context.Context, order operation.Bootstrap) error {
 	client, err := e.Upgrader.Connect()
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // see above
 	}
 	for deadline := e.Upgrader.Now().Add(registerTimeout); ; {
 		node, err := client.Get(ctx)

@@ -102,21 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 
 	s := newScope(r.Client, hostMachine, cluster)
 	s.wrote = r.machines.note
-	defer func() {
-		if s.movedAway {
-			return
-		}
-		setConditions(hostMachine, s)
-		if wait := r.settling.Wait(req.NamespacedName, onItsWay(s), r.Settle, r.Clock.Now()); wait > 0 && reterr == nil {
-			if result.RequeueAfter == 0 || result.RequeueAfter > wait {
-				result.RequeueAfter = wait
-			}
-			return
-		}
-		if err := s.patch(ctx); err != nil {
-			reterr = kerrors.NewAggregate([]error{reterr, err})
-		}
-	}()
+	defer func() { result, reterr = r.report(ctx, s, result, reterr) }()
 
 	if err := r.run(ctx, s); err != nil {
 		if apierrors.IsConflict(err) {
@@ -133,6 +119,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 // Cluster is yet to be seen, and whether it is paused is not known.
 func precedesCluster(m *infrav1.HostMachine) bool {
 	return m.Spec.ClaimID != "" && m.DeletionTimestamp.IsZero()
+}
+
+// report writes what the phases saw, unless it may wait still.
+func (r *Reconciler) report(ctx context.Context, s *scope, result ctrl.Result, failed error) (ctrl.Result, error) {
+	if s.movedAway {
+		return result, failed
+	}
+	setConditions(s.hostMachine, s)
+	if wait := r.settling.Wait(client.ObjectKeyFromObject(s.hostMachine), onItsWay(s), r.Settle, r.Clock.Now()); wait > 0 && failed == nil {
+		if result.RequeueAfter == 0 || result.RequeueAfter > wait {
+			result.RequeueAfter = wait
+		}
+		return result, nil
+	}
+	return result, kerrors.NewAggregate([]error{failed, s.patch(ctx)})
 }
 
 func (r *Reconciler) run(ctx context.Context, s *scope) error {
