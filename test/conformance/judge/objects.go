@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"time"
 
@@ -113,12 +114,23 @@ func established(crd *unstructured.Unstructured) bool {
 	})
 }
 
-// callByURL puts a URL in the place of a Service, which needs pods.
+// callByURL puts a URL in the place of a Service, which needs pods, or of another URL.
 func callByURL(object *unstructured.Unstructured, base string, ca []byte) error {
 	rewrite := func(hook map[string]any) error {
-		path, _, err := unstructured.NestedString(hook, "clientConfig", "service", "path")
+		path, found, err := unstructured.NestedString(hook, "clientConfig", "service", "path")
 		if err != nil {
 			return err
+		}
+		if !found {
+			address, _, err := unstructured.NestedString(hook, "clientConfig", "url")
+			if err != nil {
+				return err
+			}
+			parsed, err := url.Parse(address)
+			if err != nil {
+				return err
+			}
+			path = parsed.Path
 		}
 		hook["clientConfig"] = map[string]any{"url": base + path, "caBundle": base64.StdEncoding.EncodeToString(ca)}
 		return nil

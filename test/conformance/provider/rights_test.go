@@ -20,7 +20,7 @@ var elsewhere = map[judge.Right]string{
 	{Group: "infrastructure.slipway.dev", Resource: "hosts", Verb: "create"}:                        "enrolment: TestEnrolment of internal/controller/host",
 	{Group: "infrastructure.slipway.dev", Resource: "hosts/finalizers", Verb: "update"}:             "admission may ask for it when an object with a blocking owner is created",
 	{Group: "infrastructure.slipway.dev", Resource: "hostmachinepools/finalizers", Verb: "update"}:  "admission may ask for it when an object with a blocking owner is created",
-	{Group: "infrastructure.slipway.dev", Resource: "hostmachinetemplates/status", Verb: "patch"}:   "capacity of templates: internal/controller/hostmachinetemplate",
+	{Group: "bootstrap.cluster.x-k8s.io", Resource: "kubeadmconfigs", Verb: "get"}:                  "pools with a bootstrap config: TestVersionAndContentRollOnce of internal/controller/hostmachinepool",
 	{Group: "", Resource: "namespaces", Verb: "get"}:                                                "extensions with a namespaceSelector: internal/controller/extensionconfig",
 	{Group: "", Resource: "secrets", Verb: "patch"}:                                                 "hand-over: TestHandOverIsSignedAndReadable of internal/controller/host",
 	{Group: "rbac.authorization.k8s.io", Resource: "roles", Verb: "update"}:                         "Roles of agents that an earlier release wrote are brought up to date",
