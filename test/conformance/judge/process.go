@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -126,20 +128,30 @@ func (p *process) awaitReady(ctx context.Context, address string) error {
 	return nil
 }
 
-// freePorts finds ports nobody listens on. They are held until all are found.
+// Ports for managers are below those the kernel gives to connections: one of these
+// could be taken by a client before the manager listens.
+const firstPort, ports = 20000, 12000
+
+// nextPort begins anywhere, for several tests run at once, and gives none twice.
+var nextPort = func() *atomic.Int64 {
+	next := &atomic.Int64{}
+	next.Store(rand.Int64N(ports))
+	return next
+}()
+
+// freePorts finds ports nobody listens on.
 func freePorts(count int) ([]int, error) {
-	var ports []int
-	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	var free []int
+	for range ports {
+		port := firstPort + int(nextPort.Add(1)%ports)
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			return nil, err
+			continue
 		}
-		defer func() { _ = listener.Close() }()
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, fmt.Errorf("%s is no TCP address", listener.Addr())
+		_ = listener.Close()
+		if free = append(free, port); len(free) == count {
+			return free, nil
 		}
-		ports = append(ports, address.Port)
 	}
-	return ports, nil
+	return nil, fmt.Errorf("no %d free ports from %d to %d", count, firstPort, firstPort+ports-1)
 }

@@ -8,7 +8,18 @@ import (
 	"github.com/slipway-dev/slipway/test/conformance/provider"
 )
 
-func TestMain(m *testing.M) { judge.Main(m) }
+// rulesAtOnce is how many rules are judged at once, unless -parallel says it. They
+// wait for controllers most of the time.
+const rulesAtOnce = "8"
+
+func TestMain(m *testing.M) {
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		if err := parallel.Value.Set(rulesAtOnce); err != nil {
+			panic(err)
+		}
+	}
+	judge.Main(m)
+}
 
 // TestConformance judges every rule under both contract versions.
 func TestConformance(t *testing.T) {
