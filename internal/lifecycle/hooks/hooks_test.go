@@ -234,7 +234,7 @@ func TestWhatCannotBeKnownIsAnError(t *testing.T) {
 		eventually(t, want, func() error {
 			_, err := do(t.Context(), r, *cluster)
 			if err == nil || !strings.Contains(err.Error(), want) {
-				return fmt.Errorf("error %v, want it to say %q", err, want)
+				return fmt.Errorf("error %w, want it to say %q", err, want)
 			}
 			return nil
 		})
