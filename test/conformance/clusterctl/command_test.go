@@ -31,7 +31,7 @@ func newUser(t *testing.T, repository string) *user {
 	t.Helper()
 	u := &user{t: t, home: t.TempDir()}
 	version := func(label string) string {
-		if label == "infrastructure-slipway" {
+		if strings.Contains(label, "slipway") {
 			return oldVersion
 		}
 		return shared.upstream
@@ -43,6 +43,7 @@ func newUser(t *testing.T, repository string) *user {
 		{"kubeadm", "BootstrapProvider", "bootstrap-kubeadm", "bootstrap-components.yaml"},
 		{"kubeadm", "ControlPlaneProvider", "control-plane-kubeadm", "control-plane-components.yaml"},
 		{"slipway", "InfrastructureProvider", "infrastructure-slipway", "infrastructure-components.yaml"},
+		{"slipway-lifecycle", "RuntimeExtensionProvider", "runtime-extension-slipway-lifecycle", "runtime-extension-components.yaml"},
 	} {
 		fmt.Fprintf(&config, "  - name: %s\n    type: %s\n    url: %s\n", p.name, p.kind, filepath.Join(repository, p.label, version(p.label), p.file))
 	}

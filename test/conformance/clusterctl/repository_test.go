@@ -24,9 +24,11 @@ func TestRepositories(t *testing.T) {
 func TestOwnCheck(t *testing.T) {
 	skipShort(t)
 	for _, version := range []string{oldVersion, newVersion} {
-		dir := filepath.Join(shared.repository, "infrastructure-slipway", version)
-		if out, err := exec.Command(shared.slipway, "check", "provider", dir, "--strict").CombinedOutput(); err != nil {
-			t.Errorf("slipway check provider %s: %v\n%s", version, err, out)
+		for _, label := range []string{"infrastructure-slipway", "runtime-extension-slipway-lifecycle"} {
+			dir := filepath.Join(shared.repository, label, version)
+			if out, err := exec.Command(shared.slipway, "check", "provider", dir, "--strict").CombinedOutput(); err != nil {
+				t.Errorf("slipway check provider %s %s: %v\n%s", label, version, err, out)
+			}
 		}
 	}
 }
