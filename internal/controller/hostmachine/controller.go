@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if cluster == nil && precedesCluster(hostMachine) {
+	if precedesCluster(hostMachine, cluster) {
 		return ctrl.Result{RequeueAfter: clusterRetry}, nil
 	}
 	if isPaused, requeue, err := r.paused(ctx, cluster, hostMachine); err != nil || isPaused || requeue {
@@ -115,10 +115,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
-// precedesCluster says of a machine without Cluster that it was moved or restored: the
-// Cluster is yet to be seen, and whether it is paused is not known.
-func precedesCluster(m *infrav1.HostMachine) bool {
-	return m.Spec.ClaimID != "" && m.DeletionTimestamp.IsZero()
+// precedesCluster says that a machine was moved or restored and its Cluster is yet to be
+// seen: whether it is paused is not known.
+func precedesCluster(m *infrav1.HostMachine, cluster *clusterv1.Cluster) bool {
+	return cluster == nil && m.Spec.ClaimID != "" && m.DeletionTimestamp.IsZero()
 }
 
 // report writes what the phases saw, unless it may wait still.
