@@ -86,7 +86,8 @@ const (
 	// HandOverProblemAnnotation on the Secret tells why it is not signed.
 	HandOverProblemAnnotation = "infrastructure.slipway.dev/hand-over-problem"
 	// HandOverSignerSecretName is the Secret with the key that signs, one for each
-	// namespace. Nobody but the manager needs it, and it does not move.
+	// namespace, made by who enrols its hosts. Nobody but the manager needs it, and it
+	// does not move.
 	HandOverSignerSecretName = "slipway-hand-over-signer"
 	// HandOverSignerSeedKey is its key with the seed of the Ed25519 key, 32 bytes.
 	HandOverSignerSeedKey = "seed"

@@ -67,16 +67,19 @@ func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease) 
 	if err := r.askInterval(ctx, lease); err != nil {
 		return err
 	}
-	key, err := r.signers.key(ctx, r.Client, r.APIReader, lease.Namespace)
-	if err != nil {
-		return err
-	}
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverSignerAnnotation, host.EncodeSigner(public(key)))
 	order, problem, err := r.handOver(ctx, lease.Namespace)
 	if err != nil {
 		return err
 	}
-	if order == nil || len(order.Signature) == 0 || problem != "" {
+	signed := order != nil && len(order.Signature) > 0 && problem == ""
+	key, err := r.signers.key(ctx, r.APIReader, lease.Namespace, signed)
+	if err != nil {
+		return err
+	}
+	if key != nil {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverSignerAnnotation, host.EncodeSigner(public(key)))
+	}
+	if !signed {
 		delete(lease.Annotations, infrav1.HandOverAnnotation)
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -47,44 +48,54 @@ func (r *HandOverReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, fmt.Errorf("get Secret %s: %w", req.Name, err)
 	}
 	// An agent that finds the hand-over must be able to trust it.
-	if err := r.sign(ctx, secret); err != nil {
+	var result ctrl.Result
+	if result.RequeueAfter, err = r.sign(ctx, secret); err != nil {
 		return ctrl.Result{}, err
 	}
 	err = r.grant(ctx, secret)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
-	return ctrl.Result{}, err
+	return result, err
 }
 
-// sign signs what is in order, and tells what is not.
-func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) error {
+// sign signs what is in order, and tells what is not. It returns when to look again
+// for a key.
+func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (retry time.Duration, _ error) {
 	order := handOverOf(secret)
 	changed := secret.DeepCopy()
 	delete(changed.Data, infrav1.HandOverSignatureKey)
 	delete(changed.Annotations, infrav1.HandOverProblemAnnotation)
+	refuse := func(why string) {
+		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.HandOverProblemAnnotation, why)
+	}
 	if !order.ByHand() {
-		if _, err := host.ParseTarget(order.Kubeconfig); err != nil {
-			metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.HandOverProblemAnnotation, "key "+infrav1.HandOverKubeconfigKey+": "+err.Error())
-		} else {
-			key, err := r.signers.key(ctx, r.Client, r.APIReader, secret.Namespace)
-			if err != nil {
-				return err
-			}
+		key, err := r.signers.key(ctx, r.APIReader, secret.Namespace, true)
+		if err != nil {
+			return 0, err
+		}
+		_, malformed := host.ParseTarget(order.Kubeconfig)
+		switch {
+		case malformed != nil:
+			refuse("key " + infrav1.HandOverKubeconfigKey + ": " + malformed.Error())
+		case key == nil:
+			retry = signerRetry
+			refuse("Secret " + infrav1.HandOverSignerSecretName + " is missing; make it with 32 random bytes under the key " + infrav1.HandOverSignerSeedKey)
+		default:
 			changed.Data[infrav1.HandOverSignatureKey] = host.SignHandOver(key, secret.Namespace, order.Kubeconfig)
 		}
 	}
 	problem := changed.Annotations[infrav1.HandOverProblemAnnotation]
 	if bytes.Equal(order.Signature, changed.Data[infrav1.HandOverSignatureKey]) && secret.Annotations[infrav1.HandOverProblemAnnotation] == problem {
-		return nil
+		return retry, nil
 	}
 	if err := r.Client.Patch(ctx, changed, client.MergeFrom(secret)); err != nil {
-		return fmt.Errorf("sign Secret %s: %w", secret.Name, err)
+		return 0, fmt.Errorf("sign Secret %s: %w", secret.Name, err)
 	}
 	if problem != "" {
 		r.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, "NotSigned", "HandOver", "The hosts are not handed over: %.900s", problem)
 	}
-	return nil
+	return retry, nil
 }
 
 // grant lets the agents of all hosts of the namespace read the Secret. Nobody is taken

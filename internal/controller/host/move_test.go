@@ -30,11 +30,37 @@ import (
 func movable(t *testing.T) (*world, *testenv.Agent, *clusterv1.Cluster) {
 	t.Helper()
 	w := newWorld(t)
+	w.makeSigner()
 	cluster := testenv.NewCluster(t, env.Client, w.namespace)
 	agent := w.host("host-1")
 	w.claim(agent, infrav1.HostDesiredBootstrapped)
 	agent.Obey(t, w.clock.Now())
 	return w, agent, cluster
+}
+
+// makeSigner does what enrolment does.
+func (w *world) makeSigner() {
+	w.t.Helper()
+	err := env.Client.Create(context.Background(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSignerSecretName},
+		Data:       map[string][]byte{infrav1.HandOverSignerSeedKey: []byte(strings.Repeat("s", 32))},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Without a key there is nothing to sign with, and the Secret says so.
+func TestHandOverNeedsASigner(t *testing.T) {
+	w := newWorld(t)
+	secret := w.order(target(t))
+	if problem := secret.Annotations[infrav1.HandOverProblemAnnotation]; !strings.Contains(problem, infrav1.HandOverSignerSecretName+" is missing") {
+		t.Errorf("problem = %q", problem)
+	}
+	w.makeSigner()
+	if secret = w.order(target(t)); len(secret.Data[infrav1.HandOverSignatureKey]) == 0 || len(secret.Annotations) > 0 {
+		t.Errorf("it is not signed: %v", secret.Annotations)
+	}
 }
 
 func (w *world) setPaused(cluster *clusterv1.Cluster, paused bool) {

@@ -2,6 +2,8 @@ package enrol
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -22,7 +24,8 @@ const bootstrapperRole = "slipway:host-bootstrapper"
 // NewToken returns a random token in the form id.secret.
 func NewToken() (string, error) { return bootstraputil.GenerateBootstrapToken() }
 
-// EnsureToken makes the token good for hosts of a namespace, until ttl from now.
+// EnsureToken makes the token good for hosts of a namespace, until ttl from now. It
+// also makes the key by which the namespace's hosts can be handed over later.
 func EnsureToken(ctx context.Context, c client.Client, token, namespace string, ttl time.Duration) error {
 	if !bootstraputil.IsValidBootstrapToken(token) {
 		return fmt.Errorf("bootstrap token is malformed; remove the file bootstrap-token from the state directory to make a new one")
@@ -56,6 +59,23 @@ func EnsureToken(ctx context.Context, c client.Client, token, namespace string, 
 		if err := c.Patch(ctx, o, client.Apply, client.FieldOwner("slipway"), client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
 		}
+	}
+	return ensureSigner(ctx, c, namespace)
+}
+
+// ensureSigner makes the key once: agents know a namespace by it. Of a namespace that is
+// not there yet, the next token makes it.
+func ensureSigner(ctx context.Context, c client.Client, namespace string) error {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := rand.Read(seed); err != nil {
+		return err
+	}
+	err := c.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: infrav1.HandOverSignerSecretName},
+		Data:       map[string][]byte{infrav1.HandOverSignerSeedKey: seed},
+	})
+	if client.IgnoreAlreadyExists(client.IgnoreNotFound(err)) != nil {
+		return fmt.Errorf("create Secret %s/%s: %w", namespace, infrav1.HandOverSignerSecretName, err)
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
@@ -161,7 +160,6 @@ func newWorld(t *testing.T, kit *judge.Kit) *world {
 // build makes the Cluster on home and waits until all its nodes are there.
 func (w *world) build(home *management) {
 	w.t.Helper()
-	home.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}})
 	for i := range 4 {
 		m := newMachine(w.t, home, w.nodes, fmt.Sprintf("host-%d", i+1))
 		w.machines = append(w.machines, m)

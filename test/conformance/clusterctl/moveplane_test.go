@@ -2,6 +2,8 @@ package clusterctl
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
@@ -109,7 +112,16 @@ func (m *management) writeKubeconfig(config *rest.Config) {
 func (m *management) admitHosts() {
 	m.t.Helper()
 	group := infrav1.BootstrapGroupPrefix + team
+	seed := make([]byte, ed25519.SeedSize)
+	_, _ = rand.Read(seed)
+	if err := client.IgnoreAlreadyExists(m.Client.Create(m.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}})); err != nil {
+		m.t.Fatal(err)
+	}
 	m.create(
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: infrav1.HandOverSignerSecretName},
+			Data:       map[string][]byte{infrav1.HandOverSignerSeedKey: seed},
+		},
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + bootstrapToken[:6]},
 			Type:       corev1.SecretTypeBootstrapToken,
