@@ -221,9 +221,10 @@ func TestHistoryIsPruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := w.cluster("a", "v1.31.9", nil), w.cluster("b", "v1.36.3", nil)
-	// They are created in the wrong order, as clusterctl move may do.
+	// Neither when they were created nor their names tell their order, as after
+	// clusterctl move.
 	for _, hours := range []int{3, 1, 4, 2} {
-		w.run(fmt.Sprintf("a-%d", hours), a, hours, nil)
+		w.run(fmt.Sprintf("%c-%d", 'z'-hours, hours), a, hours, nil)
 	}
 	w.run("a-wanted", a, 9, nil)
 	w.run("a-wanted-before", a, 10, func(r *lifecyclev1.LifecycleRun) { r.Spec.Request.ToKubernetesVersion = "v1.31.9" })
@@ -240,7 +241,7 @@ func TestHistoryIsPruned(t *testing.T) {
 	if ptr.Deref(got.Status.ActiveRuns, -1) != 2 {
 		t.Errorf("active runs: %v", got.Status.ActiveRuns)
 	}
-	want := []string{"a-1", "a-2", "a-delete", "a-failed", "a-waits", "a-wanted", "b-old", "other-policy"}
+	want := []string{"a-delete", "a-failed", "a-waits", "a-wanted", "b-old", "other-policy", "x-2", "y-1"}
 	if names := w.runs(); !slices.Equal(names, want) {
 		t.Errorf("kept %v, want %v", names, want)
 	}
