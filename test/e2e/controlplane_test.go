@@ -236,7 +236,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 		prober.answerAfter(t, time.Now(), takeOverLimit)
 	}
 	gap, failures := prober.longestGap(begin)
-	t.Logf("longest time without an answer: %.1fs, %d attempts failed", gap.Seconds(), failures)
+	t.Logf("longest time without an answer: %.1fs, %d attempts failed", gap.Seconds(), len(failures))
 	if after := term(); after != before {
 		t.Errorf("the term and holder were %s, are %s", before, after)
 	}

@@ -21,10 +21,15 @@ import (
 type prober struct {
 	mu       sync.Mutex
 	answers  []span
-	failures int
-	last     error
+	failures []failure
 	stop     chan struct{}
 	done     chan struct{}
+}
+
+// failure is when an attempt began that failed, and how.
+type failure struct {
+	begin time.Time
+	err   error
 }
 
 // span is when an attempt that succeeded began and ended.
@@ -66,8 +71,7 @@ func (r *prober) note(begin time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
-		r.failures++
-		r.last = err
+		r.failures = append(r.failures, failure{begin, err})
 		return
 	}
 	r.answers = append(r.answers, span{begin, time.Now()})
@@ -91,7 +95,10 @@ func (r *prober) answerAfter(t *testing.T, begin time.Time, limit time.Duration)
 	t.Helper()
 	for {
 		r.mu.Lock()
-		last := r.last
+		var last error
+		if n := len(r.failures); n > 0 {
+			last = r.failures[n-1].err
+		}
 		for _, a := range r.answers {
 			if a.begin.After(begin) {
 				r.mu.Unlock()
@@ -106,8 +113,9 @@ func (r *prober) answerAfter(t *testing.T, begin time.Time, limit time.Duration)
 	}
 }
 
-// longestGap is the longest time between two answers since the given time.
-func (r *prober) longestGap(since time.Time) (gap time.Duration, failures int) {
+// longestGap is the longest time between two answers since the given time, with the
+// attempts that began since then and failed.
+func (r *prober) longestGap(since time.Time) (gap time.Duration, failures []failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	previous := since
@@ -118,7 +126,12 @@ func (r *prober) longestGap(since time.Time) (gap time.Duration, failures int) {
 		gap = max(gap, a.end.Sub(previous))
 		previous = a.end
 	}
-	return max(gap, time.Since(previous)), r.failures
+	for _, f := range r.failures {
+		if f.begin.After(since) {
+			failures = append(failures, f)
+		}
+	}
+	return max(gap, time.Since(previous)), failures
 }
 
 // attemptTimeout bounds one attempt, so that an address which is nowhere does not

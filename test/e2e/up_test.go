@@ -30,6 +30,8 @@ spec:
           image: slipway.dev/echo:v1
           imagePullPolicy: Never
           readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+          # until no node sends anything here
+          lifecycle: {preStop: {sleep: {seconds: 5}}}
 ---
 apiVersion: v1
 kind: Service

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// oldCluster has workers whose upgrade is put off, so that the test can order it.
-const oldCluster = `
+// oldCluster is a cluster of v1.35.4 with the workers given.
+func oldCluster(workers string) string {
+	return `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}
@@ -21,14 +22,13 @@ spec:
     classRef: {name: slipway-local}
     version: v1.35.4
     controlPlane: {replicas: 1}
-    workers:
-      machineDeployments:
-        - class: default-worker
-          name: md
-          replicas: 2
-          metadata: {annotations: {topology.cluster.x-k8s.io/defer-upgrade: ""}}
+    workers: {` + workers + `}
     variables: [{name: controlPlaneEndpointHost, value: 10.88.0.200}]
 `
+}
+
+// deferred are two workers whose upgrade is put off, so that the test can order it.
+const deferred = `machineDeployments: [{class: default-worker, name: md, replicas: 2, metadata: {annotations: {topology.cluster.x-k8s.io/defer-upgrade: ""}}}]`
 
 // budget keeps one of the workload's two pods at all times.
 const budget = `
@@ -43,7 +43,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: echo}}}
 func TestUpgradeInPlace(t *testing.T) {
 	p := newPlane(t)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(oldCluster), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(oldCluster(deferred)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--hosts", "4", "-f", file)

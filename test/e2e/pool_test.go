@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// doorPort is where every node lets the Service of the workload in.
+const doorPort = "30080"
+
+// door is the workload's Service at a port of every node.
+const door = `
+apiVersion: v1
+kind: Service
+metadata: {name: door}
+spec:
+  type: NodePort
+  selector: {app: echo}
+  ports: [{port: 80, targetPort: 8080, nodePort: ` + doorPort + `}]
+`
+
+// poolHealthCheck looks at the machines of the pool.
+const poolHealthCheck = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineHealthCheck
+metadata: {name: pool, namespace: default}
+spec:
+  clusterName: local
+  selector: {matchExpressions: [{key: cluster.x-k8s.io/pool-name, operator: Exists}]}
+  checks: {unhealthyNodeConditions: [{type: Ready, status: Unknown, timeoutSeconds: 5}]}
+`
+
+// TestPool upgrades a cluster with a pool under a workload that is asked all the time,
+// cuts the power of a host on the way, and has a health check replace a dead one.
+func TestPool(t *testing.T) {
+	p := newPlane(t)
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(oldCluster("machinePools: [{class: default-worker, name: pool, replicas: 2}]")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// One host is spare: for the surge, and in place of a dead one.
+	p.up("--fast", "--hosts", "4", "-f", file)
+	p.eventually(time.Minute, "three nodes of v1.35.4", all(readyNodes(3), poolReady(2), nodesOf("v1.35.4", 3)))
+	p.apply("local", workload+"---"+budget+"---"+door)
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *plane)
+	}{
+		{"a rolling upgrade and a power cut in mid join cost the workload nothing", rollingUpgrade},
+		{"a health check has a dead host replaced", deadHost},
+	} {
+		if !t.Run(step.name, func(t *testing.T) {
+			q := *p
+			q.t = t
+			step.run(t, &q)
+		}) {
+			return
+		}
+	}
+}
+
+func rollingUpgrade(t *testing.T, p *plane) {
+	prober := p.probe(t, anyNode(p))
+	begin := prober.answerAfter(t, time.Now(), time.Minute)
+	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
+	host := joining(t, p, 5*time.Minute)
+	p.must(time.Minute, "host", "power-cycle", host)
+	machine := hostMachineOf(p, host)
+	if !strings.HasPrefix(machine, "local-pool-") {
+		t.Fatalf("the power of %s was cut, which is of %s", host, machine)
+	}
+	// The control plane is done, and maxUnavailable is 0: there are never fewer nodes.
+	p.eventually(5*time.Minute, "pool of v1.36.3", all(atLeastReady(p, 3), oneServes(p), nodesOf("v1.36.3", 3), readyNodes(3), poolReady(2)))
+	if now := hostMachineOf(p, host); now != machine {
+		t.Errorf("%s was of %s when its power was cut, and is of %q", host, machine, now)
+	}
+	log, err := os.ReadFile(filepath.Join(p.stateDir, "hosts", host, "var/log/slipway-agent.log"))
+	if err != nil || !strings.Contains(string(log), "resuming an interrupted operation") {
+		t.Errorf("the power of %s was cut too late: nothing was interrupted (%v)", host, err)
+	}
+	_, failures := prober.longestGap(begin)
+	for _, f := range failures {
+		t.Errorf("the Service did not answer at %s: %v", f.begin.UTC().Format(time.TimeOnly), f.err)
+	}
+	prober.end()
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=60s")
+}
+
+// joining waits until kubeadm joins a host of the pool. The first one it joins is the
+// new control plane's.
+func joining(t *testing.T, p *plane, limit time.Duration) string {
+	t.Helper()
+	controlPlane := ""
+	for begin := time.Now(); time.Since(begin) < limit; time.Sleep(20 * time.Millisecond) {
+		for _, pid := range p.processesOn("[^/]+", "kubeadm") {
+			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+			host := regexp.MustCompile("/" + p.flags[1] + "/([^/\n]+)").FindStringSubmatch(string(groups))
+			switch {
+			case host == nil || !strings.Contains(string(command), "\x00join\x00"):
+			case controlPlane == "":
+				controlPlane = host[1]
+			case controlPlane != host[1]:
+				t.Logf("kubeadm joins %s: %.1fs", host[1], time.Since(begin).Seconds())
+				return host[1]
+			}
+		}
+	}
+	t.Fatalf("kubeadm joined no host of the pool within %s", limit)
+	return ""
+}
+
+// atLeastReady fails the test when fewer nodes than n are ready.
+func atLeastReady(p *plane, n int) func(status) string {
+	return func(s status) string {
+		ready := 0
+		for _, node := range s.Clusters[0].Nodes {
+			if node.Ready {
+				ready++
+			}
+		}
+		// No node at all is no news: the cluster did not answer.
+		if len(s.Clusters[0].Nodes) > 0 && ready < n {
+			p.t.Errorf("only %d nodes are ready: %+v", ready, s.Clusters[0].Nodes)
+		}
+		return ""
+	}
+}
+
+// anyNode asks one node after the other, from the one that answered last on, as a load
+// balancer before them does.
+func anyNode(p *plane) func() error {
+	var addresses []string
+	for _, h := range p.status().Hosts {
+		addresses = append(addresses, h.Addresses...)
+	}
+	last := 0
+	return func() error {
+		var errs []error
+		for i := range addresses {
+			at := (last + i) % len(addresses)
+			conn, err := net.DialTimeout("tcp", net.JoinHostPort(addresses[at], doorPort), attemptTimeout)
+			if err == nil {
+				err = get(conn, "/")
+			}
+			if err == nil {
+				last = at
+				return nil
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// deadHost switches a host of the pool off for good. The spare one takes its place, and
+// when it comes back it gives up its claim and never is a node again.
+func deadHost(t *testing.T, p *plane) {
+	dead := aWorker(p)
+	machine := hostMachineOf(p, dead)
+	p.apply("", poolHealthCheck)
+	p.must(time.Minute, "host", "power-off", dead)
+	p.eventually(4*time.Minute, "the spare host took over", all(readyNodes(3), poolReady(2), withoutNode(dead), func(status) string {
+		return differs("", p.mustKubectl("", "get", "machine", machine, "--ignore-not-found", "-o", "name"))
+	}))
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+
+	p.must(time.Minute, "host", "power-on", dead)
+	p.eventually(2*time.Minute, "the dead host is back and clean", func(s status) string {
+		if why := withoutNode(dead)(s); why != "" {
+			t.Error(why)
+		}
+		for _, h := range s.Hosts {
+			if h.Name == dead {
+				return differs("Available ", fmt.Sprintf("%s %s", h.Phase, h.ClaimedBy))
+			}
+		}
+		return "the host is not listed"
+	})
+}
+
+func withoutNode(name string) func(status) string {
+	return func(s status) string {
+		for _, node := range s.Clusters[0].Nodes {
+			if node.Name == name {
+				return fmt.Sprintf("there is a Node %s: %+v", name, node)
+			}
+		}
+		return ""
+	}
+}
