@@ -114,11 +114,12 @@ type RetryPolicy struct {
 
 // ExpressionStep is a gate in CEL.
 type ExpressionStep struct {
-	// expression must be true. It is evaluated again every intervalSeconds and when
-	// the Cluster changes. Variables: cluster (the Cluster, with its status),
-	// request (hook, fromKubernetesVersion, toKubernetesVersion, kubernetesVersion, as
-	// far as the hook has them), hosts and clusters (the Hosts and Clusters of the
-	// namespace). The libraries of Kubernetes are there: semver, quantity, regex, lists.
+	// expression must be true; one that cannot be evaluated is not. It is evaluated
+	// again every intervalSeconds and when the Cluster changes. Variables: cluster (the
+	// Cluster, with its status), request (hook, fromKubernetesVersion,
+	// toKubernetesVersion, kubernetesVersion, as far as the hook has them), hosts and
+	// clusters (the Hosts and Clusters of the namespace). The libraries of Kubernetes
+	// are there: semver, quantity, regex, lists.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
@@ -143,6 +144,8 @@ type ExpressionStep struct {
 type WindowStep struct {
 	// schedule says when the window opens, in the five fields of cron: minute, hour,
 	// day of month, month, day of week; or @daily, @weekly and so on.
+	// An opening at a time that clocks skip is when they jump; one at a time that they
+	// show twice is at the first.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
