@@ -267,7 +267,7 @@ func TestAllRefusedObjectsAreNamed(t *testing.T) {
 ---
 {apiVersion: example.com/v1, kind: Unknown, metadata: {name: x}}
 `})
-	f.fails(t, "ConfigMap NAMESPACE/Bad", "document 1", "metadata.name", "Unknown x", "document 3", "CustomResourceDefinition missing?")
+	_ = f.fails(t, "ConfigMap NAMESPACE/Bad", "document 1", "metadata.name", "Unknown x", "document 3", "CustomResourceDefinition missing?")
 	if f.configMap(t, f.namespace, "good") == nil {
 		t.Error("the good object was not applied")
 	}
@@ -275,7 +275,7 @@ func TestAllRefusedObjectsAreNamed(t *testing.T) {
 
 func TestAMissingSourceIsNamed(t *testing.T) {
 	f := newFixture(t, configMaps("absent"))
-	f.fails(t, "apply.sources[0]", "there is no ConfigMap NAMESPACE/absent")
+	_ = f.fails(t, "apply.sources[0]", "there is no ConfigMap NAMESPACE/absent")
 }
 
 func TestAMissingKeyIsNamed(t *testing.T) {
@@ -283,7 +283,7 @@ func TestAMissingKeyIsNamed(t *testing.T) {
 	s.Sources[0].Key = "x"
 	f := newFixture(t, s)
 	f.source(t, "m", map[string]string{"a": ""})
-	f.fails(t, "apply.sources[0].key", `no key "x"`, `"a"`)
+	_ = f.fails(t, "apply.sources[0].key", `no key "x"`, `"a"`)
 }
 
 func TestInvalidManifestsNameTheirDocument(t *testing.T) {
@@ -300,7 +300,7 @@ func TestInvalidManifestsNameTheirDocument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, configMaps("m"))
 			f.source(t, "m", map[string]string{"a": c.manifest})
-			f.fails(t, "apply.sources", c.want)
+			_ = f.fails(t, "apply.sources", c.want)
 		})
 	}
 }
@@ -355,7 +355,7 @@ func TestAuditFindsWhatWouldBeRefused(t *testing.T) {
 	f := newFixture(t, configMaps("m"))
 	f.in.Run.Spec.Mode = lifecyclev1.ModeAudit
 	f.source(t, "m", map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, metadata: {name: Bad, namespace: NAMESPACE}}"})
-	f.fails(t, "ConfigMap NAMESPACE/Bad")
+	_ = f.fails(t, "ConfigMap NAMESPACE/Bad")
 }
 
 func TestFieldManagersFitAndDiffer(t *testing.T) {
