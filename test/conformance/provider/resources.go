@@ -218,8 +218,7 @@ func providerRights(t *testing.T, s *Suite) {
 		{true, "get list watch patch", clusterAPI, "machinepools", ""},
 		{false, "create update patch delete", clusterAPI, "clusters", ""},
 		{false, "create update delete", clusterAPI, "machinepools", ""},
-		// create is for the hand-over of a move
-		{false, "list watch update patch delete", "", "secrets", ""},
+		{false, "list watch create update patch delete", "", "secrets", ""},
 		{false, "delete", group, "hosts", ""},
 		{false, "create delete", group, "hostclusters", ""},
 		{false, "impersonate", "", "users", ""},
