@@ -21,8 +21,12 @@ func Logs(ctx context.Context, c client.Reader, run *lifecyclev1.LifecycleRun, o
 	if s == nil || s.Job == nil {
 		return fmt.Errorf("LifecycleRun %s has no job step %q", run.Name, of)
 	}
+	labels := step.Labels(run, of)
+	// Cluster API's managers keep every Secret with the label of a Cluster in memory, so
+	// these do not have it.
+	labels = map[string]string{lifecyclev1.RunLabel: labels[lifecyclev1.RunLabel], lifecyclev1.StepLabel: labels[lifecyclev1.StepLabel]}
 	secrets := &corev1.SecretList{}
-	if err := c.List(ctx, secrets, client.InNamespace(run.Namespace), client.MatchingLabels(step.Labels(run, of))); err != nil {
+	if err := c.List(ctx, secrets, client.InNamespace(run.Namespace), client.MatchingLabels(labels)); err != nil {
 		return fmt.Errorf("list the logs: %w", err)
 	}
 	kept := slices.DeleteFunc(secrets.Items, func(s corev1.Secret) bool { return len(s.Data) == 0 })

@@ -169,3 +169,23 @@ func TestArchivesAreWholeOrRefused(t *testing.T) {
 		t.Errorf("a missing part: %v", err)
 	}
 }
+
+func TestLogsAreFoundByRunAndStep(t *testing.T) {
+	run := asked("first", lifecyclev1.BeforeClusterCreate)
+	log := func(name, run, step, text string) *corev1.Secret {
+		secret := &corev1.Secret{ObjectMeta: in(name), Data: map[string][]byte{"pod.check.log": []byte(text)}}
+		secret.Labels = map[string]string{lifecyclev1.RunLabel: run, lifecyclev1.StepLabel: step}
+		return secret
+	}
+	c := reader(t, log("a", "first", "check", "well done"), log("b", "other", "check", "not this"), log("c", "first", "else", "nor this"))
+	var out bytes.Buffer
+	if err := Logs(t.Context(), c, run, "check", &out); err != nil || out.String() != "==> a/pod.check.log <==\nwell done\n" {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+	if err := Logs(t.Context(), c, run, "go", &out); err == nil || !strings.Contains(err.Error(), `no job step "go"`) {
+		t.Errorf("a step without a Job: %v", err)
+	}
+	if err := Logs(t.Context(), reader(t), run, "check", &out); err == nil || !strings.Contains(err.Error(), "it has not begun") {
+		t.Errorf("a step that has not begun: %v", err)
+	}
+}
