@@ -19,6 +19,7 @@
 //	admission   validation of policies, decisions of people
 //	hooks       the handlers of the hooks
 //	expression  CEL with the libraries of Kubernetes and a cost limit
+//	gate        evaluates the expression of a step over the namespace
 //	schedule    maintenance windows, pure
 //	jobspec     the Jobs of job steps, pure
 //	endpoint    the URLs of webhook steps, pure
@@ -27,6 +28,6 @@
 //
 // Packages below may import the API, the SDK, and each other in this order: manager
 // all; admission policy; run, policy and admission plan, step and the pure packages;
-// executors step, workload and the pure packages, never each other. Nothing else of
+// executors step, gate, workload and the pure packages, never each other. Nothing else of
 // this repository imports them but cmd and the plane.
 package lifecycle

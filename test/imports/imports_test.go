@@ -37,6 +37,7 @@ var rules = []rule{
 	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/hosthooks", "internal/webhook", "internal/version", "internal/pace", "sdk"}},
 	{folder: "internal/lifecycle/step", may: []string{"api"}},
 	{folder: "internal/lifecycle/expression", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
+	{folder: "internal/lifecycle/gate", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/expression"}},
 	{folder: "internal/lifecycle/schedule", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/schedule"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/expression"}},

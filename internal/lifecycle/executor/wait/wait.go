@@ -1,12 +1,11 @@
 // Package wait executes wait steps: objects of the workload cluster must satisfy an
 // expression in CEL.
 //
-// It may import the API, step, expression and workload.
+// It may import the API, step, gate, expression and workload.
 package wait
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,11 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
+	"github.com/slipway-dev/slipway/internal/lifecycle/gate"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
@@ -63,17 +60,12 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 	if err != nil {
 		return step.Result{}, err
 	}
-	variables, err := e.variables(ctx, in, program, objects)
+	truth, fault, err := gate.Holds(ctx, e.reader, in, program, objects)
 	if err != nil {
 		return step.Result{}, err
 	}
-	truth, err := program.Eval(ctx, variables)
 	if truth {
 		return step.Result{Done: true, Message: fmt.Sprintf("the expression is true for %d objects", len(objects))}, nil
-	}
-	var fault *expression.Error
-	if err != nil && !errors.As(err, &fault) {
-		return step.Result{}, err
 	}
 	why := fmt.Sprintf("the expression is false for %d objects of kind %s", len(objects), s.Kind)
 	if fault != nil {
@@ -119,24 +111,4 @@ func (e *executor) objects(ctx context.Context, in step.Input) ([]unstructured.U
 		return nil
 	}, options)
 	return objects, err
-}
-
-// variables lists only what the expression mentions.
-func (e *executor) variables(ctx context.Context, in step.Input, program *expression.Program, objects []unstructured.Unstructured) (map[string]any, error) {
-	inputs := expression.Inputs{Cluster: in.Cluster, Hook: in.Run.Spec.Hook, Request: in.Run.Spec.Request, Objects: objects}
-	if program.Uses(expression.HostsVariable) {
-		hosts := &infrav1.HostList{}
-		if err := e.reader.List(ctx, hosts, client.InNamespace(in.Run.Namespace)); err != nil {
-			return nil, fmt.Errorf("list Hosts: %w", err)
-		}
-		inputs.Hosts = hosts.Items
-	}
-	if program.Uses(expression.ClustersVariable) {
-		clusters := &clusterv1.ClusterList{}
-		if err := e.reader.List(ctx, clusters, client.InNamespace(in.Run.Namespace)); err != nil {
-			return nil, fmt.Errorf("list Clusters: %w", err)
-		}
-		inputs.Clusters = clusters.Items
-	}
-	return expression.Variables(inputs)
 }

@@ -1,0 +1,55 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+
+// Holds says whether an expression is true for a step, over the objects that the step
+// selects, if it does. An expression that cannot be evaluated, such as for a field
+// that is not there yet, is not true, and fault tells why. An error is a failure to
+// read, or the end of ctx. Hosts and Clusters are listed only if the expression
+// mentions them; the reader may be a cache.
+func Holds(ctx context.Context, reader client.Reader, in step.Input, program *expression.Program, objects []unstructured.Unstructured) (holds bool, fault *expression.Error, err error) {
+	variables, err := variables(ctx, reader, in, program, objects)
+	if err != nil {
+		return false, nil, err
+	}
+	holds, err = program.Eval(ctx, variables)
+	if errors.As(err, &fault) {
+		return false, fault, nil
+	}
+	return holds, nil, err
+}
+
+func variables(ctx context.Context, reader client.Reader, in step.Input, program *expression.Program, objects []unstructured.Unstructured) (map[string]any, error) {
+	inputs := expression.Inputs{Cluster: in.Cluster, Hook: in.Run.Spec.Hook, Request: in.Run.Spec.Request, Objects: objects}
+	if program.Uses(expression.HostsVariable) {
+		hosts := &infrav1.HostList{}
+		if err := reader.List(ctx, hosts, client.InNamespace(in.Run.Namespace)); err != nil {
+			return nil, fmt.Errorf("list Hosts: %w", err)
+		}
+		inputs.Hosts = hosts.Items
+	}
+	if program.Uses(expression.ClustersVariable) {
+		clusters := &clusterv1.ClusterList{}
+		if err := reader.List(ctx, clusters, client.InNamespace(in.Run.Namespace)); err != nil {
+			return nil, fmt.Errorf("list Clusters: %w", err)
+		}
+		inputs.Clusters = clusters.Items
+	}
+	return expression.Variables(inputs)
+}
