@@ -3,55 +3,18 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
+	"context"
 
-	"github.com/spf13/pflag"
-	cliflag "k8s.io/component-base/cli/flag"
-	logsv1 "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/client-go/rest"
 
 	"github.com/slipway-dev/slipway/internal/manager"
-	"github.com/slipway-dev/slipway/internal/version"
+	"github.com/slipway-dev/slipway/internal/program"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "slipway-manager:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string) error {
 	options := manager.DefaultOptions()
-	logging := logsv1.NewLoggingConfiguration()
-	flags := pflag.NewFlagSet("slipway-manager", pflag.ContinueOnError)
-	flags.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
-	options.BindFlags(flags)
-	logsv1.AddFlags(logging, flags)
-	showVersion := flags.Bool("version", false, "print the version and exit")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, pflag.ErrHelp) {
-			return nil
-		}
-		return err
-	}
-	if *showVersion {
-		fmt.Println(version.Version)
-		return nil
-	}
-	if err := logsv1.ValidateAndApply(logging, nil); err != nil {
-		return fmt.Errorf("configure the log: %w", err)
-	}
-	ctrl.SetLogger(klog.Background())
-
-	config, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("find the API server: %w; run in a pod or set KUBECONFIG", err)
-	}
-	config.UserAgent = "slipway-manager/" + version.Version
-	return manager.Run(ctrl.SetupSignalHandler(), config, options)
+	program.Main(program.Program{
+		Name: "slipway-manager", BindFlags: options.BindFlags,
+		Run: func(ctx context.Context, config *rest.Config) error { return manager.Run(ctx, config, options) },
+	})
 }

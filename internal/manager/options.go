@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/slipway-dev/slipway/internal/hosthooks"
+	"github.com/slipway-dev/slipway/internal/program"
 )
 
 // Options of the provider. DefaultOptions holds what the flags default to.
@@ -28,13 +29,8 @@ type Options struct {
 	// WebhookCertDir holds tls.crt and tls.key of the webhook server.
 	WebhookCertDir string
 
-	// LeaderElect keeps all but one manager waiting.
-	LeaderElect bool
-	// LeaderElectionNamespace holds the Lease; that of the pod when empty.
-	LeaderElectionNamespace string
-	LeaseDuration           time.Duration
-	RenewDeadline           time.Duration
-	RetryPeriod             time.Duration
+	// LeaderElection decides which of several managers works; the others wait.
+	program.LeaderElection
 
 	// HostConcurrency is how many Hosts are reconciled at once; likewise for the
 	// other kinds.
@@ -67,9 +63,7 @@ func DefaultOptions() Options {
 		ProbeAddress:               ":9440",
 		WebhookPort:                9443,
 		WebhookCertDir:             "/tmp/k8s-webhook-server/serving-certs/",
-		LeaseDuration:              15 * time.Second,
-		RenewDeadline:              10 * time.Second,
-		RetryPeriod:                2 * time.Second,
+		LeaderElection:             program.DefaultLeaderElection(),
 		HostConcurrency:            10,
 		HostClusterConcurrency:     5,
 		HostMachineConcurrency:     10,
@@ -88,11 +82,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ProbeAddress, "health-addr", o.ProbeAddress, "address of /healthz and /readyz; 0 turns them off")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
 	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", o.WebhookCertDir, "directory with tls.crt and tls.key of the webhooks")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "wait until this manager is elected leader")
-	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "namespace of the leader's Lease; that of the pod when empty")
-	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "time after which another manager may take over")
-	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "time the leader tries to renew before it gives up")
-	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "time between two tries to become leader")
+	o.LeaderElection.BindFlags(fs, "wait until this manager is elected leader")
 	fs.IntVar(&o.HostConcurrency, "host-concurrency", o.HostConcurrency, "Hosts reconciled at once")
 	fs.IntVar(&o.HostClusterConcurrency, "hostcluster-concurrency", o.HostClusterConcurrency, "HostClusters reconciled at once")
 	fs.IntVar(&o.HostMachineConcurrency, "hostmachine-concurrency", o.HostMachineConcurrency, "HostMachines reconciled at once")

@@ -21,6 +21,7 @@ var rules = []rule{
 	{folder: "config"},
 	{folder: "templates"},
 	{folder: "internal/version"},
+	{folder: "internal/program", may: []string{"internal/version"}},
 	{folder: "internal/host", may: []string{"api"}},
 	{folder: "internal/rollout", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/bootstrapdata"},
@@ -34,7 +35,7 @@ var rules = []rule{
 	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/hosthooks", "internal/placement", "internal/remediation", "internal/rollout", "internal/bootstrapdata", "internal/settle", "sdk"},
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
-	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/hosthooks", "internal/webhook", "internal/version", "internal/pace", "sdk"}},
+	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/hosthooks", "internal/webhook", "internal/version", "internal/pace", "internal/program", "sdk"}},
 	{folder: "internal/lifecycle/step", may: []string{"api"}},
 	{folder: "internal/lifecycle/expression", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/gate", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/expression"}},
@@ -42,7 +43,7 @@ var rules = []rule{
 	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/schedule"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/expression"}},
 	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/run", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/schedule"}},
-	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version", "internal/program"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }
 

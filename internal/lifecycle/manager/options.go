@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/slipway-dev/slipway/internal/program"
 )
 
 // Options of the engine. DefaultOptions holds what the flags default to.
@@ -30,13 +32,9 @@ type Options struct {
 	// ProbeAddress serves /healthz and /readyz; "0" turns them off.
 	ProbeAddress string
 
-	// LeaderElect keeps all but one replica from executing runs.
-	LeaderElect bool
-	// LeaderElectionNamespace holds the Lease; that of the pod when empty.
-	LeaderElectionNamespace string
-	LeaseDuration           time.Duration
-	RenewDeadline           time.Duration
-	RetryPeriod             time.Duration
+	// LeaderElection decides which of several replicas executes runs; all of them
+	// answer.
+	program.LeaderElection
 
 	// RunConcurrency is how many LifecycleRuns are executed at once, and
 	// PolicyConcurrency how many LifecyclePolicies are looked after.
@@ -56,9 +54,7 @@ func DefaultOptions() Options {
 		DrainDelay:        5 * time.Second,
 		MetricsAddress:    ":8443",
 		ProbeAddress:      ":9440",
-		LeaseDuration:     15 * time.Second,
-		RenewDeadline:     10 * time.Second,
-		RetryPeriod:       2 * time.Second,
+		LeaderElection:    program.DefaultLeaderElection(),
 		RunConcurrency:    10,
 		PolicyConcurrency: 2,
 	}
@@ -76,11 +72,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "diagnostics-address", o.MetricsAddress, "address of the metrics over HTTPS; 0 turns them off")
 	fs.BoolVar(&o.InsecureMetrics, "insecure-diagnostics", o.InsecureMetrics, "serve metrics over HTTP, without authentication and authorization")
 	fs.StringVar(&o.ProbeAddress, "health-addr", o.ProbeAddress, "address of /healthz and /readyz; 0 turns them off")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "execute runs only while elected leader")
-	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "namespace of the leader's Lease; that of the pod when empty")
-	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "time after which another replica may take over")
-	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "time the leader tries to renew before it gives up")
-	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "time between two tries to become leader")
+	o.LeaderElection.BindFlags(fs, "execute runs only while elected leader")
 	fs.IntVar(&o.RunConcurrency, "lifecyclerun-concurrency", o.RunConcurrency, "LifecycleRuns executed at once")
 	fs.IntVar(&o.PolicyConcurrency, "lifecyclepolicy-concurrency", o.PolicyConcurrency, "LifecyclePolicies reconciled at once")
 }

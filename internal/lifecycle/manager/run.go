@@ -59,7 +59,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	// A hook must not wait for a bucket of tokens; the API server defends itself.
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	options := ctrl.Options{
 		Scheme: scheme,
 		// Managed fields are never looked at.
 		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
@@ -67,17 +67,12 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 			&corev1.Secret{}, &corev1.ConfigMap{}, &batchv1.Job{}, &corev1.Pod{}, &infrav1.Host{},
 		}}},
-		Metrics:                       o.metrics(),
-		WebhookServer:                 webhook.NewServer(webhook.Options{Host: o.WebhookHost, Port: o.WebhookPort, CertDir: o.CertDir}),
-		HealthProbeBindAddress:        o.ProbeAddress,
-		LeaderElection:                o.LeaderElect,
-		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       o.LeaderElectionNamespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &o.LeaseDuration,
-		RenewDeadline:                 &o.RenewDeadline,
-		RetryPeriod:                   &o.RetryPeriod,
-	})
+		Metrics:                o.metrics(),
+		WebhookServer:          webhook.NewServer(webhook.Options{Host: o.WebhookHost, Port: o.WebhookPort, CertDir: o.CertDir}),
+		HealthProbeBindAddress: o.ProbeAddress,
+	}
+	o.ApplyLeaderElection(&options, leaderElectionID)
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)
 	}
