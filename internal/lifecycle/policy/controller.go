@@ -18,7 +18,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
-// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies/status,verbs=get;patch
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies/status,verbs=patch
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get

@@ -20,7 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=get;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
 
 // maxListed is how many runs the message of a condition tells about.
 const maxListed = 5

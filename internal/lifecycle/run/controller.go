@@ -18,10 +18,10 @@ import (
 )
 
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns,verbs=get;list;watch;update
-// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns/status,verbs=get;patch
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns/status,verbs=patch
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconciler reconciles LifecycleRuns.
 type Reconciler struct {

@@ -112,6 +112,19 @@ func (p *Plane) Granted(ctx context.Context, s Subject) (map[Right]bool, error) 
 	return flatten(rules), nil
 }
 
+// Unused returns the granted rights that were not used. Whether a cache lists before
+// it watches is up to client-go, so who watches may also list.
+func Unused(granted, used map[Right]bool) []Right {
+	var unused []Right
+	for right := range granted {
+		watch := Right{right.Group, right.Resource, "watch"}
+		if !used[right] && (right.Verb != "list" || !used[watch]) {
+			unused = append(unused, right)
+		}
+	}
+	return unused
+}
+
 // PassedOn returns the rights in the Roles outside of a subject's namespace. Who
 // writes a Role must have what it grants.
 func (p *Plane) PassedOn(ctx context.Context, s Subject) (map[Right]bool, error) {

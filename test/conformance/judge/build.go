@@ -22,6 +22,8 @@ type Subject struct {
 	// Package is the main package of the manager. It must have the flags
 	// --webhook-port, --webhook-cert-dir and --health-addr, and take KUBECONFIG.
 	Package string
+	// CertDirFlag is what it calls --webhook-cert-dir, when it calls it otherwise.
+	CertDirFlag string
 	// Flags besides those.
 	Flags []string
 	// Namespace and ServiceAccount it runs under.

@@ -1,11 +1,13 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -176,7 +178,7 @@ func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health
 	if err != nil {
 		return nil, "", err
 	}
-	ports, err := freePorts(2)
+	ports, err := FreePorts(2)
 	if err != nil {
 		return nil, "", err
 	}
@@ -194,8 +196,21 @@ func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health
 	health = fmt.Sprintf("127.0.0.1:%d", ports[1])
 	return p.start(ctx, s.Name, program{
 		path: path, environment: []string{"KUBECONFIG=" + kubeconfig},
-		args: append([]string{fmt.Sprintf("--webhook-port=%d", ports[0]), "--webhook-cert-dir=" + p.certDir, "--health-addr=" + health}, s.Flags...),
+		args: slices.Concat([]string{
+			fmt.Sprintf("--webhook-port=%d", ports[0]),
+			fmt.Sprintf("--%s=%s", cmp.Or(s.CertDirFlag, "webhook-cert-dir"), p.certDir),
+			"--health-addr=" + health,
+		}, s.Flags),
 	}), health, nil
+}
+
+// CA has signed the certificate of all managers, which is for 127.0.0.1.
+func (p *Plane) CA() []byte { return p.ca }
+
+// As returns a configuration with the rights of a ServiceAccount, which it makes when
+// there is none.
+func (p *Plane) As(ctx context.Context, namespace, name string) (*rest.Config, error) {
+	return as(ctx, p.Client, p.Config, namespace, name)
 }
 
 func (p *Plane) start(ctx context.Context, name string, program program) *process {

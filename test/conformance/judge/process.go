@@ -139,8 +139,8 @@ var nextPort = func() *atomic.Int64 {
 	return next
 }()
 
-// freePorts finds ports nobody listens on.
-func freePorts(count int) ([]int, error) {
+// FreePorts finds ports of 127.0.0.1 that nobody listens on, for flags of managers.
+func FreePorts(count int) ([]int, error) {
 	var free []int
 	for range ports {
 		port := firstPort + int(nextPort.Add(1)%ports)

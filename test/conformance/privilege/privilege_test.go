@@ -1,0 +1,54 @@
+package privilege
+
+import (
+	"testing"
+
+	"github.com/slipway-dev/slipway/test/conformance/judge"
+)
+
+func TestMain(m *testing.M) { judge.Main(m) }
+
+// TestLifecycleEngine judges what the engine may do by what it does.
+func TestLifecycleEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an API server, skipped by -short")
+	}
+	e := startEngine(t)
+	e.create(policies)
+	for _, part := range []struct {
+		name string
+		live func(*engine, *testing.T)
+	}{
+		{"created upon the word of a decider", (*engine).created},
+		{"given its network", (*engine).initialized},
+		{"upgrades called off, and the policy deleted", (*engine).calledOff},
+		{"tested by a Job after its upgrade", (*engine).upgraded},
+		{"exported before it is deleted", (*engine).deleted},
+		{"metrics are served to who may read them", (*engine).measured},
+	} {
+		if !t.Run(part.name, func(t *testing.T) {
+			in := *e
+			in.t = t
+			part.live(&in, t)
+		}) {
+			for _, line := range e.Logged("rror") {
+				t.Log(line)
+			}
+			return
+		}
+	}
+	for _, line := range e.Logged("is forbidden: User") {
+		t.Errorf("a right is missing: %s", line)
+	}
+	used, err := e.Used(e.subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted, err := e.Granted(t.Context(), e.subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, right := range judge.Unused(granted, used) {
+		t.Errorf("%s is granted and never used", right)
+	}
+}
