@@ -2,21 +2,39 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// StartWorkload starts another API server, which knows the kinds of Kubernetes only,
-// as the workload cluster of Clusters. Main stops it.
-func (e *Env) StartWorkload() (*Env, error) {
+// AddToScheme adds the kinds of Kubernetes, of Cluster API's core and of ours.
+func AddToScheme(s *runtime.Scheme) error {
+	return errors.Join(scheme.AddToScheme(s), clusterv1.AddToScheme(s), infrav1.AddToScheme(s), lifecyclev1.AddToScheme(s))
+}
+
+// MainWithWorkload is Main for tests of what works on workload clusters too: it starts
+// a second API server for those, which knows the kinds of Kubernetes only.
+func MainWithWorkload(m *testing.M, start func(management, workload *Env)) int {
+	return Main(m, AddToScheme, func(e *Env) error {
+		workload, err := e.startWorkload()
+		start(e, workload)
+		return err
+	})
+}
+
+func (e *Env) startWorkload() (*Env, error) {
 	workload := &Env{Scheme: scheme.Scheme}
 	stop, err := workload.start(&envtest.Environment{})
 	if err != nil {
