@@ -116,17 +116,7 @@ func every(ctx context.Context, interval time.Duration) bool {
 // eventually waits for what the manager does on its own.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	testenv.Eventually(t, 60*time.Second, what, check)
 }
 
 func hosts(t *testing.T, namespace string) []infrav1.Host {

@@ -249,17 +249,7 @@ func change[T client.Object](t testing.TB, object T, do func(T)) {
 // eventually waits for what a cache sees a moment later.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	testenv.Eventually(t, 30*time.Second, what, check)
 }
 
 // held fails unless the answer holds the cluster back.

@@ -116,17 +116,7 @@ func freePort(t *testing.T) string {
 
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(90 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	testenv.Eventually(t, 90*time.Second, what, check)
 }
 
 func newCluster(t *testing.T, namespace, name string) *clusterv1.Cluster {
