@@ -2,9 +2,6 @@ package webhook_test
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -14,10 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	"github.com/slipway-dev/slipway/api/v1beta1"
@@ -53,29 +47,8 @@ func addToScheme(scheme *runtime.Scheme) error {
 // serve lets the API server call the webhooks, as config/webhook configures it.
 func serve() error {
 	options := &env.WebhookOptions
-	if err := options.Install(env.Config); err != nil {
-		return err
-	}
-	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
-		Scheme:  env.Scheme,
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
-			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
-		}),
-	})
+	address, err := env.ServeWebhooks(env.Config, options, webhook.SetupWithManager)
 	if err != nil {
-		return err
-	}
-	if err := webhook.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	go func() {
-		if err := mgr.Start(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "run the webhook server:", err)
-		}
-	}()
-	address := net.JoinHostPort(options.LocalServingHost, fmt.Sprint(options.LocalServingPort))
-	if err := awaitServer(address); err != nil {
 		return err
 	}
 	return convertBy("https://"+address+"/convert", options.LocalServingCAData)
@@ -125,19 +98,4 @@ func awaitConversion() error {
 		}
 		return stored.Status.Initialization.Provisioned != nil, nil
 	})
-}
-
-func awaitServer(address string) error {
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		// The certificate is not the point: only that something answers.
-		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec
-		if err == nil {
-			return conn.Close()
-		}
-		if time.Now().After(deadline) {
-			return err
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }

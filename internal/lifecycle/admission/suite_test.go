@@ -2,30 +2,17 @@ package admission_test
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
-	"net"
 	"os"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	apiwait "k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/lifecycle/admission"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
@@ -42,19 +29,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error {
+	os.Exit(testenv.Main(m, testenv.AddToScheme, func(e *testenv.Env) error {
 		env = e
 		return serve()
 	}))
-}
-
-func addToScheme(s *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, lifecyclev1.AddToScheme} {
-		if err := add(s); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // serve lets the API server call the webhooks, as config/lifecycle configures them, of
@@ -62,9 +40,6 @@ func addToScheme(s *runtime.Scheme) error {
 func serve() error {
 	ctx := context.Background()
 	options := &envtest.WebhookInstallOptions{Paths: []string{"../../../config/lifecycle/webhook/manifests.yaml"}}
-	if err := options.Install(env.Config); err != nil {
-		return err
-	}
 	if err := grantEngine(ctx); err != nil {
 		return err
 	}
@@ -73,26 +48,11 @@ func serve() error {
 	if engineClient, err = client.New(config, client.Options{Scheme: env.Scheme}); err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  env.Scheme,
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
-		}),
+	_, err = env.ServeWebhooks(config, options, func(mgr ctrl.Manager) error {
+		cached = mgr.GetClient()
+		return admission.SetupWithManager(mgr)
 	})
-	if err != nil {
-		return err
-	}
-	cached = mgr.GetClient()
-	if err := admission.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	go func() {
-		if err := mgr.Start(ctx); err != nil {
-			fmt.Fprintln(os.Stderr, "run the webhook server:", err)
-		}
-	}()
-	return awaitServer(ctx, net.JoinHostPort(options.LocalServingHost, fmt.Sprint(options.LocalServingPort)))
+	return err
 }
 
 func grantEngine(ctx context.Context) error {
@@ -111,17 +71,6 @@ func grantEngine(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "engine"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: engine}},
-	})
-}
-
-func awaitServer(ctx context.Context, address string) error {
-	return apiwait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		// The certificate is not the point: only that something answers.
-		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // see above
-		if err != nil {
-			return false, nil //nolint:nilerr // not yet
-		}
-		return true, conn.Close()
 	})
 }
 

@@ -1,0 +1,59 @@
+package testenv
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// ServeWebhooks installs the webhook configurations of options and runs a manager
+// that answers them, with the rights of config, until the process ends. It returns
+// the address once something answers there.
+func (e *Env) ServeWebhooks(config *rest.Config, options *envtest.WebhookInstallOptions, setup func(ctrl.Manager) error) (string, error) {
+	if err := options.Install(e.Config); err != nil {
+		return "", err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  e.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
+		}),
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := setup(mgr); err != nil {
+		return "", err
+	}
+	ctx := context.Background()
+	go func() {
+		if err := mgr.Start(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "run the webhook server:", err)
+		}
+	}()
+	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
+	return address, awaitServer(ctx, address)
+}
+
+func awaitServer(ctx context.Context, address string) error {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		// The certificate is not the point: only that something answers.
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // see above
+		if err != nil {
+			return false, nil //nolint:nilerr // not yet
+		}
+		return true, conn.Close()
+	})
+}
