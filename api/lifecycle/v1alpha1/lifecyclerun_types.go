@@ -76,12 +76,12 @@ type Decision struct {
 type StepOutcome string
 
 const (
-	// OutcomeSucceeded: the step is done.
+	// OutcomeSucceeded is how a step ends that is done.
 	OutcomeSucceeded StepOutcome = "Succeeded"
-	// OutcomeFailed: the step failed for good.
+	// OutcomeFailed is how a step ends that failed for good.
 	OutcomeFailed StepOutcome = "Failed"
-	// OutcomeSkipped: the step was not executed: a person skipped it, the policy is
-	// in mode Audit, or there is no workload cluster that it could work on.
+	// OutcomeSkipped is how a step ends that was not executed: a person skipped it, the
+	// policy is in mode Audit, or there is no workload cluster that it could work on.
 	OutcomeSkipped StepOutcome = "Skipped"
 )
 
@@ -227,17 +227,18 @@ type LifecycleRunSpec struct {
 type RunPhase string
 
 const (
-	// RunPending: the controller has not seen it yet.
+	// RunPending means that the controller has not seen the run yet.
 	RunPending RunPhase = "Pending"
-	// RunRunning: a step is being executed.
+	// RunRunning means that a step is being executed.
 	RunRunning RunPhase = "Running"
-	// RunWaiting: a step waits for something outside: a window, a person, a condition.
+	// RunWaiting means that a step waits for something outside: a window, a person, a
+	// condition.
 	RunWaiting RunPhase = "Waiting"
-	// RunSucceeded: all steps ended and none of them blocks.
+	// RunSucceeded means that all steps ended and none of them blocks.
 	RunSucceeded RunPhase = "Succeeded"
-	// RunFailed: a step failed; somebody has to retry or skip it.
+	// RunFailed means that a step failed; somebody has to retry or skip it.
 	RunFailed RunPhase = "Failed"
-	// RunCancelled: the run was given up.
+	// RunCancelled means that the run was given up.
 	RunCancelled RunPhase = "Cancelled"
 )
 
