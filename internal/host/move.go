@@ -59,6 +59,9 @@ func InFlight(h *infrav1.Host) bool {
 type MoveFacts struct {
 	// Connected is true while the agent's heartbeat is fresh.
 	Connected bool
+	// Told is true once the agent knows who signs hand-overs. One that was connected
+	// for the last time before there was a key does not, and trusts none.
+	Told bool
 	// HandOver is what the operator ordered; nil for nothing.
 	HandOver *HandOver
 	// Problem tells why the order is not signed.
@@ -81,6 +84,12 @@ func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 		return condition
 	}
 	switch {
+	case f.HandOver != nil && !f.HandOver.ByHand() && (len(f.HandOver.Signature) == 0 || f.Problem != ""):
+		// Those that are away would not follow either.
+		return no(ReasonHandOverRefused, "Secret "+infrav1.HandOverSecretName+" is not signed: "+f.Problem)
+	case !f.Connected && !f.Told:
+		return yes(ReasonHandOverByHand, "The agent is not connected, and was never told who signs hand-overs: it will not follow by itself. "+
+			"Switch the host on before the move, or bring it a bootstrap kubeconfig of the target when it returns")
 	case !f.Connected:
 		return yes(ReasonHandedOverLater, "The agent is not connected. It is handed over when it returns, as long as Secret "+
 			infrav1.HandOverSecretName+" stays in this management cluster")
@@ -90,8 +99,6 @@ func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 		return no(ReasonNoHandOver, "Nobody tells the agent where the host moves to. "+handOverHowTo)
 	case f.HandOver.ByHand():
 		return yes(ReasonHandOverByHand, "The operator brings the agent to the target")
-	case len(f.HandOver.Signature) == 0 || f.Problem != "":
-		return no(ReasonHandOverRefused, "Secret "+infrav1.HandOverSecretName+" is not signed: "+f.Problem)
 	case f.Report.Revision != f.HandOver.Revision():
 		return no(ReasonHandOverPending, "The agent has not prepared the hand-over yet")
 	case f.Report.Waiting != "":

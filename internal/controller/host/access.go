@@ -32,7 +32,7 @@ func (r *Reconciler) ensureLease(ctx context.Context, s *scope) (bool, error) {
 	if err := r.own(s.host, lease); err != nil {
 		return false, err
 	}
-	if err := r.annotate(ctx, lease); err != nil {
+	if err := r.annotate(ctx, lease, true); err != nil {
 		return false, err
 	}
 	if err := r.Client.Create(ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -49,7 +49,7 @@ func (r *Reconciler) announce(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	before := s.lease.DeepCopy()
-	if err := r.annotate(ctx, s.lease); err != nil {
+	if err := r.annotate(ctx, s.lease, s.facts.Connection.Connected); err != nil {
 		return false, err
 	}
 	if maps.Equal(before.Annotations, s.lease.Annotations) {
@@ -62,8 +62,9 @@ func (r *Reconciler) announce(ctx context.Context, s *scope) (bool, error) {
 }
 
 // annotate writes into a Lease, in memory, the interval of the heartbeat, who signs
-// hand-overs, and the one that is ordered.
-func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease) error {
+// hand-overs, and the one that is ordered. Who signs is told only to an agent that reads
+// it: see told.
+func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease, read bool) error {
 	if err := r.askInterval(ctx, lease); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease) 
 	if err != nil {
 		return err
 	}
-	if key != nil {
+	if key != nil && read {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverSignerAnnotation, host.EncodeSigner(public(key)))
 	}
 	if !signed {
@@ -85,6 +86,13 @@ func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease) 
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverAnnotation, order.Revision())
 	return nil
+}
+
+// told says whether the agent knows who signs hand-overs: its Lease says it, and the agent
+// read that with a renewal. A Lease has it from its beginning or gets it while the agent
+// renews; an agent that is away while a namespace gets its key is not told.
+func told(lease *coordinationv1.Lease) bool {
+	return lease.Annotations[infrav1.HandOverSignerAnnotation] != "" && lease.Spec.RenewTime != nil
 }
 
 // ensureRBAC gives the agent its host and its heartbeat. What of Secrets it may read

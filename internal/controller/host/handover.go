@@ -80,7 +80,8 @@ func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (r
 			refuse("key " + infrav1.HandOverKubeconfigKey + ": " + malformed.Error())
 		case key == nil:
 			retry = signerRetry
-			refuse("Secret " + infrav1.HandOverSignerSecretName + " is missing; make it with 32 random bytes under the key " + infrav1.HandOverSignerSeedKey)
+			refuse("Secret " + infrav1.HandOverSignerSecretName + " is missing, by which the agents of this namespace know a hand-over. Make it once, with 32 random bytes under the key " +
+				infrav1.HandOverSignerSeedKey + "; on a plane, `slipway host token -n " + secret.Namespace + "` does it")
 		default:
 			changed.Data[infrav1.HandOverSignatureKey] = host.SignHandOver(key, secret.Namespace, order.Kubeconfig)
 		}

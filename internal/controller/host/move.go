@@ -60,6 +60,7 @@ func (r *Reconciler) judgeMove(ctx context.Context, s *scope) (bool, error) {
 	}
 	facts := host.MoveFacts{Connected: s.facts.Connection.Connected, HandOver: order, Problem: problem}
 	if s.lease != nil {
+		facts.Told = told(s.lease)
 		facts.Report, _ = host.ParseHandOverReport(s.lease.Annotations[infrav1.HandOverReportAnnotation])
 	}
 	condition := host.ReadyToMove(s.host, facts)

@@ -193,6 +193,46 @@ func TestHostWithoutClusterHoldsUpNothing(t *testing.T) {
 	}
 }
 
+// Hosts that enrolled before their namespace had a key are held until there is one, even
+// those that are away: it is up to the operator alone. An agent that was away since will
+// not follow by itself, and that is told before the move.
+func TestHostsFromBeforeTheSigner(t *testing.T) {
+	w := newWorld(t)
+	cluster := testenv.NewCluster(t, env.Client, w.namespace)
+	agent := w.host("host-1")
+	w.claim(agent, infrav1.HostDesiredBootstrapped)
+	agent.Obey(t, w.clock.Now())
+	w.reconcile(agent)
+	w.order(target(t))
+	w.setPaused(cluster, true)
+	step := func(what string, blocks bool, reason, message string) {
+		t.Helper()
+		h, _ := w.reconcile(agent)
+		c := conditions.Get(h, infrav1.ReadyToMoveCondition)
+		if host.BlocksMove(h) != blocks || c == nil || c.Reason != reason || !strings.Contains(c.Message, message) {
+			t.Errorf("%s: blocks = %t, ReadyToMove = %+v", what, host.BlocksMove(h), c)
+		}
+	}
+	step("no key", true, host.ReasonHandOverRefused, "`slipway host token -n "+w.namespace+"`")
+	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
+	step("no key, away", true, host.ReasonHandOverRefused, infrav1.HandOverSignerSecretName+" is missing")
+	w.makeSigner()
+	w.order(target(t))
+	step("a key, away", false, host.ReasonHandOverByHand, "bring it a bootstrap kubeconfig")
+
+	lease := w.lease(agent)
+	if signer := lease.Annotations[infrav1.HandOverSignerAnnotation]; signer != "" {
+		t.Errorf("it counts as told: %s", signer)
+	}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: w.clock.Now()}
+	w.update(lease)
+	step("back", true, host.ReasonHandOverPending, "")
+	w.answer(agent, "")
+	step("ready", false, host.ReasonReadyToMove, "")
+	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
+	step("away again", false, host.ReasonHandedOverLater, "")
+}
+
 // Agents learn by their Lease who signs, and may read the hand-over even when their
 // Hosts are gone.
 func TestHandOverIsSignedAndReadable(t *testing.T) {
