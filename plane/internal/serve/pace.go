@@ -3,8 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,13 +21,11 @@ const (
 	// stay in use for nothing; 30 costs 10 % more time than 50 and saves 25 MB.
 	gcBusy = 40
 	gcIdle = 25
-	// gcIdleLarge is gcIdle for a heap of largeHeap bytes or more, which is marked at
-	// the cost of seconds.
-	gcIdleLarge = 50
-	largeHeap   = 512 << 20
 	// gcLoaded is for work that lasts, as with thousands of machines: at gcBusy a
-	// third of it would be collecting.
-	gcLoaded = 100
+	// third of it would be collecting. Where a quarter of the machine's memory has room
+	// for it, it is up to gcLoadedMost.
+	gcLoaded     = 100
+	gcLoadedMost = 300
 	// paceInterval is how often the share of CPU time is looked at.
 	paceInterval = 5 * time.Second
 	// idleShare of a core, below which the plane rests, and busyShare, above
@@ -37,36 +33,26 @@ const (
 	idleShare = 0.10
 	busyShare = 0.30
 	// loadedShare of a core, over loadedTicks intervals in a row, is work that lasts.
-	// Coming up is over sooner, and so is making a small cluster.
+	// Coming up is over sooner, and so is making a small cluster. A large heap does not
+	// wait for the proof.
 	loadedShare = 1.0
 	loadedTicks = 4
 )
 
-// pace is the component that sets the pace of the garbage collector. There is no
-// memory limit, which would make a large plane collect all the time.
+// pace is the component that sets the pace of the garbage collector. While there is
+// work there is no memory limit, which would make a large plane collect all the time.
 type pace struct {
 	component.Task
 	clock   clock.WithTicker
 	cpuTime func() (time.Duration, error)
+	heap    func() uint64
 	set     func(percent int)
 	// percent is what is set; loaded counts the intervals of work in a row.
 	percent, loaded int
 }
 
 func newPace() *pace {
-	return &pace{clock: clock.RealClock{}, cpuTime: processCPUTime, set: setPace}
-}
-
-// setPace also returns what is free to the machine when the plane comes to rest.
-func setPace(percent int) {
-	debug.SetGCPercent(percent)
-	if percent == gcIdle {
-		debug.FreeOSMemory()
-		var live runtime.MemStats
-		if runtime.ReadMemStats(&live); live.HeapAlloc >= largeHeap {
-			debug.SetGCPercent(gcIdleLarge)
-		}
-	}
+	return &pace{clock: clock.RealClock{}, cpuTime: processCPUTime, heap: liveHeap, set: newCollector().set}
 }
 
 // Name implements component.Component.
@@ -120,7 +106,7 @@ func (p *pace) observe(share float64) {
 		p.loaded = 0
 	}
 	switch {
-	case p.loaded >= loadedTicks:
+	case p.loaded >= loadedTicks, share > busyShare && p.heap() >= largeHeap:
 		p.change(gcLoaded)
 	case share < idleShare:
 		p.change(gcIdle)

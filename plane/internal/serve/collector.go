@@ -1,0 +1,90 @@
+package serve
+
+import (
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// A heap of largeHeap bytes or more is marked at the cost of seconds, and Go does so
+	// every two minutes even if nothing was allocated. At rest it is collected only
+	// when it has grown by a half, for which a memory limit stands that is lifted when
+	// work begins.
+	largeHeap     = 512 << 20
+	gcIdleGrowth  = 50
+	noMemoryLimit = math.MaxInt64
+)
+
+// collector sets what the paces mean to Go's garbage collector.
+type collector struct {
+	// heap is the live heap.
+	heap func() uint64
+	// returned is how much had been allocated when memory was last given back.
+	returned uint64
+}
+
+func newCollector() *collector { return &collector{heap: liveHeap} }
+
+func (c *collector) set(percent int) {
+	debug.SetMemoryLimit(noMemoryLimit)
+	switch percent {
+	case gcIdle:
+		debug.SetGCPercent(gcIdle)
+		c.giveBack()
+		if live := c.heap(); live >= largeHeap {
+			debug.SetMemoryLimit(int64(mapped() + live*gcIdleGrowth/100))
+			debug.SetGCPercent(-1)
+		}
+	case gcLoaded:
+		debug.SetGCPercent(loadedPercent(c.heap(), totalMemory()))
+	default:
+		debug.SetGCPercent(percent)
+	}
+}
+
+// giveBack returns what is free to the machine. That takes a collection, which in a
+// large heap looks like work to who watches the CPU: it is worth it only after
+// allocations, or rest and collection would take turns for ever.
+func (c *collector) giveBack() {
+	allocated := runtimeMetric("/gc/heap/allocs:bytes")
+	if live := c.heap(); live >= largeHeap && allocated-c.returned < live/4 {
+		return
+	}
+	debug.FreeOSMemory()
+	c.returned = allocated
+}
+
+// loadedPercent lets the heap grow to a quarter of the memory, within the bounds of
+// the pace for lasting work.
+func loadedPercent(live, memory uint64) int {
+	if live == 0 {
+		return gcLoaded
+	}
+	return int(min(max(memory/4*100/live, 100+gcLoaded), 100+gcLoadedMost) - 100)
+}
+
+// liveHeap is what the last collection found in use.
+func liveHeap() uint64 { return runtimeMetric("/gc/heap/live:bytes") }
+
+// mapped is the memory that Go holds, as a memory limit counts it.
+func mapped() uint64 {
+	return runtimeMetric("/memory/classes/total:bytes") - runtimeMetric("/memory/classes/heap/released:bytes")
+}
+
+func runtimeMetric(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// totalMemory of the machine; 0 when the kernel does not tell.
+func totalMemory() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return info.Totalram * uint64(info.Unit)
+}

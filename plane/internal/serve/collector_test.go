@@ -1,0 +1,78 @@
+package serve
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// settings reads what stands and puts it back when the test ends.
+func gcSettings(t *testing.T) (percent int, limit int64) {
+	t.Helper()
+	percent = debug.SetGCPercent(100)
+	debug.SetGCPercent(percent)
+	return percent, debug.SetMemoryLimit(-1)
+}
+
+func keepGCSettings(t *testing.T) {
+	t.Helper()
+	percent, limit := gcSettings(t)
+	t.Cleanup(func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	})
+}
+
+func forcedCollections() uint32 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.NumForcedGC
+}
+
+func TestASmallHeapIsCollectedByGrowth(t *testing.T) {
+	keepGCSettings(t)
+	newCollector().set(gcIdle)
+	if percent, limit := gcSettings(t); percent != gcIdle || limit != math.MaxInt64 {
+		t.Errorf("percent %d, limit %d, want %d and none", percent, limit, gcIdle)
+	}
+}
+
+func TestALargeHeapAtRestIsLeftAlone(t *testing.T) {
+	keepGCSettings(t)
+	const live = 2 * largeHeap
+	c := &collector{heap: func() uint64 { return live }}
+	// Much was allocated since memory was last given back.
+	c.returned = runtimeMetric("/gc/heap/allocs:bytes") - live
+	before := forcedCollections()
+	c.set(gcIdle)
+	if percent, limit := gcSettings(t); percent != -1 || limit < live/2 || limit == math.MaxInt64 {
+		t.Errorf("percent %d, limit %d: Go collects every two minutes", percent, limit)
+	}
+	c.set(gcLoaded)
+	if percent, limit := gcSettings(t); percent < gcLoaded || limit != math.MaxInt64 {
+		t.Errorf("percent %d, limit %d under load", percent, limit)
+	}
+	c.set(gcIdle)
+	if forced := forcedCollections() - before; forced != 1 {
+		t.Errorf("%d collections in two rests with nothing allocated between them, want 1: each looks like work", forced)
+	}
+}
+
+func TestLoadedPercentFollowsTheMemory(t *testing.T) {
+	const gib = 1 << 30
+	for _, c := range []struct {
+		live, memory uint64
+		want         int
+	}{
+		{live: gib, memory: 24 * gib, want: gcLoadedMost},
+		{live: 2 * gib, memory: 24 * gib, want: 200},
+		{live: gib, memory: 4 * gib, want: gcLoaded},
+		{live: 0, memory: 4 * gib, want: gcLoaded},
+		{live: gib, memory: 0, want: gcLoaded},
+	} {
+		if got := loadedPercent(c.live, c.memory); got != c.want {
+			t.Errorf("%d MiB live of %d MiB: %d, want %d", c.live>>20, c.memory>>20, got, c.want)
+		}
+	}
+}
