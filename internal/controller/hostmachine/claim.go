@@ -86,7 +86,20 @@ func (r *Reconciler) hostsOfClaim(ctx context.Context, m *infrav1.HostMachine) (
 // on a live read, whose resourceVersion the one Update carries: of two managers
 // that choose the same host, one gets a conflict and begins anew.
 func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, error) {
-	chooser, err := r.chooser(ctx, s)
+	request, err := r.request(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	key, err := rankingKey(s.hostMachine.Namespace, request)
+	if err != nil {
+		return nil, err
+	}
+	if recent, ok := r.rankings.get(key, r.Clock.Now()); ok {
+		if outcome := r.takeOf(ctx, s, recent); outcome.ended() {
+			return outcome.host, outcome.err
+		}
+	}
+	chooser, err := placement.NewChooser(request)
 	if err != nil {
 		return nil, err
 	}
@@ -95,30 +108,54 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 		return nil, err
 	}
 	result := chooser.Choose(candidates)
-	for _, fit := range result.Ranked {
-		choice := fit.Host
-		free := freeHostOf(choice)
-		if !r.taking.begin(free, r.Clock.Now()) {
-			result.Rejected = append(result.Rejected, placement.Rejection{Host: choice.Name, Reason: "claimed"})
-			continue
-		}
-		live, reason, err := r.judgeLive(ctx, chooser, free.ObjectKey)
-		if err == nil && reason == "" {
-			live, err = r.take(ctx, s, live)
-		}
-		// A hook that holds back the claim leaves live nil.
-		if err != nil || reason != "" || live == nil {
-			r.taking.end(free)
-		}
-		if err != nil || reason == "" {
-			return live, err
-		}
-		result.Rejected = append(result.Rejected, placement.Rejection{Host: choice.Name, Reason: reason})
+	fresh := ranking{chooser: chooser, hosts: result.Ranked}
+	r.rankings.put(key, fresh, r.Clock.Now())
+	outcome := r.takeOf(ctx, s, fresh)
+	if outcome.ended() {
+		return outcome.host, outcome.err
 	}
+	result.Rejected = append(result.Rejected, outcome.rejected...)
 	s.waiting = &waiting{reasonNoHostFits, result.Explain()}
 	// A claim of this process that came to nothing gives its host back unseen.
 	s.requeueAfter = r.taking.wait(r.Clock.Now())
 	return nil, nil
+}
+
+// outcome of going through a ranking: a host, an error, a hook that holds back the
+// claim, or nothing but hosts that did not fit after all.
+type outcome struct {
+	host     *infrav1.Host
+	held     bool
+	rejected []placement.Rejection
+	err      error
+}
+
+func (o outcome) ended() bool { return o.host != nil || o.held || o.err != nil }
+
+// takeOf claims the first host of a ranking that is free still.
+func (r *Reconciler) takeOf(ctx context.Context, s *scope, of ranking) outcome {
+	var rejected []placement.Rejection
+	for _, fit := range of.hosts {
+		free := freeHostOf(fit.Host)
+		if !r.taking.begin(free, r.Clock.Now()) {
+			rejected = append(rejected, placement.Rejection{Host: fit.Host.Name, Reason: "claimed"})
+			continue
+		}
+		live, reason, err := r.judgeLive(ctx, of.chooser, free.ObjectKey)
+		if err == nil && reason == "" {
+			live, err = r.take(ctx, s, live)
+		}
+		// A hook that holds back the claim leaves live nil.
+		held := err == nil && reason == "" && live == nil
+		if err != nil || reason != "" || held {
+			r.taking.end(free)
+		}
+		if err != nil || reason == "" {
+			return outcome{host: live, held: held, err: err}
+		}
+		rejected = append(rejected, placement.Rejection{Host: fit.Host.Name, Reason: reason})
+	}
+	return outcome{rejected: rejected}
 }
 
 // judgeLive reads the host past the cache and says why it doesn't fit after all.

@@ -64,6 +64,7 @@ type Reconciler struct {
 	Settle time.Duration
 
 	taking   taking
+	rankings rankings
 	settling settle.Delay
 	// machines are the writes to machines, orders those to hosts.
 	machines, orders written

@@ -14,18 +14,17 @@ import (
 	"github.com/slipway-dev/slipway/internal/placement"
 )
 
-// chooser parses what the machine asks of a host.
-func (r *Reconciler) chooser(ctx context.Context, s *scope) (*placement.Chooser, error) {
+// request is what the machine asks of a host.
+func (r *Reconciler) request(ctx context.Context, s *scope) (placement.Request, error) {
 	hostCluster, err := r.hostCluster(ctx, s)
 	if err != nil {
-		return nil, err
+		return placement.Request{}, err
 	}
 	label := ""
 	if hostCluster != nil {
 		label = hostCluster.Spec.FailureDomainLabel
 	}
-	request := placement.NewRequest(s.hostMachine.Spec, s.owner.version, s.owner.failureDomains, label)
-	return placement.NewChooser(request)
+	return placement.NewRequest(s.hostMachine.Spec, s.owner.version, s.owner.failureDomains, label), nil
 }
 
 // hostCluster is nil when the cluster has infrastructure of another provider.
