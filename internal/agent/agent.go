@@ -85,11 +85,12 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{options: o, client: client, beat: make(chan struct{}, 1), reporter: newReporter(client, o.Namespace, o.HostName, o.Log), loop: NewLoop()}
+	a := &Agent{options: o, client: client, beat: make(chan struct{}, 1), loop: NewLoop()}
 	a.heartbeat = &heartbeat.Heartbeat{
 		Leases: client, Namespace: o.Namespace, Name: o.HostName, Holder: o.HostID,
 		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed, Wake: a.beat,
 	}
+	a.reporter = newReporter(client, o.Namespace, o.HostName, o.Log, a.heartbeat.Every)
 	if o.HandOver != nil {
 		a.heartbeat.Report, a.heartbeat.OnLease = o.HandOver.Report, o.HandOver.Announced
 	}

@@ -16,9 +16,19 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 )
 
-// passingDelay is how long the steps of what goes well wait for their
-// report: those of a second pass unseen, as each report wakes three controllers.
-const passingDelay = time.Second
+// The steps of what goes well wait for their report, as each report wakes three
+// controllers: those of a second pass unseen. In a fleet so large that the server asks
+// for fewer heartbeats, those of a tenth of their interval do.
+const (
+	passingDelay    = time.Second
+	maxPassingDelay = 10 * time.Second
+	passingShare    = 10
+)
+
+// passing is the delay where heartbeats are so far apart.
+func passing(heartbeats time.Duration) time.Duration {
+	return min(max(passingDelay, heartbeats/passingShare), maxPassingDelay)
+}
 
 // maxMessage is the limit of observedOperation.message in the API, in bytes.
 const maxMessage = 2048
@@ -60,6 +70,8 @@ type reporter struct {
 	hosts           HostStatuses
 	namespace, name string
 	log             *slog.Logger
+	// heartbeats is the time between two of them now.
+	heartbeats func() time.Duration
 
 	mu      sync.Mutex
 	wanted  *infrav1.HostStatus
@@ -69,8 +81,8 @@ type reporter struct {
 	wake     chan struct{}
 }
 
-func newReporter(hosts HostStatuses, namespace, name string, log *slog.Logger) *reporter {
-	return &reporter{hosts: hosts, namespace: namespace, name: name, log: log, wake: make(chan struct{}, 1)}
+func newReporter(hosts HostStatuses, namespace, name string, log *slog.Logger, heartbeats func() time.Duration) *reporter {
+	return &reporter{hosts: hosts, namespace: namespace, name: name, log: log, heartbeats: heartbeats, wake: make(chan struct{}, 1)}
 }
 
 // set gives the newest status. It does not block.
@@ -128,7 +140,7 @@ func (r *reporter) run(ctx context.Context) {
 
 // letPass waits while there is nothing to report but what goes well and isn't done.
 func (r *reporter) letPass(ctx context.Context) {
-	timer := time.NewTimer(passingDelay)
+	timer := time.NewTimer(passing(r.heartbeats()))
 	defer timer.Stop()
 	for r.passes() {
 		select {

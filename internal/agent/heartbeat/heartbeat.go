@@ -61,6 +61,12 @@ func (h *Heartbeat) timing() (interval, duration time.Duration) {
 	return asked, max(h.Duration, 2*asked+h.Duration/2)
 }
 
+// Every is the time between two renewals now.
+func (h *Heartbeat) Every() time.Duration {
+	interval, _ := h.timing()
+	return interval
+}
+
 // LeaseDuration is after how long without renewal the agent counts as away now.
 func (h *Heartbeat) LeaseDuration() time.Duration {
 	_, duration := h.timing()

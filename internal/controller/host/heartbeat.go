@@ -15,10 +15,10 @@ import (
 
 const (
 	// heartbeatsPerSecond is what all hosts together may cost. A heartbeat takes an
-	// API server with its etcd about 2 ms.
-	heartbeatsPerSecond = 25
+	// API server with its etcd 3 to 4 ms.
+	heartbeatsPerSecond = 15
 	// leastAsked is the least interval worth asking for: agents renew every 10 s by
-	// themselves, which 250 hosts may.
+	// themselves, which 150 hosts may.
 	leastAsked = 10 * time.Second
 	// countInterval is how long the number of hosts is taken for granted.
 	countInterval = 30 * time.Second

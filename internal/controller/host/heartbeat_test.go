@@ -11,17 +11,17 @@ func TestHeartbeatInterval(t *testing.T) {
 		asks, want time.Duration
 	}{
 		{0, 0, 0},
-		{250, 0, 0},
-		{251, 0, 10 * time.Second},
-		{251, 20 * time.Second, 20 * time.Second},
-		{1000, 0, 50 * time.Second},
-		{5000, 0, 250 * time.Second},
-		{5000, 200 * time.Second, 200 * time.Second},
-		{5000, 400 * time.Second, 400 * time.Second},
-		{5001, 200 * time.Second, 250 * time.Second},
-		{2000, 250 * time.Second, 100 * time.Second},
-		{100, 250 * time.Second, 0},
-		{200, 10 * time.Second, 10 * time.Second},
+		{150, 0, 0},
+		{151, 0, 10 * time.Second},
+		{151, 20 * time.Second, 20 * time.Second},
+		{1000, 0, 80 * time.Second},
+		{5000, 0, 420 * time.Second},
+		{5000, 340 * time.Second, 340 * time.Second},
+		{5000, 700 * time.Second, 420 * time.Second},
+		{5001, 330 * time.Second, 420 * time.Second},
+		{2000, 420 * time.Second, 170 * time.Second},
+		{100, 420 * time.Second, 0},
+		{120, 10 * time.Second, 10 * time.Second},
 	} {
 		if got := heartbeatInterval(c.hosts, c.asks); got != c.want {
 			t.Errorf("%d hosts, Lease asks for %s: want %s, got %s", c.hosts, c.asks, c.want, got)
