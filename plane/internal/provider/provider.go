@@ -15,6 +15,11 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
+// hostMachineConcurrency is three times that of core's controllers. With thousands of
+// machines at once the plane is short of CPU, and what core does for a machine has to
+// wait for its host anyway.
+const hostMachineConcurrency = 30
+
 // Slipway returns the provider, which connects to runtime extensions by dial. The
 // setups are added to its manager: what of the plane watches Cluster API's objects
 // needs no caches of its own.
@@ -30,6 +35,7 @@ func Slipway(dial func(ctx context.Context, network, address string) (net.Conn, 
 	options := manager.DefaultOptions()
 	options.SkipNameValidation = true
 	options.DialExtension = dial
+	options.HostMachineConcurrency = hostMachineConcurrency
 	setup := func(ctx context.Context, mgr ctrl.Manager) error {
 		if err := manager.SetupWithManager(ctx, mgr, options); err != nil {
 			return err
