@@ -134,3 +134,23 @@ func (m *meter) profile(dir, name, path string) {
 		fmt.Fprintln(os.Stderr, "profile:", err)
 	}
 }
+
+// profileWhile stores CPU profiles of the plane, of 30 s each, until the returned
+// function is called; the last one may still be under way then.
+func (m *meter) profileWhile(dir, name string) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for i := 1; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+				m.profile(dir, fmt.Sprintf("%s-%d.cpu", name, i), "profile?seconds=30")
+			}
+			if dir == "" {
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
+}

@@ -134,12 +134,10 @@ func (w *world) grow(ctx context.Context, m *meter, index, size int) (stage, err
 	if err := w.createPool(ctx, name, size); err != nil {
 		return st, err
 	}
-	profiled := make(chan struct{})
-	go func() {
-		defer close(profiled)
-		m.profile(w.profiles, name+".cpu", "profile?seconds=30")
-	}()
-	if st.took, err = w.view.await(ctx, wanted, w.timeout); err != nil {
+	stopProfiles := m.profileWhile(w.profiles, name)
+	st.took, err = w.view.await(ctx, wanted, w.timeout)
+	stopProfiles()
+	if err != nil {
 		return st, err
 	}
 	after, err := m.read()
@@ -147,7 +145,6 @@ func (w *world) grow(ctx context.Context, m *meter, index, size int) (stage, err
 		return st, err
 	}
 	st.used, st.fleet = after.since(before), machines+size
-	<-profiled
 	st.idle, err = w.atRest(ctx, m, name)
 	return st, err
 }
