@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
 )
 
 // Options configure a Component. All fields are required.
@@ -29,7 +32,8 @@ type Options struct {
 	CertDir string
 	// Admin registers the extension.
 	Admin *rest.Config
-	// CABundle returns the PEM that verifies the program.
+	// CABundle returns the PEM that verifies the program. It is asked again while the
+	// program runs.
 	CABundle func() ([]byte, error)
 }
 
@@ -75,7 +79,12 @@ func (c *Component) Start(ctx context.Context) error {
 		return err
 	}
 	c.Go(func(ctx context.Context) error {
+		ticker := time.NewTicker(pki.CheckInterval)
+		defer ticker.Stop()
+		var following sync.WaitGroup
+		following.Go(func() { c.follow(ctx, extension, ticker.C) })
 		c.supervise(ctx, extension)
+		following.Wait()
 		return nil
 	})
 	return nil

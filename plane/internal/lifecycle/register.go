@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -11,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
 )
 
 const (
@@ -27,7 +30,9 @@ const (
 // registration is the ExtensionConfig of the program.
 type registration struct {
 	client dynamic.ResourceInterface
-	name   string
+	object *unstructured.Unstructured
+	// ca that the ExtensionConfig has, PEM.
+	ca []byte
 }
 
 // register applies the ExtensionConfig that clusterctl would install, with the
@@ -42,27 +47,55 @@ func (c *Component) register(ctx context.Context) (*registration, error) {
 		return nil, fmt.Errorf("read the ExtensionConfig: %w", err)
 	}
 	object.SetAnnotations(nil)
-	ca, err := c.opts.CABundle()
-	if err != nil {
-		return nil, err
-	}
-	if err := unstructured.SetNestedField(object.Object, base64.StdEncoding.EncodeToString(ca), "spec", "clientConfig", "caBundle"); err != nil {
-		return nil, err
-	}
 	client, err := dynamic.NewForConfig(c.opts.Admin)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	r := &registration{client: client.Resource(runtimev1.GroupVersion.WithResource("extensionconfigs")), name: object.GetName()}
-	if _, err := r.client.Apply(ctx, r.name, object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
-		return nil, fmt.Errorf("register slipway-lifecycle: %w", err)
+	r := &registration{client: client.Resource(runtimev1.GroupVersion.WithResource("extensionconfigs")), object: object}
+	ca, err := c.opts.CABundle()
+	if err != nil {
+		return nil, err
 	}
-	return r, nil
+	return r, r.trust(ctx, ca)
+}
+
+// trust has callers verify the program by a CA.
+func (r *registration) trust(ctx context.Context, ca []byte) error {
+	if bytes.Equal(ca, r.ca) {
+		return nil
+	}
+	if err := unstructured.SetNestedField(r.object.Object, base64.StdEncoding.EncodeToString(ca), "spec", "clientConfig", "caBundle"); err != nil {
+		return err
+	}
+	if _, err := r.client.Apply(ctx, r.object.GetName(), r.object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+		return fmt.Errorf("register slipway-lifecycle: %w", err)
+	}
+	r.ca = ca
+	return nil
+}
+
+// follow keeps the ExtensionConfig up with the plane's CA, which is renewed while the
+// plane runs. The ticks say when to look.
+func (c *Component) follow(ctx context.Context, r *registration, ticks <-chan time.Time) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
+		ca, err := c.opts.CABundle()
+		if err == nil {
+			err = r.trust(ctx, ca)
+		}
+		if err != nil && ctx.Err() == nil {
+			klog.Background().WithName("lifecycle").Error(err, "The ExtensionConfig may not have the plane's CA, looking again", "after", pki.CheckInterval)
+		}
+	}
 }
 
 // started has the extension discovered now.
 func (r *registration) started(ctx context.Context) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, startedAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
-	_, err := r.client.Patch(ctx, r.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err := r.client.Patch(ctx, r.object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }

@@ -116,6 +116,12 @@ func (f *fixture) secrets(t *testing.T) []corev1.Secret {
 	return list.Items
 }
 
+// moves says whether clusterctl takes an object along.
+func moves(labels map[string]string) bool {
+	_, labelled := labels["clusterctl.cluster.x-k8s.io/move"]
+	return labelled
+}
+
 // archive puts the archive together as a user would; nil when it is not whole.
 func (f *fixture) archive(t *testing.T) ([]byte, *export.Index) {
 	t.Helper()
@@ -199,7 +205,7 @@ func TestObjectsAreSavedAndOutliveTheCluster(t *testing.T) {
 		t.Errorf("saved what only the API server writes: %+v", saved.ObjectMeta)
 	}
 	for _, s := range f.secrets(t) {
-		if len(s.OwnerReferences) != 0 || s.Labels[clusterv1.ClusterNameLabel] != "" || s.Labels[lifecyclev1.HookLabel] != "BeforeClusterDelete" {
+		if len(s.OwnerReferences) != 0 || s.Labels[clusterv1.ClusterNameLabel] != "" || s.Labels[lifecyclev1.HookLabel] != "BeforeClusterDelete" || !moves(s.Labels) {
 			t.Errorf("Secret %s has owners %v, labels %v", s.Name, s.OwnerReferences, s.Labels)
 		}
 	}

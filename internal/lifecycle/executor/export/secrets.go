@@ -38,6 +38,9 @@ const (
 // sha256:<hex>.
 const DigestAnnotation = "lifecycle.slipway.dev/digest"
 
+// moveLabel has clusterctl move take an object along.
+const moveLabel = "clusterctl.cluster.x-k8s.io/move"
+
 // partSize keeps a Secret below its limit of 1 MiB.
 const partSize = 900 << 10
 
@@ -80,11 +83,13 @@ func nameOf(in step.Input) string {
 }
 
 // labelsOf leaves the label of the Cluster out: the managers of Cluster API keep every
-// Secret with it in memory.
+// Secret with it in memory. Nothing owns an archive, so it says itself that it moves
+// with the namespace: where its Cluster was may be thrown away after clusterctl move.
 func labelsOf(in step.Input) map[string]string {
 	labels := step.Labels(in.Run, in.Step.Name)
 	labels[lifecyclev1.ArchiveLabel] = labels[clusterv1.ClusterNameLabel]
 	delete(labels, clusterv1.ClusterNameLabel)
+	labels[moveLabel] = ""
 	return labels
 }
 
@@ -150,10 +155,10 @@ func (e *executor) write(ctx context.Context, in step.Input, name string, kind c
 	if existing.Type != kind {
 		return step.Terminal(fmt.Errorf("there already is a Secret %s, which is no archive", name), "delete it and retry the step")
 	}
-	if equality.Semantic.DeepEqual(existing.Data, wanted.Data) && maps.Equal(existing.Annotations, wanted.Annotations) {
+	if equality.Semantic.DeepEqual(existing.Data, wanted.Data) && maps.Equal(existing.Annotations, wanted.Annotations) && maps.Equal(existing.Labels, wanted.Labels) {
 		return nil
 	}
-	existing.Data, existing.Annotations = wanted.Data, wanted.Annotations
+	existing.Data, existing.Annotations, existing.Labels = wanted.Data, wanted.Annotations, wanted.Labels
 	return wrap(e.management.Update(ctx, existing), name)
 }
 
