@@ -42,7 +42,7 @@ func setupControllers(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = (&run.ClusterReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o))
+	err = (&run.ClusterReconciler{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o))
 	if err != nil {
 		return fmt.Errorf("set up the condition of Clusters: %w", err)
 	}

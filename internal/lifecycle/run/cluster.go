@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/patch"
@@ -29,6 +31,8 @@ const maxListed = 5
 // wait for, since when, and what to do. A Cluster without runs has none.
 type ClusterReconciler struct {
 	Client client.Client
+	// Clock tells whether windows are open.
+	Clock clock.PassiveClock
 }
 
 // Reconcile sets the condition of one Cluster.
@@ -46,42 +50,64 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	result := ctrl.Result{}
 	if len(runs.Items) == 0 {
 		conditions.Delete(cluster, lifecyclev1.ClusterLifecycleReadyCondition)
 	} else {
-		conditions.Set(cluster, lifecycleReady(runs.Items))
+		now := r.Clock.Now()
+		ready, changes := lifecycleReady(runs.Items, cluster, now)
+		conditions.Set(cluster, ready)
+		if !changes.IsZero() {
+			result.RequeueAfter = max(changes.Sub(now), shortestPause)
+		}
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(helper.Patch(ctx, cluster, patch.WithOwnedConditions{
+	return result, client.IgnoreNotFound(helper.Patch(ctx, cluster, patch.WithOwnedConditions{
 		Conditions: []string{lifecyclev1.ClusterLifecycleReadyCondition},
 	}))
 }
 
-// lifecycleReady sums runs up. Those in mode Audit hold nothing back.
-func lifecycleReady(runs []lifecyclev1.LifecycleRun) metav1.Condition {
+// lifecycleReady sums runs up. Those in mode Audit hold nothing back. Changes is when
+// it is another one without a change of the runs and their Cluster; zero for never.
+func lifecycleReady(runs []lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) (_ metav1.Condition, changes time.Time) {
 	slices.SortFunc(runs, func(a, b lifecyclev1.LifecycleRun) int { return strings.Compare(a.Name, b.Name) })
 	condition := metav1.Condition{
 		Type: lifecyclev1.ClusterLifecycleReadyCondition, Status: metav1.ConditionTrue, Reason: lifecyclev1.ClusterLifecycleReadyReason,
 	}
 	var messages []string
 	for i := range runs {
-		run := &runs[i]
-		if run.Spec.Mode == lifecyclev1.ModeAudit || plan.Finished(run) {
+		message, next := unfinished(&runs[i], cluster, now)
+		if !next.IsZero() && (changes.IsZero() || next.Before(changes)) {
+			changes = next
+		}
+		if message == "" {
 			continue
 		}
 		condition.Status = metav1.ConditionFalse
-		if plan.Phase(run) == lifecyclev1.RunFailed {
+		if plan.Phase(&runs[i]) == lifecyclev1.RunFailed {
 			condition.Reason = lifecyclev1.ClusterLifecycleFailedReason
 		} else if condition.Reason != lifecyclev1.ClusterLifecycleFailedReason {
 			condition.Reason = lifecyclev1.ClusterLifecycleWaitingReason
 		}
-		messages = append(messages, fmt.Sprintf("* %s: LifecyclePolicy %s, step %s: %s",
-			run.Spec.Hook, run.Spec.PolicyName, plan.Current(run).Name, plan.Explain(run)))
+		messages = append(messages, fmt.Sprintf("* %s: %s", runs[i].Spec.Hook, message))
 	}
 	if more := len(messages) - maxListed; more > 0 {
 		messages = append(messages[:maxListed], fmt.Sprintf("* and %d more", more))
 	}
 	condition.Message = strings.Join(messages, "\n")
-	return condition
+	return condition, changes
+}
+
+// unfinished tells what a run waits for, also one that no hook waits for; empty when
+// it does not. Changes is as of plan.Holds.
+func unfinished(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) (message string, changes time.Time) {
+	if run.Spec.Mode == lifecyclev1.ModeAudit {
+		return "", time.Time{}
+	}
+	if !plan.Finished(run) {
+		return fmt.Sprintf("LifecyclePolicy %s, step %s: %s", run.Spec.PolicyName, plan.Current(run).Name, plan.Explain(run)), time.Time{}
+	}
+	_, message, changes = plan.Holds(run, cluster, now)
+	return message, changes
 }
 
 // SetupWithManager watches Clusters and their runs.

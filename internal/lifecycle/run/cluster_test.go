@@ -20,7 +20,7 @@ import (
 func (w *world) lifecycleReady() *metav1.Condition {
 	w.t.Helper()
 	key := client.ObjectKeyFromObject(w.cluster)
-	if _, err := (&run.ClusterReconciler{Client: env.Client}).Reconcile(ctx, ctrl.Request{NamespacedName: key}); err != nil {
+	if _, err := (&run.ClusterReconciler{Client: env.Client, Clock: w.clock}).Reconcile(ctx, ctrl.Request{NamespacedName: key}); err != nil {
 		w.t.Fatal(err)
 	}
 	cluster := &clusterv1.Cluster{}
@@ -65,6 +65,48 @@ func TestLifecycleReadyTellsWhatAClusterWaitsFor(t *testing.T) {
 	}
 	if got := w.lifecycleReady(); got != nil {
 		t.Errorf("without runs: %+v", got)
+	}
+}
+
+// A window that closes after all steps are done holds the Cluster back, and the
+// condition tells: when it closes and when it opens, without a change of anything.
+func TestLifecycleReadyTellsOfAWindowThatClosed(t *testing.T) {
+	w := newWorld(t, upgrade, applyStep("cni"))
+	w.cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{UpgradePlan: []clusterv1.StatusUpgradePlanVersion{{Version: "v1.36.3"}}}
+	if err := env.Client.Status().Update(ctx, w.cluster); err != nil {
+		t.Fatal(err)
+	}
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	passed := w.run()
+	passed.Spec.Steps = []lifecyclev1.Step{{Name: "noon", Window: &lifecyclev1.WindowStep{Schedule: "0 12 * * *", DurationSeconds: 3600}}}
+	passed.Spec.Progress = []lifecyclev1.StepProgress{{
+		Name: "noon", StartTime: metav1.NewTime(noon), EndTime: metav1.NewTime(noon), Outcome: lifecyclev1.OutcomeSucceeded,
+	}}
+	if err := env.Client.Update(ctx, passed); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		now    time.Time
+		status metav1.ConditionStatus
+		tells  string
+		again  time.Duration
+	}{
+		{noon.Add(20 * time.Minute), metav1.ConditionTrue, "", 40 * time.Minute},
+		{noon.Add(time.Hour), metav1.ConditionFalse, "step noon: the window closed before the other steps were done; it opens again at 2026-03-02T12:00:00Z", 23 * time.Hour},
+		{noon.Add(24 * time.Hour), metav1.ConditionTrue, "", time.Hour},
+	} {
+		w.clock.SetTime(c.now)
+		result, err := (&run.ClusterReconciler{Client: env.Client, Clock: w.clock}).Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
+		if err != nil || result.RequeueAfter != c.again {
+			t.Fatalf("at %s: %+v, %v", c.now, result, err)
+		}
+		cluster := &clusterv1.Cluster{}
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(w.cluster), cluster); err != nil {
+			t.Fatal(err)
+		}
+		if got := conditions.Get(cluster, lifecyclev1.ClusterLifecycleReadyCondition); got == nil || got.Status != c.status || !strings.Contains(got.Message, c.tells) {
+			t.Errorf("at %s: %+v", c.now, got)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func (w *world) start() {
 	if err := reconciler.SetupWithManager(mgr, options); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := (&run.ClusterReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr, options); err != nil {
+	if err := (&run.ClusterReconciler{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr, options); err != nil {
 		w.t.Fatal(err)
 	}
 	running, stop := context.WithCancel(context.Background())

@@ -35,7 +35,7 @@ func Explain(ctx context.Context, c client.Reader, cluster client.ObjectKey, now
 		return Explanation{}, err
 	}
 	for i := range list {
-		e.Runs = append(e.Runs, runOf(&list[i], now))
+		e.Runs = append(e.Runs, runOf(&list[i], object, now))
 	}
 	return e, nil
 }
@@ -103,14 +103,14 @@ func matches(ctx context.Context, policy *lifecyclev1.LifecyclePolicy, cluster *
 	return true, "", nil
 }
 
-func runOf(run *lifecyclev1.LifecycleRun, now time.Time) Run {
+func runOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) Run {
 	s := &run.Spec
 	r := Run{
 		Name: run.Name, Hook: s.Hook, Policy: s.PolicyName, Mode: s.Mode, Attempt: s.Attempt,
 		Phase: plan.Phase(run), Request: s.Request, Message: plan.Explain(run), Steps: []Step{}, Decisions: s.Decisions,
 	}
 	var message string
-	if r.Blocks, message = plan.Blocks(run, now); r.Blocks && r.Phase == lifecyclev1.RunSucceeded {
+	if r.Blocks, message, _ = plan.Holds(run, cluster, now); r.Blocks && r.Phase == lifecyclev1.RunSucceeded {
 		r.Message = message
 	}
 	current := plan.Current(run)

@@ -182,7 +182,7 @@ func waitingRuns(c *clusterv1.Cluster, runs []lifecyclev1.LifecycleRun) []string
 		if run.Namespace != c.Namespace || run.Spec.ClusterName != c.Name {
 			continue
 		}
-		blocks, message := plan.Blocks(run, time.Now())
+		blocks, message, _ := plan.Holds(run, c, time.Now())
 		if !blocks && plan.Phase(run) == lifecyclev1.RunFailed && run.Spec.Mode != lifecyclev1.ModeAudit {
 			blocks, message = true, plan.Explain(run)
 		}

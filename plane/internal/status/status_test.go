@@ -159,6 +159,10 @@ func TestCollectRuns(t *testing.T) {
 		lifecycleRun("waits", "a", lifecyclev1.BeforeClusterDelete, as),
 		lifecycleRun("failed", "a", lifecyclev1.AfterControlPlaneInitialized, ended(lifecyclev1.OutcomeFailed)),
 		lifecycleRun("done", "a", lifecyclev1.BeforeClusterCreate, ended(lifecyclev1.OutcomeSucceeded)),
+		lifecycleRun("passed", "a", lifecyclev1.AfterClusterUpgrade, func(s *lifecyclev1.LifecycleRunSpec) {
+			ended(lifecyclev1.OutcomeSucceeded)(s)
+			s.Steps[0] = lifecyclev1.Step{Name: "ask", Window: &lifecyclev1.WindowStep{Schedule: "0 0 29 2 *", DurationSeconds: 60}}
+		}),
 		lifecycleRun("audit", "a", lifecyclev1.BeforeClusterCreate, func(s *lifecyclev1.LifecycleRunSpec) { s.Mode = lifecyclev1.ModeAudit }),
 		lifecycleRun("other", "b", lifecyclev1.BeforeClusterCreate, as))
 	got := s.Clusters[0].Waiting

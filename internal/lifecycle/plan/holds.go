@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
+)
+
+// Holds is Blocks for who is not asked by Cluster API: the windows of a run that has
+// succeeded matter only until its hook has passed. Changes is when the answer changes
+// by itself, because a window opens or closes; zero when it does not.
+func Holds(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) (holds bool, message string, changes time.Time) {
+	if Phase(run) == lifecyclev1.RunSucceeded && !asked(run, cluster) {
+		return false, "", time.Time{}
+	}
+	holds, message = Blocks(run, now)
+	if Current(run) == nil {
+		changes = nextChange(run, now)
+	}
+	return holds, message, changes
+}
+
+// asked says whether Cluster API goes on asking the hook of a run. It is read from
+// where Cluster API itself keeps it in mind.
+func asked(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) bool {
+	if deleting := !cluster.DeletionTimestamp.IsZero(); deleting || run.Spec.Hook == lifecyclev1.BeforeClusterDelete {
+		_, passed := cluster.Annotations[runtimev1.OkToDeleteAnnotation]
+		return deleting && run.Spec.Hook == lifecyclev1.BeforeClusterDelete && !passed
+	}
+	switch run.Spec.Hook {
+	case lifecyclev1.BeforeClusterCreate:
+		return !cluster.Spec.InfrastructureRef.IsDefined() && !cluster.Spec.ControlPlaneRef.IsDefined()
+	case lifecyclev1.BeforeClusterUpgrade:
+		return planned(run, cluster) && !tracked(lifecyclev1.AfterClusterUpgrade, cluster)
+	case lifecyclev1.BeforeControlPlaneUpgrade:
+		return planned(run, cluster)
+	default:
+		return tracked(run.Spec.Hook, cluster)
+	}
+}
+
+// planned says whether the control plane is still to get the version of a run.
+func planned(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) bool {
+	return cluster.Status.ControlPlane != nil && slices.ContainsFunc(cluster.Status.ControlPlane.UpgradePlan, func(v clusterv1.StatusUpgradePlanVersion) bool {
+		return v.Version == run.Spec.Request.ToKubernetesVersion
+	})
+}
+
+// tracked says whether Cluster API intends to call a hook, or goes on calling it.
+func tracked(hook lifecyclev1.HookName, cluster *clusterv1.Cluster) bool {
+	return slices.Contains(strings.Split(cluster.Annotations[runtimev1.PendingHooksAnnotation], ","), string(hook))
+}
+
+// nextChange is when the first window of a run opens or closes; zero for none.
+func nextChange(run *lifecyclev1.LifecycleRun, now time.Time) time.Time {
+	var first time.Time
+	for i := range run.Spec.Steps {
+		if run.Spec.Steps[i].Window == nil {
+			continue
+		}
+		window, err := schedule.Parse(*run.Spec.Steps[i].Window)
+		if err != nil {
+			continue
+		}
+		if _, until := window.At(now); !until.IsZero() && (first.IsZero() || until.Before(first)) {
+			first = until
+		}
+	}
+	return first
+}
