@@ -27,15 +27,25 @@ func TestARunHoldsAsManyDecisionsAsTheAPIAllows(t *testing.T) {
 }
 
 // FuzzDecide holds that whatever the annotation says, a decision is about the step
-// that waits, and fits the API.
+// that waits, or failed, and fits the API.
 func FuzzDecide(f *testing.F) {
-	for _, seed := range []string{"a", "a: because", "a:", ":", " a : b : c", "b", "a\n: \x00"} {
-		f.Add(seed)
+	for i, seed := range []string{"a", "a: because", "a:", ":", " a : b : c", "b", "a\n: \x00"} {
+		f.Add(uint(i), i%2 == 0, seed)
 	}
-	f.Fuzz(func(t *testing.T, value string) {
-		d, err := decide(waiting(), lifecyclev1.DecisionApprove, value, "alice", time.Unix(1, 0))
-		if err == nil && (d == nil || d.Step != "a" || d.By != "alice" || len(d.Reason) > maxReason) {
+	f.Fuzz(func(t *testing.T, which uint, failed bool, value string) {
+		run, what := waiting(), kinds[which%uint(len(kinds))].decision
+		if failed {
+			run.Spec.Progress[0].Outcome = lifecyclev1.OutcomeFailed
+		}
+		d, err := decide(run, what, value, "alice", time.Unix(1, 0))
+		if err != nil {
+			return
+		}
+		if d == nil || d.Type != what || d.Step != "a" || d.By != "alice" || len(d.Reason) > maxReason {
 			t.Errorf("%q: %+v", value, d)
+		}
+		if allowed := what == lifecyclev1.DecisionSkip || failed == (what == lifecyclev1.DecisionRetry); !allowed {
+			t.Errorf("%s of a step that has failed: %t", what, failed)
 		}
 	})
 }
