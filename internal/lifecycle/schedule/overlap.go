@@ -32,15 +32,27 @@ func Overlap(a, b *Window, from time.Time, horizon time.Duration) bool {
 	return false
 }
 
+// maxOpenings bounds the search for a pause between openings. A schedule of every minute
+// has as many in a month.
+const maxOpenings = 50000
+
 // Permanent says whether the window does not close from a time on, within a horizon:
-// its duration is longer than the pause between its openings.
+// its duration is as long as the pause between its openings. It looks at so many
+// openings that it finds all pauses within a month, however often the window opens.
 func (w *Window) Permanent(from time.Time, horizon time.Duration) bool {
-	for now := from; now.Sub(from) < horizon; {
-		open, until := w.At(now)
-		if !open {
+	opened := w.next(from.Add(-w.duration))
+	if opened.IsZero() || opened.After(from) {
+		return false
+	}
+	for range maxOpenings {
+		again := w.next(opened)
+		if again.IsZero() || again.Sub(opened) > w.duration {
 			return false
 		}
-		now = until
+		if again.Sub(from) >= horizon {
+			return true
+		}
+		opened = again
 	}
 	return true
 }

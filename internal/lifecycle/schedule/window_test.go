@@ -140,4 +140,7 @@ func TestPermanent(t *testing.T) {
 	if parse(t, "0 * * * *", "", 59*time.Minute).Permanent(from, 40*24*time.Hour) {
 		t.Error("59 minutes of every hour are not always")
 	}
+	if parse(t, "*/2 * 1-20 * *", "", 2*time.Minute).Permanent(from, 366*24*time.Hour) {
+		t.Error("twenty days of every month are not always")
+	}
 }
