@@ -57,6 +57,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{"busy port", []string{"up", "--no-cluster", "--api-port", port}, []string{"port " + port, "--api-port"}},
 		{"bad port", []string{"up", "--api-port", "70000"}, []string{"--api-port 70000", "65535"}},
+		{"bad timeout", []string{"up", "--timeout", "-1s"}, []string{"--timeout -1s", "10m"}},
 		{"bad name", []string{"up", "--name", "A B"}, []string{"--name"}},
 		{"no bundle", []string{"up", "--bundle", "/nowhere"}, []string{"/nowhere", "make build", "--bundle"}},
 		{"directory of somebody else", []string{"up", "--state-dir", foreign}, []string{foreign, "choose a new directory"}},
@@ -314,6 +315,7 @@ func TestInterruptedUp(t *testing.T) {
 		p.must(time.Minute, "down", "--purge")
 		before.assertUnchanged(t, look(t, p.bin))
 	}
+	p.command(append(oneHost, "--timeout", "300ms")...).refused("not all is ready after 300ms: plane", "status --watch` shows", "up` goes on waiting")
 	for i, after := range []time.Duration{20, 100, 300, 700, 1500, 3000} {
 		if i%2 == 1 {
 			_ = p.command(oneHost...).start().interrupt(after*time.Millisecond, syscall.SIGKILL)

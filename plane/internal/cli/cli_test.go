@@ -60,6 +60,16 @@ func TestStateDirFromTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestFlagsThatAreRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"up", "--timeout", "-1s"},
+	} {
+		if _, err := run(t, append(args, "--state-dir", t.TempDir())...); err == nil || !strings.HasPrefix(err.Error(), args[1]+" "+args[2]+": want ") {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
 func TestChangeIsWhatWasGiven(t *testing.T) {
 	t.Setenv(envBundle, "")
 	there := t.TempDir()

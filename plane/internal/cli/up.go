@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,11 @@ type upFlags struct {
 	noCluster bool
 	// controlPlanes of the default cluster.
 	controlPlanes int
+	timeout       time.Duration
 }
+
+// upTimeout is generous: the default cluster takes about a minute.
+const upTimeout = 30 * time.Minute
 
 func upCommand(g *global) *cobra.Command {
 	f := &upFlags{}
@@ -48,6 +53,7 @@ machine pool of two. With three control planes the cluster outlives any one host
 	flags.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the default cluster, one of the node bundle's; the newest by default")
 	flags.BoolVar(&f.noCluster, "no-cluster", false, "bring up the plane and the hosts only")
 	flags.IntVar(&f.controlPlanes, "control-planes", 1, "control planes of the default cluster: 1, 3 or 5")
+	flags.DurationVar(&f.timeout, "timeout", upTimeout, "how long to wait until all is ready; 0 waits as long as it takes")
 	f.bind(command)
 	command.MarkFlagsMutuallyExclusive("file", "no-cluster", "kubernetes-version")
 	command.MarkFlagsMutuallyExclusive("file", "no-cluster", "control-planes")
@@ -56,9 +62,12 @@ machine pool of two. With three control planes the cluster outlives any one host
 }
 
 func (f *upFlags) options() (up.Options, error) {
-	o := up.Options{Hosts: f.hosts, Version: f.version}
+	o := up.Options{Hosts: f.hosts, Version: f.version, Timeout: f.timeout}
 	if f.hosts < 0 {
 		return o, fmt.Errorf("--hosts %d: want a number of hosts, or leave it out", f.hosts)
+	}
+	if f.timeout < 0 {
+		return o, fmt.Errorf("--timeout %s: want how long to wait, such as 10m, or 0 for as long as it takes", f.timeout)
 	}
 	if !slices.Contains([]int{1, 3, 5}, f.controlPlanes) {
 		return o, fmt.Errorf("--control-planes %d: want 1, 3 or 5, since etcd needs an odd number of members", f.controlPlanes)
@@ -122,6 +131,10 @@ func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
 	}
 	if err != nil && cmd.Context().Err() != nil {
 		return fmt.Errorf("interrupted; what runs keeps running: `%[1]s up` goes on, `%[1]s down` takes it down", g.command())
+	}
+	var timeout *up.TimeoutError
+	if errors.As(err, &timeout) {
+		return fmt.Errorf("%w; what runs keeps running: `%[2]s status --watch` shows how far it is, `%[2]s up` goes on waiting", err, g.command())
 	}
 	if err != nil {
 		return err

@@ -94,6 +94,25 @@ func (t *Tree) Note(text string) {
 	t.notes = append(t.notes, oneLine(text))
 }
 
+// Pending are the steps that go on, each with what it waits for; a step is left out
+// when one below it tells more.
+func (t *Tree) Pending() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var pending []string
+	var walk func([]*Step)
+	walk = func(steps []*Step) {
+		for _, s := range steps {
+			if s.state == running && !s.childRuns() {
+				pending = append(pending, s.plain())
+			}
+			walk(s.children)
+		}
+	}
+	walk(t.roots)
+	return pending
+}
+
 // Elapsed is the time since the tree was made.
 func (t *Tree) Elapsed() time.Duration { return t.now().Sub(t.start) }
 

@@ -144,6 +144,17 @@ func TestLiveTreeFitsTheScreen(t *testing.T) {
 }
 
 // A note may be long: it must neither be cut nor be overwritten by the next frame.
+func TestPendingTellsTheInnermostStep(t *testing.T) {
+	f := newFixture(0, 0)
+	nodes := f.Step("nodes")
+	nodes.Waitf("1 of 2 nodes ready")
+	nodes.Step("a").Donef("1 of 1")
+	nodes.Step("b").Waitf("0 of 1: no host")
+	f.Step("hosts").Waitf("booting")
+	f.Step("plane").Fail()
+	assertLines(t, f.Pending(), "nodes/b: 0 of 1: no host", "hosts: booting")
+}
+
 func TestNotesStay(t *testing.T) {
 	note := "Warning: " + strings.Repeat("x", 100)
 	for name, f := range map[string]*fixture{"live": newFixture(40, 24), "plain": newFixture(0, 0)} {

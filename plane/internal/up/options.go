@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
@@ -30,6 +31,8 @@ type Options struct {
 	// Version of Kubernetes for the default cluster; empty takes the newest that
 	// the hosts offer. Only a default file goes by it.
 	Version string
+	// Timeout is how long Run may take; 0 means as long as it takes.
+	Timeout time.Duration
 }
 
 // DefaultFile is the cluster file of a plain `slipway up`.

@@ -83,7 +83,7 @@ func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
 // failed tells a host that failed from one that was given up because of another.
 func failed(ctx context.Context, step *progress.Step, host string, err error) error {
 	if ctx.Err() != nil {
-		step.Waitf("interrupted")
+		giveUp(ctx, step)
 	} else {
 		step.Fail()
 	}

@@ -2,8 +2,11 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,8 +60,36 @@ func (s *Session) withoutCluster() bool { return s.Options.File == nil }
 // that `slipway down` has to take down.
 func (s *Session) Begun() bool { return s.begun }
 
+// errTimeout is the cause of a context that ended with Options.Timeout.
+var errTimeout = errors.New("timed out")
+
+// TimeoutError says what Run still waited for after Options.Timeout. It goes on as
+// far as the plane does it without Run.
+type TimeoutError struct {
+	After time.Duration
+	// Pending are the steps with what they wait for.
+	Pending []string
+}
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("not all is ready after %s: %s", e.After, strings.Join(e.Pending, "; "))
+}
+
 // Run brings everything up, or says what could not be.
 func (s *Session) Run(ctx context.Context) error {
+	if s.Options.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.Options.Timeout, errTimeout)
+		defer cancel()
+	}
+	err := s.runStages(ctx)
+	if errors.Is(err, errTimeout) {
+		return &TimeoutError{After: s.Options.Timeout, Pending: s.Progress.Pending()}
+	}
+	return err
+}
+
+func (s *Session) runStages(ctx context.Context) error {
 	for n, stage := range stages {
 		s.begun = n > 0
 		group, ctx := errgroup.WithContext(ctx)
@@ -79,7 +110,7 @@ func (s *Session) Run(ctx context.Context) error {
 func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) error {
 	err := p.run(s, ctx, step)
 	if ctx.Err() != nil && err != nil {
-		step.Waitf("interrupted")
+		giveUp(ctx, step)
 		return context.Cause(ctx)
 	}
 	if err != nil {
@@ -87,4 +118,11 @@ func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) err
 		return fmt.Errorf("%s: %w", p.name, s.explain(err))
 	}
 	return nil
+}
+
+// giveUp shows why a step ends early. After a timeout what it waited for is the news.
+func giveUp(ctx context.Context, step *progress.Step) {
+	if !errors.Is(context.Cause(ctx), errTimeout) {
+		step.Waitf("interrupted")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -71,6 +72,33 @@ func TestRunPhaseTellsFailureFromInterruption(t *testing.T) {
 	cancel()
 	if err := run(ctx, broken); !errors.Is(err, context.Canceled) {
 		t.Errorf("interruption: %v", err)
+	}
+}
+
+// Not what a client makes of the end of its context, but what was waited for.
+func TestTimeoutSaysWhatIsNotReady(t *testing.T) {
+	s := newSession(t)
+	s.Options.Timeout = time.Millisecond
+	before := stages
+	t.Cleanup(func() { stages = before })
+	stages = [][]phase{{
+		{name: "cluster", run: func(_ *Session, _ context.Context, step *progress.Step) error { step.Donef("c"); return nil }},
+		{name: "nodes", run: func(_ *Session, ctx context.Context, step *progress.Step) error {
+			step.Waitf("0 of 1: no host")
+			<-ctx.Done()
+			return ctx.Err()
+		}},
+	}}
+	err := s.Run(t.Context())
+	var timeout *TimeoutError
+	if !errors.As(err, &timeout) || err.Error() != "not all is ready after 1ms: nodes: 0 of 1: no host" {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Options.Timeout = time.Hour
+	if err := s.Run(ctx); !errors.Is(err, context.Canceled) || errors.As(err, &timeout) {
+		t.Errorf("interrupted: %v", err)
 	}
 }
 
