@@ -35,6 +35,12 @@ was called wrongly.
 Flags:
 `
 
+// logHandlers are named as Kubernetes' components name the formats of their logs.
+var logHandlers = map[string]slog.Handler{
+	"text": slog.NewTextHandler(os.Stdout, nil),
+	"json": slog.NewJSONHandler(os.Stdout, nil),
+}
+
 // errNotFit is the outcome of a preflight that found errors; they are printed already.
 var errNotFit = errors.New("not fit")
 
@@ -43,6 +49,7 @@ func main() {
 	path := flags.String("config", config.DefaultPath, "file with the configuration of the agent")
 	root := flags.String("root", "", "directory that stands for / of the host (for tests)")
 	format := flags.String("o", preflight.FormatTable, "output of preflight: table or json")
+	logging := flags.String("logging-format", "text", "log of run: text, or json for one object a line")
 	flags.Usage = func() {
 		fmt.Fprint(os.Stderr, usage)
 		flags.PrintDefaults()
@@ -56,7 +63,12 @@ func main() {
 		fmt.Fprintf(os.Stderr, "slipway-agent: want no arguments, not %q, and -o table or json, not %q\n", flags.Args(), *format)
 		os.Exit(2)
 	}
-	err := execute(os.Args[1], *path, *format, hostfs.Root(*root))
+	handler, ok := logHandlers[*logging]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "slipway-agent: want -logging-format text or json, not %q\n", *logging)
+		os.Exit(2)
+	}
+	err := execute(os.Args[1], *path, *format, slog.New(handler), hostfs.Root(*root))
 	if err == nil {
 		return
 	}
@@ -66,7 +78,7 @@ func main() {
 	os.Exit(1)
 }
 
-func execute(name, path, format string, root hostfs.Root) error {
+func execute(name, path, format string, log *slog.Logger, root hostfs.Root) error {
 	c, err := config.Load(path)
 	switch {
 	case name == "version":
@@ -86,7 +98,7 @@ func execute(name, path, format string, root hostfs.Root) error {
 	debug.SetGCPercent(40)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return (&assembly.Agent{Config: c, Root: root, Log: slog.New(slog.NewTextHandler(os.Stdout, nil))}).Run(ctx)
+	return (&assembly.Agent{Config: c, Root: root, Log: log}).Run(ctx)
 }
 
 // check looks at a host that may have no configuration yet.

@@ -62,6 +62,7 @@ func TestStateDirFromTheEnvironment(t *testing.T) {
 
 func TestFlagsThatAreRefused(t *testing.T) {
 	for _, args := range [][]string{
+		{"serve", "--logging-format", "xml"},
 		{"up", "--timeout", "-1s"},
 	} {
 		if _, err := run(t, append(args, "--state-dir", t.TempDir())...); err == nil || !strings.HasPrefix(err.Error(), args[1]+" "+args[2]+": want ") {

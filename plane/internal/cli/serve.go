@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // for --logging-format=json
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -33,6 +35,7 @@ const (
 
 func serveCommand(g *global) *cobra.Command {
 	f := &instanceFlags{}
+	logging := logsv1.NewLoggingConfiguration()
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the plane in the foreground: what `slipway up` starts",
@@ -41,6 +44,9 @@ until interrupted. "slipway up" starts it in the background; here is how to run 
 under a service manager.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := logsv1.ValidateAndApply(logging, nil); err != nil {
+				return fmt.Errorf("--logging-format %s: want text or json: %w", logging.Format, err)
+			}
 			files, err := fabric.Inherited()
 			if err != nil {
 				return err
@@ -48,9 +54,10 @@ under a service manager.`,
 			if files == nil {
 				return enterFabric(cmd.Context(), g, f)
 			}
-			return servePlane(cmd.Context(), g, files)
+			return servePlane(cmd.Context(), g, files, logging.Format)
 		},
 	}
+	command.Flags().StringVar(&logging.Format, "logging-format", logging.Format, "format of the log: text, or json for one object a line")
 	f.bind(command)
 	return command
 }
@@ -81,7 +88,7 @@ func enterFabric(ctx context.Context, g *global, f *instanceFlags) error {
 	return fabric.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), map[string]*os.File{apiListener: socket, commandLock: lock.File()})
 }
 
-func servePlane(ctx context.Context, g *global, files map[string]*os.File) error {
+func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggingFormat string) error {
 	inst, err := g.open()
 	if err != nil {
 		return err
@@ -134,6 +141,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		DialExtension:    dialer.DialContext,
 		Providers:        []serve.Provider{slipway},
 		LifecycleProgram: filepath.Join(filepath.Dir(self), "slipway-lifecycle"),
+		LoggingFormat:    loggingFormat,
 	})
 }
 

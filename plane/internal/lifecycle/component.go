@@ -23,6 +23,8 @@ import (
 type Options struct {
 	// Program is the path of slipway-lifecycle.
 	Program string
+	// LoggingFormat is the program's --logging-format.
+	LoggingFormat string
 	// Dir is for files of the program. It is made with mode 0700.
 	Dir string
 	// Config is the client configuration of the program. It must refer to files, so

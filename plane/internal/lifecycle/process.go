@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	logsv1 "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 )
 
@@ -59,6 +61,7 @@ func (c *Component) run(ctx context.Context, extension *registration) error {
 		"--diagnostics-address="+metricsAddress, "--insecure-diagnostics",
 		"--health-addr="+healthAddress,
 		"--drain-delay=0s",
+		"--logging-format="+cmp.Or(c.opts.LoggingFormat, logsv1.DefaultLogFormat),
 	)
 	// Little work, and memory that others can use.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig(), "GOGC=40")

@@ -63,6 +63,10 @@ type Options struct {
 	// Empty for a plane without.
 	LifecycleProgram string
 
+	// LoggingFormat is that program's --logging-format. Default text. The log of this
+	// process is up to the caller.
+	LoggingFormat string
+
 	// Progress, when set, is told each change. Calls never overlap.
 	Progress func(component.Event)
 }

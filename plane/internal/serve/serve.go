@@ -128,12 +128,13 @@ func assemble(opts Options) [][]component.Component {
 	}
 	// Its registration passes Cluster API's webhooks.
 	return append(stages, []component.Component{lifecycle.New(lifecycle.Options{
-		Program:  opts.LifecycleProgram,
-		Dir:      filepath.Join(opts.StateDir, "lifecycle"),
-		Config:   restConfig(lifecycle.Client().Name),
-		CertDir:  authority.ServerCertDir(lifecycle.Server().Name),
-		Admin:    restConfig(pki.Admin.Name),
-		CABundle: authority.CABundle,
+		Program:       opts.LifecycleProgram,
+		LoggingFormat: opts.LoggingFormat,
+		Dir:           filepath.Join(opts.StateDir, "lifecycle"),
+		Config:        restConfig(lifecycle.Client().Name),
+		CertDir:       authority.ServerCertDir(lifecycle.Server().Name),
+		Admin:         restConfig(pki.Admin.Name),
+		CABundle:      authority.CABundle,
 	})})
 }
 
