@@ -97,7 +97,7 @@ lint: manifests ## golangci-lint over every module of the workspace
 
 .PHONY: verify
 verify: generate tidy ## Fail when generated files or go.mod are stale
-	git diff --exit-code -- api config go.mod go.sum plane/go.mod plane/go.sum sdk/go.mod release/go.mod release/go.sum
+	git diff --exit-code -- api config go.mod go.sum plane/go.mod plane/go.sum sdk/go.mod sdk/go.sum release/go.mod release/go.sum
 	for module in $(MODULES); do (cd $$module && GOWORK=off go vet ./...); done
 
 .PHONY: tidy
