@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -43,6 +44,10 @@ type Options struct {
 	// on before their status tells how far they are. Errors and the end of a
 	// bootstrap are told at once.
 	StatusDelay time.Duration
+
+	// SkipCRDMigrationPhases leaves out phases of the migration of stored objects:
+	// StorageVersionMigration, CleanupManagedFields.
+	SkipCRDMigrationPhases []string
 
 	// DialExtension connects to runtime extensions. Default: a plain dialer that
 	// refuses link-local addresses. It has no flag.
@@ -87,5 +92,6 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.HostClusterConcurrency, "hostcluster-concurrency", o.HostClusterConcurrency, "HostClusters reconciled at once")
 	fs.IntVar(&o.HostMachineConcurrency, "hostmachine-concurrency", o.HostMachineConcurrency, "HostMachines reconciled at once")
 	fs.DurationVar(&o.StatusDelay, "status-delay", o.StatusDelay, "how long a bootstrap may go on before statuses tell how far it is")
+	fs.StringSliceVar(&o.SkipCRDMigrationPhases, "skip-crd-migration-phases", o.SkipCRDMigrationPhases, "phases of the migration of stored objects to leave out: "+strings.Join(migrationPhases, ", "))
 	fs.IntVar(&o.HostMachinePoolConcurrency, "hostmachinepool-concurrency", o.HostMachinePoolConcurrency, "HostMachinePools reconciled at once")
 }

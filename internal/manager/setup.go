@@ -47,6 +47,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
 		setupHost, setupSecretAccess, setupHandOver, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
+		setupMigration,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
 			return err

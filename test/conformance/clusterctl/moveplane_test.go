@@ -52,7 +52,21 @@ func (m *management) lose() {
 // newManagement installs everything with clusterctl and starts the managers.
 func newManagement(t *testing.T, kit *judge.Kit) *management {
 	t.Helper()
-	m := &management{user: newUser(t, shared.repository)}
+	m := installed(t, shared.repository)
+	slipway, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta1, provider.V1Beta2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.start(kit, slipway, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane)
+	m.admitHosts()
+	return m
+}
+
+// installed is an API server on which clusterctl installed the old release of a
+// repository. No manager runs.
+func installed(t *testing.T, repository string) *management {
+	t.Helper()
+	m := &management{user: newUser(t, repository)}
 	dir, err := judge.Download(t.Context(), judge.CertManager)
 	if err != nil {
 		t.Fatal(err)
@@ -82,18 +96,19 @@ func newManagement(t *testing.T, kit *judge.Kit) *management {
 	})
 	m.writeKubeconfig(m.Config)
 	m.run("init", "--infrastructure", "slipway:"+oldVersion)
-	slipway, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta1, provider.V1Beta2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = m.Run(t.Context(), judge.Options{
-		Kit: kit, Dir: t.TempDir(), Scheme: scheme, Subjects: []judge.Subject{slipway, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.admitHosts()
 	return m
+}
+
+// start starts managers.
+func (m *management) start(kit *judge.Kit, subjects ...judge.Subject) {
+	m.t.Helper()
+	scheme, err := provider.NewScheme()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := m.Run(m.t.Context(), judge.Options{Kit: kit, Dir: m.t.TempDir(), Scheme: scheme, Subjects: subjects}); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 func (m *management) writeKubeconfig(config *rest.Config) {
