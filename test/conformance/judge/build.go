@@ -67,9 +67,9 @@ func NewKit(dir string) *Kit {
 	return &Kit{dir: dir, programs: map[string]string{}, rendered: map[string][]*unstructured.Unstructured{}}
 }
 
-// program builds a manager. The flags are those of this repository's other builds,
+// Program builds a main package. The flags are those of this repository's other builds,
 // so that the packages come from the build cache.
-func (k *Kit) program(ctx context.Context, pkg string) (string, error) {
+func (k *Kit) Program(ctx context.Context, pkg string) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if path, ok := k.programs[pkg]; ok {

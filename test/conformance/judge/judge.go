@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -28,6 +29,9 @@ type Options struct {
 	// Audit writes down what the ServiceAccounts of the subjects ask for; see
 	// Plane.Used.
 	Audit bool
+	// Controllers of Kubernetes besides those that every plane has; see the flag
+	// --controllers of kube-controller-manager.
+	Controllers []string
 }
 
 // Plane is a management cluster: an API server and the managers on it.
@@ -141,6 +145,9 @@ func (p *Plane) makeCertificate(context.Context) error {
 	)
 }
 
+// controllers of Kubernetes that every plane has.
+var controllers = []string{"clusterrole-aggregation-controller", "garbage-collector-controller", "certificatesigningrequest-signing-controller"}
+
 func (p *Plane) startControllerManager(ctx context.Context) error {
 	const name = "kube-controller-manager"
 	kubeconfig, err := p.writeKubeconfig(name, p.Config)
@@ -149,7 +156,7 @@ func (p *Plane) startControllerManager(ctx context.Context) error {
 	}
 	p.start(ctx, name, program{path: asset(name), args: []string{
 		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
-		"--controllers=clusterrole-aggregation-controller,garbage-collector-controller,certificatesigningrequest-signing-controller",
+		"--controllers=" + strings.Join(append(slices.Clone(controllers), p.options.Controllers...), ","),
 		"--cluster-signing-cert-file", p.signer.certFile(), "--cluster-signing-key-file", p.signer.keyFile(),
 	}})
 	return nil
@@ -170,7 +177,7 @@ func (p *Plane) startManagers(ctx context.Context) error {
 }
 
 func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health string, _ error) {
-	path, err := p.options.Kit.program(ctx, s.Package)
+	path, err := p.options.Kit.Program(ctx, s.Package)
 	if err != nil {
 		return nil, "", err
 	}
