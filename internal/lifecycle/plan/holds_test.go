@@ -43,7 +43,7 @@ func TestHoldsUntilTheHookHasPassed(t *testing.T) {
 		lifecyclev1.AfterClusterUpgrade:       {changes{pending("AfterClusterUpgrade")}, changes{created}},
 		lifecyclev1.BeforeClusterDelete:       {changes{deleted}, changes{created, both(deleted, passed)}},
 	} {
-		run := begun(window("night"), ended(lifecyclev1.OutcomeSucceeded))
+		run := begun(window("noon"), ended(lifecyclev1.OutcomeSucceeded))
 		run.Spec.Steps, run.Spec.Hook, run.Spec.Request.ToKubernetesVersion = run.Spec.Steps[:1], hook, "v1.36.3"
 		holds := func(change func(*clusterv1.Cluster), at time.Duration) (bool, string, time.Time) {
 			cluster := &clusterv1.Cluster{}
@@ -54,7 +54,7 @@ func TestHoldsUntilTheHookHasPassed(t *testing.T) {
 			if held, message, closes := holds(change, 30*time.Minute); held || message != "" || !closes.Equal(start.Add(time.Hour)) {
 				t.Errorf("%s, %d, in the window: %t, %q, until %s", hook, i, held, message, closes)
 			}
-			if held, message, opens := holds(change, time.Hour); !held || !strings.Contains(message, "step night: the window closed") || !opens.Equal(start.Add(24*time.Hour)) {
+			if held, message, opens := holds(change, time.Hour); !held || !strings.Contains(message, "step noon: the window closed") || !opens.Equal(start.Add(24*time.Hour)) {
 				t.Errorf("%s, %d, after it: %t, %q, until %s", hook, i, held, message, opens)
 			}
 		}

@@ -228,11 +228,14 @@ func (e *engine) upgraded(t *testing.T) {
 		t.Errorf("the call: %+v", progress)
 	}
 	e.eventually("the Job is removed", func(ctx context.Context) error {
-		err := e.Client.Get(ctx, client.ObjectKeyFromObject(job), job)
-		if client.IgnoreNotFound(err) == nil && (err != nil || !job.DeletionTimestamp.IsZero()) {
-			return nil
+		left := &batchv1.Job{}
+		if err := client.IgnoreNotFound(e.Client.Get(ctx, client.ObjectKeyFromObject(job), left)); err != nil {
+			return err
 		}
-		return fmt.Errorf("the Job is %+v, %w", job, err)
+		if left.Name != "" && left.DeletionTimestamp.IsZero() {
+			return fmt.Errorf("the Job is %+v", left)
+		}
+		return nil
 	})
 }
 
