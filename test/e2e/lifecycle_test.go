@@ -3,7 +3,6 @@ package e2e
 import (
 	"archive/tar"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,96 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
-
 	"github.com/slipway-dev/slipway/sdk/extension"
-	"github.com/slipway-dev/slipway/sdk/hook"
-	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
-
-// recorder is a second extension beside slipway-lifecycle. It lets everything pass
-// and keeps what it was asked.
-type recorder struct {
-	mu    sync.Mutex
-	calls []recorded
-}
-
-// recorded is one call: the hook, the versions of its request, and the Cluster.
-type recorded struct {
-	hook, versions string
-	cluster        clusterv1.Cluster
-}
-
-func record[Q, R any](r *recorder, s *extension.Server, h hook.Hook[Q, R], name string, read func(*Q) recorded) error {
-	return extension.Handle(s, h, name, func(_ context.Context, request *Q) (*R, error) {
-		call := read(request)
-		call.hook = h.Definition().Name.Hook
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.calls = append(r.calls, call)
-		return nil, nil
-	})
-}
-
-func (r *recorder) register(s *extension.Server) error {
-	return errors.Join(
-		record(r, s, capi.BeforeClusterCreate, "create", func(q *hooksv1.BeforeClusterCreateRequest) recorded { return recorded{cluster: q.Cluster} }),
-		record(r, s, capi.AfterControlPlaneInitialized, "initialized", func(q *hooksv1.AfterControlPlaneInitializedRequest) recorded {
-			return recorded{cluster: q.Cluster}
-		}),
-		record(r, s, capi.BeforeClusterUpgrade, "before-upgrade", func(q *hooksv1.BeforeClusterUpgradeRequest) recorded {
-			return recorded{cluster: q.Cluster, versions: q.FromKubernetesVersion + " " + q.ToKubernetesVersion}
-		}),
-		record(r, s, capi.BeforeControlPlaneUpgrade, "before-cp", func(q *hooksv1.BeforeControlPlaneUpgradeRequest) recorded {
-			return recorded{cluster: q.Cluster, versions: q.FromKubernetesVersion + " " + q.ToKubernetesVersion}
-		}),
-		record(r, s, capi.AfterControlPlaneUpgrade, "after-cp", func(q *hooksv1.AfterControlPlaneUpgradeRequest) recorded {
-			return recorded{cluster: q.Cluster, versions: q.KubernetesVersion}
-		}),
-		record(r, s, capi.BeforeWorkersUpgrade, "before-workers", func(q *hooksv1.BeforeWorkersUpgradeRequest) recorded {
-			return recorded{cluster: q.Cluster, versions: q.FromKubernetesVersion + " " + q.ToKubernetesVersion}
-		}),
-		record(r, s, capi.AfterWorkersUpgrade, "after-workers", func(q *hooksv1.AfterWorkersUpgradeRequest) recorded {
-			return recorded{cluster: q.Cluster, versions: q.KubernetesVersion}
-		}),
-		record(r, s, capi.AfterClusterUpgrade, "after-upgrade", func(q *hooksv1.AfterClusterUpgradeRequest) recorded {
-			return recorded{cluster: q.Cluster, versions: q.KubernetesVersion}
-		}),
-		record(r, s, capi.BeforeClusterDelete, "delete", func(q *hooksv1.BeforeClusterDeleteRequest) recorded { return recorded{cluster: q.Cluster} }),
-	)
-}
-
-// order returns the calls with their versions; calls of the same hook in a row count
-// once.
-func (r *recorder) order() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var order []string
-	for _, c := range r.calls {
-		order = append(order, strings.TrimSpace(c.hook+" "+c.versions))
-	}
-	return slices.Compact(order)
-}
-
-// guideOrder is the order of calls in the life of a Cluster that is upgraded once, with
-// what the requests say besides the Cluster (seed lifecycle-hooks-guide).
-var guideOrder = []string{
-	"BeforeClusterCreate",
-	"AfterControlPlaneInitialized",
-	"BeforeClusterUpgrade v1.35.4 v1.36.3",
-	"BeforeControlPlaneUpgrade v1.35.4 v1.36.3",
-	"AfterControlPlaneUpgrade v1.36.3",
-	"BeforeWorkersUpgrade v1.35.4 v1.36.3",
-	"AfterWorkersUpgrade v1.36.3",
-	"AfterClusterUpgrade v1.36.3",
-	"BeforeClusterDelete",
-}
 
 // policedCluster has no network of its own: a policy brings it.
 const policedCluster = `
@@ -142,6 +57,8 @@ spec:
     - hook: BeforeClusterCreate
       steps:
         - {name: skew, expression: {expression: 'semver(cluster.spec.topology.version, true).isGreaterThan(semver("1.35.0"))'}}
+        - {name: ticket, timeoutSeconds: 1, expression: {expression: '"ticket" in cluster.metadata.?annotations.orValue({})', message: a ticket}}
+        - {name: tell, retry: {limit: 0}, webhook: {url: "https://127.0.0.1:1", secretName: lost}}
         - {name: go, approval: {message: a new cluster for production}}
     - hook: AfterControlPlaneInitialized
       steps:
@@ -201,6 +118,7 @@ func (l *lifecycle) explain(hook string) (run struct {
 	Name, Phase, Message string
 	Blocks               bool
 	Ended                map[string]time.Time
+	States               map[string]string
 	Decisions            []string
 }) {
 	l.t.Helper()
@@ -216,8 +134,9 @@ func (l *lifecycle) explain(hook string) (run struct {
 			l.t.Fatalf("several runs of %s: %s and %s", hook, run.Name, r.Name)
 		}
 		run.Name, run.Phase, run.Message, run.Blocks, run.Ended = r.Name, r.Phase, r.Message, r.Blocks, map[string]time.Time{}
+		run.States = map[string]string{}
 		for _, s := range r.Steps {
-			run.Ended[s.Name] = s.Until
+			run.Ended[s.Name], run.States[s.Name] = s.Until, s.State
 		}
 		for _, d := range r.Decisions {
 			run.Decisions = append(run.Decisions, strings.Join([]string{d.Type, d.Step, d.By, d.Reason}, " "))
@@ -247,8 +166,8 @@ func (l *lifecycle) passedAt(limit time.Duration, hook string) {
 	l.eventually(limit, hook+" has passed", func(status) string { return differs("Succeeded", l.explain(hook).Phase) })
 }
 
-// TestLifecycle is the life of a Cluster under policies: nothing is made before the
-// approval, the network comes by policy, the upgrade waits for its window, Jobs run
+// TestLifecycle is the life of a Cluster under policies: nothing is made before what
+// failed is retried or skipped, and the approval, the network comes by policy, the upgrade waits for its window, Jobs run
 // after the control plane and after all workers, and it is deleted when its archive
 // exists. Cluster API's calls are those of the guide, in its order.
 func TestLifecycle(t *testing.T) {
@@ -297,14 +216,57 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
+// decidedUpon has two steps fail, and goes on with the one and without the other. What
+// has to be typed is what the commands say and complete.
+func decidedUpon(t *testing.T, l *lifecycle) {
+	l.blockedAt("BeforeClusterCreate", "retry=ticket")
+	run := l.explain("BeforeClusterCreate")
+	if run.Phase != "Failed" || run.States["ticket"] != "Failed" {
+		t.Errorf("explain -o json tells %+v", run)
+	}
+	text := l.must(30*time.Second, "lifecycle", "explain", "prod")
+	for _, tells := range []string{"FAILED, holds the cluster back", "ticket  expression  Failed", "not done within 1s", "retry=ticket", "skip=ticket"} {
+		if !strings.Contains(text, tells) {
+			t.Errorf("explain does not tell %q:\n%s", tells, text)
+		}
+	}
+	l.completes("prod", "lifecycle", "explain", "")
+	l.completes(run.Name, "lifecycle", "retry", "")
+	l.completes("ticket", "lifecycle", "retry", run.Name, "--step", "")
+
+	l.mustKubectl("", "annotate", "cluster", "prod", "ticket=4711")
+	l.must(30*time.Second, "lifecycle", "retry", run.Name, "--step", "ticket", "--reason", "there is one")
+	l.blockedAt("BeforeClusterCreate", "there is no Secret default/lost")
+	l.completes("tell", "lifecycle", "skip", run.Name, "--step", "")
+	l.refused([]string{"lifecycle", "skip", run.Name, "--step", "ticket", "--reason", "none"}, `step "ticket" has ended already; the run is at step "tell"`)
+	l.must(30*time.Second, "lifecycle", "skip", run.Name, "--step", "tell", "--reason", "they know")
+}
+
+// completes checks the only name that the shell is offered, beside flags.
+func (l *lifecycle) completes(want string, args ...string) {
+	l.t.Helper()
+	var names []string
+	for line := range strings.Lines(l.must(30*time.Second, append([]string{"__complete"}, args...)...)) {
+		if !strings.HasPrefix(line, "--") && !strings.HasPrefix(line, ":") {
+			names = append(names, strings.TrimSpace(line))
+		}
+	}
+	if !slices.Equal(names, []string{want}) {
+		l.t.Errorf("%q is completed by %q, want %s", args, names, want)
+	}
+}
+
 func createdUponApproval(t *testing.T, l *lifecycle) {
+	decidedUpon(t, l)
 	l.blockedAt("BeforeClusterCreate", "a new cluster for production")
 	if got := l.mustKubectl("", "get", "cluster", "prod", "-o", "jsonpath={.spec.infrastructureRef.kind}"); got != "" {
 		t.Errorf("the cluster was made before the approval: it has a %s", got)
 	}
 	l.must(time.Minute, "approve", "prod", "--reason", "change 4711")
 	l.passedAt(time.Minute, "BeforeClusterCreate")
-	if got := l.explain("BeforeClusterCreate").Decisions; !slices.Equal(got, []string{"Approve go kubernetes-admin change 4711"}) {
+	if got := l.explain("BeforeClusterCreate").Decisions; !slices.Equal(got, []string{
+		"Retry ticket kubernetes-admin there is one", "Skip tell kubernetes-admin they know", "Approve go kubernetes-admin change 4711",
+	}) {
 		t.Errorf("decisions: %q", got)
 	}
 	// Nodes are Ready only with a network.

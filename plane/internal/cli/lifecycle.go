@@ -15,7 +15,10 @@ import (
 )
 
 // lifecycleFlags say which management cluster, and which namespace of it.
-type lifecycleFlags struct{ kubeconfig, namespace string }
+type lifecycleFlags struct {
+	*global
+	kubeconfig, namespace string
+}
 
 func (f *lifecycleFlags) bind(command *cobra.Command) {
 	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of a management cluster; the plane when empty")
@@ -26,13 +29,21 @@ func (f *lifecycleFlags) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: f.namespace, Name: name}
 }
 
-// run returns the run of that name.
-func (f *lifecycleFlags) run(ctx context.Context, c client.Reader, name string) (*lifecyclev1.LifecycleRun, error) {
+func (f *lifecycleFlags) client() (client.Client, error) {
+	return managementClient(f.global, f.kubeconfig)
+}
+
+// run returns the run of that name, and the client that found it.
+func (f *lifecycleFlags) run(ctx context.Context, name string) (*lifecyclev1.LifecycleRun, client.Client, error) {
+	c, err := f.client()
+	if err != nil {
+		return nil, nil, err
+	}
 	run, err := runs.Find(ctx, c, f.key(name))
 	if err == nil && run == nil {
 		err = fmt.Errorf("there is no LifecycleRun %s in namespace %s; `slipway lifecycle explain CLUSTER` lists them", name, f.namespace)
 	}
-	return run, err
+	return run, c, err
 }
 
 func lifecycleCommand(g *global) *cobra.Command {
@@ -46,13 +57,13 @@ func lifecycleCommand(g *global) *cobra.Command {
 }
 
 func explainCommand(g *global) *cobra.Command {
-	f, output := &lifecycleFlags{}, ""
+	f, output := &lifecycleFlags{global: g}, ""
 	command := &cobra.Command{
 		Use:   "explain CLUSTER",
 		Short: "Tell which policies match a cluster, what their runs wait for, and what to do",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := managementClient(g, f.kubeconfig)
+			c, err := f.client()
 			if err != nil {
 				return err
 			}
@@ -73,7 +84,7 @@ func explainCommand(g *global) *cobra.Command {
 			}
 			return runs.Render(cmd.OutOrStdout(), e)
 		},
-		ValidArgsFunction: completeClusters(g, f),
+		ValidArgsFunction: f.completeClusters(),
 	}
 	f.bind(command)
 	outputFlag(command, &output, outputJSON, outputYAML)
@@ -81,7 +92,7 @@ func explainCommand(g *global) *cobra.Command {
 }
 
 func approveCommand(g *global) *cobra.Command {
-	f := &lifecycleFlags{}
+	f := &lifecycleFlags{global: g}
 	var step, reason string
 	command := &cobra.Command{
 		Use:   "approve CLUSTER|RUN",
@@ -92,7 +103,7 @@ approved, when and why is recorded in the run.`,
 		Example: "  slipway approve prod --reason \"change 4711\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := managementClient(g, f.kubeconfig)
+			c, err := f.client()
 			if err != nil {
 				return err
 			}
@@ -102,7 +113,7 @@ approved, when and why is recorded in the run.`,
 			}
 			return decide(cmd, c, run, lifecyclev1.DecisionApprove, waits, reason)
 		},
-		ValidArgsFunction: completeClusters(g, f),
+		ValidArgsFunction: f.completeClusters(),
 	}
 	f.bind(command)
 	command.Flags().StringVar(&step, "step", "", "step that is approved; the one that waits when empty")
@@ -111,7 +122,7 @@ approved, when and why is recorded in the run.`,
 }
 
 func decideCommand(g *global, name string, decision lifecyclev1.DecisionType, short string) *cobra.Command {
-	f := &lifecycleFlags{}
+	f := &lifecycleFlags{global: g}
 	var step, reason string
 	command := &cobra.Command{
 		Use:   name + " RUN --step STEP --reason REASON",
@@ -119,17 +130,13 @@ func decideCommand(g *global, name string, decision lifecyclev1.DecisionType, sh
 		Long:  short + ". It takes the verb " + name + " on the policy. Who decided, when\nand why is recorded in the run.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := managementClient(g, f.kubeconfig)
-			if err != nil {
-				return err
-			}
-			run, err := f.run(cmd.Context(), c, args[0])
+			run, c, err := f.run(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return decide(cmd, c, run, decision, step, reason)
 		},
-		ValidArgsFunction: completeRuns(g, f),
+		ValidArgsFunction: f.completeRuns(unfinished),
 	}
 	f.bind(command)
 	command.Flags().StringVar(&step, "step", "", "step that is decided about")
@@ -137,7 +144,7 @@ func decideCommand(g *global, name string, decision lifecyclev1.DecisionType, sh
 	for _, required := range []string{"step", "reason"} {
 		_ = command.MarkFlagRequired(required)
 	}
-	_ = command.RegisterFlagCompletionFunc("step", completeSteps(g, f))
+	_ = command.RegisterFlagCompletionFunc("step", f.completeSteps(current))
 	return command
 }
 
@@ -151,17 +158,13 @@ func decide(cmd *cobra.Command, c client.Client, run *lifecyclev1.LifecycleRun, 
 }
 
 func logsCommand(g *global) *cobra.Command {
-	f := &lifecycleFlags{}
+	f := &lifecycleFlags{global: g}
 	command := &cobra.Command{
 		Use:   "logs RUN STEP",
 		Short: "Print the logs that were kept of the Job of a step",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := managementClient(g, f.kubeconfig)
-			if err != nil {
-				return err
-			}
-			run, err := f.run(cmd.Context(), c, args[0])
+			run, c, err := f.run(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -169,55 +172,11 @@ func logsCommand(g *global) *cobra.Command {
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, complete string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
-				return completeSteps(g, f)(cmd, args, complete)
+				return f.completeSteps(jobs)(cmd, args, complete)
 			}
-			return completeRuns(g, f)(cmd, args, complete)
+			return f.completeRuns(withJobs)(cmd, args, complete)
 		},
 	}
 	f.bind(command)
 	return command
-}
-
-type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
-
-func completeClusters(g *global, f *lifecycleFlags) completion {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return clusterNames(cmd.Context(), g, f.namespace), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-func completeRuns(g *global, f *lifecycleFlags) completion {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		c, err := managementClient(g, f.kubeconfig)
-		list := &lifecyclev1.LifecycleRunList{}
-		if err != nil || len(args) > 0 || c.List(cmd.Context(), list, client.InNamespace(f.namespace)) != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		names := make([]string, 0, len(list.Items))
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-func completeSteps(g *global, f *lifecycleFlags) completion {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		c, err := managementClient(g, f.kubeconfig)
-		if err != nil || len(args) == 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		run, err := runs.Find(cmd.Context(), c, f.key(args[0]))
-		if err != nil || run == nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		names := make([]string, 0, len(run.Spec.Steps))
-		for i := range run.Spec.Steps {
-			names = append(names, run.Spec.Steps[i].Name)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func exportCommand(g *global) *cobra.Command {
-	f := &lifecycleFlags{}
+	f := &lifecycleFlags{global: g}
 	var file, name string
 	command := &cobra.Command{
 		Use:   "export CLUSTER -f FILE",
@@ -23,7 +23,7 @@ gone. Of several archives it takes the newest.`,
 		Example: "  slipway lifecycle export prod -f prod.tar.gz",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := managementClient(g, f.kubeconfig)
+			c, err := f.client()
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ gone. Of several archives it takes the newest.`,
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d objects, %d bytes, %s\n", file, archive.Objects, archive.Bytes, archive.Digest)
 			return err
 		},
-		ValidArgsFunction: completeClusters(g, f),
+		ValidArgsFunction: f.completeClusters(),
 	}
 	f.bind(command)
 	command.Flags().StringVarP(&file, "file", "f", "", "file that is written; an existing one is replaced")
