@@ -20,19 +20,20 @@ import (
 var stays = []string{"Secret/" + infrav1.HandOverSecretName, "Secret/" + infrav1.HandOverSignerSecretName}
 
 // everythingIsOwned walks all objects that clusterctl discovers in the namespace: each is
-// linked to the Cluster by owner references, but for Hosts, which are inventory. And
-// clusterctl itself finds exactly these to be moved.
-func everythingIsOwned(t *testing.T, m *management) {
+// linked to the Cluster or its ClusterClass by owner references, but for Hosts, which are
+// inventory. And clusterctl itself finds exactly these to be moved. There must be objects
+// of our kinds, and of more that are named.
+func everythingIsOwned(t *testing.T, m *management, kinds ...string) {
 	t.Helper()
 	objects := m.discovered()
 	owners := map[types.UID][]types.UID{}
-	cluster := types.UID("")
+	var roots []types.UID
 	for _, o := range objects {
 		for _, ref := range o.GetOwnerReferences() {
 			owners[o.GetUID()] = append(owners[o.GetUID()], ref.UID)
 		}
-		if o.GetKind() == "Cluster" {
-			cluster = o.GetUID()
+		if o.GetKind() == "Cluster" || o.GetKind() == "ClusterClass" {
+			roots = append(roots, o.GetUID())
 		}
 	}
 	plan := m.run("move", "-n", team, "--dry-run", "-v", "1")
@@ -46,28 +47,28 @@ func everythingIsOwned(t *testing.T, m *management) {
 			}
 			continue
 		}
-		if o.GetKind() != "Host" && !leadsTo(owners, o.GetUID(), cluster, 0) {
+		if o.GetKind() != "Host" && !leadsTo(owners, o.GetUID(), roots, 0) {
 			t.Errorf("%s is not linked to the Cluster: %v", name, o.GetOwnerReferences())
 		}
 		if !strings.Contains(plan, "Creating "+o.GetKind()+"=\""+o.GetName()+"\"") {
 			t.Errorf("clusterctl would leave %s behind:\n%s", name, plan)
 		}
 	}
-	for _, kind := range []string{"HostCluster", "HostMachine", "HostMachinePool", "Host", "KubeadmConfig", "Secret"} {
+	for _, kind := range append([]string{"HostCluster", "HostMachine", "HostMachinePool", "Host", "KubeadmConfig", "Secret"}, kinds...) {
 		if !seen[kind] {
 			t.Errorf("there is no %s to judge", kind)
 		}
 	}
 }
 
-// leadsTo follows owner references.
-func leadsTo(owners map[types.UID][]types.UID, from, to types.UID, depth int) bool {
+// leadsTo follows owner references to one of the roots.
+func leadsTo(owners map[types.UID][]types.UID, from types.UID, roots []types.UID, depth int) bool {
 	const longest = 10
-	if from == to {
+	if slices.Contains(roots, from) {
 		return true
 	}
 	return depth < longest && slices.ContainsFunc(owners[from], func(owner types.UID) bool {
-		return leadsTo(owners, owner, to, depth+1)
+		return leadsTo(owners, owner, roots, depth+1)
 	})
 }
 
