@@ -286,3 +286,29 @@ func TestHandOverRefusesPrograms(t *testing.T) {
 		}
 	}
 }
+
+// In the target of a move Hosts come before the machines that claimed them, and no agent
+// has reported there: nobody may be told to reset them.
+func TestMovedHostIsNoOrphan(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	machine := w.claim(agent, infrav1.HostDesiredBootstrapped)
+	if err := env.Client.Delete(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	h := agent.Host(t)
+	before := h.DeepCopy()
+	h.Status = infrav1.HostStatus{}
+	if err := env.Client.Status().Patch(t.Context(), h, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	moved, _ := w.reconcile(agent)
+	if reason := conditions.GetReason(moved, clusterv1.ReadyCondition); reason == host.ReasonOrphaned {
+		t.Errorf("Ready says %s", reason)
+	}
+	agent.Report(t, func(s *infrav1.HostStatus) { s.BootID = "boot-1" })
+	arrived, _ := w.reconcile(agent)
+	if reason := conditions.GetReason(arrived, clusterv1.ReadyCondition); reason != host.ReasonOrphaned {
+		t.Errorf("Ready says %s although the agent came and the machine did not", reason)
+	}
+}

@@ -18,7 +18,9 @@ import (
 
 // findOrphan looks whether the HostMachine of the claim still exists. Only a live
 // read may say that it doesn't, and even then the host is only reported: an object
-// that vanished is never a reason to reset a machine.
+// that vanished is never a reason to reset a machine. Of a host whose agent has never
+// reported here nothing is known: it is being moved or restored, and its machine may
+// come after it.
 func (r *Reconciler) findOrphan(ctx context.Context, s *scope) (bool, error) {
 	claim := s.host.Spec.Claim
 	if claim == nil {
@@ -36,7 +38,7 @@ func (r *Reconciler) findOrphan(ctx context.Context, s *scope) (bool, error) {
 	}
 	s.machineGone = true
 	// A machine that is gone after it ordered the reset did all it had to.
-	s.facts.Orphaned = !host.Releasing(s.host)
+	s.facts.Orphaned = !host.Releasing(s.host) && s.host.Status.BootID != ""
 	if s.facts.Orphaned && conditions.GetReason(s.host, clusterv1.ReadyCondition) != host.ReasonOrphaned {
 		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonOrphaned, "Release",
 			"HostMachine %s of claim %s is gone; the host is left alone until it is annotated with %s=%s",
