@@ -74,6 +74,8 @@ func TestRefused(t *testing.T) {
 		{"even control planes", []string{"up", "--control-planes", "2"}, []string{"--control-planes 2", "1, 3 or 5", "etcd"}},
 		{"too many hosts", []string{"up", "--hosts", "1000"}, []string{"1000 hosts"}},
 		{"negative hosts", []string{"up", "--hosts", "-1"}, []string{"--hosts -1"}},
+		{"beside nobody", []string{"up", "--beside", "nobody"}, []string{"--beside nobody", "slipway up --name nobody"}},
+		{"beside another, with hosts", []string{"up", "--beside", "nobody", "--hosts", "2"}, []string{"--hosts", "beside another"}},
 		{"file and no cluster", []string{"up", "--no-cluster", "-f", "x"}, []string{"no-cluster"}},
 		{"unknown flag", []string{"up", "--nope"}, []string{"--nope", "up --help"}},
 		{"unknown command", []string{"nope"}, []string{"nope"}},

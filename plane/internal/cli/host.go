@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-dev/slipway/plane/internal/enrol"
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
@@ -148,6 +147,9 @@ enrol hosts until it expires.`,
 			if err := enrol.EnsureToken(cmd.Context(), c, token, namespace, ttl); err != nil {
 				return err
 			}
+			if server == "" {
+				server = "https://" + network(inst).Address().String() + ":6443"
+			}
 			kubeconfig, err := enrol.BootstrapKubeconfig(server, ca, token)
 			if err != nil {
 				return err
@@ -157,7 +159,7 @@ enrol hosts until it expires.`,
 		},
 	}
 	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace the hosts enrol into")
-	command.Flags().StringVar(&server, "server", "https://"+fabric.Gateway.String()+":6443", "address of the plane's API server as the hosts see it")
+	command.Flags().StringVar(&server, "server", "", "address of the plane's API server as the hosts see it; as local hosts do by default")
 	command.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good for")
 	return command
 }

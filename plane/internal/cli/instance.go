@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/up"
@@ -45,6 +46,11 @@ func (g *global) command() string {
 	return command
 }
 
+// network of an instance.
+func network(inst *instance.Instance) fabric.Network {
+	return fabric.Network{Name: inst.Name, Beside: inst.Beside}
+}
+
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
@@ -61,13 +67,14 @@ func (f *instanceFlags) bind(command *cobra.Command) {
 	f.flags = command.Flags()
 	f.flags.StringVar(&f.config.Name, "name", instance.DefaultName, "name of the plane's network namespace and cgroups; stays for the life of the plane")
 	f.flags.IntVar(&f.config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; kept when the plane starts again without it")
+	f.flags.StringVar(&f.config.Beside, "beside", "", "name of another plane on this machine whose network this one joins, to move clusters there and back; this one has no local hosts then, and stays beside it for its life")
 	f.flags.BoolVar(&f.config.Fast, "fast", false, "do without fsync, for throw-away planes; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.Bundle, "bundle", defaultBundle(), "directory of the node bundle; $"+envBundle+" when set")
 }
 
 // change is what was given, as against what are defaults.
 func (f *instanceFlags) change(inst *instance.Instance) instance.Change {
-	var c instance.Change
+	c := instance.Change{Beside: f.config.Beside}
 	if f.flags.Changed("name") {
 		c.Name = f.config.Name
 	}

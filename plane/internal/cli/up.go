@@ -43,7 +43,8 @@ machine pool of two. With three control planes the cluster outlives any one host
   slipway up --hosts 6
   slipway up --control-planes 3
   slipway up --kubernetes-version v1.35.4
-  slipway up -f cluster.yaml`,
+  slipway up -f cluster.yaml
+  slipway up --state-dir /var/lib/other --name other --api-port 36444 --beside slipway`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd, g, f) },
 	}
@@ -68,6 +69,9 @@ func (f *upFlags) options() (up.Options, error) {
 	}
 	if f.timeout < 0 {
 		return o, fmt.Errorf("--timeout %s: want how long to wait, such as 10m, or 0 for as long as it takes", f.timeout)
+	}
+	if f.config.Beside != "" {
+		return f.withoutHosts()
 	}
 	if !slices.Contains([]int{1, 3, 5}, f.controlPlanes) {
 		return o, fmt.Errorf("--control-planes %d: want 1, 3 or 5, since etcd needs an odd number of members", f.controlPlanes)
@@ -96,6 +100,16 @@ func (f *upFlags) options() (up.Options, error) {
 	return o, o.Complete()
 }
 
+// withoutHosts are the options of a plane beside another.
+func (f *upFlags) withoutHosts() (up.Options, error) {
+	for _, name := range []string{"hosts", "file", "kubernetes-version", "control-planes"} {
+		if f.flags.Changed(name) {
+			return up.Options{}, fmt.Errorf("--%s: a plane beside another has no local hosts; leave it out", name)
+		}
+	}
+	return up.Options{NoHosts: true, Timeout: f.timeout}, nil
+}
+
 func readFile(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
@@ -117,6 +131,11 @@ func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
 		return err
 	}
 	defer lock.Release()
+	if inst.Beside != "" { // as was chosen by an earlier `up`
+		if options, err = f.withoutHosts(); err != nil {
+			return err
+		}
+	}
 	hosts, err := manager(inst)
 	if err != nil {
 		return err

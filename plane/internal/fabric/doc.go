@@ -5,6 +5,9 @@
 //	machine's namespace            namespace <instance>           host
 //	127.0.0.1:36443 ── Forwarder ──> 10.88.0.1 (br0) ── h-host-1 ═ eth0 10.88.0.11
 //
+// A Network may be beside another: a cable joins the two bridges, so that clusters can
+// be moved between the two planes while the hosts stay where they are.
+//
 // The machine's own network is left alone: no route, no firewall rule, no
 // address. Processes cross the border by sockets only: ListenIn opens a socket
 // in another namespace, DialContext connects from one, Forwarder joins the two.

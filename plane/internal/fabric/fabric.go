@@ -20,7 +20,7 @@ const Bridge = "br0"
 var (
 	// Subnet holds the addresses of the hosts and of their virtual IPs.
 	Subnet = netip.MustParsePrefix("10.88.0.0/24")
-	// Gateway is the plane's own address on the bridge.
+	// Gateway is the address on the bridge of the plane that has the hosts.
 	Gateway = netip.MustParseAddr("10.88.0.1")
 )
 
@@ -38,26 +38,8 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// Ensure creates the namespace of the instance, its loopback, its bridge with
-// the gateway address, and switches forwarding on inside it. It may be called at
-// any time and again after a crash at any point.
-func Ensure(ctx context.Context, name string) error {
-	if err := ValidateName(name); err != nil {
-		return err
-	}
-	unlock, err := lockNetnsDir(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := pin(Path(name)); err != nil {
-		return err
-	}
-	if err := configure(name); err != nil {
-		return fmt.Errorf("fabric %s: %w", name, err)
-	}
-	return nil
-}
+// Ensure is Network.Ensure for an instance by itself.
+func Ensure(ctx context.Context, name string) error { return Network{Name: name}.Ensure(ctx) }
 
 // Remove unpins the namespace. With the last process in it, the bridge and all
 // links vanish. A namespace that does not exist is not an error.
@@ -80,13 +62,13 @@ func Remove(name string) error {
 // Exists reports whether the namespace of the instance is pinned.
 func Exists(name string) bool { return isNetNS(Path(name)) }
 
-func configure(name string) error {
+func configure(name string, address netip.Addr) error {
 	h, err := handleAt(Path(name))
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	br, err := ensureBridge(h)
+	br, err := ensureBridge(h, address)
 	if err != nil {
 		return err
 	}
@@ -99,8 +81,8 @@ func configure(name string) error {
 			return fmt.Errorf("set %s up: %w", l.Attrs().Name, err)
 		}
 	}
-	if err := h.AddrReplace(br, addr(Gateway)); err != nil {
-		return fmt.Errorf("add address %s to %s: %w", Gateway, Bridge, err)
+	if err := h.AddrReplace(br, addr(address)); err != nil {
+		return fmt.Errorf("add address %s to %s: %w", address, Bridge, err)
 	}
 	return inNamespace(Path(name), func() error {
 		// Bridged frames must not pass the (empty) firewall and conntrack of this namespace.
@@ -113,7 +95,7 @@ func configure(name string) error {
 
 // ensureBridge refuses a namespace with foreign interfaces: Slipway never
 // reconfigures a network that it did not make.
-func ensureBridge(h *netlink.Handle) (netlink.Link, error) {
+func ensureBridge(h *netlink.Handle, address netip.Addr) (netlink.Link, error) {
 	links, err := listLinks(h)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
@@ -131,7 +113,7 @@ func ensureBridge(h *netlink.Handle) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = Bridge
 	// Without an address of its own a bridge takes over that of its ports, and changes it as they come and go.
-	attrs.HardwareAddr = hardwareAddr(Gateway)
+	attrs.HardwareAddr = hardwareAddr(address)
 	if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
 		return nil, fmt.Errorf("create bridge %s (is the kernel's bridge module there? `modprobe bridge`): %w", Bridge, err)
 	}

@@ -116,21 +116,30 @@ func configureHostEnd(host *netlink.Handle, l Link) error {
 }
 
 func configureBridgeEnd(fabric *netlink.Handle, l Link) error {
-	br, err := fabric.LinkByName(Bridge)
+	port, err := plug(fabric, portName(l.Host))
 	if err != nil {
-		return fmt.Errorf("find %s: %w", Bridge, err)
-	}
-	port, err := fabric.LinkByName(portName(l.Host))
-	if err != nil {
-		return fmt.Errorf("find %s: %w", portName(l.Host), err)
-	}
-	if err := fabric.LinkSetMaster(port, br); err != nil {
-		return fmt.Errorf("plug %s into %s: %w", port.Attrs().Name, Bridge, err)
+		return err
 	}
 	if l.Cut {
 		return fabric.LinkSetDown(port)
 	}
 	return fabric.LinkSetUp(port)
+}
+
+// plug makes a link a port of the bridge.
+func plug(h *netlink.Handle, name string) (netlink.Link, error) {
+	br, err := h.LinkByName(Bridge)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", Bridge, err)
+	}
+	link, err := h.LinkByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", name, err)
+	}
+	if err := h.LinkSetMaster(link, br); err != nil {
+		return nil, fmt.Errorf("plug %s into %s: %w", name, Bridge, err)
+	}
+	return link, nil
 }
 
 // CutLink unplugs the host: nothing it sends arrives and it sees no carrier.
@@ -177,12 +186,14 @@ func withPort(name, host string, fn func(*netlink.Handle, netlink.Link) error) e
 
 // portName is the name of the bridge's end of the cable: readable if it fits
 // into the 15 characters of an interface name, unique in any case.
-func portName(host string) string {
-	if name := "h-" + host; len(name) <= 15 {
-		return name
+func portName(host string) string { return cablePort("h-", host) }
+
+func cablePort(prefix, name string) string {
+	if port := prefix + name; len(port) <= 15 {
+		return port
 	}
-	sum := sha256.Sum256([]byte(host))
-	return "h-" + host[:6] + "-" + hex.EncodeToString(sum[:3])
+	sum := sha256.Sum256([]byte(name))
+	return prefix + name[:6] + "-" + hex.EncodeToString(sum[:3])
 }
 
 func isNotFound(err error) bool {

@@ -40,6 +40,9 @@ type Config struct {
 	Fast bool `json:"fast,omitempty"`
 	// Bundle is the directory of the node bundle.
 	Bundle string `json:"bundle"`
+	// Beside is the name of the plane whose network this one joins. Such a plane has
+	// no local hosts. Empty for a plane with a network of its own.
+	Beside string `json:"beside,omitempty"`
 }
 
 // The name becomes a cgroup, a network namespace and part of interface names.
@@ -52,6 +55,9 @@ func (c Config) Validate() error {
 	}
 	if c.APIPort < 1 || c.APIPort > 65535 {
 		return fmt.Errorf("--api-port %d: want 1 to 65535", c.APIPort)
+	}
+	if c.Beside != "" && !validName.MatchString(c.Beside) || c.Beside == c.Name {
+		return fmt.Errorf("--beside %q: want the --name of another plane on this machine", c.Beside)
 	}
 	return nil
 }
@@ -125,6 +131,7 @@ type Change struct {
 	APIPort int
 	Fast    *bool
 	Bundle  string
+	Beside  string
 }
 
 // Apply makes the change, which must wait for a plane that runs to be down.
@@ -132,6 +139,9 @@ func (i *Instance) Apply(c Change, running bool) error {
 	next := i.Config
 	if c.Name != "" && c.Name != i.Name {
 		return fmt.Errorf("--name %s: the plane in %s has the name %s; leave --name out, or choose another --state-dir", c.Name, i.Dir, i.Name)
+	}
+	if c.Beside != "" && c.Beside != i.Beside {
+		return fmt.Errorf("--beside %s: that is chosen once for a plane; choose another --state-dir and --name", c.Beside)
 	}
 	next.APIPort = cmp.Or(c.APIPort, i.APIPort)
 	next.Bundle = cmp.Or(c.Bundle, i.Bundle)

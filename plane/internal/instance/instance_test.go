@@ -52,6 +52,7 @@ func TestApplyChangesWhatMayChange(t *testing.T) {
 		"fast while it runs":      {Change{Fast: &yes}, true, config(), "slipway down"},
 		"not fast as it is":       {Change{Fast: &no}, true, config(), ""},
 		"another name":            {Change{Name: "b"}, false, config(), "has the name a"},
+		"beside another":          {Change{Beside: "b"}, false, config(), "--beside b"},
 		"another bundle":          {Change{Bundle: "/moved"}, true, Config{Name: "a", APIPort: DefaultAPIPort, Bundle: "/moved"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +83,7 @@ func TestCreateRefusesADirectoryThatIsNotItsOwn(t *testing.T) {
 }
 
 func TestValidateNamesTheFlag(t *testing.T) {
-	for _, c := range []Config{{Name: "", APIPort: 1}, {Name: "UPPER", APIPort: 1}, {Name: "a/b", APIPort: 1}, {Name: "a", APIPort: 0}, {Name: "a", APIPort: 70000}} {
+	for _, c := range []Config{{Name: "", APIPort: 1}, {Name: "UPPER", APIPort: 1}, {Name: "a/b", APIPort: 1}, {Name: "a", APIPort: 0}, {Name: "a", APIPort: 70000}, {Name: "a", APIPort: 1, Beside: "a"}, {Name: "a", APIPort: 1, Beside: "B"}} {
 		if err := c.Validate(); err == nil {
 			t.Errorf("%+v is valid", c)
 		}

@@ -15,7 +15,7 @@ import (
 // calls slipway.
 func NextSteps(ctx context.Context, out io.Writer, s *Session, command string) error {
 	fmt.Fprintf(out, "\nUp in %.1fs.\n", s.Progress.Elapsed().Seconds())
-	if s.Options.File != nil {
+	if !s.withoutCluster() {
 		if err := printNodes(ctx, out, s); err != nil {
 			return err
 		}
@@ -23,7 +23,7 @@ func NextSteps(ctx context.Context, out io.Writer, s *Session, command string) e
 	fmt.Fprintln(out, "\nNext:")
 	w := tabwriter.NewWriter(out, 0, 8, 4, ' ', 0)
 	fmt.Fprintf(w, "  export KUBECONFIG=$(%s kubeconfig)\t# the management plane\n", command)
-	if s.Options.File != nil {
+	if !s.withoutCluster() {
 		for _, c := range s.Options.File.Clusters {
 			flag := ""
 			if c.GetNamespace() != Namespace {

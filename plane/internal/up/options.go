@@ -33,6 +33,8 @@ type Options struct {
 	Version string
 	// Timeout is how long Run may take; 0 means as long as it takes.
 	Timeout time.Duration
+	// NoHosts is set for a plane that has none of its own, and no File.
+	NoHosts bool
 }
 
 // DefaultFile is the cluster file of a plain `slipway up`.

@@ -15,7 +15,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/enrol"
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
@@ -34,7 +33,7 @@ func hostName(n int) string { return fmt.Sprintf("host-%d", n) }
 // bootHosts makes the local hosts there shall be and boots all there are: hosts
 // of an earlier run with more of them stay.
 func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
-	if err := fabric.Ensure(ctx, s.Instance.Name); err != nil {
+	if err := s.network().Ensure(ctx); err != nil {
 		return err
 	}
 	files, err := s.agentFiles(ctx, step)
@@ -109,8 +108,7 @@ func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(hos
 	if err != nil {
 		return nil, err
 	}
-	server := "https://" + fabric.Gateway.String() + ":6443"
-	kubeconfig, err := enrol.BootstrapKubeconfig(server, ca, token)
+	kubeconfig, err := enrol.BootstrapKubeconfig(s.server(), ca, token)
 	if err != nil {
 		return nil, err
 	}

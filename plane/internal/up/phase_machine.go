@@ -46,7 +46,13 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if len(fatal) > 0 {
 		return &MachineError{fatal}
 	}
+	if err := s.network().CheckBeside(); err != nil {
+		return err
+	}
 	if err := s.checkBundle(); err != nil {
+		return err
+	}
+	if err := s.findAway(ctx); err != nil {
 		return err
 	}
 	if err := s.checkPort(); err != nil {
@@ -57,6 +63,10 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	}
 	for _, w := range warnings {
 		s.Progress.Note("Warning: " + w.Message + ": " + w.Remedy)
+	}
+	if s.Options.NoHosts {
+		step.Donef("fit for a plane beside %s", s.Instance.Beside)
+		return nil
 	}
 	step.Donef("fit for %d hosts", s.Options.Hosts)
 	return nil

@@ -16,7 +16,6 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/enrol"
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -33,7 +32,7 @@ const planeTimeout = 5 * time.Minute
 // startPlane runs `slipway serve` in the background, unless it runs already, and
 // shows its components until all are ready.
 func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
-	if err := fabric.Ensure(ctx, s.Instance.Name); err != nil {
+	if err := s.network().Ensure(ctx); err != nil {
 		return err
 	}
 	_, running, err := serve.Running(s.Instance.Dir)
@@ -92,7 +91,7 @@ func (s *Session) spawn(exited chan<- struct{}) error {
 
 func (s *Session) waitForPlane(ctx context.Context, step *progress.Step, exited <-chan struct{}) error {
 	shown := map[string]*progress.Step{}
-	letIn := false
+	letIn := s.Options.NoHosts
 	return poll(ctx, func() (bool, error) {
 		status, err := serve.ReadStatus(s.Instance.Dir)
 		if err == nil {

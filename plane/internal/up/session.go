@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -36,6 +37,7 @@ type Session struct {
 
 	tokenMu sync.Mutex // guards the token's file: two phases want it first
 	begun   bool
+	away    bool // set by the machine phase: local hosts belong elsewhere
 }
 
 // phase is one step that the user sees. It returns nil when what it stands for
@@ -49,12 +51,26 @@ type phase struct {
 // stages run one after the other; the phases of a stage run at the same time.
 var stages = [][]phase{
 	{{name: "machine", run: (*Session).checkMachine}},
-	{{name: "plane", run: (*Session).startPlane}, {name: "hosts", run: (*Session).bootHosts}},
-	{{name: "enrolment", run: (*Session).enrolHosts}, {name: "cluster", skip: (*Session).withoutCluster, run: (*Session).applyCluster}},
+	{{name: "plane", run: (*Session).startPlane}, {name: "hosts", skip: (*Session).withoutHosts, run: (*Session).bootHosts}},
+	{
+		{name: "enrolment", skip: (*Session).withoutEnrolment, run: (*Session).enrolHosts},
+		{name: "cluster", skip: (*Session).withoutCluster, run: (*Session).applyCluster},
+	},
 	{{name: "nodes", skip: (*Session).withoutCluster, run: (*Session).waitForNodes}},
 }
 
-func (s *Session) withoutCluster() bool { return s.Options.File == nil }
+func (s *Session) withoutHosts() bool { return s.Options.NoHosts }
+
+func (s *Session) network() fabric.Network {
+	return fabric.Network{Name: s.Instance.Name, Beside: s.Instance.Beside}
+}
+
+func (s *Session) withoutEnrolment() bool { return s.withoutHosts() || s.away }
+
+func (s *Session) withoutCluster() bool { return s.Options.File == nil || s.away }
+
+// server is the API server of the plane as hosts see it.
+func (s *Session) server() string { return "https://" + s.network().Address().String() + ":6443" }
 
 // Begun reports whether Run has got beyond looking: there may be something now
 // that `slipway down` has to take down.

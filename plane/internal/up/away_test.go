@@ -1,0 +1,37 @@
+package up
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/slipway-dev/slipway/plane/internal/enrol"
+)
+
+func TestHomeOf(t *testing.T) {
+	dir := t.TempDir()
+	if server, err := homeOf(dir); server != "" || err != nil {
+		t.Errorf("a host that never moved is at %q (%v)", server, err)
+	}
+	path := filepath.Join(dir, homeFile)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := enrol.BootstrapKubeconfig("https://10.88.0.2:6443", nil, "a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(map[string][]byte{"kubeconfig": kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string]string{string(data): "https://10.88.0.2:6443", "{": "", `{"kubeconfig":"eA=="}`: ""} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if server, err := homeOf(dir); server != want || (err == nil) != (want != "") {
+			t.Errorf("%s: at %q (%v), want %q", content, server, err, want)
+		}
+	}
+}
