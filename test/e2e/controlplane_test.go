@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/test/probe"
 )
 
 const (
@@ -219,7 +221,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 		return p.mustKubectl("local", "get", "lease", "-n", "kube-system", "slipway-control-plane-endpoint", "-o", "jsonpath={.spec.leaseTransitions} {.spec.holderIdentity}")
 	}
 	before := term()
-	prober := p.probe(t, apiServer(virtualIP))
+	prober := probe.Start(t, p.flags[1], probe.APIServer(virtualIP))
 	begin := time.Now()
 	killed := p.processesOn(name, "slipway-agent")
 	for _, pid := range killed {
@@ -233,9 +235,9 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 	})
 	// Twice the time after which another host would have taken the address.
 	for time.Since(begin) < takeOverLimit {
-		prober.answerAfter(t, time.Now(), takeOverLimit)
+		prober.AnswerAfter(t, time.Now(), takeOverLimit)
 	}
-	gap, failures := prober.longestGap(begin)
+	gap, failures := prober.LongestGap(begin)
 	t.Logf("longest time without an answer: %.1fs, %d attempts failed", gap.Seconds(), len(failures))
 	if after := term(); after != before {
 		t.Errorf("the term and holder were %s, are %s", before, after)
@@ -248,17 +250,17 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 // takeOver breaks the holder and measures until the API answers at the address.
 func takeOver(t *testing.T, p *plane, name string, fault ...string) {
 	t.Helper()
-	prober := p.probe(t, apiServer(virtualIP))
-	prober.answerAfter(t, time.Now(), time.Minute)
+	prober := probe.Start(t, p.flags[1], probe.APIServer(virtualIP))
+	prober.AnswerAfter(t, time.Now(), time.Minute)
 	begin := time.Now()
 	p.must(time.Minute, append(append([]string{"host"}, fault...), name)...)
 	// An attempt that began after the fault cannot have reached the old holder.
-	took := prober.answerAfter(t, time.Now(), 2*time.Minute).Sub(begin)
+	took := prober.AnswerAfter(t, time.Now(), 2*time.Minute).Sub(begin)
 	t.Logf("the API answered again after %.1fs", took.Seconds())
 	if took > takeOverLimit {
 		t.Errorf("the API was away for %s, longer than %s", took, takeOverLimit)
 	}
-	prober.end()
+	prober.End()
 }
 
 // whole waits until the hosts of all control planes serve the API again, which
@@ -267,9 +269,9 @@ func whole(t *testing.T, p *plane) {
 	t.Helper()
 	for _, m := range controlPlanes(p) {
 		address := p.mustKubectl("", "get", "host", m.host(), "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
-		prober := p.probe(t, apiServer(address))
-		prober.answerAfter(t, time.Now(), 3*time.Minute)
-		prober.end()
+		prober := probe.Start(t, p.flags[1], probe.APIServer(address))
+		prober.AnswerAfter(t, time.Now(), 3*time.Minute)
+		prober.End()
 	}
 	p.eventually(3*time.Minute, "every node is ready", readyNodes(4))
 }

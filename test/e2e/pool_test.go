@@ -1,30 +1,16 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/test/probe"
 )
-
-// doorPort is where every node lets the Service of the workload in.
-const doorPort = "30080"
-
-// door is the workload's Service at a port of every node.
-const door = `
-apiVersion: v1
-kind: Service
-metadata: {name: door}
-spec:
-  type: NodePort
-  selector: {app: echo}
-  ports: [{port: 80, targetPort: 8080, nodePort: ` + doorPort + `}]
-`
 
 // poolHealthCheck looks at the machines of the pool.
 const poolHealthCheck = `
@@ -48,7 +34,7 @@ func TestPool(t *testing.T) {
 	// One host is spare: for the surge, and in place of a dead one.
 	p.up("--fast", "--hosts", "4", "-f", file)
 	p.eventually(time.Minute, "three nodes of v1.35.4", all(readyNodes(3), poolReady(2), nodesOf("v1.35.4", 3)))
-	p.apply("local", workload+"---"+budget+"---"+door)
+	p.apply("local", probe.Workload+"---"+probe.Budget+"---"+probe.Door)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
 
 	for _, step := range []struct {
@@ -69,8 +55,8 @@ func TestPool(t *testing.T) {
 }
 
 func rollingUpgrade(t *testing.T, p *plane) {
-	prober := p.probe(t, anyNode(p))
-	begin := prober.answerAfter(t, time.Now(), time.Minute)
+	prober := probe.Start(t, p.flags[1], anyNode(p))
+	begin := prober.AnswerAfter(t, time.Now(), time.Minute)
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
 	host := joining(t, p, 5*time.Minute)
 	p.must(time.Minute, "host", "power-cycle", host)
@@ -87,11 +73,11 @@ func rollingUpgrade(t *testing.T, p *plane) {
 	if err != nil || !strings.Contains(string(log), "resuming an interrupted operation") {
 		t.Errorf("the power of %s was cut too late: nothing was interrupted (%v)", host, err)
 	}
-	_, failures := prober.longestGap(begin)
+	_, failures := prober.LongestGap(begin)
 	for _, f := range failures {
-		t.Errorf("the Service did not answer at %s: %v", f.begin.UTC().Format(time.TimeOnly), f.err)
+		t.Errorf("the Service did not answer at %s: %v", f.Begin.UTC().Format(time.TimeOnly), f.Err)
 	}
-	prober.end()
+	prober.End()
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=60s")
 }
 
@@ -136,30 +122,13 @@ func atLeastReady(p *plane, n int) func(status) string {
 	}
 }
 
-// anyNode asks one node after the other, from the one that answered last on, as a load
-// balancer before them does.
+// anyNode asks all hosts for the workload.
 func anyNode(p *plane) func() error {
 	var addresses []string
 	for _, h := range p.status().Hosts {
 		addresses = append(addresses, h.Addresses...)
 	}
-	last := 0
-	return func() error {
-		var errs []error
-		for i := range addresses {
-			at := (last + i) % len(addresses)
-			conn, err := net.DialTimeout("tcp", net.JoinHostPort(addresses[at], doorPort), attemptTimeout)
-			if err == nil {
-				err = get(conn, "/")
-			}
-			if err == nil {
-				last = at
-				return nil
-			}
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
-	}
+	return probe.AnyDoor(addresses)
 }
 
 // deadHost switches a host of the pool off for good. The spare one takes its place, and

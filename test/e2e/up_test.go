@@ -7,39 +7,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// workload is two servers that must not share a node, behind a Service.
-const workload = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: echo}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: echo}}
-  template:
-    metadata: {labels: {app: echo}}
-    spec:
-      affinity:
-        podAntiAffinity:
-          requiredDuringSchedulingIgnoredDuringExecution:
-            - labelSelector: {matchLabels: {app: echo}}
-              topologyKey: kubernetes.io/hostname
-      containers:
-        - name: echo
-          image: slipway.dev/echo:v1
-          imagePullPolicy: Never
-          readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
-          # until no node sends anything here
-          lifecycle: {preStop: {sleep: {seconds: 5}}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: echo}
-spec:
-  selector: {app: echo}
-  ports: [{port: 80, targetPort: 8080}]
-`
+	"github.com/slipway-dev/slipway/test/probe"
+)
 
 // TestUp is the life of a plane as the README tells it.
 func TestUp(t *testing.T) {
@@ -165,7 +135,7 @@ func columns(t *testing.T, p *plane) {
 }
 
 func service(t *testing.T, p *plane) {
-	p.apply("local", workload)
+	p.apply("local", probe.Workload)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
 	nodes := strings.Fields(p.mustKubectl("local", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].spec.nodeName}"))
 	if len(nodes) != 2 || nodes[0] == nodes[1] {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/test/probe"
 )
 
 // oldCluster is a cluster of v1.35.4 with the workers given.
@@ -33,14 +34,6 @@ spec:
 // deferred are two workers whose upgrade is put off, so that the test can order it.
 const deferred = `machineDeployments: [{class: default-worker, name: md, replicas: 2, metadata: {annotations: {topology.cluster.x-k8s.io/defer-upgrade: ""}}}]`
 
-// budget keeps one of the workload's two pods at all times.
-const budget = `
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: echo}
-spec: {minAvailable: 1, selector: {matchLabels: {app: echo}}}
-`
-
 // TestUpgradeInPlace takes a worker from 1.35.4 to 1.36.3 without a new Machine and
 // reboots it, then another one that loses its power on the way.
 func TestUpgradeInPlace(t *testing.T) {
@@ -55,7 +48,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	// A kubelet must not be newer than its API server.
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
 	p.eventually(5*time.Minute, "control plane of v1.36.3", all(readyNodes(3), nodesOf("v1.36.3", 1)))
-	p.apply("local", workload+"---"+budget)
+	p.apply("local", probe.Workload+"---"+probe.Budget)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
 
 	worker := workerOf(p, "v1.35.4")
