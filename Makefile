@@ -79,13 +79,13 @@ test: build bundle-test ## Everything CI runs: unit, API server and end-to-end t
 	cd release && GOWORK=off $(FETCH_MODULES) -test ./...
 	cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
 	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
-	  go test -trimpath -timeout 20m $$(go list work | grep -v /test/e2e)
+	  go test -trimpath -timeout 20m $$(go list work | grep -v -e /test/e2e -e /test/conformance/clusterctl)
 	cd release && GOWORK=off go test -trimpath ./...
 	$(MAKE) --no-print-directory test-e2e
 
 .PHONY: test-e2e
-test-e2e: ## The end-to-end tests alone, with the machine to themselves: they wait for real kubelets
-	SLIPWAY_BIN=$(BIN) go test -trimpath -count=1 -timeout 30m -v ./test/e2e
+test-e2e: ## The tests with real kubelets alone, one plane at a time: clusterctl's conformance and the end-to-end tests
+	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) go test -trimpath -count=1 -p 1 -timeout 30m -v ./test/conformance/clusterctl ./test/e2e
 
 .PHONY: test-unit
 test-unit: manifests ## Only the tests that need neither root nor built binaries

@@ -1,9 +1,11 @@
 package clusterctl
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,41 +13,84 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
-// livePlane is a plane of this repository without hosts.
-func (u *user) livePlane() {
-	u.t.Helper()
+// livePlane is a plane of this repository, and who uses it.
+type livePlane struct {
+	*user
+	dir, name string
+	flags     []string
+}
+
+// newLivePlane is down.
+func newLivePlane(t *testing.T, name, port string) *livePlane {
+	t.Helper()
 	if os.Getuid() != 0 {
-		rights.Skip(u.t, "a plane needs root")
+		rights.Skip(t, "a plane needs root")
 	}
 	dir, err := os.MkdirTemp("", "clusterctl-plane-")
 	if err != nil {
-		u.t.Fatal(err)
+		t.Fatal(err)
 	}
-	slipway := func(args ...string) string {
-		out, err := exec.Command(shared.slipway, append([]string{"--state-dir", dir}, args...)...).CombinedOutput()
-		if err != nil {
-			u.t.Fatalf("slipway %s: %v\n%s", strings.Join(args, " "), err, out)
+	p := &livePlane{user: newUser(t, shared.repository), dir: dir, name: name, flags: []string{"--name", name, "--api-port", port, "--fast"}}
+	t.Cleanup(func() {
+		p.t = t
+		if t.Failed() {
+			p.dump()
 		}
-		return strings.TrimSpace(string(out))
-	}
-	u.t.Cleanup(func() {
-		slipway("down", "--purge")
+		p.slipway("down", "--purge")
 		_ = os.RemoveAll(dir)
 	})
-	slipway("up", "--no-cluster", "--hosts", "0", "--fast", "--name", "clusterctl", "--api-port", "36591")
-	u.kubeconfig = slipway("kubeconfig")
+	return p
+}
+
+// up brings the plane up.
+func (p *livePlane) up(args ...string) {
+	p.t.Helper()
+	begin := time.Now()
+	p.slipway(append(append([]string{"up"}, p.flags...), args...)...)
+	p.t.Logf("slipway up, %s: %.1fs", p.name, time.Since(begin).Seconds())
+	p.kubeconfig = p.slipway("kubeconfig")
+}
+
+// slipway runs it on the plane and returns what it prints.
+func (p *livePlane) slipway(args ...string) string {
+	p.t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command(shared.slipway, append([]string{"--state-dir", p.dir}, args...)...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		p.t.Fatalf("slipway %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// dump shows what an operator would look at.
+func (p *livePlane) dump() {
+	const last = 4000
+	for _, args := range [][]string{
+		{shared.slipway, "--state-dir", p.dir, "status", "-o", "wide"},
+		{shared.kubectl, "--kubeconfig", p.kubeconfig, "get", "events", "-A", "--sort-by=.lastTimestamp"},
+	} {
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		p.t.Logf("%s: %s (%v)\n%s", p.name, strings.Join(args[1:], " "), err, out[max(0, len(out)-last):])
+	}
+	logs, _ := filepath.Glob(filepath.Join(p.dir, "hosts/*/var/log/slipway-agent.log"))
+	for _, log := range append(logs, filepath.Join(p.dir, "plane.log")) {
+		text, _ := os.ReadFile(log)
+		p.t.Logf("%s\n%s", log, text[max(0, len(text)-last):])
+	}
 }
 
 // What every template makes is taken by the plane's admission, and Cluster API begins
 // to work on it: the objects are owned, and the topology is reconciled.
 func TestTemplatesOnPlane(t *testing.T) {
 	skipShort(t)
-	u := newUser(t, shared.repository)
-	u.livePlane()
+	plane := newLivePlane(t, "clusterctl", "36591")
+	plane.up("--no-cluster", "--hosts", "0")
 	for i, flavor := range flavors {
 		name := "demo-" + strings.TrimSuffix("default-"+flavor, "-")
 		t.Run(name, func(t *testing.T) {
-			u := *u
+			u := *plane.user
 			u.t = t
 			u.env = []string{fmt.Sprintf("SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST=10.88.0.%d", 200+i)}
 			u.kubectl("", "create", "namespace", name)
