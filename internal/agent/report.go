@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
+	"github.com/slipway-dev/slipway/internal/agent/operation"
 )
 
 // The steps of what goes well wait for their report, as each report wakes three
@@ -164,7 +165,8 @@ func (r *reporter) passes() bool {
 		// The first report of a host waits for the proof that it is clean.
 		return op == nil && r.wanted.CleanProof == nil
 	}
-	if op == nil || op.State != infrav1.OperationRunning || op.Reason != "" {
+	// The right to read the bootstrap Secret comes seconds after the order.
+	if op == nil || op.State != infrav1.OperationRunning || (op.Reason != "" && op.Reason != operation.ReasonSecretUnavailable) {
 		return false
 	}
 	// An operation takes the proof that the host is clean away; whoever gave the
