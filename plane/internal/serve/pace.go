@@ -29,7 +29,7 @@ const (
 	// paceInterval is how often the share of CPU time is looked at.
 	paceInterval = 5 * time.Second
 	// idleShare of a core, below which the plane rests, and busyShare, above
-	// which it works. Between them nothing changes.
+	// which it works. Between them nothing changes, but that work that lasted is over.
 	idleShare = 0.10
 	busyShare = 0.30
 	// loadedShare of a core, over loadedTicks intervals in a row, is work that lasts.
@@ -108,7 +108,7 @@ func (p *pace) observe(share float64) {
 	switch {
 	case p.loaded >= loadedTicks, share > busyShare && p.heap() >= largeHeap:
 		p.change(gcLoaded)
-	case share < idleShare:
+	case share < idleShare, share < busyShare && p.percent == gcLoaded:
 		p.change(gcIdle)
 	case p.percent == gcIdle && share > busyShare:
 		p.change(gcBusy)
