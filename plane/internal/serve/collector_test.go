@@ -66,7 +66,8 @@ func TestLoadedPercentFollowsTheMemory(t *testing.T) {
 		want         int
 	}{
 		{live: gib, memory: 24 * gib, want: gcLoadedMost},
-		{live: 2 * gib, memory: 24 * gib, want: 200},
+		{live: 3 * gib, memory: 24 * gib, want: gcLoaded},
+		{live: 2 * gib, memory: 20 * gib, want: 150},
 		{live: gib, memory: 4 * gib, want: gcLoaded},
 		{live: 0, memory: 4 * gib, want: gcLoaded},
 		{live: gib, memory: 0, want: gcLoaded},

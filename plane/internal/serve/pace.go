@@ -25,7 +25,7 @@ const (
 	// third of it would be collecting. Where a quarter of the machine's memory has room
 	// for it, it is up to gcLoadedMost.
 	gcLoaded     = 100
-	gcLoadedMost = 300
+	gcLoadedMost = 200
 	// paceInterval is how often the share of CPU time is looked at.
 	paceInterval = 5 * time.Second
 	// idleShare of a core, below which the plane rests, and busyShare, above
