@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -101,6 +103,12 @@ func (m *Manager) start(ctx context.Context, s sandbox.Spec) error {
 	}
 	defer status.Close()
 	cmd := exec.CommandContext(ctx, m.Sandbox, "launch", s.Dir)
+	// The lock of the host ends with this process, and so must its launcher: it would
+	// record its host over the one of whoever boots next. The kernel sends the signal
+	// when the thread ends that started it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	cmd.ExtraFiles = []*os.File{theirs} // becomes sandbox.StatusFD
 	// Files, not pipes: the host keeps nothing of the launcher's open, but a pipe would wait for it.
 	output, err := os.CreateTemp(s.Dir, "launch.*.log")
