@@ -29,28 +29,32 @@ type collector struct {
 func newCollector() *collector { return &collector{heap: liveHeap} }
 
 func (c *collector) set(percent int) {
+	live := c.heap()
+	if percent == gcIdle && live >= largeHeap {
+		// Not by way of a percentage, which the heap exceeds: that starts a collection.
+		c.giveBack(live)
+		debug.SetMemoryLimit(int64(mapped() + live*gcIdleGrowth/100))
+		debug.SetGCPercent(-1)
+		return
+	}
 	debug.SetMemoryLimit(noMemoryLimit)
 	switch percent {
 	case gcIdle:
 		debug.SetGCPercent(gcIdle)
-		c.giveBack()
-		if live := c.heap(); live >= largeHeap {
-			debug.SetMemoryLimit(int64(mapped() + live*gcIdleGrowth/100))
-			debug.SetGCPercent(-1)
-		}
+		debug.FreeOSMemory()
 	case gcLoaded:
-		debug.SetGCPercent(loadedPercent(c.heap(), totalMemory()))
+		debug.SetGCPercent(loadedPercent(live, totalMemory()))
 	default:
 		debug.SetGCPercent(percent)
 	}
 }
 
-// giveBack returns what is free to the machine. That takes a collection, which in a
-// large heap looks like work to who watches the CPU: it is worth it only after
+// giveBack returns what is free of a large heap to the machine. That takes a
+// collection, which looks like work to who watches the CPU: it is worth it only after
 // allocations, or rest and collection would take turns for ever.
-func (c *collector) giveBack() {
+func (c *collector) giveBack(live uint64) {
 	allocated := runtimeMetric("/gc/heap/allocs:bytes")
-	if live := c.heap(); live >= largeHeap && allocated-c.returned < live/4 {
+	if allocated-c.returned < live/4 {
 		return
 	}
 	debug.FreeOSMemory()

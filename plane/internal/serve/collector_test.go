@@ -59,6 +59,41 @@ func TestALargeHeapAtRestIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A large heap that comes to rest twice with little allocated between is not collected
+// the second time: a percentage that stood for a moment only would do so.
+func TestASecondRestStartsNoCollection(t *testing.T) {
+	keepGCSettings(t)
+	c := &collector{heap: func() uint64 { return 2 * largeHeap }, returned: runtimeMetric("/gc/heap/allocs:bytes")}
+	live := make([][]byte, 64)
+	for i := range live {
+		live[i] = make([]byte, 1<<20)
+	}
+	runtime.GC()
+	debug.SetGCPercent(300)
+	allocate := func(n int) {
+		for range n {
+			garbage = make([]byte, 1<<20)
+		}
+	}
+	allocate(60) // twice the live heap, of which a quarter may be garbage at rest
+	before := collections()
+	c.set(gcIdle)
+	allocate(10)
+	if n := collections() - before; n != 0 {
+		t.Errorf("%d collections, want none", n)
+	}
+	runtime.KeepAlive(live)
+}
+
+// garbage keeps allocations from being left out.
+var garbage []byte
+
+func collections() uint32 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.NumGC
+}
+
 func TestLoadedPercentFollowsTheMemory(t *testing.T) {
 	const gib = 1 << 30
 	for _, c := range []struct {
