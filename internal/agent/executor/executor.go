@@ -8,11 +8,13 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/cloudconfig"
+	"github.com/slipway-dev/slipway/internal/agent/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 	"github.com/slipway-dev/slipway/internal/agent/kubelet"
@@ -134,9 +136,14 @@ func (e *Executor) Upgrade(ctx context.Context, order operation.Upgrade, progres
 	return e.Upgrader.Upgrade(ctx, order.Version, progress)
 }
 
-// Reboot implements operation.Executor.
+// Reboot implements operation.Executor. A host that goes down ends all programs, and
+// may come to systemctl before that has had its answer: then it was obeyed.
 func (e *Executor) Reboot(ctx context.Context) error {
 	_, err := e.Upgrader.Runner.Run(ctx, "systemctl", "reboot")
+	exit := (*command.ExitError)(nil)
+	if errors.As(err, &exit) && (exit.Code == 128+int(syscall.SIGTERM) || exit.Code == 128+int(syscall.SIGKILL)) {
+		return nil
+	}
 	return err
 }
 
