@@ -3,6 +3,7 @@ package hostmachine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,9 +26,13 @@ type ranking struct {
 // same, and ranking thousands of hosts for each of thousands of machines would take
 // minutes. The zero value is ready for use.
 type rankings struct {
-	mu    sync.Mutex
-	until map[string]time.Time
-	of    map[string]ranking
+	mu   sync.Mutex
+	kept map[string]keptRanking
+}
+
+type keptRanking struct {
+	ranking
+	until time.Time
 }
 
 // rankingKey is the same for machines that ask for the same.
@@ -42,23 +47,16 @@ func rankingKey(namespace string, request placement.Request) (string, error) {
 func (r *rankings) get(key string, now time.Time) (ranking, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !now.Before(r.until[key]) {
-		return ranking{}, false
-	}
-	return r.of[key], true
+	kept := r.kept[key]
+	return kept.ranking, now.Before(kept.until)
 }
 
 func (r *rankings) put(key string, of ranking, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for other, until := range r.until {
-		if !now.Before(until) {
-			delete(r.until, other)
-			delete(r.of, other)
-		}
+	maps.DeleteFunc(r.kept, func(_ string, kept keptRanking) bool { return !now.Before(kept.until) })
+	if r.kept == nil {
+		r.kept = map[string]keptRanking{}
 	}
-	if r.of == nil {
-		r.until, r.of = map[string]time.Time{}, map[string]ranking{}
-	}
-	r.until[key], r.of[key] = now.Add(rankingTime), of
+	r.kept[key] = keptRanking{of, now.Add(rankingTime)}
 }
