@@ -22,8 +22,22 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
+// waitingIndex holds the machines that wait for a host. Each report of each free host
+// asks for them; a walk over all machines would cost more the larger the fleet is.
+const waitingIndex = "waiting"
+
+func indexWaiting(o client.Object) []string {
+	if m, ok := o.(*infrav1.HostMachine); ok && m.Spec.ProviderID == "" && m.DeletionTimestamp.IsZero() {
+		return []string{"true"}
+	}
+	return nil
+}
+
 // SetupWithManager watches HostMachines and everything a claim depends on.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.HostMachine{}, waitingIndex, indexWaiting); err != nil {
+		return fmt.Errorf("index the HostMachines that wait: %w", err)
+	}
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "hostmachine")
 	scheme := mgr.GetScheme()
 	clusterToMachines, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &infrav1.HostMachineList{}, scheme)
@@ -80,28 +94,23 @@ func gone() predicate.Predicate {
 
 // waiting are the machines that wait for a host.
 func (r *Reconciler) waiting(ctx context.Context, namespace string) []reconcile.Request {
-	return r.requests(ctx, func(m *infrav1.HostMachine) bool {
-		return m.Spec.ProviderID == "" && m.DeletionTimestamp.IsZero()
-	}, client.InNamespace(namespace))
+	return r.requests(ctx, client.InNamespace(namespace), client.MatchingFields{waitingIndex: "true"})
 }
 
 func (r *Reconciler) machinePoolToMachines(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, func(m *infrav1.HostMachine) bool { return m.Spec.ProviderID == "" },
-		client.InNamespace(o.GetNamespace()),
+	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{waitingIndex: "true"},
 		client.MatchingLabels{clusterv1.MachinePoolNameLabel: format.MustFormatValue(o.GetName())})
 }
 
-func (r *Reconciler) requests(ctx context.Context, wanted func(*infrav1.HostMachine) bool, options ...client.ListOption) []reconcile.Request {
+func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	machines := &infrav1.HostMachineList{}
 	if err := r.Client.List(ctx, machines, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List HostMachines")
 		return nil
 	}
-	var requests []reconcile.Request
+	requests := make([]reconcile.Request, 0, len(machines.Items))
 	for i := range machines.Items {
-		if wanted(&machines.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
-		}
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
 	}
 	return requests
 }
