@@ -148,7 +148,7 @@ enrol hosts until it expires.`,
 				return err
 			}
 			if server == "" {
-				server = "https://" + network(inst).Address().String() + ":6443"
+				server = inst.Server()
 			}
 			kubeconfig, err := enrol.BootstrapKubeconfig(server, ca, token)
 			if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/up"
@@ -44,11 +43,6 @@ func (g *global) command() string {
 		command += " --state-dir " + g.stateDir
 	}
 	return command
-}
-
-// network of an instance.
-func network(inst *instance.Instance) fabric.Network {
-	return fabric.Network{Name: inst.Name, Beside: inst.Beside}
 }
 
 func sameFile(a, b string) bool {

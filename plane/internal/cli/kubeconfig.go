@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
@@ -43,33 +41,15 @@ func kubeconfigCommand(g *global) *cobra.Command {
 			return err
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
+			c, err := managementClient(g, "")
+			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return clusterNames(cmd.Context(), g, namespace), cobra.ShellCompDirectiveNoFileComp
+			// Without a plane that runs there is nothing to complete.
+			names, _ := clusterNames(cmd.Context(), c, namespace)
+			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the cluster")
 	return command
-}
-
-// clusterNames completes; without a plane there is nothing to complete.
-func clusterNames(ctx context.Context, g *global, namespace string) []string {
-	inst, err := g.open()
-	if err != nil {
-		return nil
-	}
-	c, err := planeclient.New(inst)
-	if err != nil {
-		return nil
-	}
-	var clusters clusterv1.ClusterList
-	if err := c.List(ctx, &clusters, client.InNamespace(namespace)); err != nil {
-		return nil
-	}
-	names := make([]string, 0, len(clusters.Items))
-	for i := range clusters.Items {
-		names = append(names, clusters.Items[i].Name)
-	}
-	return names
 }

@@ -32,13 +32,17 @@ func (f *lifecycleFlags) complete(names func(ctx context.Context, c client.Clien
 // completeClusters completes the first argument.
 func (f *lifecycleFlags) completeClusters() completion {
 	return f.complete(func(ctx context.Context, c client.Client, args []string) ([]string, error) {
-		list := &clusterv1.ClusterList{}
 		if len(args) > 0 {
 			return nil, nil
 		}
-		err := c.List(ctx, list, client.InNamespace(f.namespace))
-		return namesOf(list.Items, func(cluster *clusterv1.Cluster) string { return cluster.Name }), err
+		return clusterNames(ctx, c, f.namespace)
 	})
+}
+
+func clusterNames(ctx context.Context, c client.Client, namespace string) ([]string, error) {
+	list := &clusterv1.ClusterList{}
+	err := c.List(ctx, list, client.InNamespace(namespace))
+	return namesOf(list.Items, func(cluster *clusterv1.Cluster) string { return cluster.Name }), err
 }
 
 // completeRuns completes the first argument with the runs that are of use.

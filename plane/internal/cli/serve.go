@@ -70,7 +70,7 @@ func enterFabric(ctx context.Context, g *global, f *instanceFlags) error {
 		return err
 	}
 	defer lock.Release()
-	if err := network(inst).Ensure(ctx); err != nil {
+	if err := inst.Network().Ensure(ctx); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)))
@@ -136,7 +136,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		// From the first event on the plane holds its own lock.
 		Progress: func(component.Event) { lock.Release() },
 		StateDir: inst.Dir, Name: inst.Name, Fast: inst.Fast,
-		Advertise:        net.IP(network(inst).Address().AsSlice()),
+		Advertise:        net.IP(inst.Network().Address().AsSlice()),
 		AdminServer:      "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
 		DialExtension:    dialer.DialContext,
 		Providers:        []serve.Provider{slipway},

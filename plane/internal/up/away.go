@@ -29,7 +29,7 @@ func (s *Session) findAway(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.Name, err)
 		}
-		if server == "" || server == s.server() {
+		if server == "" || server == s.Instance.Server() {
 			continue
 		}
 		s.away = true

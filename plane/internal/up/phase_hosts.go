@@ -33,7 +33,7 @@ func hostName(n int) string { return fmt.Sprintf("host-%d", n) }
 // bootHosts makes the local hosts there shall be and boots all there are: hosts
 // of an earlier run with more of them stay.
 func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
-	if err := s.network().Ensure(ctx); err != nil {
+	if err := s.Instance.Network().Ensure(ctx); err != nil {
 		return err
 	}
 	files, err := s.agentFiles(ctx, step)
@@ -108,7 +108,7 @@ func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(hos
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := enrol.BootstrapKubeconfig(s.server(), ca, token)
+	kubeconfig, err := enrol.BootstrapKubeconfig(s.Instance.Server(), ca, token)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if len(fatal) > 0 {
 		return &MachineError{fatal}
 	}
-	if err := s.network().CheckBeside(); err != nil {
+	if err := s.Instance.Network().CheckBeside(); err != nil {
 		return err
 	}
 	if err := s.checkBundle(); err != nil {

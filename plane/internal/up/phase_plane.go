@@ -32,7 +32,7 @@ const planeTimeout = 5 * time.Minute
 // startPlane runs `slipway serve` in the background, unless it runs already, and
 // shows its components until all are ready.
 func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
-	if err := s.network().Ensure(ctx); err != nil {
+	if err := s.Instance.Network().Ensure(ctx); err != nil {
 		return err
 	}
 	_, running, err := serve.Running(s.Instance.Dir)

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -61,16 +60,9 @@ var stages = [][]phase{
 
 func (s *Session) withoutHosts() bool { return s.Options.NoHosts }
 
-func (s *Session) network() fabric.Network {
-	return fabric.Network{Name: s.Instance.Name, Beside: s.Instance.Beside}
-}
-
 func (s *Session) withoutEnrolment() bool { return s.withoutHosts() || s.away }
 
 func (s *Session) withoutCluster() bool { return s.Options.File == nil || s.away }
-
-// server is the API server of the plane as hosts see it.
-func (s *Session) server() string { return "https://" + s.network().Address().String() + ":6443" }
 
 // Begun reports whether Run has got beyond looking: there may be something now
 // that `slipway down` has to take down.

@@ -1,0 +1,21 @@
+package instance
+
+import (
+	"net"
+
+	"github.com/slipway-dev/slipway/plane/internal/fabric"
+)
+
+// apiServerPort is where the API server listens in the network of the plane; on the
+// machine it has APIPort.
+const apiServerPort = "6443"
+
+// Network of the plane.
+func (c Config) Network() fabric.Network {
+	return fabric.Network{Name: c.Name, Beside: c.Beside}
+}
+
+// Server is the URL of the plane's API server as hosts see it.
+func (c Config) Server() string {
+	return "https://" + net.JoinHostPort(c.Network().Address().String(), apiServerPort)
+}
