@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // A host that was handed over stays where it is, although its first bootstrap
@@ -42,7 +44,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: Q0E=}}], 
 	if server, err := e.server(); err != nil || server.Host != second {
 		t.Errorf("without a bootstrap kubeconfig the agent goes to %+v, %v", server, err)
 	}
-	if err := os.WriteFile(filepath.Join(e.StateDir, homeFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(e.StateDir, host.HomeFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.server(); err == nil {

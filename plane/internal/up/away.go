@@ -2,19 +2,17 @@ package up
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"k8s.io/client-go/tools/clientcmd"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// homeFile is where the agent of a local host writes down to which management cluster
-// the host was handed over; see docs/design/move.md.
-const homeFile = "var/lib/slipway-agent/handed-over.json"
+// agentState is the state directory of the agent on a local host's disk.
+const agentState = "var/lib/slipway-agent"
 
 // findAway looks for local hosts that `clusterctl move` took to another management
 // cluster. Their cluster is there, too: it must not be made here a second time, nor the
@@ -39,24 +37,19 @@ func (s *Session) findAway(ctx context.Context) error {
 }
 
 // homeOf is the server that the host whose disk is in dir was handed over to last; empty
-// when it never was.
+// when it never was. See docs/design/move.md.
 func homeOf(dir string) (server string, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, homeFile))
+	data, err := os.ReadFile(filepath.Join(dir, agentState, host.HomeFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	var home struct {
-		Kubeconfig []byte `json:"kubeconfig"`
-	}
-	if err := json.Unmarshal(data, &home); err != nil {
-		return "", fmt.Errorf("%s: %w", homeFile, err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(home.Kubeconfig)
+	home, err := host.ParseHome(data)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", homeFile, err)
+		return "", err
 	}
-	return config.Host, nil
+	target, err := home.Target()
+	return target.Server, err
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/plane/internal/enrol"
 )
 
@@ -14,15 +15,15 @@ func TestHomeOf(t *testing.T) {
 	if server, err := homeOf(dir); server != "" || err != nil {
 		t.Errorf("a host that never moved is at %q (%v)", server, err)
 	}
-	path := filepath.Join(dir, homeFile)
+	path := filepath.Join(dir, agentState, host.HomeFile)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := enrol.BootstrapKubeconfig("https://10.88.0.2:6443", nil, "a.b")
+	kubeconfig, err := enrol.BootstrapKubeconfig("https://10.88.0.2:6443", []byte("CA"), "a.b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := json.Marshal(map[string][]byte{"kubeconfig": kubeconfig})
+	data, err := json.Marshal(host.Home{Kubeconfig: kubeconfig})
 	if err != nil {
 		t.Fatal(err)
 	}
