@@ -1,7 +1,7 @@
 // Package hooktest helps to test runtime extensions and their callers.
 //
 // Call runs a handler through the whole server without a network. Start serves an
-// extension over TLS on a loopback port. Faults is a server that misbehaves in
+// extension over TLS on a loopback port, Discover a client that calls it. Faults is a server that misbehaves in
 // the ways that callers must survive. Conformance runs the checks of package
 // conformance as subtests.
 //

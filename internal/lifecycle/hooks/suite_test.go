@@ -20,7 +20,6 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
@@ -30,7 +29,6 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
-	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 var env *testenv.Env
@@ -82,16 +80,8 @@ func startReplica(t testing.TB, namespace string) *replica {
 func serve(t testing.TB, handler *hooks.Handler) *replica {
 	t.Helper()
 	ext := hooktest.Start(t, extension.Options{}, handler.AddTo)
-	handlers := registry.New(registry.Options{})
-	c, err := sdkclient.New(sdkclient.Options{Catalog: catalog(t), Registry: handlers})
+	c, _, err := hooktest.Discover(t.Context(), catalog(t), hooktest.Config("slipway-lifecycle", ext.URL, ext.CA.PEM))
 	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := c.Discover(t.Context(), hooktest.Config("slipway-lifecycle", ext.URL, ext.CA.PEM))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := handlers.WarmUp([]runtimev1.ExtensionConfig{*config}); err != nil {
 		t.Fatal(err)
 	}
 	return &replica{ext, c}

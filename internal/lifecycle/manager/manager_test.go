@@ -20,7 +20,6 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
@@ -30,7 +29,6 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
-	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 var env *testenv.Env
@@ -80,23 +78,20 @@ func startEngine(t *testing.T, namespace string) *engine {
 
 func (e *engine) discover(t *testing.T, url string, ca []byte) {
 	t.Helper()
-	catalog, handlers := hook.NewCatalog(), registry.New(registry.Options{})
+	catalog := hook.NewCatalog()
 	if err := capi.AddToCatalog(catalog); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if e.Client, err = sdkclient.New(sdkclient.Options{Catalog: catalog, Registry: handlers}); err != nil {
-		t.Fatal(err)
-	}
 	eventually(t, "the extension answers", func() error {
-		config, err := e.Discover(t.Context(), hooktest.Config("slipway-lifecycle", url, ca))
+		c, config, err := hooktest.Discover(t.Context(), catalog, hooktest.Config("slipway-lifecycle", url, ca))
 		if err != nil {
 			return err
 		}
 		if got := len(config.Status.Handlers); got != len(lifecyclev1.Hooks()) {
 			t.Fatalf("%d handlers", got)
 		}
-		return handlers.WarmUp([]runtimev1.ExtensionConfig{*config})
+		e.Client = c
+		return nil
 	})
 }
 

@@ -13,13 +13,11 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
-	"github.com/slipway-dev/slipway/sdk/registry"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -118,20 +116,13 @@ func (r *replica) discover() error {
 	if r.gone() {
 		r.t.Fatal("the program has ended by itself")
 	}
-	catalog, handlers := hook.NewCatalog(), registry.New(registry.Options{})
+	catalog := hook.NewCatalog()
 	if err := capi.AddToCatalog(catalog); err != nil {
 		return err
 	}
-	caller, err := sdkclient.New(sdkclient.Options{Catalog: catalog, Registry: handlers})
-	if err != nil {
-		return err
-	}
-	config, err := caller.Discover(r.t.Context(), hooktest.Config("slipway-lifecycle", "https://"+r.extension, r.ca))
-	if err != nil {
-		return err
-	}
-	r.caller = caller
-	return handlers.WarmUp([]runtimev1.ExtensionConfig{*config})
+	var err error
+	r.caller, _, err = hooktest.Discover(r.t.Context(), catalog, hooktest.Config("slipway-lifecycle", "https://"+r.extension, r.ca))
+	return err
 }
 
 // passes is nil when the upgrade may begin.

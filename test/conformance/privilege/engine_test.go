@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	// The manifests are read by another program: so the cache of `go test` knows
@@ -25,7 +24,6 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
-	"github.com/slipway-dev/slipway/sdk/registry"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -106,19 +104,12 @@ func manifests(t *testing.T, kit *judge.Kit) []*unstructured.Unstructured {
 
 func (e *engine) discover(url string) {
 	e.t.Helper()
-	catalog, handlers := hook.NewCatalog(), registry.New(registry.Options{})
+	catalog := hook.NewCatalog()
 	if err := capi.AddToCatalog(catalog); err != nil {
 		e.t.Fatal(err)
 	}
 	var err error
-	if e.hooks, err = sdkclient.New(sdkclient.Options{Catalog: catalog, Registry: handlers}); err != nil {
-		e.t.Fatal(err)
-	}
-	config, err := e.hooks.Discover(e.t.Context(), hooktest.Config("slipway-lifecycle", url, e.CA()))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if err := handlers.WarmUp([]runtimev1.ExtensionConfig{*config}); err != nil {
+	if e.hooks, _, err = hooktest.Discover(e.t.Context(), catalog, hooktest.Config("slipway-lifecycle", url, e.CA())); err != nil {
 		e.t.Fatal(err)
 	}
 }

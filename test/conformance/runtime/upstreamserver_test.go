@@ -26,7 +26,6 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
-	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 // message is what every handler answers with: proof that the response is its own.
@@ -137,13 +136,9 @@ func newCatalog(t *testing.T) *hook.Catalog {
 // it is discovered, and each of the 17 hooks gets an answer.
 func TestUpstreamServer(t *testing.T) {
 	config := startUpstream(t)
-	catalog, known := newCatalog(t), registry.New(registry.Options{})
-	c, err := client.New(client.Options{Catalog: catalog, Registry: known})
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog := newCatalog(t)
 	config.Spec.Settings = map[string]string{"a": "1", "b": "2"}
-	discovered, err := c.Discover(t.Context(), config)
+	c, discovered, err := hooktest.Discover(t.Context(), catalog, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +147,6 @@ func TestUpstreamServer(t *testing.T) {
 	}
 	if !slices.IsSortedFunc(discovered.Status.Handlers, func(a, b runtimev1.ExtensionHandler) int { return cmp.Compare(a.Name, b.Name) }) {
 		t.Error("the handlers are not sorted, although upstream's server names them in random order")
-	}
-	if err := known.WarmUp([]runtimev1.ExtensionConfig{*discovered}); err != nil {
-		t.Fatal(err)
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
 	called := 0
