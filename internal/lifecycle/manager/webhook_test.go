@@ -2,7 +2,6 @@ package manager_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,17 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/templates"
 )
@@ -49,40 +44,7 @@ func documents(t *testing.T, files fs.FS, name string) []*unstructured.Unstructu
 // callWebhooks has the API server call a replica's webhooks for one namespace.
 func (e *engine) callWebhooks(t *testing.T, namespace string) {
 	t.Helper()
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}
-	at := func(c *admissionv1.WebhookClientConfig) {
-		c.URL = ptr.To("https://" + e.webhooks + *c.Service.Path)
-		c.Service, c.CABundle = nil, e.ca
-	}
-	for _, object := range documents(t, config.Lifecycle, "lifecycle/webhook/manifests.yaml") {
-		var configuration client.Object
-		mutating, validating := &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
-		if object.GetKind() == "MutatingWebhookConfiguration" {
-			configuration = mutating
-		} else {
-			configuration = validating
-		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, configuration); err != nil {
-			t.Fatal(err)
-		}
-		for i := range mutating.Webhooks {
-			mutating.Webhooks[i].NamespaceSelector = selector
-			at(&mutating.Webhooks[i].ClientConfig)
-		}
-		for i := range validating.Webhooks {
-			validating.Webhooks[i].NamespaceSelector = selector
-			at(&validating.Webhooks[i].ClientConfig)
-		}
-		configuration.SetName(namespace)
-		if err := env.Client.Create(t.Context(), configuration); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := env.Client.Delete(context.WithoutCancel(t.Context()), configuration); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	testenv.CallLifecycleWebhooks(t, env.Client, namespace, e.webhooks, e.ca)
 }
 
 // Every policy of templates/policies passes the webhook, which calls what is wrong

@@ -1,21 +1,17 @@
 package lifecycle
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,7 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/test/conformance/judge"
+	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
 const oldVersion, newVersion = "v1.35.4", "v1.36.3"
@@ -87,60 +83,13 @@ func (s *stage) createPolicy(name string, steps ...lifecyclev1.Step) {
 // eventually waits for what other processes do.
 func (s *stage) eventually(what string, check func() error) {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("did not happen: %s: %v", what, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	testenv.Eventually(s.t, patience, what, check)
 }
 
-// callWebhooks has the API server call the webhooks of a replica, as the manifests
-// configure them, for this namespace.
+// callWebhooks has the API server call the webhooks of a replica for this namespace.
 func (s *stage) callWebhooks(r *replica) {
 	s.t.Helper()
-	data, err := os.ReadFile("../../../config/lifecycle/webhook/manifests.yaml")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	objects, err := judge.Decode(data)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}}
-	at := func(c *admissionv1.WebhookClientConfig) {
-		c.URL, c.Service, c.CABundle = ptr.To("https://"+r.webhooks+*c.Service.Path), nil, r.ca
-	}
-	for _, object := range objects {
-		mutating, validating := &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
-		var configuration client.Object = mutating
-		if object.GetKind() == "ValidatingWebhookConfiguration" {
-			configuration = validating
-		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, configuration); err != nil {
-			s.t.Fatal(err)
-		}
-		for i := range mutating.Webhooks {
-			mutating.Webhooks[i].NamespaceSelector = selector
-			at(&mutating.Webhooks[i].ClientConfig)
-		}
-		for i := range validating.Webhooks {
-			validating.Webhooks[i].NamespaceSelector = selector
-			at(&validating.Webhooks[i].ClientConfig)
-		}
-		configuration.SetName(s.namespace)
-		s.create(configuration)
-		s.t.Cleanup(func() {
-			if err := s.Delete(context.WithoutCancel(s.t.Context()), configuration); err != nil {
-				s.t.Error(err)
-			}
-		})
-	}
+	testenv.CallLifecycleWebhooks(s.t, s.Client, s.namespace, r.webhooks, r.ca)
 }
 
 // runs returns the LifecycleRuns by policy.
