@@ -3,16 +3,12 @@ package hostmachinepool_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -94,22 +90,6 @@ func (w *world) changeMachinePool(mutate func(*clusterv1.MachinePool)) {
 func (w *world) upgrade() {
 	w.t.Helper()
 	w.changeMachinePool(func(mp *clusterv1.MachinePool) { mp.Spec.Template.Spec.Version = nextVersion })
-}
-
-// rewrite replaces the bootstrap data, as the bootstrap provider does, and lets the
-// time pass in which the old data would still be believed.
-func (w *world) rewrite(data string) {
-	w.t.Helper()
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: w.key.Namespace, Name: *w.machinePool.Spec.Template.Spec.Bootstrap.DataSecretName}
-	if err := env.Client.Get(ctx, key, secret); err != nil {
-		w.t.Fatal(err)
-	}
-	secret.Data["value"] = []byte(data)
-	if err := env.Client.Update(ctx, secret); err != nil {
-		w.t.Fatal(err)
-	}
-	w.clock.Step(time.Minute)
 }
 
 // staying are the members that are not leaving, by name.
@@ -199,54 +179,6 @@ func TestProvisionedIsNotAvailable(t *testing.T) {
 	w.reconcile()
 	if len(leaving(w.hostMachines())) != 1 {
 		t.Error("the old member stays although the new one is available")
-	}
-}
-
-func joinData(token, motd string) string {
-	return fmt.Sprintf("#cloud-config\nwrite_files:\n- path: /etc/motd\n  content: %s\n- path: %s\n  content: |\n    ---\n    apiVersion: kubeadm.k8s.io/v1beta4\n"+
-		"    kind: JoinConfiguration\n    discovery:\n      bootstrapToken: {token: %s, apiServerEndpoint: '10.0.0.1:6443'}\n", motd, joinPath, token)
-}
-
-func TestTokenRotationsRollNothingOut(t *testing.T) {
-	w := newWorld(t, 2)
-	w.rewrite(joinData("abcdef.0000000000000000", "hello"))
-	w.reconcile()
-	w.run()
-	before := w.reconcile().Status.Revision
-	for i := range 100 {
-		w.rewrite(joinData(fmt.Sprintf("abcdef.%016x", i+1), "hello"))
-		if _, err := w.Reconcile(ctx, w.request()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pool := w.reconcile()
-	if len(w.hostMachines()) != 2 || pool.Status.Revision != before {
-		t.Fatalf("%d members, revision %s after %s", len(w.hostMachines()), pool.Status.Revision, before)
-	}
-
-	w.rewrite(joinData("abcdef.1111111111111111", "good bye"))
-	pool = w.reconcile()
-	if pool.Status.Revision == before || ptr.Deref(pool.Status.UpdatedReplicas, 0) != 1 || len(w.hostMachines()) != 3 {
-		t.Fatalf("a changed file rolls nothing out: %+v", pool.Status)
-	}
-	wantReason(t, pool, clusterv1.RollingOutCondition, clusterv1.RollingOutReason, "revision "+before+", wanted "+pool.Status.Revision)
-}
-
-// Bootstrap data that can't be read for a moment must neither replace machines nor
-// make new ones of an unknown kind.
-func TestUnknownBootstrapDataHoldsThePool(t *testing.T) {
-	w := newRunning(t, 2, infrav1.HostMachinePoolStrategy{})
-	w.rewrite("{}")
-	w.scale(3)
-	pool := w.reconcile()
-	if len(w.hostMachines()) != 2 {
-		t.Fatalf("%d members", len(w.hostMachines()))
-	}
-	wantReason(t, pool, clusterv1.ScalingUpCondition, clusterv1.ScalingUpReason, "Secret bootstrap-workers: the bootstrap data is not a cloud-config")
-	wantReason(t, pool, clusterv1.MachinesUpToDateCondition, clusterv1.UpToDateUnknownReason, "Secret bootstrap-workers")
-	w.rewrite(testenv.BootstrapData)
-	if w.reconcile(); len(w.hostMachines()) != 3 {
-		t.Errorf("%d members", len(w.hostMachines()))
 	}
 }
 
@@ -427,189 +359,7 @@ func TestLossOfStatusRollsNothingOut(t *testing.T) {
 	}
 }
 
-func TestReplicasManagedByOthers(t *testing.T) {
-	w := newRunning(t, 3, infrav1.HostMachinePoolStrategy{})
-	w.changeMachinePool(func(mp *clusterv1.MachinePool) {
-		mp.Annotations = map[string]string{clusterv1.ReplicasManagedByAnnotation: "someone"}
-		mp.Spec.Replicas = ptr.To[int32](9)
-	})
-	w.reconcile()
-	if n := len(w.hostMachines()); n != 3 {
-		t.Fatalf("%d members, want the 3 there were", n)
-	}
-	w.wantReplicas(3)
-
-	machine := w.machines()[0]
-	if err := env.Client.Delete(ctx, &machine); err != nil {
-		t.Fatal(err)
-	}
-	w.reconcile()
-	if n := len(w.staying()); n != 2 {
-		t.Fatalf("%d members after one was deleted", n)
-	}
-	w.wantReplicas(2)
-	w.release()
-
-	added := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "added", Labels: map[string]string{
-		clusterv1.ClusterNameLabel: testenv.ClusterName, clusterv1.MachinePoolNameLabel: "workers",
-	}}}
-	if err := env.Client.Create(ctx, added); err != nil {
-		t.Fatal(err)
-	}
-	w.reconcile()
-	w.wantReplicas(3)
-	if m := w.staying()["added"]; m.Spec.Version != testenv.Version || m.Labels[infrav1.RevisionLabel] == "" || len(m.OwnerReferences) != 1 {
-		t.Errorf("the member was not taken in: %+v", m)
-	}
-
-	w.run()
-	w.upgrade()
-	for range 12 {
-		w.reconcile()
-		w.wantReplicas(3)
-		w.run()
-		w.reconcile()
-		w.release()
-	}
-	if got := w.versions(); got[nextVersion] != 3 || len(got) != 1 {
-		t.Errorf("versions = %v", got)
-	}
-}
-
-func (w *world) wantReplicas(n int32) {
-	w.t.Helper()
-	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(w.machinePool), w.machinePool); err != nil {
-		w.t.Fatal(err)
-	}
-	if got := ptr.Deref(w.machinePool.Spec.Replicas, 0); got != n {
-		w.t.Errorf("spec.replicas of the MachinePool = %d, want %d", got, n)
-	}
-}
-
-// pooledHosts makes hosts that offer both versions in racks a, b, c.
-func (w *world) pooledHosts(n int) {
-	w.t.Helper()
-	for i := range n {
-		agent := testenv.NewHost(w.t, env.Client, w.key.Namespace, fmt.Sprintf("host-%d", i), w.clock.Now(), func(h *infrav1.Host) {
-			h.Spec.FailureDomain = string(rune('a' + i%3))
-			h.Labels = map[string]string{"row": fmt.Sprint(i % 2)}
-		})
-		agent.Report(w.t, func(s *infrav1.HostStatus) {
-			s.Inventory.KubernetesVersions = []string{testenv.Version, nextVersion}
-			s.Capacity = corev1.ResourceList{corev1.ResourceCPU: *resourceOf(fmt.Sprint(4 + i)), corev1.ResourceMemory: *resourceOf(fmt.Sprintf("%dGi", 64-i))}
-		})
-	}
-}
-
-func TestSpread(t *testing.T) {
-	for name, tc := range map[string]struct {
-		spread infrav1.HostMachinePoolSpread
-		want   map[string]int
-	}{
-		"failure domain": {infrav1.HostMachinePoolSpread{Hard: ptr.To(true)}, map[string]int{"a": 2, "b": 2, "c": 1}},
-		"label":          {infrav1.HostMachinePoolSpread{Key: "row"}, map[string]int{"0": 3, "1": 2}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 0, func(_ *clusterv1.MachinePool, pool *infrav1.HostMachinePool) { pool.Spec.Spread = &tc.spread })
-			w.pooledHosts(6)
-			w.scale(5)
-			w.reconcile()
-			got := map[string]int{}
-			for _, m := range w.hostMachines() {
-				got[m.Spec.Spread.Value]++
-				if ptr.Deref(m.Spec.Spread.Hard, false) != ptr.Deref(tc.spread.Hard, false) || m.Spec.Spread.Key != tc.spread.Key {
-					t.Errorf("spread = %+v", m.Spec.Spread)
-				}
-			}
-			if fmt.Sprint(got) != fmt.Sprint(tc.want) {
-				t.Errorf("domains = %v, want %v", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestCapacityForScaleFromZero(t *testing.T) {
-	w := newWorld(t, 0)
-	w.pooledHosts(3)
-	pool := w.reconcile()
-	status := pool.Status
-	if status.Capacity.Cpu().String() != "4" || status.Capacity.Memory().String() != "62Gi" ||
-		status.NodeInfo != (infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"}) {
-		t.Errorf("capacity %v, nodeInfo %+v", status.Capacity, status.NodeInfo)
-	}
-	w.changePool(func(p *infrav1.HostMachinePool) {
-		p.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"row": "1"}}
-	})
-	w.clock.Step(time.Minute)
-	if pool = w.reconcile(); pool.Status.Capacity.Cpu().String() != "5" {
-		t.Errorf("capacity = %v", pool.Status.Capacity)
-	}
-}
-
-func TestInPlaceUpgrade(t *testing.T) {
-	w := newRunning(t, 2, infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeInPlace})
-	w.hostsOfMembers(testenv.Version, nextVersion)
-	names := slices.Sorted(maps.Keys(w.staying()))
-	w.upgrade()
-	w.reconcile()
-	if got := w.versions(); got[nextVersion] != 1 {
-		t.Fatalf("versions = %v, want one to begin", got)
-	}
-	w.run()
-	w.reconcile()
-	if got := w.versions(); got[nextVersion] != 2 {
-		t.Fatalf("versions = %v", got)
-	}
-	w.run()
-	pool := w.reconcile()
-	wantReason(t, pool, clusterv1.RollingOutCondition, clusterv1.NotRollingOutReason, "")
-	if got := slices.Sorted(maps.Keys(w.staying())); !slices.Equal(got, names) {
-		t.Errorf("members %v became %v", names, got)
-	}
-
-	// What differs in more than the version is replaced.
-	w.rewrite("#cloud-config\nruncmd: ['false']\n")
-	pool = w.reconcile()
-	if n := len(leaving(w.hostMachines())); n != 1 {
-		t.Errorf("%d members leave: %+v", n, pool.Status.Conditions)
-	}
-}
-
-func TestInPlaceNeedsTheVersionOnTheHost(t *testing.T) {
-	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeInPlace})
-	w.hostsOfMembers(testenv.Version)
-	w.upgrade()
-	pool := w.reconcile()
-	wantReason(t, pool, clusterv1.RollingOutCondition, clusterv1.RollingOutReason, "do not offer v1.37.0 (workers-")
-	if w.versions()[nextVersion] != 0 {
-		t.Error("the upgrade was ordered")
-	}
-}
-
-func TestInPlaceWithoutSpareHost(t *testing.T) {
-	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{NoSpareHost: infrav1.NoSpareHostInPlace, MaxUnavailable: ptr.To(intstr.FromInt32(1))})
-	w.hostsOfMembers(testenv.Version, nextVersion)
-	w.upgrade()
-	w.reconcile()
-	if len(w.hostMachines()) != 1 || w.versions()[nextVersion] != 1 {
-		t.Errorf("%d members, versions %v", len(w.hostMachines()), w.versions())
-	}
-}
-
-// hostsOfMembers makes the hosts that claim gave the members.
-func (w *world) hostsOfMembers(versions ...string) {
-	w.t.Helper()
-	for name, m := range w.staying() {
-		agent := testenv.NewHost(w.t, env.Client, w.key.Namespace, "host-of-"+name, w.clock.Now(), func(h *infrav1.Host) {
-			h.Spec.Claim = &infrav1.HostClaim{MachineName: name, ClusterName: testenv.ClusterName, ClaimID: m.Spec.ClaimID}
-		})
-		agent.Report(w.t, func(s *infrav1.HostStatus) { s.Inventory.KubernetesVersions = versions })
-	}
-}
-
 func (w *world) request() ctrl.Request { return ctrl.Request{NamespacedName: w.key} }
-
-func resourceOf(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
 
 // broken fails every read of a Secret.
 type broken struct{ client.Reader }
