@@ -121,10 +121,11 @@ func (m *meter) get(path string) (string, error) {
 	return string(body), err
 }
 
-// profile stores a profile of the plane; without a directory it does nothing.
-func (m *meter) profile(dir, name, path string) {
+// profile stores a profile of the plane and tells whether it did, which it does not
+// without a directory.
+func (m *meter) profile(dir, name, path string) bool {
 	if dir == "" {
-		return
+		return false
 	}
 	body, err := m.get("/debug/pprof/" + path)
 	if err == nil {
@@ -133,10 +134,11 @@ func (m *meter) profile(dir, name, path string) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "profile:", err)
 	}
+	return err == nil
 }
 
 // profileWhile stores CPU profiles of the plane, of 30 s each, until the returned
-// function is called; the last one may still be under way then.
+// function is called, or one fails; the last one may still be under way then.
 func (m *meter) profileWhile(dir, name string) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -145,10 +147,9 @@ func (m *meter) profileWhile(dir, name string) (stop func()) {
 			case <-done:
 				return
 			default:
-				m.profile(dir, fmt.Sprintf("%s-%d.cpu", name, i), "profile?seconds=30")
-			}
-			if dir == "" {
-				return
+				if !m.profile(dir, fmt.Sprintf("%s-%d.cpu", name, i), "profile?seconds=30") {
+					return
+				}
 			}
 		}
 	}()
