@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/client-go/rest"
@@ -51,6 +52,10 @@ type Options struct {
 	// Probe is a client configuration allowed to read /readyz.
 	Probe *rest.Config
 
+	// Converted tells of a kind of custom resource whether its version is served
+	// but not stored. The server keeps no watch cache of it.
+	Converted func(schema.GroupVersionKind) bool
+
 	// ExtraArgs are further kube-apiserver flags, which win over the plane's.
 	ExtraArgs []string
 }
@@ -68,8 +73,8 @@ func New(opts Options) *Server { return &Server{opts: opts} }
 var _ component.Mortal = (*Server)(nil)
 
 // consistencyCheckPeriod is how often the watch caches are compared with etcd, which
-// reads and converts every object of every version. Upstream's five minutes cost a
-// plane of thousands of hosts more than all else it does at rest.
+// reads every object. Upstream's five minutes cost a plane of thousands of hosts more
+// than all else it does at rest.
 const consistencyCheckPeriod = time.Hour
 
 // Name is the component's name.
@@ -109,12 +114,35 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.Go(func(ctx context.Context) error {
 		defer cancel()
-		if err := app.Run(ctx, completed); err != nil {
+		if err := s.run(ctx, completed); err != nil {
 			return fmt.Errorf("kube-apiserver: %w", err)
 		}
 		return nil
 	})
 	return nil
+}
+
+// run does what upstream's app.Run does, with watch caches of stored versions only.
+func (s *Server) run(ctx context.Context, opts options.CompletedOptions) error {
+	config, err := app.NewConfig(opts)
+	if err != nil {
+		return err
+	}
+	extra := &config.ApiExtensions.ExtraConfig
+	extra.CRDRESTOptionsGetter = storedVersions{extra.CRDRESTOptionsGetter, s.opts.Converted}
+	completed, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	server, err := app.CreateServerChain(completed)
+	if err != nil {
+		return err
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return err
+	}
+	return prepared.Run(ctx)
 }
 
 // complete does what upstream's command does between its flags and app.Run.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -35,7 +37,11 @@ type Options struct {
 // Component installs everything during Start; it leaves nothing running.
 type Component struct {
 	opts Options
-	objs []Object
+
+	read      sync.Once
+	objs      []Object
+	converted map[schema.GroupVersionKind]bool
+	err       error
 }
 
 // New returns a Component.
@@ -48,6 +54,18 @@ func (c *Component) Name() string { return "manifests" }
 
 // Init reads the embedded objects.
 func (c *Component) Init(context.Context) error {
+	c.read.Do(func() { c.err = c.readAll() })
+	return c.err
+}
+
+// Converted tells whether a kind that the plane installs is served in that version but
+// stored in another one. It may be called before Init.
+func (c *Component) Converted(kind schema.GroupVersionKind) bool {
+	c.read.Do(func() { c.err = c.readAll() })
+	return c.converted[kind]
+}
+
+func (c *Component) readAll() error {
 	objs, err := Upstream()
 	if err != nil {
 		return err
@@ -60,7 +78,8 @@ func (c *Component) Init(context.Context) error {
 		objs = append(objs, extra...)
 	}
 	c.objs = objs
-	return nil
+	c.converted, err = converted(objs)
+	return err
 }
 
 // Start installs them and waits until all CRDs are served.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -86,28 +87,18 @@ func assemble(opts Options) [][]component.Component {
 	restConfig := func(client string) *rest.Config { return authority.RESTConfig(client, opts.loopback()) }
 	database := etcd.New(etcd.Options{Dir: filepath.Join(opts.StateDir, "etcd"), Fast: opts.Fast})
 
-	api := apiserver.New(apiserver.Options{
-		EtcdEndpoint:          database.Endpoint(),
-		Bind:                  opts.Bind,
-		Listener:              opts.Listener,
-		Advertise:             opts.Advertise,
-		ServingCertFile:       authority.ServingCertFile(),
-		ServingKeyFile:        authority.ServingKeyFile(),
-		ClientCAFile:          authority.CACertFile(),
-		ServiceAccountKeyFile: authority.ServiceAccountKeyFile(),
-		Probe:                 restConfig(pki.Admin.Name),
+	installed := manifests.New(manifests.Options{
+		Config:     restConfig(pki.Admin.Name),
+		WebhookURL: opts.webhookURL(),
+		CABundle:   authority.CABundle,
+		Extras:     extras,
 	})
-
+	api := newAPIServer(opts, authority, database.Endpoint(), installed.Converted)
 	stages := [][]component.Component{
 		{authority, database},
 		{api},
 		// What comes after acts under RBAC.
-		{apiserver.NewRoles(api), manifests.New(manifests.Options{
-			Config:     restConfig(pki.Admin.Name),
-			WebhookURL: opts.webhookURL(),
-			CABundle:   authority.CABundle,
-			Extras:     extras,
-		})},
+		{apiserver.NewRoles(api), installed},
 		{kubecontrollers.New(kubecontrollers.Options{
 			RESTConfig:      restConfig,
 			SigningCertFile: authority.CACertFile(),
@@ -127,15 +118,34 @@ func assemble(opts Options) [][]component.Component {
 		return stages
 	}
 	// Its registration passes Cluster API's webhooks.
-	return append(stages, []component.Component{lifecycle.New(lifecycle.Options{
+	return append(stages, []component.Component{newLifecycle(opts, authority)})
+}
+
+func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint string, converted func(schema.GroupVersionKind) bool) *apiserver.Server {
+	return apiserver.New(apiserver.Options{
+		EtcdEndpoint:          etcdEndpoint,
+		Bind:                  opts.Bind,
+		Listener:              opts.Listener,
+		Advertise:             opts.Advertise,
+		ServingCertFile:       authority.ServingCertFile(),
+		ServingKeyFile:        authority.ServingKeyFile(),
+		ClientCAFile:          authority.CACertFile(),
+		ServiceAccountKeyFile: authority.ServiceAccountKeyFile(),
+		Probe:                 authority.RESTConfig(pki.Admin.Name, opts.loopback()),
+		Converted:             converted,
+	})
+}
+
+func newLifecycle(opts Options, authority *pki.Authority) component.Component {
+	return lifecycle.New(lifecycle.Options{
 		Program:       opts.LifecycleProgram,
 		LoggingFormat: opts.LoggingFormat,
 		Dir:           filepath.Join(opts.StateDir, "lifecycle"),
-		Config:        restConfig(lifecycle.Client().Name),
+		Config:        authority.RESTConfig(lifecycle.Client().Name, opts.loopback()),
 		CertDir:       authority.ServerCertDir(lifecycle.Server().Name),
-		Admin:         restConfig(pki.Admin.Name),
+		Admin:         authority.RESTConfig(pki.Admin.Name, opts.loopback()),
 		CABundle:      authority.CABundle,
-	})})
+	})
 }
 
 func ips(ip net.IP) []net.IP {
