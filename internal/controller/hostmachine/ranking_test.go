@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // The ranking made for the first machine serves the second one: it must not overlook
