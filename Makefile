@@ -115,8 +115,18 @@ bench-runtime: ## Measure the runtime SDK beside upstream's
 	go test -trimpath -count=1 -v -timeout 30m ./test/bench/runtime -args -measure
 
 .PHONY: bench-scale
-bench-scale: build ## Measure large pools alone: 1,000 to 5,000 simulated hosts
+bench-scale: build bench-peer ## Measure large pools alone: 1,000 to 5,000 simulated hosts, beside upstream's in-memory provider
 	go run -trimpath ./test/bench/scale -bin $(BIN)
+
+PEER := $(ROOT)/test/bench/scale/peer
+
+.PHONY: bench-peer
+bench-peer: envtest ## Build upstream's in-memory provider, which bench-scale measures beside ours
+	@cd $(PEER) && GOWORK=off $(FETCH_MODULES) tool
+	@mkdir -p $(BIN)/peer
+	@echo "  GO    upstream's in-memory provider" && cd $(PEER) && GOWORK=off $(GO_BUILD) -ldflags "-s -w" -o $(BIN)/peer/manager tool
+	@cd $(PEER) && $(ENVTEST)/kubectl kustomize \
+	  "$$(GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test)/infrastructure/docker/config/default" >$(BIN)/peer/components.yaml
 
 ##@ Release
 

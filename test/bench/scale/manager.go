@@ -11,68 +11,84 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// separateManager is a slipway-manager beside the plane's own: it caches the same
-// objects and finds nothing to do, which is how memory and CPU of the provider
-// alone can be told from those of the plane.
+// webhookPort is where a manager beside the plane's own serves its webhooks.
+const webhookPort = 19443
+
+// separateManager is a manager beside the plane's own, with the rights of an
+// administrator.
 type separateManager struct {
 	cmd    *exec.Cmd
 	dir    string
 	exited chan struct{}
+	// certificate is that of its webhooks, with its CA.
+	certificate []byte
 }
 
-func (w *world) startManager() (*separateManager, error) {
+// newManager makes the files of a manager, which is not started yet: a kubeconfig and
+// the certificate of its webhooks.
+func (s settings) newManager(program string, flags ...string) (_ *separateManager, err error) {
 	dir, err := os.MkdirTemp("", "slipway-scale-manager-")
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := w.managerFiles(dir)
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
 	m := &separateManager{dir: dir, exited: make(chan struct{})}
-	m.cmd = exec.Command(filepath.Join(w.bin, "slipway-manager"), "--webhook-port", "19443",
-		"--webhook-cert-dir", dir, "--diagnostics-address", "0", "--health-addr", "0")
-	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	m.cmd.Stdout, m.cmd.Stderr = log, log
-	if err := m.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start slipway-manager: %w", err)
-	}
-	go func() {
-		_ = m.cmd.Wait()
-		close(m.exited)
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir)
+		}
 	}()
+	kubeconfig, err := m.files(s.inside)
+	if err != nil {
+		return nil, err
+	}
+	m.cmd = exec.Command(filepath.Join(s.bin, program), append([]string{
+		"--webhook-port", fmt.Sprint(webhookPort), "--webhook-cert-dir", dir,
+	}, flags...)...)
+	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	return m, nil
 }
 
-// managerFiles writes a kubeconfig and a certificate for webhooks that nobody
-// calls.
-func (w *world) managerFiles(dir string) (string, error) {
-	config, err := clientcmd.LoadFromFile(filepath.Join(w.inside, "kubeconfig"))
+func (m *separateManager) files(stateDir string) (kubeconfig string, err error) {
+	config, err := clientcmd.LoadFromFile(filepath.Join(stateDir, "kubeconfig"))
 	if err != nil {
 		return "", err
 	}
 	for _, cluster := range config.Clusters {
-		cluster.Server = w.management.Host
+		cluster.Server = planeURL
 	}
 	data, err := clientcmd.Write(*config)
 	if err != nil {
 		return "", err
 	}
-	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	if err != nil {
 		return "", err
 	}
+	m.certificate = certificate
 	for name, content := range map[string][]byte{"kubeconfig": data, "tls.crt": certificate, "tls.key": key} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(m.dir, name), content, 0o600); err != nil {
 			return "", err
 		}
 	}
-	return filepath.Join(dir, "kubeconfig"), nil
+	return filepath.Join(m.dir, "kubeconfig"), nil
+}
+
+// start must be followed by stop, also after an error.
+func (m *separateManager) start() error {
+	log, err := os.Create(filepath.Join(m.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	if err := m.cmd.Start(); err != nil {
+		return fmt.Errorf("start a manager: %w", err)
+	}
+	go func() {
+		_ = m.cmd.Wait()
+		close(m.exited)
+	}()
+	return nil
 }
 
 func (m *separateManager) pid() int { return m.cmd.Process.Pid }
@@ -82,19 +98,21 @@ func (m *separateManager) alive() error {
 	select {
 	case <-m.exited:
 		log, _ := os.ReadFile(filepath.Join(m.dir, "log"))
-		return fmt.Errorf("slipway-manager ended: %s", log[max(0, len(log)-2000):])
+		return fmt.Errorf("%s ended: %s", filepath.Base(m.cmd.Path), log[max(0, len(log)-2000):])
 	default:
 		return nil
 	}
 }
 
 func (m *separateManager) stop() {
-	_ = m.cmd.Process.Signal(os.Interrupt)
-	select {
-	case <-m.exited:
-	case <-time.After(20 * time.Second):
-		_ = m.cmd.Process.Kill()
-		<-m.exited
+	if m.cmd.Process != nil {
+		_ = m.cmd.Process.Signal(os.Interrupt)
+		select {
+		case <-m.exited:
+		case <-time.After(20 * time.Second):
+			_ = m.cmd.Process.Kill()
+			<-m.exited
+		}
 	}
 	_ = os.RemoveAll(m.dir)
 }

@@ -23,14 +23,16 @@ const agents = "slipway-agent"
 
 // meter reads what the plane used so far.
 type meter struct {
-	pid    int
-	plane  http.Client
-	agents func() map[string]int
+	pid   int
+	plane http.Client
+	// beside counts the requests of somebody who is not in the plane.
+	who    string
+	beside func() (map[string]int, error)
 }
 
-func newMeter(stateDir string, pid int, agents func() map[string]int) *meter {
-	socket := filepath.Join(stateDir, "plane.sock")
-	return &meter{pid: pid, agents: agents, plane: http.Client{Transport: &http.Transport{
+func newMeter(s settings, who string, beside func() (map[string]int, error)) *meter {
+	socket := filepath.Join(s.inside, "plane.sock")
+	return &meter{pid: s.planePID, who: who, beside: beside, plane: http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
@@ -39,17 +41,17 @@ func newMeter(stateDir string, pid int, agents func() map[string]int) *meter {
 
 // reading is the use of the plane up to a moment.
 type reading struct {
-	at  time.Time
-	cpu time.Duration
-	// writes by who wrote and "METHOD resource".
-	writes map[string]map[string]int
+	At  time.Time
+	CPU time.Duration
+	// Writes by who wrote and "METHOD resource".
+	Writes map[string]map[string]int
 }
 
 // sample matches a counter of requests in the plane's metrics.
 var sampleLine = regexp.MustCompile(`^slipway_plane_api_requests_total\{method="(\w+)",provider="([^"]+)",resource="([^"]*)"\} (\S+)`)
 
 func (m *meter) read() (reading, error) {
-	r := reading{writes: map[string]map[string]int{}}
+	r := reading{Writes: map[string]map[string]int{}}
 	body, err := m.get("/metrics")
 	if err != nil {
 		return r, err
@@ -65,11 +67,15 @@ func (m *meter) read() (reading, error) {
 		}
 		r.add(match[2], match[1]+" "+match[3], int(n))
 	}
-	for request, n := range m.agents() {
-		r.add(agents, request, n)
+	requests, err := m.beside()
+	if err != nil {
+		return r, err
 	}
-	r.at = time.Now()
-	r.cpu, err = procstat.CPUTime(m.pid)
+	for request, n := range requests {
+		r.add(m.who, request, n)
+	}
+	r.At = time.Now()
+	r.CPU, err = procstat.CPUTime(m.pid)
 	return r, err
 }
 
@@ -78,18 +84,18 @@ func (r reading) add(who, request string, n int) {
 	if method == http.MethodGet || method == "WATCH" || strings.Contains(request, "subjectaccessreviews") {
 		return
 	}
-	if r.writes[who] == nil {
-		r.writes[who] = map[string]int{}
+	if r.Writes[who] == nil {
+		r.Writes[who] = map[string]int{}
 	}
-	r.writes[who][request] += n
+	r.Writes[who][request] += n
 }
 
 // since is what was used after an earlier reading.
 func (r reading) since(earlier reading) reading {
-	d := reading{at: r.at, cpu: r.cpu - earlier.cpu, writes: map[string]map[string]int{}}
-	for who, requests := range r.writes {
+	d := reading{At: r.At, CPU: r.CPU - earlier.CPU, Writes: map[string]map[string]int{}}
+	for who, requests := range r.Writes {
 		for request, n := range requests {
-			if n -= earlier.writes[who][request]; n > 0 {
+			if n -= earlier.Writes[who][request]; n > 0 {
 				d.add(who, request, n)
 			}
 		}
@@ -100,7 +106,7 @@ func (r reading) since(earlier reading) reading {
 // total is the number of writes of one writer, or of all when who is empty.
 func (r reading) total(who string) int {
 	n := 0
-	for writer, requests := range r.writes {
+	for writer, requests := range r.Writes {
 		if who != "" && who != writer {
 			continue
 		}

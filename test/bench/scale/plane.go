@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -22,8 +23,7 @@ const (
 	apiPort      = "36445"
 )
 
-// outside starts a plane, runs the measurement in the plane's network namespace,
-// where the workload cluster must be too, and takes everything down.
+// outside takes the measurements, one after the other.
 func outside(ctx context.Context, s settings) (err error) {
 	if s.bin, err = filepath.Abs(s.bin); err != nil {
 		return err
@@ -33,8 +33,29 @@ func outside(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	stateDir := filepath.Join(dir, "s")
-	log, err := os.Create(filepath.Join(dir, "plane.log"))
+	if s.peerMachines == 0 && len(s.pools) > 0 {
+		s.peerMachines = s.pools[0]
+	}
+	if s.peer && s.peerMachines > 0 {
+		if err := s.peerBuilt(); err != nil {
+			return err
+		}
+		s.peerResult = filepath.Join(dir, "peer.json")
+		if err := onPlane(ctx, s, dir, partPeer); err != nil {
+			return err
+		}
+	}
+	if len(s.pools) == 0 {
+		return nil
+	}
+	return onPlane(ctx, s, dir, partPools)
+}
+
+// onPlane starts a plane, takes a measurement in its network namespace, where the
+// workload cluster must be too, and takes everything down.
+func onPlane(ctx context.Context, s settings, dir, part string) (err error) {
+	stateDir := filepath.Join(dir, part)
+	log, err := os.Create(filepath.Join(dir, part+".log"))
 	if err != nil {
 		return err
 	}
@@ -55,7 +76,7 @@ func outside(ctx context.Context, s settings) (err error) {
 	if err := awaitReady(ctx, stateDir, exited); err != nil {
 		return err
 	}
-	return runInside(ctx, s, stateDir, plane.Process.Pid)
+	return runInside(ctx, s, part, stateDir, plane.Process.Pid)
 }
 
 func awaitReady(ctx context.Context, stateDir string, exited <-chan error) error {
@@ -80,14 +101,14 @@ func awaitReady(ctx context.Context, stateDir string, exited <-chan error) error
 }
 
 // runInside runs this command again, as a child in the namespace of the plane.
-func runInside(ctx context.Context, s settings, stateDir string, pid int) error {
+func runInside(ctx context.Context, s settings, part, stateDir string, pid int) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	child := exec.CommandContext(ctx, self, "-bin", s.bin, "-pools", s.pools.String(), "-bootstrap", s.bootstrap.String(),
-		"-settle", s.settle.String(), "-timeout", s.timeout.String(), "-profiles", s.profiles,
-		"-inside", stateDir, "-plane-pid", strconv.Itoa(pid))
+	// The last of two flags of a name counts.
+	child := exec.CommandContext(ctx, self, append(slices.Clone(os.Args[1:]), "-part", part, "-bin", s.bin, "-inside", stateDir,
+		"-plane-pid", strconv.Itoa(pid), "-peer-machines", strconv.Itoa(s.peerMachines), "-peer-result", s.peerResult)...)
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
 	child.WaitDelay = 30 * time.Second

@@ -9,18 +9,26 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/test/bench/procstat"
 	"github.com/slipway-dev/slipway/test/simagent"
 )
 
-// stage is what was measured of one pool and of the fleet after it.
+// stage is what was measured of one pool and of the fleet after it. What does not
+// apply to upstream's provider has no value in its stage.
 type stage struct {
-	size, fleet int
-	enrolled    time.Duration
-	took        map[string]time.Duration
-	used        reading
-	idle        idle
+	// Provider is who provides the machines, by its name in Used.
+	Provider    string
+	Size, Fleet int
+	Enrolled    time.Duration
+	Took        map[string]time.Duration
+	Used        reading
+	// Beside is the CPU time of a provider that runs beside the plane.
+	Beside time.Duration
+
+	idle *idle
 }
 
 // idle is the use at rest, of the plane and of a slipway-manager of its own
@@ -34,8 +42,12 @@ type idle struct {
 // startTimeout is for what does not depend on the number of hosts.
 const startTimeout = 5 * time.Minute
 
-// inside measures. It runs in the network namespace of the plane.
-func inside(ctx context.Context, s settings) (err error) {
+// measurePools runs in the network namespace of the plane.
+func measurePools(ctx context.Context, s settings) (err error) {
+	upstreams, err := readPeer(s)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := newWorld(ctx, s)
 	if err != nil {
@@ -47,8 +59,8 @@ func inside(ctx context.Context, s settings) (err error) {
 		w.fleet.Wait()
 		err = errors.Join(err, w.stop())
 	}()
-	w.view.follow(ctx, w.client)
-	m := newMeter(s.inside, s.planePID, w.fleet.Requests.Counts)
+	w.view.follow(ctx, w.client, &infrav1.HostList{}, &infrav1.HostMachineList{}, &clusterv1.MachineList{})
+	m := newMeter(s, agents, func() (map[string]int, error) { return w.fleet.Requests.Counts(), nil })
 	if err := w.enrol(ctx, "control-plane", 1); err != nil {
 		return err
 	}
@@ -61,15 +73,15 @@ func inside(ctx context.Context, s settings) (err error) {
 		st, err := w.grow(ctx, m, i, size)
 		if err != nil {
 			// What was measured until then took long enough to be shown.
-			return errors.Join(fmt.Errorf("pool of %d: %w", size, err), printTable(os.Stdout, stages))
+			return errors.Join(fmt.Errorf("pool of %d: %w", size, err), printTable(os.Stdout, upstreams, stages))
 		}
 		stages = append(stages, st)
 		printWrites(os.Stderr, st)
-		if err := printTable(os.Stderr, stages); err != nil {
+		if err := printTable(os.Stderr, upstreams, stages); err != nil {
 			fmt.Fprintln(os.Stderr, "so far", err)
 		}
 	}
-	return printTable(os.Stdout, stages)
+	return printTable(os.Stdout, upstreams, stages)
 }
 
 // enrol makes hosts, starts their agents and waits until they can be claimed.
@@ -112,12 +124,12 @@ func (w *world) createHost(ctx context.Context, name string) error {
 
 func (w *world) grow(ctx context.Context, m *meter, index, size int) (stage, error) {
 	name := fmt.Sprintf("pool-%d", index+1)
-	st := stage{size: size}
+	st := stage{Provider: provider, Size: size}
 	begin := time.Now()
 	if err := w.enrol(ctx, name, size); err != nil {
 		return st, err
 	}
-	st.enrolled = time.Since(begin)
+	st.Enrolled = time.Since(begin)
 	// Nothing of the enrolment may still be under way.
 	if err := sleep(ctx, 10*time.Second); err != nil {
 		return st, err
@@ -135,7 +147,7 @@ func (w *world) grow(ctx context.Context, m *meter, index, size int) (stage, err
 		return st, err
 	}
 	stopProfiles := m.profileWhile(w.profiles, name)
-	st.took, err = w.view.await(ctx, wanted, w.timeout)
+	st.Took, err = w.view.await(ctx, wanted, w.timeout)
 	stopProfiles()
 	if err != nil {
 		return st, err
@@ -144,19 +156,25 @@ func (w *world) grow(ctx context.Context, m *meter, index, size int) (stage, err
 	if err != nil {
 		return st, err
 	}
-	st.used, st.fleet = after.since(before), machines+size
-	st.idle, err = w.atRest(ctx, m, name)
+	st.Used, st.Fleet = after.since(before), machines+size
+	rest, err := w.atRest(ctx, m, name)
+	st.idle = &rest
 	return st, err
 }
 
 // atRest leaves everything alone, then measures.
 func (w *world) atRest(ctx context.Context, m *meter, name string) (idle, error) {
 	var r idle
-	manager, err := w.startManager()
+	// It caches the same objects as the plane's own and finds nothing to do, which is how
+	// memory and CPU of the provider alone can be told from those of the plane.
+	manager, err := w.newManager("slipway-manager", "--diagnostics-address", "0", "--health-addr", "0")
 	if err != nil {
 		return r, err
 	}
 	defer manager.stop()
+	if err := manager.start(); err != nil {
+		return r, err
+	}
 	if err := w.awaitRest(ctx, m); err != nil {
 		return r, err
 	}
@@ -188,9 +206,9 @@ func (w *world) atRest(ctx context.Context, m *meter, name string) (idle, error)
 	if err != nil {
 		return r, err
 	}
-	elapsed := after.at.Sub(before.at).Seconds()
+	elapsed := after.At.Sub(before.At).Seconds()
 	r.writes = after.since(before)
-	r.planeCPU, r.managerCPU = r.writes.cpu.Seconds()/elapsed, (managerAfter-managerBefore).Seconds()/elapsed
+	r.planeCPU, r.managerCPU = r.writes.CPU.Seconds()/elapsed, (managerAfter-managerBefore).Seconds()/elapsed
 	if r.managerRSS, err = procstat.ResidentMemory(manager.pid()); err != nil {
 		return r, err
 	}

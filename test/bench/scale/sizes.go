@@ -21,6 +21,9 @@ func (s *sizes) String() string {
 // Set implements flag.Value.
 func (s *sizes) Set(value string) error {
 	*s = nil
+	if value == "" {
+		return nil
+	}
 	for word := range strings.SplitSeq(value, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 {

@@ -37,9 +37,9 @@ func newView() *view {
 	return &view{reached: map[string]map[string]bool{}, changed: make(chan struct{}, 1)}
 }
 
-// follow watches until the context ends.
-func (v *view) follow(ctx context.Context, c client.WithWatch) {
-	for _, list := range []client.ObjectList{&infrav1.HostList{}, &infrav1.HostMachineList{}, &clusterv1.MachineList{}} {
+// follow watches some kinds until the context ends.
+func (v *view) follow(ctx context.Context, c client.WithWatch, kinds ...client.ObjectList) {
+	for _, list := range kinds {
 		go func() {
 			for ctx.Err() == nil {
 				if err := v.watch(ctx, c, list); err != nil && ctx.Err() == nil {

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/manager"
 	"github.com/slipway-dev/slipway/test/simagent"
 )
 
@@ -47,17 +45,7 @@ type world struct {
 func newWorld(ctx context.Context, s settings) (*world, error) {
 	w := &world{settings: s, view: newView()}
 	var err error
-	if w.management, err = clientcmd.BuildConfigFromFlags("https://127.0.0.1:6443", filepath.Join(s.inside, "kubeconfig")); err != nil {
-		return nil, err
-	}
-	w.management.QPS = -1
-	// Warnings on the names of finalizers are no news.
-	w.management.WarningHandler = rest.NoWarnings{}
-	scheme := runtime.NewScheme()
-	if err := manager.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if w.client, err = client.NewWithWatch(w.management, client.Options{Scheme: scheme}); err != nil {
+	if w.management, w.client, err = s.connect(); err != nil {
 		return nil, err
 	}
 	if err := os.Setenv("KUBEBUILDER_ASSETS", filepath.Join(s.bin, "envtest")); err != nil {

@@ -6,5 +6,5 @@
 // it. kube-controller-manager aggregates the ClusterRoles and collects garbage, as in
 // a management cluster.
 //
-// Only tests may import it. It knows nothing of this repository's providers.
+// Only tests and benchmarks may import it. It knows nothing of this repository's providers.
 package judge

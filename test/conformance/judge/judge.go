@@ -189,7 +189,7 @@ func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health
 	if err != nil {
 		return nil, "", err
 	}
-	if err := install(ctx, p.Client, objects, ports[0], p.ca); err != nil {
+	if err := Install(ctx, p.Client, objects, ports[0], p.ca); err != nil {
 		return nil, "", err
 	}
 	config, err := as(ctx, p.Client, p.Config, s.Namespace, s.ServiceAccount)

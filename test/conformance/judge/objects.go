@@ -46,9 +46,9 @@ func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// install creates the objects in the order of installed, with webhooks that call
+// Install creates the objects in the order of installed, with webhooks that call
 // port, and waits until the API server serves the kinds.
-func install(ctx context.Context, c client.Client, objects []*unstructured.Unstructured, port int, ca []byte) error {
+func Install(ctx context.Context, c client.Client, objects []*unstructured.Unstructured, port int, ca []byte) error {
 	for _, kinds := range [][]string{installed[:1], installed[1:]} {
 		var group errgroup.Group
 		for _, object := range objects {
