@@ -54,6 +54,7 @@ type HostMachineStatus struct {
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimID.orValue(\"\") in [\"\", self.?spec.?claimID.orValue(\"\")]",message="spec.claimID is set by the controller and cannot change: a machine keeps its host for life"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?providerID.orValue(\"\") in [\"\", self.?spec.?providerID.orValue(\"\")]",message="spec.providerID is set by the controller and cannot change"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?adopt.?hostName.orValue(\"\") in [self.?spec.?adopt.?hostName.orValue(\"\")]",message="spec.adopt cannot change: delete the Machine and make another one"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=hostmachines,scope=Namespaced,categories=cluster-api;slipway
@@ -62,6 +63,7 @@ type HostMachineStatus struct {
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.ready",description="Whether provisioning is done"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
+// +kubebuilder:printcolumn:name="Adopts",type="string",priority=10,JSONPath=".spec.adopt.hostName",description="Host whose node it takes over"
 // +kubebuilder:printcolumn:name="ProviderID",type="string",priority=10,JSONPath=".spec.providerID",description="Provider ID"
 // +kubebuilder:printcolumn:name="Message",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='Ready')].message",description="Message of the Ready condition"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"

@@ -109,10 +109,16 @@ type HostClaim struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
+
+	// adopt is true for a claim on a host that is a node already. Until the agent
+	// has taken the node over, the end of the claim leaves the host as it is: it is
+	// never reset.
+	// +optional
+	Adopt *bool `json:"adopt,omitempty"`
 }
 
 // HostPhase is the one-word summary of a host.
-// +kubebuilder:validation:Enum=Enrolling;Available;Claimed;Bootstrapping;Running;Upgrading;Rebooting;Resetting;Quarantined;Failed
+// +kubebuilder:validation:Enum=Enrolling;Available;Claimed;Bootstrapping;Adopting;Running;Upgrading;Rebooting;Resetting;Quarantined;Failed
 type HostPhase string
 
 const (
@@ -124,8 +130,10 @@ const (
 	HostPhaseClaimed HostPhase = "Claimed"
 	// HostPhaseBootstrapping means that the bootstrap data is being executed.
 	HostPhaseBootstrapping HostPhase = "Bootstrapping"
-	// HostPhaseRunning means that the last operation succeeded: the bootstrap, an
-	// upgrade or a reboot.
+	// HostPhaseAdopting means that the node on the host is being taken over.
+	HostPhaseAdopting HostPhase = "Adopting"
+	// HostPhaseRunning means that the last operation succeeded: the bootstrap, the
+	// adoption, an upgrade or a reboot.
 	HostPhaseRunning HostPhase = "Running"
 	// HostPhaseUpgrading means that the host changes to another Kubernetes version.
 	HostPhaseUpgrading HostPhase = "Upgrading"
@@ -136,8 +144,8 @@ const (
 	// HostPhaseQuarantined means that the host could not prove to be clean; it
 	// is not claimable until an operator acts.
 	HostPhaseQuarantined HostPhase = "Quarantined"
-	// HostPhaseFailed means that the bootstrap, an upgrade or a reboot failed for
-	// good.
+	// HostPhaseFailed means that the bootstrap, the adoption, an upgrade or a reboot
+	// failed for good.
 	HostPhaseFailed HostPhase = "Failed"
 )
 
@@ -248,7 +256,7 @@ type HostStatus struct {
 
 	// residue is what the agent found of Kubernetes on a host that has no proof to
 	// be clean, for example files and processes, at most 16 entries. The agent
-	// neither adopts it nor removes it.
+	// does not remove it, and adopts a node only when a HostMachine asks for that.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

@@ -69,6 +69,13 @@ type HostMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	HostName string `json:"hostName,omitempty"`
 
+	// adopt asks for a host that is a worker node of the cluster already, joined by
+	// kubeadm without Slipway. Node and pods go on as they are; nothing of the
+	// Machine's bootstrap data is run. It names the host, so nothing else may choose
+	// one. It cannot be changed, and pools have no such members.
+	// +optional
+	Adopt Adoption `json:"adopt,omitempty,omitzero"`
+
 	// resetPolicy says how the host is cleaned when the machine is deleted;
 	// the host's own policy when unset.
 	// +optional
@@ -80,6 +87,15 @@ type HostMachineSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
+}
+
+// Adoption names what a machine takes over.
+type Adoption struct {
+	// hostName is the name of the Host, in the namespace of the machine.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	HostName string `json:"hostName,omitempty"`
 }
 
 // HostReference names a Host of the same namespace.
@@ -137,6 +153,7 @@ type HostMachineStatus struct {
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimID.orValue(\"\") in [\"\", self.?spec.?claimID.orValue(\"\")]",message="spec.claimID is set by the controller and cannot change: a machine keeps its host for life"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?providerID.orValue(\"\") in [\"\", self.?spec.?providerID.orValue(\"\")]",message="spec.providerID is set by the controller and cannot change"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?adopt.?hostName.orValue(\"\") in [self.?spec.?adopt.?hostName.orValue(\"\")]",message="spec.adopt cannot change: delete the Machine and make another one"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
@@ -148,6 +165,7 @@ type HostMachineStatus struct {
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.initialization.provisioned",description="Whether provisioning is done"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
+// +kubebuilder:printcolumn:name="Adopts",type="string",priority=10,JSONPath=".spec.adopt.hostName",description="Host whose node it takes over"
 // +kubebuilder:printcolumn:name="ProviderID",type="string",priority=10,JSONPath=".spec.providerID",description="Provider ID"
 // +kubebuilder:printcolumn:name="Message",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='Ready')].message",description="Message of the Ready condition"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"

@@ -3,12 +3,16 @@ package v1beta2
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // HostDesiredPhase is the state a host is asked to reach.
-// +kubebuilder:validation:Enum=Bootstrapped;Upgraded;Rebooted;Reset
+// +kubebuilder:validation:Enum=Bootstrapped;Adopted;Upgraded;Rebooted;Reset
 type HostDesiredPhase string
 
 const (
 	// HostDesiredBootstrapped asks the agent to run the bootstrap data once.
 	HostDesiredBootstrapped HostDesiredPhase = "Bootstrapped"
+
+	// HostDesiredAdopted asks the agent to take over the worker node that runs on
+	// the host, as it is: nothing is started, stopped or removed.
+	HostDesiredAdopted HostDesiredPhase = "Adopted"
 
 	// HostDesiredUpgraded asks the agent to bring a bootstrapped host to another
 	// Kubernetes version in place.
@@ -40,6 +44,16 @@ type HostDesired struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	BootstrapSecretName string `json:"bootstrapSecretName,omitempty"`
+
+	// clusterCAs are the hashes of the certificate authorities of the claim's
+	// cluster, "sha256:" and the hex SHA-256 of the public key, as kubeadm writes
+	// them. A node is adopted only if its kubelet trusts one of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	ClusterCAs []string `json:"clusterCAs,omitempty"`
 
 	// version is the Kubernetes version the host must run, for example v1.36.3.
 	// +optional

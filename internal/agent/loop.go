@@ -131,6 +131,10 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 		return l.begin(spec)
 	case ActionBootstrap:
 		return l.bootstrap(ctx, spec)
+	case ActionAdopt:
+		return l.adopt(ctx, spec)
+	case ActionDisown:
+		return l.disown(ctx)
 	case ActionUpgrade:
 		return l.upgrade(ctx, spec)
 	case ActionReboot:
@@ -162,7 +166,7 @@ func (l *Loop) begin(spec *infrav1.HostSpec) error {
 }
 
 // supervised runs an effect and ends it early when the Host asks for another
-// operation meanwhile.
+// operation meanwhile, or gives up an adoption.
 func (l *Loop) supervised(ctx context.Context, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -176,8 +180,10 @@ func (l *Loop) supervised(ctx context.Context, run func(context.Context) error) 
 			}
 			return err
 		case <-l.wake:
-			if Plan(l.Journal.State(), l.current(), l.verified).Kind == ActionBegin {
+			switch Plan(l.Journal.State(), l.current(), l.verified).Kind {
+			case ActionBegin, ActionDisown:
 				cancel(errSuperseded)
+			default:
 			}
 		}
 	}

@@ -29,6 +29,7 @@ type fakeExecutor struct {
 	bootstrapErrs []error
 	resetErrs     []error
 	upgradeErrs   []error
+	adoptErrs     []error
 	// onReboot is called by Reboot.
 	onReboot  func()
 	leftovers []string

@@ -21,6 +21,10 @@ const (
 	ActionBegin ActionKind = "Begin"
 	// ActionBootstrap executes the bootstrap data.
 	ActionBootstrap ActionKind = "Bootstrap"
+	// ActionAdopt takes over the node that runs on the host.
+	ActionAdopt ActionKind = "Adopt"
+	// ActionDisown takes back what an adoption that was withdrawn has begun.
+	ActionDisown ActionKind = "Disown"
 	// ActionUpgrade brings the node to another Kubernetes version.
 	ActionUpgrade ActionKind = "Upgrade"
 	// ActionReboot reboots the host, or finds that it was.
@@ -76,7 +80,13 @@ func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 // planFree proves that a free host is clean: at the start of the agent, and
 // after a claim that came and went without an order. What a claim left is never
 // cleaned without an order.
+//
+// An adoption whose claim ended was given up: nobody waits for it, and the node must
+// not be left with half of it.
 func planFree(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
+	if s.Running() && s.Operation.Phase == infrav1.HostDesiredAdopted {
+		return Action{Kind: ActionDisown}
+	}
 	if s.Residue != journal.ResidueNone && !s.CleanByHand {
 		return Action{Kind: ActionNone}
 	}
@@ -92,7 +102,7 @@ func planFree(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 func unknown(desired *infrav1.HostDesired) (Action, bool) {
 	what := ""
 	switch desired.Phase {
-	case infrav1.HostDesiredBootstrapped, infrav1.HostDesiredUpgraded, infrav1.HostDesiredRebooted:
+	case infrav1.HostDesiredBootstrapped, infrav1.HostDesiredAdopted, infrav1.HostDesiredUpgraded, infrav1.HostDesiredRebooted:
 	case infrav1.HostDesiredReset:
 		switch desired.ResetPolicy {
 		case "", infrav1.ResetPolicyKubeadm, infrav1.ResetPolicyFull, infrav1.ResetPolicyManual:
@@ -125,11 +135,16 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 	case spec.Desired.Phase == infrav1.HostDesiredReset:
 	case spec.ClaimGeneration <= s.ResetGeneration:
 		return no(operation.ReasonAlreadyReset, "a reset of claim generation %d was ordered already; the host is bootstrapped again only for a new claim", s.ResetGeneration)
-	case spec.Desired.Phase != infrav1.HostDesiredBootstrapped && s.BootstrappedClaimID != spec.Claim.ClaimID:
+	case !begins(spec.Desired.Phase) && s.BootstrappedClaimID != spec.Claim.ClaimID:
 		return no(operation.ReasonNotBootstrapped, "this host was not bootstrapped for claim %s, so there is no node to be %s; "+
 			"if its journal was lost, delete the Machine to replace it", spec.Claim.ClaimID, strings.ToLower(string(spec.Desired.Phase)))
 	}
 	return Action{}, false
+}
+
+// begins says whether an order of the phase makes the host the node of a claim.
+func begins(phase infrav1.HostDesiredPhase) bool {
+	return phase == infrav1.HostDesiredBootstrapped || phase == infrav1.HostDesiredAdopted
 }
 
 func planRunning(s journal.State, desired *infrav1.HostDesired) ActionKind {
@@ -138,6 +153,8 @@ func planRunning(s journal.State, desired *infrav1.HostDesired) ActionKind {
 		return ActionStopKubelet
 	case desired.Phase == infrav1.HostDesiredReset:
 		return ActionReset
+	case desired.Phase == infrav1.HostDesiredAdopted:
+		return ActionAdopt
 	case desired.Phase == infrav1.HostDesiredUpgraded:
 		return ActionUpgrade
 	case desired.Phase == infrav1.HostDesiredRebooted:

@@ -27,10 +27,10 @@ func begin(s *journal.State, spec *infrav1.HostSpec, now time.Time) {
 	switch {
 	case desired.Phase == infrav1.HostDesiredReset:
 		s.ResetGeneration = spec.ClaimGeneration
-	case desired.Phase != infrav1.HostDesiredBootstrapped:
+	case !begins(desired.Phase):
 	case s.BootstrappedClaimID == spec.Claim.ClaimID:
 		succeed(s, now)
-	default:
+	case desired.Phase == infrav1.HostDesiredBootstrapped:
 		s.Operation.ResetFirst = s.Residue != journal.ResidueNone
 	}
 }
@@ -66,9 +66,15 @@ func succeed(s *journal.State, now time.Time) {
 	op.State, op.Step, op.Reason, op.Message = infrav1.OperationSucceeded, "", "", ""
 	op.Active, op.ResetFirst = false, false
 	op.CompletionTime = now.Truncate(time.Second)
-	if op.Phase == infrav1.HostDesiredBootstrapped {
+	if begins(op.Phase) {
 		s.BootstrappedClaimID = op.ClaimID
 	}
+}
+
+// disowned records that an adoption came to nothing and that nothing of it is left.
+func disowned(s *journal.State, now time.Time) {
+	s.Residue, s.ResidueGeneration, s.Baseline = journal.ResidueNone, 0, nil
+	fail(s, operation.ReasonWithdrawn, "the adoption was withdrawn before it was done", now)
 }
 
 func fail(s *journal.State, reason, message string, now time.Time) {

@@ -82,7 +82,7 @@ func ready(h *infrav1.Host, f Facts) metav1.Condition {
 	case !h.DeletionTimestamp.IsZero():
 		condition.Reason, condition.Message = ReasonDeleting, "Waiting for the claim to be released"
 	case f.Orphaned && h.Spec.Claim != nil:
-		condition.Reason, condition.Message = ReasonOrphaned, orphanMessage(h.Spec.Claim)
+		condition.Reason, condition.Message = ReasonOrphaned, orphanMessage(h.Spec.Claim, Adopting(h))
 	case !f.Connection.Connected && state.Phase != infrav1.HostPhaseEnrolling:
 		connected := agentConnected(f.Connection)
 		condition.Reason, condition.Message = ReasonDisconnected, connected.Message
@@ -98,7 +98,11 @@ func ready(h *infrav1.Host, f Facts) metav1.Condition {
 	return condition
 }
 
-func orphanMessage(claim *infrav1.HostClaim) string {
+func orphanMessage(claim *infrav1.HostClaim, adopting bool) string {
+	if adopting {
+		return fmt.Sprintf("HostMachine %s, which was to adopt the node on the host, is gone; the host is left alone. "+
+			"To end the claim and leave the node as it is, annotate the host with %s=%s", claim.MachineName, infrav1.ReleaseOrphanAnnotation, claim.ClaimID)
+	}
 	return fmt.Sprintf("HostMachine %s, which claimed the host, is gone and ordered no reset; the host is left alone. "+
 		"To reset it, annotate it with %s=%s", claim.MachineName, infrav1.ReleaseOrphanAnnotation, claim.ClaimID)
 }

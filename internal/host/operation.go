@@ -12,6 +12,9 @@ import (
 // BootstrapOperationID names the one bootstrap of a claim.
 func BootstrapOperationID(claimID string) string { return "bootstrap-" + claimID }
 
+// AdoptOperationID names the one adoption of a claim.
+func AdoptOperationID(claimID string) string { return "adopt-" + claimID }
+
 // UpgradeOperationID names the upgrade of a claim to one version.
 func UpgradeOperationID(claimID, version string) string {
 	return fmt.Sprintf("upgrade-%s-%s", claimID, version)
@@ -69,7 +72,7 @@ func Bootstrapped(h *infrav1.Host) bool {
 	switch h.Spec.Desired.Phase {
 	case infrav1.HostDesiredUpgraded, infrav1.HostDesiredRebooted:
 		return true
-	case infrav1.HostDesiredBootstrapped:
+	case infrav1.HostDesiredBootstrapped, infrav1.HostDesiredAdopted:
 		op := Observed(h)
 		return ptr.Deref(h.Spec.Desired.Bootstrapped, false) || (op != nil && op.State == infrav1.OperationSucceeded)
 	default:
@@ -145,9 +148,9 @@ func next(h *infrav1.Host, phase infrav1.HostDesiredPhase, operationID string) *
 // OrderReset makes h ask its agent to reset. The policy of the machine wins over
 // the policy of the host, and Kubeadm is the default. It returns false when the
 // order already stands. The Secret and everything else of the bootstrap order go
-// away with it.
+// away with it. A node that was never adopted is not ours to reset: see Withdraw.
 func OrderReset(h *infrav1.Host, machinePolicy infrav1.ResetPolicy) bool {
-	if h.Spec.Claim == nil || Releasing(h) {
+	if h.Spec.Claim == nil || Releasing(h) || Adopting(h) {
 		return false
 	}
 	policy := machinePolicy
@@ -165,8 +168,8 @@ func OrderReset(h *infrav1.Host, machinePolicy infrav1.ResetPolicy) bool {
 	return true
 }
 
-// RecordBootstrap notes in an order that the bootstrap is done, for good: its Secret
-// is not needed any more.
+// RecordBootstrap notes in an order that the bootstrap, or the adoption, is done, for
+// good: the Secret of a bootstrap is not needed any more.
 func RecordBootstrap(desired *infrav1.HostDesired) {
 	desired.BootstrapSecretName, desired.Bootstrapped = "", ptr.To(true)
 }

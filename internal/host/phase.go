@@ -26,6 +26,7 @@ const (
 	ReasonResetting     = "Resetting"
 	ReasonBootstrap     = "BootstrapFailed"
 	ReasonNotClean      = "NotClean"
+	ReasonAdopting      = "Adopting"
 	ReasonAdoption      = "AdoptionRefused"
 	ReasonManualReset   = "ManualReset"
 	ReasonResetFailed   = "ResetFailed"
@@ -75,8 +76,9 @@ func freeState(h *infrav1.Host) State {
 	case h.Status.BootID == "" && h.Status.CleanProof == nil:
 		return State{infrav1.HostPhaseEnrolling, ReasonEnrolling, "No agent has reported for this host yet"}
 	case len(h.Status.Residue) > 0:
-		return State{infrav1.HostPhaseQuarantined, ReasonAdoption, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it. "+
-			"Take it off the host, for example with kubeadm reset, and the host becomes available by itself; or give the machine back to whom it belongs", residue(h))}
+		return State{infrav1.HostPhaseQuarantined, ReasonAdoption, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it by itself. "+
+			"Take it off the host, for example with kubeadm reset, and the host becomes available by itself. If it is a worker node of one of your clusters, "+
+			"a HostMachine with spec.adopt.hostName %s takes it over as it is. Or give the machine back to whom it belongs", residue(h), h.Name)}
 	default:
 		return State{infrav1.HostPhaseQuarantined, ReasonNotClean, "The agent has not proved that the host is clean. " + clearRemedy}
 	}
@@ -96,6 +98,12 @@ func claimedState(h *infrav1.Host) State {
 		return waiting
 	}
 	switch h.Spec.Desired.Phase {
+	case infrav1.HostDesiredAdopted:
+		if Bootstrapped(h) {
+			return State{infrav1.HostPhaseRunning, ReasonRunning, ""}
+		}
+		message := "The agent has not begun to adopt the node on the host"
+		return orderState(h, State{infrav1.HostPhaseAdopting, ReasonAdopting, message}, infrav1.HostPhaseAdopting, ReasonAdoption)
 	case infrav1.HostDesiredUpgraded:
 		message := fmt.Sprintf("The agent has not begun to upgrade the host to %s", h.Spec.Desired.Version)
 		return orderState(h, State{infrav1.HostPhaseUpgrading, ReasonUpgrading, message}, infrav1.HostPhaseUpgrading, ReasonUpgradeFailed)

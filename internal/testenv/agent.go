@@ -131,6 +131,8 @@ func (a *Agent) Obey(t *testing.T, now time.Time) bool {
 			s.ObservedOperation.Step = "runcmd"
 			s.ObservedOperation.Message = a.FailNext
 			a.FailNext = ""
+		case desired.Phase == infrav1.HostDesiredAdopted:
+			s.Residue = nil
 		case desired.Phase == infrav1.HostDesiredBootstrapped:
 			s.CleanProof = nil
 		case desired.ResetPolicy != infrav1.ResetPolicyManual:

@@ -3,7 +3,9 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/topology"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -29,6 +32,34 @@ func validatePlacement(placement infrav1.Placement, path *field.Path) field.Erro
 	errs := validation.ValidateLabelSelector(placement.HostSelector, options, path.Child("hostSelector"))
 	for i, preferred := range placement.Preferred {
 		errs = append(errs, validation.ValidateLabelSelector(preferred.HostSelector, options, path.Child("preferred").Index(i).Child("hostSelector"))...)
+	}
+	return errs
+}
+
+// validateAdoption refuses an adoption by a machine that others make and replace, and
+// one beside a choice of hosts, which would be ignored.
+func validateAdoption(m *infrav1.HostMachine, path *field.Path) field.ErrorList {
+	spec := m.Spec
+	if spec.Adopt.HostName == "" {
+		return nil
+	}
+	_, pooled := m.Labels[clusterv1.MachinePoolNameLabel]
+	pooled = pooled || slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "HostMachinePool" })
+	_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
+	var errs field.ErrorList
+	if pooled {
+		errs = append(errs, field.Forbidden(path.Child("adopt"), "a member of a pool takes any host that fits: adopt the node by a Machine of its own"))
+	}
+	if controlPlane {
+		errs = append(errs, field.Forbidden(path.Child("adopt"), "only workers are adopted: take the label "+clusterv1.MachineControlPlaneLabel+" off, or replace the control-plane node"))
+	}
+	chosen := map[string]bool{
+		"hostName": spec.HostName != "", "hostSelector": spec.HostSelector != nil, "preferred": len(spec.Preferred) > 0, "spread": spec.Spread != nil,
+	}
+	for _, name := range slices.Sorted(maps.Keys(chosen)) {
+		if chosen[name] {
+			errs = append(errs, field.Forbidden(path.Child(name), "must not be set with "+path.Child("adopt").String()+", which names the host: remove one of them"))
+		}
 	}
 	return errs
 }

@@ -62,9 +62,9 @@ func (HostClusterTemplate) ValidateUpdate(ctx context.Context, before, obj *infr
 // HostMachine validates HostMachines.
 type HostMachine struct{ noDelete[*infrav1.HostMachine] }
 
-// ValidateCreate checks the selectors.
+// ValidateCreate checks the selectors, and who may ask for an adoption.
 func (HostMachine) ValidateCreate(_ context.Context, obj *infrav1.HostMachine) (admission.Warnings, error) {
-	return nil, invalid("HostMachine", obj.Name, validatePlacement(obj.Spec.Placement, specPath))
+	return nil, invalid("HostMachine", obj.Name, append(validatePlacement(obj.Spec.Placement, specPath), validateAdoption(obj, specPath)...))
 }
 
 // ValidateUpdate checks the selectors; that the claim doesn't change is checked in

@@ -11,6 +11,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/slipway-dev/slipway/api/v1beta1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
@@ -49,6 +50,20 @@ func TestCreate(t *testing.T) {
 		"HostMachinePool, bad selector":     {&infrav1.HostMachinePool{Spec: infrav1.HostMachinePoolSpec{HostMachinePoolTemplateResourceSpec: pooled("not a value")}}, "spec.hostSelector"},
 		"HostMachinePoolTemplate, bad selector": {&infrav1.HostMachinePoolTemplate{Spec: infrav1.HostMachinePoolTemplateSpec{
 			Template: infrav1.HostMachinePoolTemplateResource{Spec: pooled("not a value")}}}, "spec.template.spec.hostSelector"},
+		"HostMachine, adoption":            {adopting(nil), ""},
+		"HostMachine, adoption of no host": {adopting(func(m *infrav1.HostMachine) { m.Spec.Adopt.HostName = strings.Repeat("x", 254) }), "spec.adopt.hostName"},
+		"HostMachine, adoption beside a selector": {adopting(func(m *infrav1.HostMachine) { m.Spec.HostSelector = selector("ssd") }),
+			"spec.hostSelector: Forbidden: must not be set with spec.adopt"},
+		"HostMachine, adoption beside a name": {adopting(func(m *infrav1.HostMachine) { m.Spec.HostName = "h" }), "spec.hostName: Forbidden"},
+		"HostMachine, adoption by a member of a pool": {adopting(func(m *infrav1.HostMachine) {
+			m.Labels = map[string]string{clusterv1.MachinePoolNameLabel: "p"}
+		}), "spec.adopt: Forbidden: a member of a pool"},
+		"HostMachine, adoption by an owned member": {adopting(func(m *infrav1.HostMachine) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "HostMachinePool", Name: "p", UID: "u"}}
+		}), "adopt the node by a Machine of its own"},
+		"HostMachine, adoption of a control plane": {adopting(func(m *infrav1.HostMachine) {
+			m.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+		}), "spec.adopt: Forbidden: only workers"},
 		"HostMachine, unknown operator": {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "disk", Operator: "Near"}}}}}}, "not a valid selector operator"},
 	} {
@@ -58,6 +73,35 @@ func TestCreate(t *testing.T) {
 			tc.object.SetName("x")
 			expect(t, env.Client.Create(ctx, tc.object), tc.want)
 		})
+	}
+}
+
+// adopting is a machine that asks for a live node.
+func adopting(change func(*infrav1.HostMachine)) *infrav1.HostMachine {
+	m := &infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Adopt: infrav1.Adoption{HostName: "h"}}}
+	if change != nil {
+		change(m)
+	}
+	return m
+}
+
+// What is made from a template may be made twice, and no host can be adopted twice: the
+// templates do not have the field. Whoever writes it is told so by its name.
+func TestTemplatesCannotAdopt(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	for kind, path := range map[string][]string{
+		"HostMachineTemplate": {"spec", "template", "spec", "adopt"}, "HostMachinePoolTemplate": {"spec", "template", "spec", "adopt"}, "HostMachinePool": {"spec", "adopt"},
+	} {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(infrav1.GroupVersion.WithKind(kind))
+		o.SetNamespace(namespace)
+		o.SetName("x")
+		if err := unstructured.SetNestedMap(o.Object, map[string]any{"hostName": "h"}, path...); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, env.Client.Create(ctx, o, client.FieldValidation(metav1.FieldValidationStrict)),
+			`unknown field "`+strings.Join(path, ".")+`"`)
 	}
 }
 
@@ -150,6 +194,7 @@ func TestClaimRules(t *testing.T) {
 	namespace := env.Namespace(t)
 	machine := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}}
 	machine.Spec.ClaimID, machine.Spec.ProviderID = "c1", "slipway://ns/h/c1"
+	machine.Spec.Adopt.HostName = "h"
 	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}}
 	h.Spec = infrav1.HostSpec{HostID: "id", ClaimGeneration: 3, Claim: &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: "c1"}}
 	for _, o := range []client.Object{machine, h} {
@@ -161,15 +206,18 @@ func TestClaimRules(t *testing.T) {
 		object client.Object
 		want   string
 	}{
-		"claimID":         {with(machine, func(m *infrav1.HostMachine) { m.Spec.ClaimID = "c2" }), "spec.claimID"},
-		"providerID":      {with(machine, func(m *infrav1.HostMachine) { m.Spec.ProviderID = "" }), "spec.providerID"},
-		"machine spec":    {with(machine, func(m *infrav1.HostMachine) { m.Spec = infrav1.HostMachineSpec{} }), "spec.claimID"},
-		"machine labels":  {with(machine, func(m *infrav1.HostMachine) { m.Labels = map[string]string{"a": "b"} }), ""},
-		"hostID":          {with(h, func(h *infrav1.Host) { h.Spec.HostID = "other" }), "spec.hostID"},
-		"host spec":       {with(h, func(h *infrav1.Host) { h.Spec = infrav1.HostSpec{} }), "spec.hostID"},
-		"claimGeneration": {with(h, func(h *infrav1.Host) { h.Spec.ClaimGeneration = 2 }), "only grows"},
-		"stolen claim":    {with(h, func(h *infrav1.Host) { h.Spec.Claim.ClaimID = "c2" }), "cannot pass from one machine to another"},
-		"cleared claim":   {with(h, func(h *infrav1.Host) { h.Spec.Claim = nil }), ""},
+		"claimID":             {with(machine, func(m *infrav1.HostMachine) { m.Spec.ClaimID = "c2" }), "spec.claimID"},
+		"providerID":          {with(machine, func(m *infrav1.HostMachine) { m.Spec.ProviderID = "" }), "spec.providerID"},
+		"machine spec":        {with(machine, func(m *infrav1.HostMachine) { m.Spec = infrav1.HostMachineSpec{} }), "spec.claimID"},
+		"adoption":            {with(machine, func(m *infrav1.HostMachine) { m.Spec.Adopt.HostName = "h2" }), "spec.adopt cannot change"},
+		"adoption gone":       {with(machine, func(m *infrav1.HostMachine) { m.Spec.Adopt = infrav1.Adoption{} }), "spec.adopt cannot change"},
+		"adoption in v1beta1": {&v1beta1.HostMachine{ObjectMeta: machine.ObjectMeta, Spec: with(machine, func(m *infrav1.HostMachine) { m.Spec.Adopt.HostName = "h2" }).Spec}, "spec.adopt cannot change"},
+		"machine labels":      {with(machine, func(m *infrav1.HostMachine) { m.Labels = map[string]string{"a": "b"} }), ""},
+		"hostID":              {with(h, func(h *infrav1.Host) { h.Spec.HostID = "other" }), "spec.hostID"},
+		"host spec":           {with(h, func(h *infrav1.Host) { h.Spec = infrav1.HostSpec{} }), "spec.hostID"},
+		"claimGeneration":     {with(h, func(h *infrav1.Host) { h.Spec.ClaimGeneration = 2 }), "only grows"},
+		"stolen claim":        {with(h, func(h *infrav1.Host) { h.Spec.Claim.ClaimID = "c2" }), "cannot pass from one machine to another"},
+		"cleared claim":       {with(h, func(h *infrav1.Host) { h.Spec.Claim = nil }), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expect(t, env.Client.Update(ctx, tc.object, client.DryRunAll), tc.want)

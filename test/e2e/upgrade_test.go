@@ -13,7 +13,10 @@ import (
 )
 
 // oldCluster is a cluster of v1.35.4 with the workers given.
-func oldCluster(workers string) string {
+func oldCluster(workers string) string { return clusterOf("v1.35.4", workers) }
+
+// clusterOf is a cluster of a version with the workers given.
+func clusterOf(version, workers string) string {
 	return `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
@@ -24,7 +27,7 @@ spec:
     services: {cidrBlocks: [10.96.0.0/16]}
   topology:
     classRef: {name: slipway-local}
-    version: v1.35.4
+    version: ` + version + `
     controlPlane: {replicas: 1}
     workers: {` + workers + `}
     variables: [{name: controlPlaneEndpointHost, value: 10.88.0.200}]

@@ -54,6 +54,14 @@ func (e *executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 	})
 }
 
+// Adopt implements operation.Executor. A simulated host is a node by its bootstrap only.
+func (e *executor) Adopt(context.Context, operation.Adoption, operation.Progress) error {
+	return &operation.Error{Reason: operation.ReasonNotAWorkerNode, Retry: operation.RetryNever, Message: "a simulated host has no node to adopt"}
+}
+
+// Disown implements operation.Executor.
+func (e *executor) Disown() error { return nil }
+
 // Upgrade implements operation.Executor: the Node reports another version.
 func (e *executor) Upgrade(ctx context.Context, order operation.Upgrade, progress operation.Progress) error {
 	return operation.Step(progress, "kubelet", func() error {

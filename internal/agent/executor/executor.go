@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/agent/adopt"
 	"github.com/slipway-dev/slipway/internal/agent/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/cloudconfig"
@@ -44,6 +45,7 @@ type Executor struct {
 	Applier  bootstrap.Applier
 	Cleaner  reset.Cleaner
 	Versions kubelet.Versions
+	Adopter  adopt.Adopter
 	Upgrader upgrade.Upgrader
 	VIP      VirtualIP
 	// NodeIP is handed to the kubelet when it is set.
@@ -127,6 +129,14 @@ func SelectVersion(ctx context.Context, versions kubelet.Versions, version strin
 	}
 	return versions.Select(ctx, version)
 }
+
+// Adopt implements operation.Executor.
+func (e *Executor) Adopt(ctx context.Context, order operation.Adoption, progress operation.Progress) error {
+	return e.Adopter.Adopt(ctx, order, progress)
+}
+
+// Disown implements operation.Executor.
+func (e *Executor) Disown() error { return e.Adopter.Disown() }
 
 // Upgrade implements operation.Executor.
 func (e *Executor) Upgrade(ctx context.Context, order operation.Upgrade, progress operation.Progress) error {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slipway-dev/slipway/internal/agent/adopt"
 	"github.com/slipway-dev/slipway/internal/agent/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/command"
@@ -51,6 +52,10 @@ func New(o Options) (*Executor, *vip.Keeper) {
 		Server: &localapi.Server{Root: o.Root, Now: time.Now}, Candidate: o.Candidate, Now: time.Now, Log: o.Log,
 	}
 	versions := kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}}
+	cleaner := reset.Cleaner{
+		Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: keeper, CRISocket: o.CRISocket,
+		KillInterrupted: system.KillMarked, Log: o.Log,
+	}
 	return &Executor{
 		Root: o.Root, VIP: keeper, NodeIP: o.NodeIP, Hostname: os.Hostname, Log: o.Log, Versions: versions,
 		Upgrader: upgrade.Upgrader{
@@ -65,9 +70,12 @@ func New(o Options) (*Executor, *vip.Keeper) {
 			Root: o.Root, Runner: system, Shell: bootstrap.Shell{Root: o.Root, System: system},
 			SetHostname: func(name string) error { return unix.Sethostname([]byte(name)) },
 		},
-		Cleaner: reset.Cleaner{
-			Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: keeper, CRISocket: o.CRISocket,
-			KillInterrupted: system.KillMarked, Log: o.Log,
+		Cleaner: cleaner,
+		Adopter: adopt.Adopter{
+			Root: o.Root, Runner: system, Baseline: cleaner.NodeBaseline, Log: o.Log,
+			Connect: func(authorities []byte) (adopt.Node, error) {
+				return workload.ConnectTrusting(o.Root.Path(workload.KubeletConfig), authorities)
+			},
 		},
 	}, keeper
 }

@@ -109,6 +109,10 @@ func (c *crashing) Bootstrap(ctx context.Context, o operation.Bootstrap, p opera
 	return c.Executor.Bootstrap(ctx, o, crashingProgress{p, c})
 }
 
+func (c *crashing) Adopt(ctx context.Context, o operation.Adoption, p operation.Progress) error {
+	return c.Executor.Adopt(ctx, o, crashingProgress{p, c})
+}
+
 func (c *crashing) Upgrade(ctx context.Context, o operation.Upgrade, p operation.Progress) error {
 	return c.Executor.Upgrade(ctx, o, crashingProgress{p, c})
 }

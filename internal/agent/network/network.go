@@ -69,6 +69,29 @@ func Capture(s System, into *journal.Baseline) error {
 	return nil
 }
 
+// CaptureNode records them for a host that is a node already: all but the interfaces
+// and tables that are Kubernetes' by their names, and the pod ends on such bridges.
+// What no name tells counts as the host's own.
+func CaptureNode(s System, into *journal.Baseline) error {
+	if err := Capture(s, into); err != nil {
+		return err
+	}
+	links, err := s.Links()
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if l.Kind != "device" && (matches(linkPatterns, l.Name) || (l.Kind == "veth" && matches(linkPatterns, l.Master))) {
+			into.Links = slices.DeleteFunc(into.Links, func(name string) bool { return name == l.Name })
+		}
+	}
+	into.NFTables = slices.DeleteFunc(into.NFTables, func(table string) bool {
+		_, name, _ := strings.Cut(table, " ")
+		return matches(tablePatterns, name)
+	})
+	return nil
+}
+
 // Leftover is one thing that must go.
 type Leftover struct {
 	// Name describes it, for example "network interface cni0".

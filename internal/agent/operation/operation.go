@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/slipway-dev/slipway/internal/agent/journal"
 )
 
 // Reasons of observedOperation that the agent itself gives: of any operation or a
-// bootstrap, of upgrades, and of reboots.
+// bootstrap, of adoptions, of upgrades, and of reboots.
 const (
 	ReasonSecretUnavailable   = "BootstrapSecretUnavailable"
 	ReasonVersionUnavailable  = "VersionUnavailable"
@@ -28,6 +30,14 @@ const (
 	ReasonNotBootstrapped     = "NotBootstrapped"
 	ReasonOrderUnknown        = "OrderUnknown"
 	ReasonNodeExists          = "NodeExists"
+
+	ReasonNotAWorkerNode  = "NotAWorkerNode"
+	ReasonOtherCluster    = "OtherCluster"
+	ReasonVersionMismatch = "VersionMismatch"
+	ReasonProviderIDTaken = "ProviderIDTaken"
+	ReasonKubeletInactive = "KubeletInactive"
+	ReasonNodeNotReported = "NodeNotReported"
+	ReasonWithdrawn       = "Withdrawn"
 
 	ReasonControlPlaneHost  = "ControlPlaneHost"
 	ReasonControlPlaneOlder = "ControlPlaneOlder"
@@ -88,6 +98,19 @@ func Failf(reason string, retry Retry, cause error, format string, args ...any) 
 	return &Error{Reason: reason, Retry: retry, Err: cause, Message: fmt.Sprintf(format, args...) + ": " + cause.Error()}
 }
 
+// Unreachable is an error of the workload cluster, or nil for none: an answer counts as
+// a failed try, and no answer at all does not.
+func Unreachable(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	retry := RetryAfterReset
+	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) {
+		retry = RetryLater
+	}
+	return Failf(ReasonNodeUnreachable, retry, err, "%s", what)
+}
+
 // Bootstrap is one order to bootstrap the host.
 type Bootstrap struct {
 	ClaimID    string
@@ -100,6 +123,16 @@ type Bootstrap struct {
 	Format string
 	// Data is the bootstrap data. It is kept in memory only.
 	Data []byte
+}
+
+// Adoption is one order to take over the worker node that runs on the host.
+type Adoption struct {
+	ProviderID string
+	// Version of Kubernetes the kubelet must be of; empty takes any.
+	Version string
+	// ClusterCAs are the hashes of the certificate authorities of the cluster, as
+	// internal/host makes them. Without one nothing is adopted.
+	ClusterCAs []string
 }
 
 // Upgrade is one order to change the Kubernetes version of a node in place.
@@ -130,6 +163,11 @@ type Executor interface {
 	// Bootstrap makes the host a node. Before its first effect it records
 	// residue in the journal.
 	Bootstrap(ctx context.Context, order Bootstrap, progress Progress) error
+	// Adopt takes over the worker node that runs on the host, and leaves it as it is.
+	// It records residue in the journal with its last step.
+	Adopt(ctx context.Context, order Adoption, progress Progress) error
+	// Disown takes back what an adoption has begun that was not done.
+	Disown() error
 	// Upgrade brings a bootstrapped node to another Kubernetes version.
 	Upgrade(ctx context.Context, order Upgrade, progress Progress) error
 	// Reboot asks the host to reboot and returns once that is under way.

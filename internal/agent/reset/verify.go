@@ -254,6 +254,23 @@ func (c Cleaner) leftVIP(address string) ([]string, error) {
 	return []string{"virtual IP " + address}, err
 }
 
+// foreignCNIConfigs are the names of network configurations that other programs than
+// Kubernetes' network plugins leave beside those.
+var foreignCNIConfigs = []string{"*podman*", "*nerdctl*", "*crio*", "*loopback*"}
+
+// NodeBaseline is the Baseline of a host that is a node already. What was there before
+// the node nobody knows: names have to tell what is Kubernetes'.
+func (c Cleaner) NodeBaseline(ctx context.Context) (*journal.Baseline, error) {
+	b, err := c.Baseline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.CNIConfigs = slices.DeleteFunc(b.CNIConfigs, func(name string) bool {
+		return !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := filepath.Match(p, name); return ok })
+	})
+	return b, network.CaptureNode(c.Network, b)
+}
+
 // Baseline records what the host looks like before a bootstrap.
 func (c Cleaner) Baseline(ctx context.Context) (*journal.Baseline, error) {
 	images, err := c.listImages(ctx)

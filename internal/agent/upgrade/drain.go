@@ -34,7 +34,7 @@ func (u Upgrader) drain(ctx context.Context, node Node, report func(string) erro
 	for {
 		pods, err := node.Pods(ctx)
 		if err != nil {
-			return unreachable(err, "list the pods of the Node")
+			return operation.Unreachable(err, "list the pods of the Node")
 		}
 		left, err := evict(ctx, node, pods)
 		if err != nil || len(left) == 0 {
@@ -84,7 +84,7 @@ func evict(ctx context.Context, node Node, pods []corev1.Pod) ([]string, error) 
 			// name.
 			left = append(left, fmt.Sprintf("%s (%.120v)", name, err))
 		default:
-			return nil, unreachable(err, "evict pod "+name)
+			return nil, operation.Unreachable(err, "evict pod "+name)
 		}
 	}
 	slices.Sort(left)

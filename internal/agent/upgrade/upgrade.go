@@ -116,14 +116,14 @@ func (u Upgrader) check(ctx context.Context, version string, progress operation.
 		}
 		current, err := node.Get(ctx)
 		if err != nil {
-			return unreachable(err, "read the Node of this host")
+			return operation.Unreachable(err, "read the Node of this host")
 		}
 		if done = u.isDone(ctx, current, version); done {
 			return nil
 		}
 		server, err := node.ServerVersion(ctx)
 		if err != nil {
-			return unreachable(err, "ask the API server for its version")
+			return operation.Unreachable(err, "ask the API server for its version")
 		}
 		if err := checkSkew(current.Status.NodeInfo.KubeletVersion, version, server); err != nil {
 			return err
@@ -206,7 +206,7 @@ func (u Upgrader) change(ctx context.Context, node Node, what string, write func
 			err = write(current)
 		}
 		if !apierrors.IsConflict(err) {
-			return unreachable(err, what)
+			return operation.Unreachable(err, what)
 		}
 		if err := u.Sleep(ctx, readyInterval); err != nil {
 			return err
@@ -253,7 +253,7 @@ func (u Upgrader) ready(ctx context.Context, node Node, version string, since ti
 		current, err := node.Get(ctx)
 		if err != nil {
 			// The control plane may be replaced at the same time.
-			err = unreachable(err, "read the Node of this host")
+			err = operation.Unreachable(err, "read the Node of this host")
 		} else if err = notReady(current, version, since); err == nil {
 			return nil
 		}
@@ -284,17 +284,4 @@ func notReady(node *corev1.Node, version string, since time.Time) error {
 		return no("the kubelet of %s does not report a ready Node: %.200s", version, c.Message)
 	}
 	return no("the kubelet of %s does not report whether its Node is ready", version)
-}
-
-// unreachable is an error of the workload cluster: an answer counts as a failed
-// try, and no answer at all does not.
-func unreachable(err error, what string) error {
-	if err == nil {
-		return nil
-	}
-	retry := operation.RetryAfterReset
-	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) {
-		retry = operation.RetryLater
-	}
-	return operation.Failf(operation.ReasonNodeUnreachable, retry, err, "%s", what)
 }

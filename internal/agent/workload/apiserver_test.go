@@ -160,6 +160,42 @@ func cordon(t *testing.T, c *workload.Client) {
 	}
 }
 
+// TestProviderIDIsGivenOnce holds that an adoption needs no right besides the kubelet's
+// either, and that nobody's providerID is ever replaced.
+func TestProviderIDIsGivenOnce(t *testing.T) {
+	env, admin := cluster(t)
+	ctx := t.Context()
+	for _, name := range []string{"host-1", "host-2"} {
+		if _, err := admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := kubelet(t, env, "host-1")
+	node, err := c.Get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anew := node.DeepCopy()
+	anew.UID = "another"
+	if err := c.SetProviderID(ctx, anew, "slipway://ns/host-1/a"); !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
+		t.Errorf("for a Node that was made anew: %v", err)
+	}
+	for _, try := range []struct {
+		id      string
+		refused bool
+	}{{"slipway://ns/host-1/a", false}, {"slipway://ns/host-1/a", false}, {"slipway://ns/host-1/b", true}} {
+		if err := c.SetProviderID(ctx, node, try.id); apierrors.IsInvalid(err) != try.refused || (err == nil) == try.refused {
+			t.Errorf("%s: %v", try.id, err)
+		}
+	}
+	if node, err = c.Get(ctx); err != nil || node.Spec.ProviderID != "slipway://ns/host-1/a" {
+		t.Errorf("providerID %q, %v", node.Spec.ProviderID, err)
+	}
+	if err := kubelet(t, env, "host-2").SetProviderID(ctx, &corev1.Node{}, "slipway://ns/host-2/a"); err == nil {
+		t.Error("a kubelet gives another Node its providerID")
+	}
+}
+
 // TestConnectReadsTheNameOfTheNode goes by the certificate, as kubeadm leaves it.
 func TestConnectReadsTheNameOfTheNode(t *testing.T) {
 	write := func(commonName string) string {

@@ -52,10 +52,49 @@ type Client struct {
 
 // Connect makes a client of the kubelet's kubeconfig at path. It sends nothing.
 func Connect(path string) (*Client, error) {
+	config, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	return connect(path, config)
+}
+
+// ConnectTrusting is Connect to a server that one of the given certificate authorities
+// vouches for, in PEM; what else the kubeconfig trusts does not count.
+func ConnectTrusting(path string, authorities []byte) (*Client, error) {
+	config, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	config.Insecure, config.CAFile, config.CAData = false, "", authorities
+	return connect(path, config)
+}
+
+// Authorities returns the certificate authorities, in PEM, that the kubeconfig at path
+// trusts; none when it trusts any server.
+func Authorities(path string) ([]byte, error) {
+	config, err := load(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case config.Insecure:
+		return nil, nil
+	case len(config.CAData) > 0 || config.CAFile == "":
+		return config.CAData, nil
+	default:
+		return os.ReadFile(config.CAFile)
+	}
+}
+
+func load(path string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		return nil, fmt.Errorf("the kubelet's credential: %w", err)
 	}
+	return config, nil
+}
+
+func connect(path string, config *rest.Config) (*Client, error) {
 	name, err := nodeName(config.TLSClientConfig)
 	if err != nil {
 		return nil, fmt.Errorf("the kubelet's credential in %s: %w", path, err)
@@ -118,6 +157,20 @@ func (c *Client) SetUnschedulable(ctx context.Context, node *corev1.Node, unsche
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion, "annotations": annotations},
 		"spec":     map[string]any{"unschedulable": unschedulable},
+	})
+	if err != nil {
+		return err
+	}
+	return c.core.Patch(types.MergePatchType).Resource("nodes").Name(c.Name).Body(body).Do(ctx).Error()
+}
+
+// SetProviderID gives the Node, as it was read, its providerID. It is refused as invalid
+// when the Node has another one, or was made anew since. Others may change what else
+// they like in the meantime: a kubelet reports all the time.
+func (c *Client) SetProviderID(ctx context.Context, node *corev1.Node, providerID string) error {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": node.UID},
+		"spec":     map[string]any{"providerID": providerID},
 	})
 	if err != nil {
 		return err

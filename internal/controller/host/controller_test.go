@@ -166,6 +166,29 @@ func operation(state infrav1.OperationState) *infrav1.ObservedOperation {
 	return &infrav1.ObservedOperation{ID: "op-1", ClaimID: "claim-1", Phase: infrav1.HostDesiredReset, State: state}
 }
 
+// A node that was not adopted is nobody's to reset, whatever an operator says of the
+// claim: it only ends.
+func TestOrphanedAdoptionIsWithdrawn(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	machine := w.claim(agent, infrav1.HostDesiredAdopted)
+	if err := env.Client.Delete(context.Background(), machine); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := w.reconcile(agent)
+	if ready := conditions.Get(h, clusterv1.ReadyCondition); ready.Reason != "OrphanedClaim" || !strings.Contains(ready.Message, "leave the node as it is") {
+		t.Errorf("Ready = %+v", ready)
+	}
+	h.Annotations = map[string]string{infrav1.ReleaseOrphanAnnotation: "claim-1"}
+	w.update(h)
+	if h, _ = w.reconcile(agent); h.Spec.Claim != nil || h.Spec.Desired != nil || h.Spec.ClaimGeneration != 1 {
+		t.Errorf("the claim did not end: %+v", h.Spec)
+	}
+	if h.Status.Phase != infrav1.HostPhaseQuarantined {
+		t.Errorf("phase %s", h.Status.Phase)
+	}
+}
+
 func TestOrphanIsNeverReset(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1")

@@ -56,13 +56,22 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, s *scope) (bool, error) 
 	}
 	changed := s.host.DeepCopy()
 	delete(changed.Annotations, infrav1.ReleaseOrphanAnnotation)
-	obeyed := s.facts.Orphaned && claimID == s.host.Spec.Claim.ClaimID && host.OrderReset(changed, "")
+	withdrawn, obeyed := false, false
+	if s.facts.Orphaned && claimID == s.host.Spec.Claim.ClaimID {
+		if withdrawn = host.Withdraw(changed); withdrawn {
+			r.Hooks.MarkReleased(ctx, changed)
+		}
+		obeyed = withdrawn || host.OrderReset(changed, "")
+	}
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("release the orphaned host: %w", err)
 	}
-	if obeyed {
+	switch {
+	case withdrawn:
+		r.Recorder.Eventf(s.host, nil, "Normal", "AdoptionWithdrawn", "Release", "Ended claim %s by annotation; the node was not adopted and stays as it is", claimID)
+	case obeyed:
 		r.Recorder.Eventf(s.host, nil, "Normal", "OrphanReleased", "Release", "Ordered the reset of claim %s by annotation", claimID)
-	} else {
+	default:
 		r.Recorder.Eventf(s.host, nil, "Warning", "AnnotationIgnored", "Release",
 			"Removed annotation %s: %q is not the ID of an orphaned claim of this host", infrav1.ReleaseOrphanAnnotation, claimID)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -108,6 +109,9 @@ func (w *world) claim(agent *testenv.Agent, desired infrav1.HostDesiredPhase) *i
 	}
 	h := agent.Host(w.t)
 	h.Spec.Claim = &infrav1.HostClaim{MachineName: "m1", ClusterName: "c1", ClaimID: "claim-1"}
+	if desired == infrav1.HostDesiredAdopted {
+		h.Spec.Claim.Adopt = ptr.To(true)
+	}
 	h.Spec.ClaimGeneration = 1
 	h.Spec.Desired = &infrav1.HostDesired{Phase: desired, OperationID: "op-1", BootstrapSecretName: "secret-1"}
 	w.update(h)

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -40,7 +41,11 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	if claimed == nil {
-		if claimed, err = r.takeHost(ctx, s); err != nil || claimed == nil {
+		take := r.takeHost
+		if s.adopts() {
+			take = r.takeNode
+		}
+		if claimed, err = take(ctx, s); err != nil || claimed == nil {
 			return false, err
 		}
 	}
@@ -199,6 +204,9 @@ func writeClaim(h *infrav1.Host, s *scope) {
 		MachineName: s.hostMachine.Name,
 		ClusterName: s.cluster.Name,
 		ClaimID:     s.hostMachine.Spec.ClaimID,
+	}
+	if s.adopts() {
+		h.Spec.Claim.Adopt = ptr.To(true)
 	}
 	h.Spec.ClaimGeneration++
 	h.Spec.ClearedGeneration = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestClaimToProvisioned(t *testing.T) {
 		Phase: infrav1.HostDesiredBootstrapped, OperationID: "bootstrap-" + m.Spec.ClaimID, BootstrapSecretName: "bootstrap-m1",
 		Version: testenv.Version, ProviderID: m.Spec.ProviderID, VirtualIP: testenv.VirtualIP,
 	}
-	if *h.Spec.Desired != want {
+	if !reflect.DeepEqual(*h.Spec.Desired, want) {
 		t.Errorf("desired = %+v, want %+v", *h.Spec.Desired, want)
 	}
 	if m.Spec.ProviderID != fmt.Sprintf("slipway://%s/host-1/%s", w.namespace, m.Spec.ClaimID) {

@@ -27,6 +27,11 @@ const (
 	reasonPending           = "Pending"
 	reasonProvisioned       = "Provisioned"
 	reasonReleased          = "Released"
+	reasonHostNotFound      = "HostNotFound"
+	reasonWorkersOnly       = "WorkersOnly"
+	reasonVersionMismatch   = "VersionMismatch"
+	reasonNodeLeaving       = "NodeLeaving"
+	reasonClusterCAUnknown  = "WaitingForClusterCA"
 )
 
 // setConditions computes every condition but Paused from what was seen.
@@ -79,7 +84,7 @@ func bootstrapSucceeded(m *infrav1.HostMachine, s *scope) metav1.Condition {
 	}
 	state := host.StateOf(s.host)
 	condition.Message = state.Message
-	if state.Phase == infrav1.HostPhaseBootstrapping {
+	if state.Phase == infrav1.HostPhaseBootstrapping || state.Phase == infrav1.HostPhaseAdopting {
 		condition.Reason = reasonRunning
 	}
 	if state.Phase == infrav1.HostPhaseFailed {

@@ -206,6 +206,8 @@ type scope struct {
 	waiting *waiting
 	// released is true when a deleted machine has let go of its host.
 	released bool
+	// withdrawn is true when the claim on a node that was not adopted was ended.
+	withdrawn bool
 	// movedAway is true when a deletion means nothing for the host; nothing is written.
 	movedAway bool
 	// newIntent is true when the claimID was made in this very reconcile, so
@@ -227,6 +229,9 @@ func (s *scope) version() string {
 	}
 	return s.owner.version
 }
+
+// adopts says whether the machine asks for a host that is a node already.
+func (s *scope) adopts() bool { return s.hostMachine.Spec.Adopt.HostName != "" }
 
 // waiting is a reason and message for the condition HostClaimed.
 type waiting struct{ reason, message string }

@@ -58,6 +58,15 @@ func (r *Reconciler) observeHost(ctx context.Context, s *scope) (bool, error) {
 	if !carries(h, claimID) {
 		return r.lostClaim(ctx, s, h, claimID)
 	}
+	return r.hold(ctx, s, h)
+}
+
+// hold mirrors the host that carries the claim, unless its agent refused to adopt the
+// node on it.
+func (r *Reconciler) hold(ctx context.Context, s *scope, h *infrav1.Host) (bool, error) {
+	if host.AdoptionRefused(h) {
+		return false, r.giveBack(ctx, s, h)
+	}
 	s.host, s.waiting = h, nil
 	r.mirror(ctx, s)
 	return true, nil
@@ -71,9 +80,10 @@ func (r *Reconciler) lostClaim(ctx context.Context, s *scope, h *infrav1.Host, c
 		return false, fmt.Errorf("get Host %s: %w", h.Name, err)
 	}
 	if carries(live, claimID) {
-		s.host, s.waiting = live, nil
-		r.mirror(ctx, s)
-		return true, nil
+		return r.hold(ctx, s, live)
+	}
+	if s.waiting = refusal(s.hostMachine); s.waiting != nil {
+		return false, nil
 	}
 	s.waiting = &waiting{reasonHostLost, fmt.Sprintf("Host %s no longer carries this claim. Delete the Machine to replace it", h.Name)}
 	return false, nil
@@ -97,6 +107,10 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) {
 	case host.Bootstrapped(s.host):
 		if op != nil && op.Phase == infrav1.HostDesiredBootstrapped && !ptr.Deref(status.Initialization.Provisioned, false) {
 			r.bootstrapped(ctx, s, op)
+		}
+		if op != nil && op.Phase == infrav1.HostDesiredAdopted && !ptr.Deref(status.Initialization.Provisioned, false) {
+			ctrl.LoggerFrom(ctx).Info("Adopted the node on a host", "Host", s.host.Name)
+			r.Recorder.Eventf(s.hostMachine, s.host, "Normal", "Adopted", "Adopt", "Adopted the node on Host %s as it is", s.host.Name)
 		}
 		// It never goes back: the contract wants it so.
 		status.Initialization.Provisioned = ptr.To(true)

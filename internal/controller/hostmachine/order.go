@@ -77,7 +77,7 @@ func (r *Reconciler) reportOrder(ctx context.Context, s *scope, changed *infrav1
 		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "UpgradeOrdered", "Upgrade", "Ordered the upgrade of Host %s to %s", changed.Name, desired.Version)
 	case infrav1.HostDesiredRebooted:
 		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "RebootOrdered", "Reboot", "Ordered reboot %d of Host %s", *desired.Reboots, changed.Name)
-	case infrav1.HostDesiredBootstrapped, infrav1.HostDesiredReset:
+	case infrav1.HostDesiredBootstrapped, infrav1.HostDesiredAdopted, infrav1.HostDesiredReset:
 	}
 }
 
@@ -100,6 +100,9 @@ func (r *Reconciler) order(ctx context.Context, s *scope) (*infrav1.HostDesired,
 }
 
 func (r *Reconciler) newOrder(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
+	if s.adopts() {
+		return r.adoptOrder(ctx, s)
+	}
 	order := &infrav1.HostDesired{
 		Phase:       infrav1.HostDesiredBootstrapped,
 		OperationID: host.BootstrapOperationID(s.hostMachine.Spec.ClaimID),

@@ -43,7 +43,7 @@ func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 		s.waiting = &waiting{reasonWaitingForOwner, "Waiting for a Machine or MachinePool that owns this HostMachine"}
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
 		s.waiting = &waiting{clusterv1.WaitingForClusterInfrastructureReadyReason, fmt.Sprintf("Waiting for the infrastructure of Cluster %s", s.cluster.Name)}
-	case found.bootstrapSecret == "":
+	case found.bootstrapSecret == "" && !s.adopts():
 		s.waiting = &waiting{clusterv1.WaitingForBootstrapDataReason, fmt.Sprintf("Waiting for the bootstrap data of %s", found.description)}
 	default:
 		return true, nil

@@ -68,8 +68,12 @@ func (r *Reconciler) orderReset(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// reset orders the reset of one host, with the resourceVersion h was read with.
+// reset orders the reset of one host, with the resourceVersion h was read with. A node
+// that is not adopted yet is never reset: the claim ends, and that is all.
 func (r *Reconciler) reset(ctx context.Context, s *scope, h *infrav1.Host) error {
+	if host.Adopting(h) {
+		return r.withdraw(ctx, s, h)
+	}
 	if !host.OrderReset(h, s.hostMachine.Spec.ResetPolicy) {
 		return nil
 	}
@@ -124,6 +128,9 @@ func (r *Reconciler) busyResetting(ctx context.Context, s *scope, h *infrav1.Hos
 }
 
 func (r *Reconciler) reportRelease(s *scope, left []infrav1.Host) {
+	if s.withdrawn {
+		return
+	}
 	if len(left) == 0 {
 		r.Recorder.Eventf(s.hostMachine, nil, "Normal", "Released", "Release", "The host proved to be clean and is free again")
 		return

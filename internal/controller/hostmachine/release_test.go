@@ -2,6 +2,7 @@ package hostmachine_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestReleaseWaitsForProof(t *testing.T) {
 	m, result := w.reconcile(key)
 	h := agent.Host(t)
 	want := infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset-" + m.Spec.ClaimID, ResetPolicy: infrav1.ResetPolicyKubeadm}
-	if *h.Spec.Desired != want {
+	if !reflect.DeepEqual(*h.Spec.Desired, want) {
 		t.Fatalf("desired = %+v, want %+v", *h.Spec.Desired, want)
 	}
 	if m == nil || result.RequeueAfter <= 0 || result.RequeueAfter > testenv.LeaseDuration {

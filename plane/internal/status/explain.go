@@ -63,6 +63,10 @@ func Explain(ctx context.Context, c client.Reader, name string) (Placement, erro
 	if claimed := meta.FindStatusCondition(m.Status.Conditions, infrav1.HostClaimedCondition); claimed != nil {
 		p.Message = cmp.Or(claimed.Message, claimed.Reason)
 	}
+	if m.Spec.Adopt.HostName != "" {
+		p.Hosts = adoption(m, p.Message, hosts.Items)
+		return p, nil
+	}
 	machines := &clusterv1.MachineList{}
 	if err := c.List(ctx, machines, client.InNamespace(m.Namespace)); err != nil {
 		return Placement{}, fmt.Errorf("list Machines: %w", err)
@@ -83,6 +87,21 @@ func Explain(ctx context.Context, c client.Reader, name string) (Placement, erro
 		p.Hosts = append(p.Hosts, PlacementHost{Name: rejected.Host, Reason: rejected.Reason})
 	}
 	return p, nil
+}
+
+// adoption is what the hosts are to a machine that asks for one of them by name. The
+// controller has said why it can't have it.
+func adoption(m *infrav1.HostMachine, why string, hosts []infrav1.Host) []PlacementHost {
+	asked := m.Spec.Adopt.HostName
+	found := []PlacementHost{}
+	for i := range hosts {
+		h := PlacementHost{Name: hosts[i].Name, Reason: "spec.adopt asks for " + asked}
+		if h.Name == asked {
+			h.Fits, h.Reason = m.Status.HostRef.Name == asked, why
+		}
+		found = append(found, h)
+	}
+	return found
 }
 
 // merits says why a host that fits has its rank.

@@ -43,13 +43,15 @@ func explain(t *testing.T, name string) (Placement, error) {
 	machine := &clusterv1.Machine{ObjectMeta: named("cp-1")}
 	machine.Spec.Version, machine.Spec.FailureDomain = "v1.35.4", "b"
 	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "HostMachine", Name: "cp-1"}
+	adopting := hostMachine("adopts", "c", condition(infrav1.HostClaimedCondition, "False", "Host host-2 is clean"))
+	adopting.Spec.Adopt.HostName = "host-2"
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	objects := []client.Object{
 		cluster, &infrav1.HostCluster{ObjectMeta: named("c"), Spec: infrav1.HostClusterSpec{FailureDomainLabel: "rack"}},
-		member, pool, single, machine,
+		member, pool, single, machine, adopting,
 		freeHost("host-1", "a"), freeHost("host-2", "b"),
 		freeHost("host-3", "b", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }),
 	}
@@ -75,7 +77,21 @@ func TestExplain(t *testing.T) {
 	if err != nil || !slices.Equal(p.Hosts, want) {
 		t.Errorf("placement = %+v, %v", p, err)
 	}
-	if _, err := explain(t, "nobody"); err == nil || !strings.Contains(err.Error(), "these wait for a host: default/cp-1, default/workers-1") {
+	if _, err := explain(t, "nobody"); err == nil || !strings.Contains(err.Error(), "these wait for a host: default/adopts, default/cp-1, default/workers-1") {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// A machine that asks for one host has nothing to choose.
+func TestExplainAdoption(t *testing.T) {
+	p, err := explain(t, "adopts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []PlacementHost{
+		{Name: "host-1", Reason: "spec.adopt asks for host-2"}, {Name: "host-2", Reason: "Host host-2 is clean"}, {Name: "host-3", Reason: "spec.adopt asks for host-2"},
+	}
+	if !slices.Equal(p.Hosts, want) {
+		t.Errorf("hosts %+v", p.Hosts)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/agent/adopt"
 	"github.com/slipway-dev/slipway/internal/agent/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/command"
 	"github.com/slipway-dev/slipway/internal/agent/executor"
@@ -72,6 +73,10 @@ func New(t *testing.T) *Host {
 		target, _ := os.Readlink(root.Path("/usr/local/bin/kubelet"))
 		h.Node.Report(filepath.Base(filepath.Dir(target)), h.Clock)
 	}}
+	cleaner := reset.Cleaner{
+		Root: root, Runner: h.Programs, Network: h.Network, VIP: h.keeper, CRISocket: "/run/containerd/containerd.sock",
+		KillInterrupted: system.KillMarked, Log: log,
+	}
 	h.Executor = &executor.Executor{
 		Root: root, VIP: h.keeper, Log: log, Hostname: func() (string, error) { return "host-1", nil },
 		Versions: versions,
@@ -88,9 +93,10 @@ func New(t *testing.T) *Host {
 			Root: root, Runner: h.Programs, Shell: bootstrap.Shell{Root: root, System: system},
 			SetHostname: func(name string) error { return os.WriteFile(root.Path("/run/hostname"), []byte(name), 0o600) },
 		},
-		Cleaner: reset.Cleaner{
-			Root: root, Runner: h.Programs, Network: h.Network, VIP: h.keeper, CRISocket: "/run/containerd/containerd.sock",
-			KillInterrupted: system.KillMarked, Log: log,
+		Cleaner: cleaner,
+		Adopter: adopt.Adopter{
+			Root: root, Runner: h.Programs, Baseline: cleaner.NodeBaseline, Log: log,
+			Connect: func([]byte) (adopt.Node, error) { return h.Node, nil },
 		},
 	}
 	return h

@@ -28,6 +28,8 @@ type Node struct {
 	Evicted []string
 	// Down makes every request fail as one to a server that is away.
 	Down bool
+	// Fails is what every request fails with instead, when it is set.
+	Fails error
 	// Conflicts is how many writes to come fail with a conflict.
 	Conflicts int
 }
@@ -77,6 +79,9 @@ func (n *Node) touch() {
 }
 
 func (n *Node) away() error {
+	if n.Fails != nil {
+		return n.Fails
+	}
 	if n.Down {
 		return fmt.Errorf("connect: connection refused")
 	}
@@ -109,6 +114,21 @@ func (n *Node) SetUnschedulable(_ context.Context, node *corev1.Node, unschedula
 		delete(n.node.Annotations, annotation)
 	}
 	n.node.Spec.Unschedulable = unschedulable
+	n.touch()
+	return nil
+}
+
+// SetProviderID implements adopt.Node, as the API server validates it.
+func (n *Node) SetProviderID(_ context.Context, node *corev1.Node, providerID string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.away(); err != nil {
+		return err
+	}
+	if had := n.node.Spec.ProviderID; node.UID != n.node.UID || (had != "" && had != providerID) {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, n.node.Name, nil)
+	}
+	n.node.Spec.ProviderID = providerID
 	n.touch()
 	return nil
 }

@@ -1,0 +1,69 @@
+package host
+
+import (
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Reasons why a machine that asks to adopt a host must wait, besides those of hosts.
+const (
+	ReasonTaken          = "HostTaken"
+	ReasonNothingToAdopt = "NothingToAdopt"
+)
+
+// Adopting says whether the claim is for a node that runs on the host already, and the
+// node is not known to have been adopted. Until then it is somebody else's: the end of
+// the claim must leave it as it is.
+func Adopting(h *infrav1.Host) bool {
+	return h.Spec.Claim != nil && ptr.Deref(h.Spec.Claim.Adopt, false) && !Bootstrapped(h) && !Releasing(h)
+}
+
+// AdoptionRefused says whether the agent refused, for good, to adopt the node.
+func AdoptionRefused(h *infrav1.Host) bool {
+	op := Observed(h)
+	return Adopting(h) && op != nil && op.State == infrav1.OperationFailed
+}
+
+// Withdraw ends a claim on a node that was not adopted, and returns false for any
+// other. No reset is ordered, and no proof needed: nothing was done to the host. An
+// agent in the midst of it takes back what it began.
+func Withdraw(h *infrav1.Host) bool {
+	if !Adopting(h) {
+		return false
+	}
+	h.Spec.Claim, h.Spec.Desired = nil, nil
+	BlockMove(h, false)
+	return true
+}
+
+// Unadoptable returns why nobody may claim the host now to adopt its node; the zero
+// State when it may be tried. What only the host itself can tell, such as the cluster
+// its node is of, the agent judges.
+func Unadoptable(h *infrav1.Host, connected bool) State {
+	state := StateOf(h)
+	no := func(reason, format string, args ...any) State {
+		return State{state.Phase, reason, "Host " + h.Name + " " + fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case !h.DeletionTimestamp.IsZero():
+		return no(ReasonDeleting, "is being deleted")
+	case h.Spec.Claim != nil:
+		return no(ReasonTaken, "is claimed by HostMachine %s of Cluster %s", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName)
+	case ProvedClean(h):
+		return no(ReasonNothingToAdopt, "is clean: there is no node to adopt. If one joined since the agent looked, restart slipway-agent on the host")
+	case HookPending(h):
+		return no(ReasonHookPending, "is held back by the hook AfterHostRelease; its condition %s tells why", infrav1.ReleaseHooksPassedCondition)
+	case state.Reason != ReasonAdoption:
+		return no(state.Reason, "tells of no node to adopt: %s", state.Message)
+	case !connected:
+		return no(ReasonDisconnected, "has no connected agent; start slipway-agent on it")
+	case ptr.Deref(h.Spec.Unschedulable, false):
+		return no(ReasonUnschedulable, "has spec.unschedulable set")
+	case ptr.Deref(h.Spec.Evacuate, false):
+		return no(ReasonEvacuate, "has spec.evacuate set")
+	}
+	return refused(h)
+}
