@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +84,7 @@ func (h *Heartbeat) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		wait := interval
+		wait := spread(interval)
 		if err == nil {
 			if failed {
 				h.Log.Info("heartbeat is back")
@@ -109,6 +110,12 @@ func (h *Heartbeat) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// spread makes a wait up to a tenth shorter, at random: agents that all came back at
+// once, after the server was away, would renew in step for ever.
+func spread(interval time.Duration) time.Duration {
+	return interval - rand.N(interval/10+1)
 }
 
 // Last returns when the last renewal succeeded; zero before the first.

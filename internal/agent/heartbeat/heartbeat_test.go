@@ -107,3 +107,19 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("the last heartbeat is of %v", h.Last())
 	}
 }
+
+// TestSpread: renewals fall out of step, and never come late.
+func TestSpread(t *testing.T) {
+	const interval = 80 * time.Second
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		wait := spread(interval)
+		if wait > interval || wait < interval*9/10 {
+			t.Fatalf("a wait of %s for an interval of %s", wait, interval)
+		}
+		seen[wait] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("%d different waits of 100", len(seen))
+	}
+}
