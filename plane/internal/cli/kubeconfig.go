@@ -40,15 +40,7 @@ func kubeconfigCommand(g *global) *cobra.Command {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), path)
 			return err
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			c, err := managementClient(g, "")
-			if err != nil || len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			// Without a plane that runs there is nothing to complete.
-			names, _ := clusterNames(cmd.Context(), c, namespace)
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: completeClusters(func() (client.Client, error) { return managementClient(g, "") }, &namespace),
 	}
 	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the cluster")
 	return command

@@ -84,7 +84,7 @@ func explainCommand(g *global) *cobra.Command {
 			}
 			return runs.Render(cmd.OutOrStdout(), e)
 		},
-		ValidArgsFunction: f.completeClusters(),
+		ValidArgsFunction: completeClusters(f.client, &f.namespace),
 	}
 	f.bind(command)
 	outputFlag(command, &output, outputJSON, outputYAML)
@@ -113,7 +113,7 @@ approved, when and why is recorded in the run.`,
 			}
 			return decide(cmd, c, run, lifecyclev1.DecisionApprove, waits, reason)
 		},
-		ValidArgsFunction: f.completeClusters(),
+		ValidArgsFunction: completeClusters(f.client, &f.namespace),
 	}
 	f.bind(command)
 	command.Flags().StringVar(&step, "step", "", "step that is approved; the one that waits when empty")

@@ -15,9 +15,9 @@ type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellC
 
 // complete offers what names finds; nothing when that fails, for nobody reads errors
 // while completing.
-func (f *lifecycleFlags) complete(names func(ctx context.Context, c client.Client, args []string) ([]string, error)) completion {
+func complete(connect func() (client.Client, error), names func(ctx context.Context, c client.Client, args []string) ([]string, error)) completion {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		c, err := f.client()
+		c, err := connect()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -29,25 +29,22 @@ func (f *lifecycleFlags) complete(names func(ctx context.Context, c client.Clien
 	}
 }
 
-// completeClusters completes the first argument.
-func (f *lifecycleFlags) completeClusters() completion {
-	return f.complete(func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+// completeClusters completes the first argument with the clusters of a namespace, which
+// a flag may set.
+func completeClusters(connect func() (client.Client, error), namespace *string) completion {
+	return complete(connect, func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+		list := &clusterv1.ClusterList{}
 		if len(args) > 0 {
 			return nil, nil
 		}
-		return clusterNames(ctx, c, f.namespace)
+		err := c.List(ctx, list, client.InNamespace(*namespace))
+		return namesOf(list.Items, func(cluster *clusterv1.Cluster) string { return cluster.Name }), err
 	})
-}
-
-func clusterNames(ctx context.Context, c client.Client, namespace string) ([]string, error) {
-	list := &clusterv1.ClusterList{}
-	err := c.List(ctx, list, client.InNamespace(namespace))
-	return namesOf(list.Items, func(cluster *clusterv1.Cluster) string { return cluster.Name }), err
 }
 
 // completeRuns completes the first argument with the runs that are of use.
 func (f *lifecycleFlags) completeRuns(useful func(*lifecyclev1.LifecycleRun) bool) completion {
-	return f.complete(func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+	return complete(f.client, func(ctx context.Context, c client.Client, args []string) ([]string, error) {
 		list := &lifecyclev1.LifecycleRunList{}
 		if len(args) > 0 {
 			return nil, nil
@@ -65,7 +62,7 @@ func (f *lifecycleFlags) completeRuns(useful func(*lifecyclev1.LifecycleRun) boo
 // completeSteps completes with the steps that are of use, of the run that is the first
 // argument.
 func (f *lifecycleFlags) completeSteps(useful func(*lifecyclev1.LifecycleRun, *lifecyclev1.Step) bool) completion {
-	return f.complete(func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+	return complete(f.client, func(ctx context.Context, c client.Client, args []string) ([]string, error) {
 		run := &lifecyclev1.LifecycleRun{}
 		if len(args) == 0 {
 			return nil, nil

@@ -45,7 +45,7 @@ gone. Of several archives it takes the newest.`,
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d objects, %d bytes, %s\n", file, archive.Objects, archive.Bytes, archive.Digest)
 			return err
 		},
-		ValidArgsFunction: f.completeClusters(),
+		ValidArgsFunction: completeClusters(f.client, &f.namespace),
 	}
 	f.bind(command)
 	command.Flags().StringVarP(&file, "file", "f", "", "file that is written; an existing one is replaced")

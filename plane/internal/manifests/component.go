@@ -37,15 +37,18 @@ type Options struct {
 // Component installs everything during Start; it leaves nothing running.
 type Component struct {
 	opts Options
-
-	read      sync.Once
+	// read fills in what follows, once.
+	read      func() error
 	objs      []Object
 	converted map[schema.GroupVersionKind]bool
-	err       error
 }
 
 // New returns a Component.
-func New(opts Options) *Component { return &Component{opts: opts} }
+func New(opts Options) *Component {
+	c := &Component{opts: opts}
+	c.read = sync.OnceValue(c.readAll)
+	return c
+}
 
 var _ component.Component = (*Component)(nil)
 
@@ -53,16 +56,13 @@ var _ component.Component = (*Component)(nil)
 func (c *Component) Name() string { return "manifests" }
 
 // Init reads the embedded objects.
-func (c *Component) Init(context.Context) error {
-	c.read.Do(func() { c.err = c.readAll() })
-	return c.err
-}
+func (c *Component) Init(context.Context) error { return c.read() }
 
 // Converted tells whether a kind that the plane installs is served in that version but
-// stored in another one. It may be called before Init.
+// stored in another one. It may be called before Init, which returns the error when the
+// objects cannot be read.
 func (c *Component) Converted(kind schema.GroupVersionKind) bool {
-	c.read.Do(func() { c.err = c.readAll() })
-	return c.converted[kind]
+	return c.read() == nil && c.converted[kind]
 }
 
 func (c *Component) readAll() error {
