@@ -73,7 +73,7 @@ func foreignNode(t *testing.T) (*executortest.Host, *infrav1.HostSpec) {
 		"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\n", "/etc/default/kubelet": "KUBELET_EXTRA_ARGS=--node-ip=10.0.0.5\n",
 		"/etc/cni/net.d/10-flannel.conflist": "{}", "/etc/cni/net.d/87-podman-bridge.conflist": "{}",
 	} {
-		put(t, h, path, content)
+		h.Put(t, path, content)
 	}
 	trusting(t, h, cluster)
 	h.Network.AddLink(network.Link{Name: "cni0", Kind: "bridge"})
@@ -87,16 +87,6 @@ func foreignNode(t *testing.T) (*executortest.Host, *infrav1.HostSpec) {
 	spec.Desired.BootstrapSecretName, spec.Desired.VirtualIP = "", ""
 	spec.Desired.Version, spec.Desired.ClusterCAs = newVersion, host.HashCAs(cluster)
 	return h, spec
-}
-
-func put(t *testing.T, h *executortest.Host, path, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(h.Root.Path(path)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(h.Root.Path(path), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // trusting writes the kubelet's kubeconfig.
@@ -214,7 +204,7 @@ func TestAdoptionRefused(t *testing.T) {
 			h.Node.Fails = fmt.Errorf("Get: %w", x509.UnknownAuthorityError{})
 		}, operation.ReasonOtherCluster, "not of the cluster of the Machine"},
 		"control plane": {func(t *testing.T, h *executortest.Host, _ *infrav1.HostSpec) {
-			put(t, h, "/etc/kubernetes/manifests/kube-apiserver.yaml", "")
+			h.Put(t, "/etc/kubernetes/manifests/kube-apiserver.yaml", "")
 		}, operation.ReasonControlPlaneHost, "only workers"},
 		"control plane by its label": {func(_ *testing.T, h *executortest.Host, _ *infrav1.HostSpec) {
 			h.Node.Change(func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })

@@ -106,8 +106,14 @@ func New(t *testing.T) *Host {
 func (h *Host) Install(t *testing.T, version string) {
 	t.Helper()
 	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
-		write(t, h.Root.Path(filepath.Join(Directory, version, program)), version)
+		h.Put(t, filepath.Join(Directory, version, program), version)
 	}
+}
+
+// Put writes a file of the host.
+func (h *Host) Put(t *testing.T, path, content string) {
+	t.Helper()
+	write(t, h.Root.Path(path), content)
 }
 
 func write(t *testing.T, path, content string) {
