@@ -13,7 +13,7 @@ import (
 // No field is selectable: the API server refuses a CRD whose versions select by the
 // same fields but have different schemas.
 //
-// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue(\"\") in [\"\", self.?spec.?hostID.orValue(\"\")]",message="spec.hostID cannot change: delete the Host and enrol the machine again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue(\"\") in [\"\", self.?spec.?hostID.orValue(\"\")]",message="spec.hostID cannot change: delete the Host and enroll the machine again"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimGeneration.orValue(0) <= self.?spec.?claimGeneration.orValue(0)",message="spec.claimGeneration only grows: agents refuse orders of an earlier claim"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -26,7 +26,7 @@ import (
 // +kubebuilder:printcolumn:name="Step",type="string",priority=10,JSONPath=".status.observedOperation.step",description="Step of the current operation"
 // +kubebuilder:printcolumn:name="OS",type="string",priority=10,JSONPath=".status.inventory.operatingSystem",description="Operating system"
 // +kubebuilder:printcolumn:name="Versions",type="string",priority=10,JSONPath=".status.inventory.kubernetesVersions",description="Kubernetes versions on the host"
-// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since enrolment"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since enrollment"
 type Host struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

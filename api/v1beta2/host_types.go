@@ -12,7 +12,7 @@ import (
 // `clusterctl move` drops status and changes UIDs.
 type HostSpec struct {
 	// hostID is the identity the agent made on its first start: the hash of its
-	// public key. It is set at enrolment and never changes; a second machine
+	// public key. It is set at enrollment and never changes; a second machine
 	// with another key under the same name is refused.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -290,7 +290,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // The rules stand here and not on the spec, since an update without a spec would
 // slip past them there.
 //
-// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue(\"\") in [\"\", self.?spec.?hostID.orValue(\"\")]",message="spec.hostID cannot change: delete the Host and enrol the machine again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue(\"\") in [\"\", self.?spec.?hostID.orValue(\"\")]",message="spec.hostID cannot change: delete the Host and enroll the machine again"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimGeneration.orValue(0) <= self.?spec.?claimGeneration.orValue(0)",message="spec.claimGeneration only grows: agents refuse orders of an earlier claim"
 // +kubebuilder:object:root=true
 // +kubebuilder:selectablefield:JSONPath=`.spec.claim.claimID`
@@ -310,7 +310,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:printcolumn:name="Step",type="string",priority=10,JSONPath=".status.observedOperation.step",description="Step of the current operation"
 // +kubebuilder:printcolumn:name="OS",type="string",priority=10,JSONPath=".status.inventory.operatingSystem",description="Operating system"
 // +kubebuilder:printcolumn:name="Versions",type="string",priority=10,JSONPath=".status.inventory.kubernetesVersions",description="Kubernetes versions on the host"
-// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since enrolment"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since enrollment"
 type Host struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

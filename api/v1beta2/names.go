@@ -57,7 +57,7 @@ const RemediationAnnotation = "infrastructure.slipway.dev/remediation"
 // number of hosts, so that heartbeats cost the same with thousands of them.
 const HeartbeatIntervalAnnotation = "infrastructure.slipway.dev/heartbeat-interval"
 
-// Enrolment: the identity of an agent (architecture, "Enrolment").
+// Enrollment: the identity of an agent (architecture, "Enrollment").
 const (
 	// AgentUserPrefix starts the user name of an agent's client certificate:
 	// slipway:host:<namespace>:<name>.
@@ -86,7 +86,7 @@ const (
 	// HandOverProblemAnnotation on the Secret tells why it is not signed.
 	HandOverProblemAnnotation = "infrastructure.slipway.dev/hand-over-problem"
 	// HandOverSignerSecretName is the Secret with the key that signs, one for each
-	// namespace, made by who enrols its hosts. Nobody but the manager needs it, and it
+	// namespace, made by who enrolls its hosts. Nobody but the manager needs it, and it
 	// does not move.
 	HandOverSignerSecretName = "slipway-hand-over-signer"
 	// HandOverSignerSeedKey is its key with the seed of the Ed25519 key, 32 bytes.

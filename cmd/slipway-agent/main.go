@@ -1,4 +1,4 @@
-// Command slipway-agent runs on each host: it enrols the host, keeps it in touch
+// Command slipway-agent runs on each host: it enrolls the host, keeps it in touch
 // with the management cluster, bootstraps and resets it.
 package main
 

@@ -173,10 +173,10 @@ users: [{name: u, user: {token: "%s"}}]
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		enroller := &enroll.Enroller{StateDir: stateDir, BootstrapKubeconfig: kubeconfig, Namespace: "ns", HostName: "host-1", Log: log, Now: time.Now}
-		session, err := enroller.Enrol(ctx)
+		session, err := enroller.Enroll(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				t.Errorf("enrol: %v", err)
+				t.Errorf("enroll: %v", err)
 			}
 			return
 		}
@@ -222,7 +222,7 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	h, stateDir := executortest.New(t), t.TempDir()
 	stop := runAgent(t, m, h, stateDir)
 
-	t.Log("enrols, proves to be clean, and beats")
+	t.Log("enrolls, proves to be clean, and beats")
 	eventually(t, "the Host exists", func() error {
 		_, err := m.client.Resource(hosts).Namespace("ns").Get(t.Context(), "host-1", metav1.GetOptions{})
 		return err

@@ -83,7 +83,7 @@ func (w *watcher) follow(ctx context.Context, healthy func()) error {
 
 func (w *watcher) handle(kind watch.EventType, host *infrav1.Host) {
 	if kind == watch.Deleted {
-		w.log.Warn("the Host was deleted; what is on this machine stays as it is. To use it again, enrol it anew", "uid", host.UID)
+		w.log.Warn("the Host was deleted; what is on this machine stays as it is. To use it again, enroll it anew", "uid", host.UID)
 		w.changed(nil)
 		return
 	}

@@ -50,7 +50,7 @@ func duplicateIdentity(twin *Twin) metav1.Condition {
 	c.Status, c.Reason = metav1.ConditionTrue, ReasonDuplicate
 	remedy := "give one of the machines a new /etc/machine-id (systemd-machine-id-setup) and reboot it"
 	if twin.Shared == "key" {
-		remedy = "on the machine that was cloned, stop slipway-agent, remove its state directory, enrol it under a name of its own, and delete the Host that is left over"
+		remedy = "on the machine that was cloned, stop slipway-agent, remove its state directory, enroll it under a name of its own, and delete the Host that is left over"
 	}
 	c.Message = fmt.Sprintf("Host %s/%s has the same %s, as cloned disks have; neither is claimed until that is mended: %s", twin.Namespace, twin.Name, twin.Shared, remedy)
 	return c

@@ -66,7 +66,7 @@ func TestWritesPerMachine(t *testing.T) {
 	startManagerWith(t, config, options)
 	fleet := startFleet(t, namespace, size)
 	eventually(t, "all hosts can be claimed", wantPhases(t, namespace, 0, size))
-	eventually(t, "nothing is left of the enrolment", quiet(&requests))
+	eventually(t, "nothing is left of the enrollment", quiet(&requests))
 
 	before := writes(requests.Counts())
 	machinePool, pool := testenv.NewMachinePool(t, env.Client, namespace, "workers", size)

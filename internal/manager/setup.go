@@ -46,7 +46,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
-		setupHost, setupSecretAccess, setupHandOver, setupEnrolment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
+		setupHost, setupSecretAccess, setupHandOver, setupEnrollment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
 		setupMigration,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
@@ -124,7 +124,7 @@ func setupHandOver(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}).SetupWithManager(ctx, mgr, concurrency(1, o))
 }
 
-func setupEnrolment(ctx context.Context, mgr ctrl.Manager, o Options) error {
+func setupEnrollment(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&host.CSRReconciler{
 		Client:      mgr.GetClient(),
 		APIReader:   mgr.GetAPIReader(),

@@ -18,7 +18,7 @@ const maxReasons = 6
 // first: "no host fits: 2 claimed (host-1, host-2); 1 agent not connected (host-3)".
 func (r Result) Explain() string {
 	if len(r.Rejected) == 0 {
-		return "there are no hosts in this namespace; enrol one"
+		return "there are no hosts in this namespace; enroll one"
 	}
 	byReason := map[string][]string{}
 	for _, rejected := range r.Rejected {

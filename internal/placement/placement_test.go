@@ -201,7 +201,7 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := chooser.Choose(nil).Explain(); !strings.Contains(got, "enrol one") {
+	if got := chooser.Choose(nil).Explain(); !strings.Contains(got, "enroll one") {
 		t.Errorf("no hosts: %s", got)
 	}
 	var candidates []placement.Candidate

@@ -32,13 +32,13 @@ type wait struct {
 // Wait is how long the report on an object has to wait still; 0 means that it is
 // due. What is not on its way is always due. Each report that is due begins another
 // wait, so that progress shows once in a while; with a delay of zero, all are due.
-func (d *Delay) Wait(object types.NamespacedName, onItsWay bool, delay time.Duration, now time.Time) time.Duration {
+func (d *Delay) Wait(object types.NamespacedName, inTransition bool, delay time.Duration, now time.Time) time.Duration {
 	if delay == 0 {
 		return 0
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !onItsWay {
+	if !inTransition {
 		delete(d.onTheWay, object)
 		return 0
 	}

@@ -16,10 +16,10 @@ func TestWait(t *testing.T) {
 	object := types.NamespacedName{Name: "host-1"}
 	d := &settle.Delay{}
 	for _, step := range []struct {
-		name     string
-		at       time.Duration
-		onItsWay bool
-		want     time.Duration
+		name         string
+		at           time.Duration
+		inTransition bool
+		want         time.Duration
 	}{
 		{"what does not pass is due", 0, false, 0},
 		{"a state that may pass waits", 0, true, delay},
@@ -29,7 +29,7 @@ func TestWait(t *testing.T) {
 		{"the end is due at once", 6 * time.Second, false, 0},
 		{"the next time begins anew", 7 * time.Second, true, delay},
 	} {
-		if got := d.Wait(object, step.onItsWay, delay, start.Add(step.at)); got != step.want {
+		if got := d.Wait(object, step.inTransition, delay, start.Add(step.at)); got != step.want {
 			t.Errorf("%s: wait %s, want %s", step.name, got, step.want)
 		}
 	}

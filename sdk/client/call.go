@@ -76,7 +76,7 @@ func (c *Client) call(ctx context.Context, e *encoder, r *registry.Registration,
 	if conversion.Older().Meta.Deprecated() {
 		c.metrics.deprecated.WithLabelValues(r.Name, r.Hook.Group, r.Hook.Version, r.Hook.Hook).Inc()
 	}
-	response, err := c.guarded(ctx, r, conversion.Older(), payload)
+	response, err := c.callWithBreaker(ctx, r, conversion.Older(), payload)
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +107,9 @@ func (c *Client) clamp(r *registry.Registration, response hooksv1.ResponseObject
 	return clamped
 }
 
-// guarded sends the request unless the handler's breaker is open, and reports the
+// callWithBreaker sends the request unless the handler's breaker is open, and reports the
 // outcome to it.
-func (c *Client) guarded(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+func (c *Client) callWithBreaker(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("call of handler %s: %w", r.Name, err)
 	}

@@ -79,7 +79,7 @@ func New(o Options) (*Fleet, error) {
 	return &Fleet{options: o}, nil
 }
 
-// Enrolled is the Host that the enrolment of a machine of this name leaves.
+// Enrolled is the Host that the enrollment of a machine of this name leaves.
 func Enrolled(namespace, name string) *infrav1.Host {
 	return &infrav1.Host{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: []string{infrav1.HostFinalizer}},

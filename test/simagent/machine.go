@@ -15,11 +15,11 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/service"
 )
 
-// Machine is one simulated host that enrols as a real one does, with a key, a token and
+// Machine is one simulated host that enrolls as a real one does, with a key, a token and
 // a certificate of its own, and keeps its state on disk: it can be switched off and on,
 // and be handed over to another management cluster.
 type Machine struct {
-	// StateDir of the agent, and BootstrapKubeconfig it enrols with.
+	// StateDir of the agent, and BootstrapKubeconfig it enrolls with.
 	StateDir, BootstrapKubeconfig string
 	// Namespace and Name of its Host.
 	Namespace, Name string

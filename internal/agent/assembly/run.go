@@ -76,7 +76,7 @@ func (a *Agent) Run(parent context.Context) error {
 		a.keeper.Run(ctx)
 		return nil
 	})
-	group.Go(func() error { return a.enrolAndServe(ctx) })
+	group.Go(func() error { return a.enrollAndServe(ctx) })
 	err = group.Wait()
 	if parent.Err() != nil && errors.Is(err, context.Cause(parent)) {
 		// It was asked to end.
@@ -85,7 +85,7 @@ func (a *Agent) Run(parent context.Context) error {
 	return err
 }
 
-func (a *Agent) enrolAndServe(ctx context.Context) error {
+func (a *Agent) enrollAndServe(ctx context.Context) error {
 	serving := &service.Service{
 		Enroller: &enroll.Enroller{
 			StateDir: a.Config.StateDir, BootstrapKubeconfig: a.Config.BootstrapKubeconfig,

@@ -76,7 +76,7 @@ func (e *Enroller) server() (*rest.Config, error) {
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("neither %s nor an enrolment exists; copy a bootstrap kubeconfig to the host (slipway host token makes one)", e.BootstrapKubeconfig)
+		return nil, fmt.Errorf("neither %s nor an enrollment exists; copy a bootstrap kubeconfig to the host (slipway host token makes one)", e.BootstrapKubeconfig)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig %s: %w", path, err)

@@ -93,7 +93,7 @@ func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.Pr
 	if err != nil {
 		return nil, false, err
 	}
-	outage := backoff.Backoff{EarlyCap: enrolCap}
+	outage := backoff.Backoff{EarlyCap: enrollCap}
 	poll, reminded := pollFirst, e.Now()
 	for {
 		csr, err := client.GetCSR(ctx, name)

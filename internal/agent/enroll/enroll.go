@@ -23,9 +23,9 @@ import (
 // that the server refuses.
 const refusedPause = time.Minute
 
-// enrolCap bounds the waits in the first minute: somebody is watching, and the
+// enrollCap bounds the waits in the first minute: somebody is watching, and the
 // token or the server may come up at any moment.
-const enrolCap = time.Second
+const enrollCap = time.Second
 
 // Enroller obtains and renews the agent's client certificate.
 type Enroller struct {
@@ -50,15 +50,15 @@ type Session struct {
 	certificate *tls.Certificate
 }
 
-// Enrol blocks until the agent has a valid certificate. It tries for ever; an
+// Enroll blocks until the agent has a valid certificate. It tries for ever; an
 // error means that the state directory cannot be used, or that ctx ended.
-func (e *Enroller) Enrol(ctx context.Context) (*Session, error) {
+func (e *Enroller) Enroll(ctx context.Context) (*Session, error) {
 	key, err := loadKey(e.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{enroller: e, key: key, refused: make(chan struct{}, 1), certificate: e.loadCertificate(key)}
-	for retry := (backoff.Backoff{EarlyCap: enrolCap}); ; {
+	for retry := (backoff.Backoff{EarlyCap: enrollCap}); ; {
 		err := s.connect(ctx)
 		if err == nil {
 			return s, nil
@@ -67,7 +67,7 @@ func (e *Enroller) Enrol(ctx context.Context) (*Session, error) {
 			return nil, context.Cause(ctx)
 		}
 		wait := retry.Next(e.Now())
-		e.Log.Error("cannot enrol, trying again", "error", err, "in", wait.Round(time.Millisecond))
+		e.Log.Error("cannot enroll, trying again", "error", err, "in", wait.Round(time.Millisecond))
 		if !backoff.Sleep(ctx, wait) {
 			return nil, context.Cause(ctx)
 		}
@@ -101,7 +101,7 @@ func (s *Session) Config() *rest.Config { return s.config }
 func (s *Session) CloseConnections() { s.close() }
 
 // Refused tells that the server did not accept the certificate. The session then
-// enrols again with the bootstrap token, if there is one.
+// enrolls again with the bootstrap token, if there is one.
 func (s *Session) Refused() {
 	select {
 	case s.refused <- struct{}{}:

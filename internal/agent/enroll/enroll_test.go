@@ -122,22 +122,22 @@ clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {token: t}
 	}
 }
 
-func enrol(t *testing.T, e *Enroller) *Session {
+func enroll(t *testing.T, e *Enroller) *Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	session, err := e.Enrol(ctx)
+	session, err := e.Enroll(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return session
 }
 
-func TestEnrolOnceForLife(t *testing.T) {
+func TestEnrollOnceForLife(t *testing.T) {
 	s := newSigner(t)
 	s.down = 3
 	e := enroller(t, s)
-	first := enrol(t, e)
+	first := enroll(t, e)
 	for _, file := range []string{keyFile, certificateFile, kubeconfigFile} {
 		info, err := os.Stat(filepath.Join(e.StateDir, file))
 		if err != nil || info.Mode().Perm() != 0o600 {
@@ -156,7 +156,7 @@ func TestEnrolOnceForLife(t *testing.T) {
 	if err := os.Remove(e.BootstrapKubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	if again := enrol(t, e); again.Config().Host != s.URL || len(s.filed) != 1 {
+	if again := enroll(t, e); again.Config().Host != s.URL || len(s.filed) != 1 {
 		t.Errorf("a restart goes to %s and filed %v", again.Config().Host, s.filed)
 	}
 }
@@ -167,7 +167,7 @@ func TestRestartFindsItsRequest(t *testing.T) {
 	e := enroller(t, s)
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if _, err := e.Enrol(ctx); err == nil {
+		if _, err := e.Enroll(ctx); err == nil {
 			t.Fatal("enrolled without a certificate")
 		}
 		cancel()
@@ -178,7 +178,7 @@ func TestRestartFindsItsRequest(t *testing.T) {
 	s.mu.Lock()
 	s.sign(s.csrs[s.filed[0]], time.Hour)
 	s.mu.Unlock()
-	enrol(t, e)
+	enroll(t, e)
 }
 
 func TestDenialIsNotTheEnd(t *testing.T) {
@@ -187,12 +187,12 @@ func TestDenialIsNotTheEnd(t *testing.T) {
 	s.decide = func(int, *certificatesv1.CertificateSigningRequest) {}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, _ = e.Enrol(ctx)
+	_, _ = e.Enroll(ctx)
 	s.mu.Lock()
 	deny(s.csrs[s.filed[0]], time.Now().Add(-time.Hour))
 	s.decide = func(_ int, csr *certificatesv1.CertificateSigningRequest) { s.sign(csr, time.Hour) }
 	s.mu.Unlock()
-	enrol(t, e)
+	enroll(t, e)
 	if len(s.filed) != 2 || !strings.HasSuffix(s.filed[0], "-1") || !strings.HasSuffix(s.filed[1], "-2") {
 		t.Fatalf("filed %v", s.filed)
 	}
@@ -206,7 +206,7 @@ func TestDenialsDoNotPileUp(t *testing.T) {
 	s.decide = func(_ int, csr *certificatesv1.CertificateSigningRequest) { deny(csr, time.Now()) }
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := e.Enrol(ctx); err == nil {
+	if _, err := e.Enroll(ctx); err == nil {
 		t.Fatal("enrolled although denied")
 	}
 	if len(s.filed) != 1 {
@@ -218,9 +218,9 @@ func TestExpiredCertificateIsReplacedWithTheToken(t *testing.T) {
 	s := newSigner(t)
 	e := enroller(t, s)
 	s.decide = func(n int, csr *certificatesv1.CertificateSigningRequest) { s.sign(csr, time.Duration(n)*time.Hour) }
-	enrol(t, e)
+	enroll(t, e)
 	e.Now = func() time.Time { return time.Now().Add(90 * time.Minute) }
-	session := enrol(t, e)
+	session := enroll(t, e)
 	if len(s.filed) != 2 || session.Expires().Before(e.Now()) {
 		t.Fatalf("filed %v, expires %v", s.filed, session.Expires())
 	}
@@ -228,7 +228,7 @@ func TestExpiredCertificateIsReplacedWithTheToken(t *testing.T) {
 
 func TestRefusedCertificateIsReplaced(t *testing.T) {
 	s := newSigner(t)
-	session := enrol(t, enroller(t, s))
+	session := enroll(t, enroller(t, s))
 	old := serial(session.current())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

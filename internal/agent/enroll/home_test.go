@@ -30,7 +30,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: Q0E=}}], 
 		t.Fatalf("the agent goes to %+v, %v", server, err)
 	}
 	if token, err := e.bootstrap(); err != nil || token.Host != second || token.BearerToken != "second" {
-		t.Errorf("it enrols at %+v, %v", token, err)
+		t.Errorf("it enrolls at %+v, %v", token, err)
 	}
 	if err := os.WriteFile(e.BootstrapKubeconfig, kubeconfig(third), 0o600); err != nil {
 		t.Fatal(err)

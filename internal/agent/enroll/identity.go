@@ -40,7 +40,7 @@ func loadKey(dir string) (*ecdsa.PrivateKey, error) {
 	parsed, err := keyutil.ParsePrivateKeyPEM(data)
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("the identity key %s is not an ECDSA key; restore it from a backup, or remove it and delete the Host to enrol afresh", path)
+		return nil, fmt.Errorf("the identity key %s is not an ECDSA key; restore it from a backup, or remove it and delete the Host to enroll afresh", path)
 	}
 	return key, nil
 }

@@ -78,7 +78,7 @@ func (t *Transfer) Config() *rest.Config { return t.config }
 func (t *Transfer) Close() { t.close() }
 
 // Commit makes the other management cluster that of the host, for good. A crash after
-// the first write leaves a certificate that it refuses, and the agent enrols there
+// the first write leaves a certificate that it refuses, and the agent enrolls there
 // with the token.
 func (t *Transfer) Commit() error {
 	e := t.enroller

@@ -140,7 +140,7 @@ func (k *Keeper) Report() string {
 }
 
 // Run blocks until the host was taken over by another management cluster, and then
-// returns true, or until the context ends. After true, the agent has to enrol anew,
+// returns true, or until the context ends. After true, the agent has to enroll anew,
 // which brings it there.
 func (k *Keeper) Run(ctx context.Context) bool {
 	for ctx.Err() == nil {

@@ -1,5 +1,5 @@
 // Package preflight tells the operator of a Linux host with systemd what it lacks to
-// become a Kubernetes node, before slipway-agent enrols it. It changes nothing.
+// become a Kubernetes node, before slipway-agent enrolls it. It changes nothing.
 //
 //	Host (a small interface: files, programs, a dial) ── checks (pure, in the order of
 //	the table in Run) ── Report ── table or JSON

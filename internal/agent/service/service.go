@@ -34,7 +34,7 @@ type Service struct {
 // cannot be used, or is that of Serving.
 func (s *Service) Run(ctx context.Context) error {
 	for {
-		session, err := s.Enroller.Enrol(ctx)
+		session, err := s.Enroller.Enroll(ctx)
 		if err != nil {
 			return err
 		}

@@ -190,7 +190,7 @@ func (r *Reconciler) findTwin(ctx context.Context, s *scope) (bool, error) {
 	}
 	s.facts.Twin = host.TwinOf(s.host, twins)
 	if s.facts.Twin != nil && !conditions.IsTrue(s.host, infrav1.DuplicateIdentityCondition) {
-		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonDuplicate, "Enrol", "Host %s/%s has the same %s",
+		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonDuplicate, "Enroll", "Host %s/%s has the same %s",
 			s.facts.Twin.Namespace, s.facts.Twin.Name, s.facts.Twin.Shared)
 	}
 	return true, nil

@@ -30,7 +30,7 @@ type CSRReconciler struct {
 	// gets its identity.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
-	// Namespace restricts enrolment to one namespace; to none when empty.
+	// Namespace restricts enrollment to one namespace; to none when empty.
 	Namespace string
 	// WatchFilter is put on new Hosts as the label cluster.x-k8s.io/watch-filter.
 	WatchFilter string
@@ -84,7 +84,7 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: request.namespace, Name: request.name}, h)
 	switch {
 	case apierrors.IsNotFound(err) && request.renewal:
-		return &refusal{"HostUnknown", fmt.Sprintf("Host %s/%s does not exist any more; enrol the host again with a bootstrap token", request.namespace, request.name)}, nil
+		return &refusal{"HostUnknown", fmt.Sprintf("Host %s/%s does not exist any more; enroll the host again with a bootstrap token", request.namespace, request.name)}, nil
 	case apierrors.IsNotFound(err) && request.handedOver:
 		return nil, fmt.Errorf("the Host %s/%s has gone again", request.namespace, request.name)
 	case apierrors.IsNotFound(err):
@@ -96,7 +96,7 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 	case h.Spec.HostID == request.hostID:
 		return nil, nil
 	case h.Spec.HostID != "" || request.renewal:
-		r.Recorder.Eventf(h, nil, corev1.EventTypeWarning, "DuplicateIdentity", "Enrol",
+		r.Recorder.Eventf(h, nil, corev1.EventTypeWarning, "DuplicateIdentity", "Enroll",
 			"Refused a second machine with another key under the name of this host")
 		return &refusal{"DuplicateIdentity", fmt.Sprintf("Host %s/%s already belongs to a machine with another key. "+
 			"Give this machine another name, or delete the Host if it replaces the old one", request.namespace, request.name)}, nil

@@ -24,8 +24,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// enrolment is one request, described by how it differs from a good one.
-type enrolment struct {
+// enrollment is one request, described by how it differs from a good one.
+type enrollment struct {
 	// user and group file the request; the bootstrap token of the namespace
 	// when empty.
 	user, group string
@@ -40,61 +40,61 @@ type enrolment struct {
 	handedOver bool
 }
 
-func TestEnrolment(t *testing.T) {
+func TestEnrollment(t *testing.T) {
 	const ns = "<namespace>"
 	same, other, empty := "same", "0000", ""
 	for name, tc := range map[string]struct {
-		enrolment
+		enrollment
 		want    string // Approved, Denied, or "" for untouched
 		message string
 		noHost  bool
 	}{
 		"new host":                  {want: "Approved"},
-		"same host again":           {enrolment: enrolment{existing: &same}, want: "Approved"},
-		"host made in advance":      {enrolment: enrolment{existing: &empty}, want: "Approved"},
-		"another key":               {enrolment: enrolment{existing: &other}, want: "Denied", message: "already belongs to a machine with another key"},
-		"renewal":                   {enrolment: enrolment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &same}, want: "Approved"},
-		"renewal with another key":  {enrolment: enrolment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &other}, want: "Denied", message: "another key"},
-		"renewal of a deleted host": {enrolment: enrolment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts"}, want: "Denied", message: "enrol the host again", noHost: true},
-		"renewal for a neighbour":   {enrolment: enrolment{user: "slipway:host:" + ns + ":h2", group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent"},
+		"same host again":           {enrollment: enrollment{existing: &same}, want: "Approved"},
+		"host made in advance":      {enrollment: enrollment{existing: &empty}, want: "Approved"},
+		"another key":               {enrollment: enrollment{existing: &other}, want: "Denied", message: "already belongs to a machine with another key"},
+		"renewal":                   {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &same}, want: "Approved"},
+		"renewal with another key":  {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &other}, want: "Denied", message: "another key"},
+		"renewal of a deleted host": {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts"}, want: "Denied", message: "enroll the host again", noHost: true},
+		"renewal for a neighbour":   {enrollment: enrollment{user: "slipway:host:" + ns + ":h2", group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent"},
 		"token of another namespace": {
-			enrolment: enrolment{user: "system:bootstrap:abcdef", group: "system:bootstrappers:slipway:other"}, want: "Denied", message: "auth-extra-groups", noHost: true,
+			enrollment: enrollment{user: "system:bootstrap:abcdef", group: "system:bootstrappers:slipway:other"}, want: "Denied", message: "auth-extra-groups", noHost: true,
 		},
-		"plain bootstrap token": {enrolment: enrolment{user: "system:bootstrap:abcdef", group: "system:bootstrappers"}, want: "Denied", message: "neither the agent", noHost: true},
+		"plain bootstrap token": {enrollment: enrollment{user: "system:bootstrap:abcdef", group: "system:bootstrappers"}, want: "Denied", message: "neither the agent", noHost: true},
 		"more organizations": {
-			enrolment: enrolment{subject: func(n *pkix.Name) { n.Organization = append(n.Organization, "cluster-admins") }}, want: "Denied", message: "exactly slipway:hosts", noHost: true,
+			enrollment: enrollment{subject: func(n *pkix.Name) { n.Organization = append(n.Organization, "cluster-admins") }}, want: "Denied", message: "exactly slipway:hosts", noHost: true,
 		},
 		"another organization": {
-			enrolment: enrolment{subject: func(n *pkix.Name) {
+			enrollment: enrollment{subject: func(n *pkix.Name) {
 				n.Organization = []string{"slipway:hosts-of-others"}
 				n.CommonName = "slipway:host:x:h1"
 			}}, want: "Denied", message: "exactly slipway:hosts", noHost: true,
 		},
 		"more in the subject": {
-			enrolment: enrolment{subject: func(n *pkix.Name) { n.OrganizationalUnit = []string{"x"} }}, want: "Denied", message: "only", noHost: true,
+			enrollment: enrollment{subject: func(n *pkix.Name) { n.OrganizationalUnit = []string{"x"} }}, want: "Denied", message: "only", noHost: true,
 		},
 		"DNS name": {
-			enrolment: enrolment{template: func(r *x509.CertificateRequest) { r.DNSNames = []string{"kubernetes"} }}, want: "Denied", message: "alternative names", noHost: true,
+			enrollment: enrollment{template: func(r *x509.CertificateRequest) { r.DNSNames = []string{"kubernetes"} }}, want: "Denied", message: "alternative names", noHost: true,
 		},
 		"IP address": {
-			enrolment: enrolment{template: func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} }}, want: "Denied", message: "alternative names", noHost: true,
+			enrollment: enrollment{template: func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} }}, want: "Denied", message: "alternative names", noHost: true,
 		},
 		"server certificate": {
-			enrolment: enrolment{usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth}}, want: "Denied", message: "server auth is not allowed", noHost: true,
+			enrollment: enrollment{usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth}}, want: "Denied", message: "server auth is not allowed", noHost: true,
 		},
 		"no client certificate": {
-			enrolment: enrolment{usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature}}, want: "Denied", message: "client auth is missing", noHost: true,
+			enrollment: enrollment{usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature}}, want: "Denied", message: "client auth is missing", noHost: true,
 		},
-		"group without a host name": {enrolment: enrolment{commonName: "root"}, want: "Denied", message: "common name", noHost: true},
-		"invalid host name":         {enrolment: enrolment{commonName: "slipway:host:" + ns + ":Host_1"}, want: "Denied", message: "is not valid", noHost: true},
-		"host name with more parts": {enrolment: enrolment{commonName: "slipway:host:" + ns + ":h1:x"}, want: "Denied", message: "common name", noHost: true},
+		"group without a host name": {enrollment: enrollment{commonName: "root"}, want: "Denied", message: "common name", noHost: true},
+		"invalid host name":         {enrollment: enrollment{commonName: "slipway:host:" + ns + ":Host_1"}, want: "Denied", message: "is not valid", noHost: true},
+		"host name with more parts": {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:x"}, want: "Denied", message: "common name", noHost: true},
 		"somebody else's request": {
-			enrolment: enrolment{commonName: "jane", subject: func(n *pkix.Name) { n.Organization = []string{"dev"} }}, noHost: true,
+			enrollment: enrollment{commonName: "jane", subject: func(n *pkix.Name) { n.Organization = []string{"dev"} }}, noHost: true,
 		},
-		"handed over, before its Host":    {enrolment: enrolment{handedOver: true}, noHost: true},
-		"handed over, after its Host":     {enrolment: enrolment{handedOver: true, existing: &same}, want: "Approved"},
-		"handed over, to another's place": {enrolment: enrolment{handedOver: true, existing: &other}, want: "Denied", message: "another key"},
-		"another signer":                  {enrolment: enrolment{signer: "kubernetes.io/kubelet-serving"}, noHost: true},
+		"handed over, before its Host":    {enrollment: enrollment{handedOver: true}, noHost: true},
+		"handed over, after its Host":     {enrollment: enrollment{handedOver: true, existing: &same}, want: "Approved"},
+		"handed over, to another's place": {enrollment: enrollment{handedOver: true, existing: &other}, want: "Denied", message: "another key"},
+		"another signer":                  {enrollment: enrollment{signer: "kubernetes.io/kubelet-serving"}, noHost: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -107,7 +107,7 @@ func TestEnrolment(t *testing.T) {
 				}
 				w.host("h1", func(h *infrav1.Host) { h.Spec.HostID = id })
 			}
-			csr := w.file(tc.enrolment, key, expand)
+			csr := w.file(tc.enrollment, key, expand)
 			got := w.decide(csr)
 			if got.decision != tc.want || !strings.Contains(got.message, tc.message) {
 				t.Errorf("decision = %+v, want %s: %s", got, tc.want, tc.message)
@@ -141,7 +141,7 @@ func newKey(t *testing.T) (*ecdsa.PrivateKey, string) {
 
 // file files the request as the user it is from: the API server writes the
 // requester into it.
-func (w *world) file(e enrolment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
+func (w *world) file(e enrollment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
 	w.t.Helper()
 	subject := pkix.Name{CommonName: "slipway:host:" + w.namespace + ":h1", Organization: []string{"slipway:hosts"}}
 	if e.commonName != "" {
@@ -218,10 +218,10 @@ func (w *world) decide(csr *certificatesv1.CertificateSigningRequest) decision {
 	}
 }
 
-func TestEnrolmentOfOtherNamespacesIsLeftAlone(t *testing.T) {
+func TestEnrollmentOfOtherNamespacesIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	key, _ := newKey(t)
-	csr := w.file(enrolment{}, key, func(s string) string { return s })
+	csr := w.file(enrollment{}, key, func(s string) string { return s })
 	r := &hostcontroller.CSRReconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}, Namespace: "mine"}
 	if _, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(csr)}); err != nil {
 		t.Fatal(err)

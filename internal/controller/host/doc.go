@@ -1,4 +1,4 @@
-// Package host lets hosts enrol, gives each agent exactly the rights it needs,
+// Package host lets hosts enroll, gives each agent exactly the rights it needs,
 // judges its heartbeat, computes phase and conditions, and frees a host once it
 // proved to be clean. What a phase means is in internal/host; this package does
 // the reading and writing.

@@ -38,7 +38,7 @@ func movable(t *testing.T) (*world, *testenv.Agent, *clusterv1.Cluster) {
 	return w, agent, cluster
 }
 
-// makeSigner does what enrolment does.
+// makeSigner does what enrollment does.
 func (w *world) makeSigner() {
 	w.t.Helper()
 	err := env.Client.Create(context.Background(), &corev1.Secret{

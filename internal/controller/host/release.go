@@ -128,7 +128,7 @@ func (r *Reconciler) free(ctx context.Context, h *infrav1.Host) {
 }
 
 // forget lets a deleted Host go when no machine needs it any more. Should the
-// machine come back, it must enrol anew, and is not clean then.
+// machine come back, it must enroll anew, and is not clean then.
 func (r *Reconciler) forget(ctx context.Context, s *scope) (bool, error) {
 	if s.host.Spec.Claim != nil && !s.machineGone {
 		return true, nil

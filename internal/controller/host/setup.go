@@ -58,7 +58,7 @@ func (r *CSRReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, op
 		For(&certificatesv1.CertificateSigningRequest{}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("set up the enrolment controller: %w", err)
+		return fmt.Errorf("set up the enrollment controller: %w", err)
 	}
 	return nil
 }

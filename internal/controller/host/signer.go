@@ -17,7 +17,7 @@ import (
 // signerRetry is how often a namespace without a key is looked at again.
 const signerRetry = 10 * time.Second
 
-// signers knows the key of each namespace by which hand-overs are signed. Who enrols
+// signers knows the key of each namespace by which hand-overs are signed. Who enrolls
 // hosts makes it; the manager has no right to make Secrets, by which it could get any
 // other. Agents learn the public part while this management cluster serves them, and
 // take nothing else's word for where to go. The zero value is ready for use.

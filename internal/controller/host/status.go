@@ -39,7 +39,7 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 	if !changed {
 		return true, nil
 	}
-	if s.settle = r.settling.Wait(client.ObjectKeyFromObject(s.host), onItsWay(s.host, state), r.Settle, r.Clock.Now()); s.settle > 0 {
+	if s.settle = r.settling.Wait(client.ObjectKeyFromObject(s.host), inTransition(s.host, state), r.Settle, r.Clock.Now()); s.settle > 0 {
 		return true, nil
 	}
 	if err := r.applyOwnStatus(ctx, wanted); err != nil {
@@ -64,10 +64,10 @@ func (r *Reconciler) applyOwnStatus(ctx context.Context, wanted *infrav1.Host) e
 	return nil
 }
 
-// onItsWay says that the host goes from free to running and that nothing is wrong. It
+// inTransition says that the host goes from free to running and that nothing is wrong. It
 // is still under way while its order names the Secret, which the end of the
 // bootstrap changes.
-func onItsWay(h *infrav1.Host, now host.State) bool {
+func inTransition(h *infrav1.Host, now host.State) bool {
 	if !h.DeletionTimestamp.IsZero() {
 		return false
 	}

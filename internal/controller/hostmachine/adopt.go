@@ -39,7 +39,7 @@ func (r *Reconciler) takeNode(ctx context.Context, s *scope) (*infrav1.Host, err
 	live := &infrav1.Host{}
 	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, live)
 	if apierrors.IsNotFound(err) {
-		s.waiting = &waiting{reasonHostNotFound, fmt.Sprintf("There is no Host %s in this namespace; enrol the agent on it", name)}
+		s.waiting = &waiting{reasonHostNotFound, fmt.Sprintf("There is no Host %s in this namespace; enroll the agent on it", name)}
 		return nil, nil
 	}
 	if err != nil {

@@ -122,7 +122,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	result.Rejected = append(result.Rejected, outcome.rejected...)
 	s.waiting = &waiting{reasonNoHostFits, result.Explain()}
 	// A claim of this process that came to nothing gives its host back unseen.
-	s.requeueAfter = r.taking.wait(r.Clock.Now())
+	s.requeueAfter = r.reservations.wait(r.Clock.Now())
 	return nil, nil
 }
 
@@ -142,7 +142,7 @@ func (r *Reconciler) takeOf(ctx context.Context, s *scope, of ranking) outcome {
 	var rejected []placement.Rejection
 	for _, fit := range of.hosts {
 		free := freeHostOf(fit.Host)
-		if !r.taking.begin(free, r.Clock.Now()) {
+		if !r.reservations.begin(free, r.Clock.Now()) {
 			rejected = append(rejected, placement.Rejection{Host: fit.Host.Name, Reason: "claimed"})
 			continue
 		}
@@ -153,7 +153,7 @@ func (r *Reconciler) takeOf(ctx context.Context, s *scope, of ranking) outcome {
 		// A hook that holds back the claim leaves live nil.
 		held := err == nil && reason == "" && live == nil
 		if err != nil || reason != "" || held {
-			r.taking.end(free)
+			r.reservations.end(free)
 		}
 		if err != nil || reason == "" {
 			return outcome{host: live, held: held, err: err}

@@ -63,9 +63,9 @@ type Reconciler struct {
 	// written at once: in a large pool most states pass before anybody reads them.
 	Settle time.Duration
 
-	taking   taking
-	rankings rankings
-	settling settle.Delay
+	reservations reservations
+	rankings     rankings
+	settling     settle.Delay
 	// machines are the writes to machines, orders those to hosts.
 	machines, orders written
 }
@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if r.WatchFilter != "" && !capilabels.HasWatchLabel(hostMachine, r.WatchFilter) {
 		return ctrl.Result{}, nil
 	}
-	if r.machines.lags(hostMachine) {
+	if r.machines.stale(hostMachine) {
 		return ctrl.Result{}, nil
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, hostMachine, infrav1.HostMachineFinalizer); err != nil || added {
@@ -128,7 +128,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope, result ctrl.Result, f
 		return result, failed
 	}
 	setConditions(s.hostMachine, s)
-	if wait := r.settling.Wait(client.ObjectKeyFromObject(s.hostMachine), onItsWay(s), r.Settle, r.Clock.Now()); wait > 0 && failed == nil {
+	if wait := r.settling.Wait(client.ObjectKeyFromObject(s.hostMachine), inTransition(s), r.Settle, r.Clock.Now()); wait > 0 && failed == nil {
 		if result.RequeueAfter == 0 || result.RequeueAfter > wait {
 			result.RequeueAfter = wait
 		}
@@ -182,9 +182,9 @@ func (r *Reconciler) cluster(ctx context.Context, m *infrav1.HostMachine) (*clus
 	return cluster, nil
 }
 
-// onItsWay says that the machine has a host which has yet to finish its bootstrap,
+// inTransition says that the machine has a host which has yet to finish its bootstrap,
 // and that nothing is wrong.
-func onItsWay(s *scope) bool {
+func inTransition(s *scope) bool {
 	if s.host == nil || !s.hostMachine.DeletionTimestamp.IsZero() || ptr.Deref(s.hostMachine.Status.Initialization.Provisioned, false) {
 		return false
 	}

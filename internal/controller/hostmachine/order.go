@@ -23,7 +23,7 @@ func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
 	if host.Releasing(s.host) || (s.host.Spec.Desired == nil && s.owner == nil) {
 		return true, nil
 	}
-	if r.orders.lags(s.host) {
+	if r.orders.stale(s.host) {
 		return true, nil
 	}
 	changed := s.host.DeepCopy()

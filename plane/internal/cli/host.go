@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slipway-dev/slipway/plane/internal/enrol"
+	"github.com/slipway-dev/slipway/plane/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
@@ -118,11 +118,11 @@ func hostTokenCommand(g *global) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "token",
-		Short: "Make a bootstrap token and print the kubeconfig an agent enrols with",
+		Short: "Make a bootstrap token and print the kubeconfig an agent enrolls with",
 		Long: `Make a bootstrap token for hosts of a namespace and print the kubeconfig an agent
-enrols with. Put it on the host as ` + enrol.BootstrapKubeconfigPath + ` (mode 0600), write
-` + enrol.AgentConfigPath + ` and start slipway-agent. It holds a secret: whoever has it may
-enrol hosts until it expires.`,
+enrolls with. Put it on the host as ` + enroll.BootstrapKubeconfigPath + ` (mode 0600), write
+` + enroll.AgentConfigPath + ` and start slipway-agent. It holds a secret: whoever has it may
+enroll hosts until it expires.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ttl <= 0 {
@@ -136,7 +136,7 @@ enrol hosts until it expires.`,
 			if err != nil {
 				return err
 			}
-			token, err := enrol.NewToken()
+			token, err := enroll.NewToken()
 			if err != nil {
 				return err
 			}
@@ -144,13 +144,13 @@ enrol hosts until it expires.`,
 			if err != nil {
 				return err
 			}
-			if err := enrol.EnsureToken(cmd.Context(), c, token, namespace, ttl); err != nil {
+			if err := enroll.EnsureToken(cmd.Context(), c, token, namespace, ttl); err != nil {
 				return err
 			}
 			if server == "" {
 				server = inst.Server()
 			}
-			kubeconfig, err := enrol.BootstrapKubeconfig(server, ca, token)
+			kubeconfig, err := enroll.BootstrapKubeconfig(server, ca, token)
 			if err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ enrol hosts until it expires.`,
 			return err
 		},
 	}
-	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace the hosts enrol into")
+	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace the hosts enroll into")
 	command.Flags().StringVar(&server, "server", "", "address of the plane's API server as the hosts see it; as local hosts do by default")
 	command.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good for")
 	return command

@@ -17,10 +17,10 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/extensions"
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/provider"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/up"
@@ -47,12 +47,12 @@ under a service manager.`,
 			if err := logsv1.ValidateAndApply(logging, nil); err != nil {
 				return fmt.Errorf("--logging-format %s: want text or json: %w", logging.Format, err)
 			}
-			files, err := fabric.Inherited()
+			files, err := network.Inherited()
 			if err != nil {
 				return err
 			}
 			if files == nil {
-				return enterFabric(cmd.Context(), g, f)
+				return enterNetwork(cmd.Context(), g, f)
 			}
 			return servePlane(cmd.Context(), g, files, logging.Format)
 		},
@@ -62,9 +62,9 @@ under a service manager.`,
 	return command
 }
 
-// enterFabric opens the socket on the machine's loopback, then goes on as the same
+// enterNetwork opens the socket on the machine's loopback, then goes on as the same
 // command inside the network namespace of the plane.
-func enterFabric(ctx context.Context, g *global, f *instanceFlags) error {
+func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
 	inst, lock, err := f.take(g)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func enterFabric(ctx context.Context, g *global, f *instanceFlags) error {
 	if err != nil {
 		return err
 	}
-	return fabric.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), map[string]*os.File{apiListener: socket, commandLock: lock.File()})
+	return network.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), map[string]*os.File{apiListener: socket, commandLock: lock.File()})
 }
 
 func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggingFormat string) error {
@@ -97,8 +97,8 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 	if err != nil {
 		return fmt.Errorf("take over the socket on 127.0.0.1: %w", err)
 	}
-	machine := files[fabric.MachineNetNS]
-	api := &fabric.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
+	machine := files[network.MachineNetNS]
+	api := &network.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:6443")
 	}}
 	hosts, err := manager(inst)
@@ -117,7 +117,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		return (&forward.Reconciler{
 			Client: mgr.GetClient(), StateDir: inst.Dir,
 			Listen: func(ctx context.Context, port int) (net.Listener, error) {
-				return fabric.ListenIn(ctx, machine, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+				return network.ListenIn(ctx, machine, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 			},
 		}).SetupWithManager(forwarderCtx, mgr)
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 )
 
@@ -26,16 +26,16 @@ type Dialer struct {
 // Otherwise the host may be a name, which is looked up
 // from the same namespace; "127.0.0.1" and "localhost" are that of the machine.
 // Addresses that no extension may have are refused after the look-up.
-func (d Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+func (d Dialer) DialContext(ctx context.Context, transport, address string) (net.Conn, error) {
 	if service, ok := d.Services[address]; ok {
-		return (&net.Dialer{}).DialContext(ctx, network, service)
+		return (&net.Dialer{}).DialContext(ctx, transport, service)
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		return fabric.DialIn(ctx, d.Namespace, network, address)
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, transport, address string) (net.Conn, error) {
+		return network.DialIn(ctx, d.Namespace, transport, address)
 	}}
 	addresses, err := resolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
@@ -48,7 +48,7 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 			continue
 		}
 		var conn net.Conn
-		if conn, err = fabric.DialIn(ctx, d.Namespace, network, net.JoinHostPort(ip.Unmap().String(), port)); err == nil {
+		if conn, err = network.DialIn(ctx, d.Namespace, transport, net.JoinHostPort(ip.Unmap().String(), port)); err == nil {
 			return conn, nil
 		}
 	}

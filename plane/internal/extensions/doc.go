@@ -10,5 +10,5 @@
 // reaches extensions from the machine's network instead of the plane's namespace:
 // what runs beside the plane, or where the machine can reach it, can be registered.
 //
-// The package may import the SDK, fabric and upstream's types.
+// The package may import the SDK, network and upstream's types.
 package extensions

@@ -3,5 +3,5 @@
 // handed out stays good. Nothing of the machine's network is changed.
 //
 // It runs inside the plane (internal/serve) and is read by the commands through
-// the file it writes. It may import internal/fabric.
+// the file it writes. It may import internal/network.
 package forward

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 )
 
 // Listen opens a port on 127.0.0.1 of the machine; port 0 takes a free one.
@@ -102,7 +102,7 @@ func (r *Reconciler) start(key client.ObjectKey, target string, listener net.Lis
 	ctx, cancel := context.WithCancel(r.ctx)
 	run := &running{target: target, cancel: cancel, done: make(chan struct{})}
 	r.running[key.String()] = run
-	forwarder := &fabric.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
+	forwarder := &network.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", target)
 	}}
 	log := ctrl.LoggerFrom(r.ctx).WithName("forward").WithValues("cluster", key.String(), "address", listener.Addr().String())

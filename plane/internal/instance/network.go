@@ -3,7 +3,7 @@ package instance
 import (
 	"net"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 )
 
 // apiServerPort is where the API server listens in the network of the plane; on the
@@ -11,8 +11,8 @@ import (
 const apiServerPort = "6443"
 
 // Network of the plane.
-func (c Config) Network() fabric.Network {
-	return fabric.Network{Name: c.Name, Beside: c.Beside}
+func (c Config) Network() network.Network {
+	return network.Network{Name: c.Name, Beside: c.Beside}
 }
 
 // Server is the URL of the plane's API server as hosts see it.

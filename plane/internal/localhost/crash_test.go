@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/cgroup"
 )
 
@@ -154,8 +154,8 @@ func traces(t *testing.T, m *Manager) []string {
 			found = append(found, "cgroup "+h.Mountpoint+"/"+m.Name)
 		}
 	}
-	if _, err := os.Stat(fabric.Path(m.Name)); err == nil {
-		found = append(found, "network namespace "+fabric.Path(m.Name))
+	if _, err := os.Stat(network.Path(m.Name)); err == nil {
+		found = append(found, "network namespace "+network.Path(m.Name))
 	}
 	for _, line := range strings.Split(readFile(t, "/proc/self/mountinfo"), "\n") {
 		if strings.Contains(line, m.Name) || strings.Contains(line, m.StateDir) {

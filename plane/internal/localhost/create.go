@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
@@ -20,8 +20,8 @@ func (m *Manager) Create(ctx context.Context, spec Spec) error {
 	if err := sandbox.ValidateName(spec.Name); err != nil {
 		return err
 	}
-	if !fabric.Subnet.Contains(spec.IP) || spec.IP == fabric.Gateway {
-		return fmt.Errorf("host %s: address %s is not in %s", spec.Name, spec.IP, fabric.Subnet)
+	if !network.Subnet.Contains(spec.IP) || spec.IP == network.Gateway {
+		return fmt.Errorf("host %s: address %s is not in %s", spec.Name, spec.IP, network.Subnet)
 	}
 	bundle, err := LoadBundle(m.Bundle)
 	if err != nil {
@@ -59,7 +59,7 @@ func (m *Manager) complete(spec Spec, bundle *Bundle) (sandbox.Spec, error) {
 		Name:              spec.Name,
 		Hostname:          spec.Hostname,
 		IP:                spec.IP,
-		Gateway:           fabric.Gateway,
+		Gateway:           network.Gateway,
 		MachineID:         sandbox.NewMachineID(),
 		Dir:               m.Dir(spec.Name),
 		Bundle:            m.Bundle,

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/cgroup"
 )
@@ -36,7 +36,7 @@ func (m *Manager) Destroy(ctx context.Context, host string) error {
 // control group of the instance; with purge their disks too. It needs nothing but
 // what is on disk and in the kernel, and may be repeated.
 func (m *Manager) DestroyAll(ctx context.Context, purge bool) error {
-	if err := fabric.ValidateName(m.Name); err != nil {
+	if err := network.ValidateName(m.Name); err != nil {
 		return err
 	}
 	unlock, err := m.lockAll(ctx)
@@ -54,7 +54,7 @@ func (m *Manager) DestroyAll(ctx context.Context, purge bool) error {
 	if err := m.removeGroups(ctx); err != nil {
 		return err
 	}
-	if err := fabric.Remove(m.Name); err != nil {
+	if err := network.Remove(m.Name); err != nil {
 		return err
 	}
 	if !purge {

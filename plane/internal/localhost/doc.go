@@ -7,6 +7,6 @@
 // here works from any process, whether or not a plane runs, and after a crash at
 // any point. Locks in the state directory keep two processes apart.
 //
-// Commands of the plane import it. It imports internal/fabric and
+// Commands of the plane import it. It imports internal/network and
 // internal/sandbox, nothing of Kubernetes.
 package localhost

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/unit"
 )
@@ -197,7 +197,7 @@ func TestCutAndHeal(t *testing.T) {
 	}
 	defer ns.Close()
 	address := net.JoinHostPort(hostOf(t, m, b).IP.String(), "8080")
-	l, err := fabric.ListenIn(t.Context(), ns, "tcp", address)
+	l, err := network.ListenIn(t.Context(), ns, "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestCutAndHeal(t *testing.T) {
 		return code == 0
 	}
 	waitFor(t, "host-1 reaches host-2", 5*time.Second, connects)
-	if c, err := fabric.DialContext(t.Context(), m.Name, "tcp", address); err != nil {
+	if c, err := network.DialContext(t.Context(), m.Name, "tcp", address); err != nil {
 		t.Errorf("the plane does not reach host-2: %v", err)
 	} else {
 		_ = c.Close()

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 )
 
 // cutMark in a host's directory means that its cable is unplugged, and stays so
@@ -55,7 +55,7 @@ func (m *Manager) setLink(ctx context.Context, host string, cut bool) error {
 	}
 	p.Close()
 	if cut {
-		return fabric.CutLink(m.Name, host)
+		return network.CutLink(m.Name, host)
 	}
-	return fabric.HealLink(m.Name, host)
+	return network.HealLink(m.Name, host)
 }

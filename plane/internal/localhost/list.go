@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 )
 
 // State of a host.
@@ -83,11 +83,11 @@ func (m *Manager) inspect(name string) (Host, error) {
 	defer p.Close()
 	h.PID, h.BootID, h.Started, h.State = p.PID, r.BootID, &r.Started, StateRunning
 	// The link itself has the last word on whether it is cut.
-	link, err := fabric.StateOf(m.Name, name)
+	link, err := network.StateOf(m.Name, name)
 	if err != nil {
 		return Host{}, err
 	}
-	if link != fabric.LinkUp {
+	if link != network.LinkUp {
 		h.State = StateCut
 	}
 	return h, nil

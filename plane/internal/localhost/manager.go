@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/cgroup"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/unit"
@@ -40,7 +40,7 @@ type Manager struct {
 type Spec struct {
 	// Name of the host, a DNS label.
 	Name string
-	// IP in fabric.Subnet.
+	// IP in network.Subnet.
 	IP netip.Addr
 	// Hostname at first boot; default Name.
 	Hostname string
@@ -59,7 +59,7 @@ func IPOf(n int) (netip.Addr, error) {
 	if n < 1 || first+n-1 > last {
 		return netip.Addr{}, fmt.Errorf("host number %d: want 1 to %d", n, last-first+1)
 	}
-	b := fabric.Gateway.As4()
+	b := network.Gateway.As4()
 	b[3] = byte(first + n - 1)
 	return netip.AddrFrom4(b), nil
 }

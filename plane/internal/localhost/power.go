@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
@@ -45,7 +45,7 @@ func (m *Manager) boot(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	if err := fabric.Ensure(ctx, m.Name); err != nil {
+	if err := network.Ensure(ctx, m.Name); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
@@ -167,7 +167,7 @@ func awaitReady(ctx context.Context, s sandbox.Spec, status *os.File) error {
 }
 
 func (m *Manager) attach(s sandbox.Spec, pid int) error {
-	return fabric.AttachHost(m.Name, fabric.Link{Host: s.Name, PID: pid, IP: s.IP, Cut: m.isCut(s.Name)})
+	return network.AttachHost(m.Name, network.Link{Host: s.Name, PID: pid, IP: s.IP, Cut: m.isCut(s.Name)})
 }
 
 // PowerOff switches a host off. Without graceful its power is cut: everything on

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/cgroup"
 )
 
@@ -95,7 +95,7 @@ func checkKernel(PreflightOptions) []Finding {
 	if err == nil {
 		defer unix.Close(fd)
 		// Entering one's own UTS namespace changes nothing.
-		err = fabric.OnOwnThread(func() error { return unix.Setns(fd, unix.CLONE_NEWUTS) })
+		err = network.OnOwnThread(func() error { return unix.Setns(fd, unix.CLONE_NEWUTS) })
 	}
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
 		return []Finding{{CodeKernelTooOld, SeverityError, "the kernel cannot enter namespaces by process descriptor", "use Linux 5.8 or newer"}}

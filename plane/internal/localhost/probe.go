@@ -9,14 +9,14 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 )
 
 // checkNamespaces makes, on a thread of its own, all that a host is made of: the
 // namespaces, a bridge and a cable, and an overlay in the state directory.
 func checkNamespaces(o PreflightOptions) []Finding {
 	var finding *Finding
-	err := fabric.OnOwnThread(func() error {
+	err := network.OnOwnThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP); err != nil {
 			return fmt.Errorf("create namespaces: %w", err)
 		}

@@ -22,8 +22,8 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/plane/internal/fabric"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
@@ -93,7 +93,7 @@ func Workload(ctx context.Context, inst *instance.Instance, c client.Reader, clu
 	if err != nil {
 		return nil, err
 	}
-	config.Dial = fabric.Dialer(inst.Name)
+	config.Dial = network.Dialer(inst.Name)
 	config.WarningHandler = rest.NoWarnings{}
 	return client.New(config, client.Options{Scheme: scheme()})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-dev/slipway/templates"
 )
 
-// Namespace that local hosts enrol into, and the default cluster lives in.
+// Namespace that local hosts enroll into, and the default cluster lives in.
 const Namespace = "default"
 
 // spareHosts are booted besides those the cluster needs, so that it can be scaled.

@@ -14,14 +14,14 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
-	"github.com/slipway-dev/slipway/plane/internal/enrol"
+	"github.com/slipway-dev/slipway/plane/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
 const (
-	// tokenLife is how long local hosts may take to enrol; each `up` renews it.
+	// tokenLife is how long local hosts may take to enroll; each `up` renews it.
 	tokenLife = 24 * time.Hour
 	// bootsAtOnce keeps a machine with few cores from thrashing.
 	bootsAtOnce = 4
@@ -97,7 +97,7 @@ func (s *Session) createHost(ctx context.Context, n int, files []sandbox.File) e
 	return s.Hosts.Create(ctx, localhost.Spec{Name: hostName(n), IP: ip, Files: files})
 }
 
-// agentFiles returns what a host needs to enrol. The plane makes its certificates
+// agentFiles returns what a host needs to enroll. The plane makes its certificates
 // before all else, so hosts boot while it starts.
 func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(host string) []sandbox.File, error) {
 	token, err := s.token()
@@ -108,14 +108,14 @@ func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(hos
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := enrol.BootstrapKubeconfig(s.Instance.Server(), ca, token)
+	kubeconfig, err := enroll.BootstrapKubeconfig(s.Instance.Server(), ca, token)
 	if err != nil {
 		return nil, err
 	}
 	return func(host string) []sandbox.File {
 		return []sandbox.File{
-			{Path: enrol.AgentConfigPath, Mode: 0o644, Content: enrol.AgentConfig(Namespace, host)},
-			{Path: enrol.BootstrapKubeconfigPath, Mode: 0o600, Content: kubeconfig},
+			{Path: enroll.AgentConfigPath, Mode: 0o644, Content: enroll.AgentConfig(Namespace, host)},
+			{Path: enroll.BootstrapKubeconfigPath, Mode: 0o600, Content: kubeconfig},
 		}
 	}, nil
 }
@@ -133,17 +133,17 @@ func (s *Session) token() (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	token, err := enrol.NewToken()
+	token, err := enroll.NewToken()
 	if err != nil {
 		return "", err
 	}
 	return token, atomicfile.Write(path, []byte(token+"\n"), 0o600)
 }
 
-// enrolHosts waits until every host is known. The token is made good once more:
+// enrollHosts waits until every host is known. The token is made good once more:
 // the attempt while the plane started may have failed.
-func (s *Session) enrolHosts(ctx context.Context, step *progress.Step) error {
-	if err := s.letHostsIn(ctx); err != nil {
+func (s *Session) enrollHosts(ctx context.Context, step *progress.Step) error {
+	if err := s.ensureBootstrapToken(ctx); err != nil {
 		return err
 	}
 	return poll(ctx, func() (bool, error) {

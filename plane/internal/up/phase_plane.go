@@ -15,7 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/enrol"
+	"github.com/slipway-dev/slipway/plane/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -97,7 +97,7 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step, exited 
 		if err == nil {
 			showComponents(step, shown, status.Components)
 			// The earlier the agents' token is known, the less they back off.
-			letIn = letIn || answers(status.Components) && s.letHostsIn(ctx) == nil
+			letIn = letIn || answers(status.Components) && s.ensureBootstrapToken(ctx) == nil
 		}
 		if err == nil && status.Ready {
 			step.Donef("serving at %s", status.Server)
@@ -147,8 +147,8 @@ func answers(components []serve.ComponentStatus) bool {
 	})
 }
 
-// letHostsIn makes the token of the local hosts good.
-func (s *Session) letHostsIn(ctx context.Context) error {
+// ensureBootstrapToken makes the token of the local hosts good.
+func (s *Session) ensureBootstrapToken(ctx context.Context) error {
 	token, err := s.token()
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (s *Session) letHostsIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return enrol.EnsureToken(ctx, c, token, Namespace, tokenLife)
+	return enroll.EnsureToken(ctx, c, token, Namespace, tokenLife)
 }
 
 // lastWords is why the plane ended: its own word for it, or the end of its log.

@@ -52,7 +52,7 @@ var stages = [][]phase{
 	{{name: "machine", run: (*Session).checkMachine}},
 	{{name: "plane", run: (*Session).startPlane}, {name: "hosts", skip: (*Session).withoutHosts, run: (*Session).bootHosts}},
 	{
-		{name: "enrolment", skip: (*Session).withoutEnrolment, run: (*Session).enrolHosts},
+		{name: "enrollment", skip: (*Session).withoutEnrollment, run: (*Session).enrollHosts},
 		{name: "cluster", skip: (*Session).withoutCluster, run: (*Session).applyCluster},
 	},
 	{{name: "nodes", skip: (*Session).withoutCluster, run: (*Session).waitForNodes}},
@@ -60,7 +60,7 @@ var stages = [][]phase{
 
 func (s *Session) withoutHosts() bool { return s.Options.NoHosts }
 
-func (s *Session) withoutEnrolment() bool { return s.withoutHosts() || s.away }
+func (s *Session) withoutEnrollment() bool { return s.withoutHosts() || s.away }
 
 func (s *Session) withoutCluster() bool { return s.Options.File == nil || s.away }
 

@@ -55,7 +55,7 @@ func main() {
 	flag.Var(&s.pools, "pools", "sizes of the pools, made one after the other; may be empty")
 	flag.DurationVar(&s.bootstrap, "bootstrap", 2*time.Second, "how long the bootstrap of a simulated host takes")
 	flag.DurationVar(&s.settle, "settle", 30*time.Second, "how long the use at rest is measured, after as long a rest")
-	flag.DurationVar(&s.timeout, "timeout", 30*time.Minute, "how long the hosts of one pool may take to enrol, and then the pool")
+	flag.DurationVar(&s.timeout, "timeout", 30*time.Minute, "how long the hosts of one pool may take to enroll, and then the pool")
 	flag.StringVar(&s.profiles, "profiles", "", "directory for CPU and heap profiles of the plane; none by default")
 	flag.BoolVar(&s.peer, "peer", true, "measure upstream's in-memory provider, too, on a plane of its own")
 	flag.IntVar(&s.peerMachines, "peer-machines", 0, "machines of upstream's provider; as many as the first pool has by default")

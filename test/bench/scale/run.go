@@ -61,7 +61,7 @@ func measurePools(ctx context.Context, s settings) (err error) {
 	}()
 	w.view.follow(ctx, w.client, &infrav1.HostList{}, &infrav1.HostMachineList{}, &clusterv1.MachineList{})
 	m := newMeter(s, agents, func() (map[string]int, error) { return w.fleet.Requests.Counts(), nil })
-	if err := w.enrol(ctx, "control-plane", 1); err != nil {
+	if err := w.enroll(ctx, "control-plane", 1); err != nil {
 		return err
 	}
 	if _, err := w.view.await(ctx, map[string]int{machineRunning: 1}, startTimeout); err != nil {
@@ -84,8 +84,8 @@ func measurePools(ctx context.Context, s settings) (err error) {
 	return printTable(os.Stdout, upstreams, stages)
 }
 
-// enrol makes hosts, starts their agents and waits until they can be claimed.
-func (w *world) enrol(ctx context.Context, prefix string, n int) error {
+// enroll makes hosts, starts their agents and waits until they can be claimed.
+func (w *world) enroll(ctx context.Context, prefix string, n int) error {
 	before := w.view.count(hostAvailable)
 	var group errgroup.Group
 	group.SetLimit(8)
@@ -126,11 +126,11 @@ func (w *world) grow(ctx context.Context, m *meter, index, size int) (stage, err
 	name := fmt.Sprintf("pool-%d", index+1)
 	st := stage{Provider: provider, Size: size}
 	begin := time.Now()
-	if err := w.enrol(ctx, name, size); err != nil {
+	if err := w.enroll(ctx, name, size); err != nil {
 		return st, err
 	}
 	st.Enrolled = time.Since(begin)
-	// Nothing of the enrolment may still be under way.
+	// Nothing of the enrollment may still be under way.
 	if err := sleep(ctx, 10*time.Second); err != nil {
 		return st, err
 	}

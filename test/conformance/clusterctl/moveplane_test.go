@@ -27,7 +27,7 @@ import (
 // team is the namespace that is moved.
 const team = "team"
 
-// bootstrapToken enrols hosts in every management cluster of these tests.
+// bootstrapToken enrolls hosts in every management cluster of these tests.
 const bootstrapToken = "abcdef.0123456789abcdef"
 
 // management is a management cluster: clusterctl installed the providers, and their
@@ -35,7 +35,7 @@ const bootstrapToken = "abcdef.0123456789abcdef"
 type management struct {
 	*user
 	*judge.Plane
-	// bootstrapKubeconfig enrols hosts of team.
+	// bootstrapKubeconfig enrolls hosts of team.
 	bootstrapKubeconfig []byte
 	lost                bool
 }

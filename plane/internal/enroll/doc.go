@@ -1,6 +1,6 @@
-// Package enrol makes what a host needs to introduce itself to a plane: a
+// Package enroll makes what a host needs to introduce itself to a plane: a
 // bootstrap token and the two files its agent starts from. From there on the
 // agent has a certificate of its own (see docs/design/claims.md).
 //
 // It is imported by the commands and by internal/up.
-package enrol
+package enroll

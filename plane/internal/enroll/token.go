@@ -1,4 +1,4 @@
-package enrol
+package enroll
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func EnsureToken(ctx context.Context, c client.Client, token, namespace string, 
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstraputil.BootstrapTokenSecretName(id)},
 			Type:       corev1.SecretTypeBootstrapToken,
 			StringData: map[string]string{
-				bootstrapapi.BootstrapTokenDescriptionKey:      "enrols hosts into namespace " + namespace,
+				bootstrapapi.BootstrapTokenDescriptionKey:      "enrolls hosts into namespace " + namespace,
 				bootstrapapi.BootstrapTokenIDKey:               id,
 				bootstrapapi.BootstrapTokenSecretKey:           secret,
 				bootstrapapi.BootstrapTokenExpirationKey:       time.Now().Add(ttl).UTC().Format(time.RFC3339),

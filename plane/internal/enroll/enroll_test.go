@@ -1,4 +1,4 @@
-package enrol
+package enroll
 
 import (
 	"strings"
@@ -40,7 +40,7 @@ func TestEnsureToken(t *testing.T) {
 	if secret.Type != corev1.SecretTypeBootstrapToken || id+"."+field(&secret, bootstrapapi.BootstrapTokenSecretKey) != token {
 		t.Errorf("secret of type %s does not hold the token", secret.Type)
 	}
-	// It may enrol hosts and nothing else: no signing, no joining of nodes.
+	// It may enroll hosts and nothing else: no signing, no joining of nodes.
 	if field(&secret, bootstrapapi.BootstrapTokenUsageSigningKey) != "" || field(&secret, bootstrapapi.BootstrapTokenExtraGroupsKey) != infrav1.BootstrapGroupPrefix+"prod" {
 		t.Errorf("usages and groups: %v", secret.StringData)
 	}

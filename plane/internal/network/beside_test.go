@@ -1,4 +1,4 @@
-package fabric
+package network
 
 import (
 	"errors"
@@ -47,7 +47,7 @@ func assertReaches(t *testing.T, from string, to Network) {
 }
 
 func TestPlanesBesideEachOther(t *testing.T) {
-	home := Network{Name: newFabric(t)}
+	home := Network{Name: newNetwork(t)}
 	beside := newBeside(t, home.Name)
 	if err := beside.Ensure(t.Context()); err != nil {
 		t.Errorf("second Ensure: %v", err)
@@ -69,7 +69,7 @@ func TestPlanesBesideEachOther(t *testing.T) {
 }
 
 func TestBesideIsForOne(t *testing.T) {
-	home := newFabric(t)
+	home := newNetwork(t)
 	beside := newBeside(t, home)
 	for _, tc := range []struct {
 		network Network

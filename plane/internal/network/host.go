@@ -1,4 +1,4 @@
-package fabric
+package network
 
 import (
 	"crypto/sha256"
@@ -43,39 +43,39 @@ func AttachHost(name string, l Link) error {
 	if !Subnet.Contains(l.IP) || l.IP == Gateway {
 		return fmt.Errorf("attach %s: %s is not a host address in %s", l.Host, l.IP, Subnet)
 	}
-	fabric, err := handleAt(Path(name))
+	plane, err := handleAt(Path(name))
 	if err != nil {
 		return err
 	}
-	defer fabric.Close()
+	defer plane.Close()
 	hostNS := fmt.Sprintf("/proc/%d/ns/net", l.PID)
 	host, err := handleAt(hostNS)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	if err := ensureVeth(fabric, host, hostNS, l); err != nil {
+	if err := ensureVeth(plane, host, hostNS, l); err != nil {
 		return fmt.Errorf("attach %s: %w", l.Host, err)
 	}
 	if err := configureHostEnd(host, l); err != nil {
 		return fmt.Errorf("attach %s: %w", l.Host, err)
 	}
-	if err := configureBridgeEnd(fabric, l); err != nil {
+	if err := configureBridgeEnd(plane, l); err != nil {
 		return fmt.Errorf("attach %s: %w", l.Host, err)
 	}
 	return nil
 }
 
-func ensureVeth(fabric, host *netlink.Handle, hostNS string, l Link) error {
+func ensureVeth(plane, host *netlink.Handle, hostNS string, l Link) error {
 	port := portName(l.Host)
 	_, errHost := host.LinkByName(HostInterface)
-	stale, errPort := fabric.LinkByName(port)
+	stale, errPort := plane.LinkByName(port)
 	if errHost == nil && errPort == nil {
 		return nil
 	}
 	// The namespace of a host that was just killed may outlive it for a moment, and its cable too.
 	if errPort == nil {
-		if err := fabric.LinkDel(stale); err != nil && !isNotFound(err) {
+		if err := plane.LinkDel(stale); err != nil && !isNotFound(err) {
 			return fmt.Errorf("remove stale link %s: %w", port, err)
 		}
 	}
@@ -92,7 +92,7 @@ func ensureVeth(fabric, host *netlink.Handle, hostNS string, l Link) error {
 		PeerHardwareAddr: hardwareAddr(l.IP),
 		PeerNamespace:    netlink.NsFd(ns.Fd()),
 	}
-	if err := fabric.LinkAdd(veth); err != nil {
+	if err := plane.LinkAdd(veth); err != nil {
 		return fmt.Errorf("create veth pair %s (is the kernel's veth module there? `modprobe veth`): %w", port, err)
 	}
 	return nil
@@ -115,15 +115,15 @@ func configureHostEnd(host *netlink.Handle, l Link) error {
 	return nil
 }
 
-func configureBridgeEnd(fabric *netlink.Handle, l Link) error {
-	port, err := plug(fabric, portName(l.Host))
+func configureBridgeEnd(plane *netlink.Handle, l Link) error {
+	port, err := plug(plane, portName(l.Host))
 	if err != nil {
 		return err
 	}
 	if l.Cut {
-		return fabric.LinkSetDown(port)
+		return plane.LinkSetDown(port)
 	}
-	return fabric.LinkSetUp(port)
+	return plane.LinkSetUp(port)
 }
 
 // plug makes a link a port of the bridge.

@@ -1,4 +1,4 @@
-package enrol
+package enroll
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ hostName: %s
 `, namespace, host)
 }
 
-// BootstrapKubeconfig is the kubeconfig an agent enrols with.
+// BootstrapKubeconfig is the kubeconfig an agent enrolls with.
 func BootstrapKubeconfig(server string, ca []byte, token string) ([]byte, error) {
 	const name = "bootstrap"
 	kc := clientcmdapi.NewConfig()

@@ -1,4 +1,4 @@
-// Package fabric is the network of one Slipway instance: a network namespace of
+// Package network is the network of one Slipway instance: a network namespace of
 // its own, pinned at /run/netns/<instance> so that `ip netns exec` sees it too,
 // with one bridge that all local hosts hang on.
 //
@@ -15,4 +15,4 @@
 // The package knows nothing of sandboxes but the process whose namespace a link
 // is put into. It may be imported by everything in the plane; it imports the
 // standard library, x/sys and netlink.
-package fabric
+package network

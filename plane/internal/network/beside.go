@@ -1,4 +1,4 @@
-package fabric
+package network
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func (n Network) Ensure(ctx context.Context) error {
 		return err
 	}
 	if err := configure(n.Name, n.Address()); err != nil {
-		return fmt.Errorf("fabric %s: %w", n.Name, err)
+		return fmt.Errorf("network %s: %w", n.Name, err)
 	}
 	if n.Beside == "" {
 		return nil

@@ -42,9 +42,9 @@ func (w *written) note(before, after client.Object) {
 	w.chains[key] = chain{append(c.bases, base), version}
 }
 
-// lags says whether an object, as the cache has it, is older than what this process
+// stale says whether an object, as the cache has it, is older than what this process
 // wrote.
-func (w *written) lags(object client.Object) bool {
+func (w *written) stale(object client.Object) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := client.ObjectKeyFromObject(object)

@@ -9,15 +9,15 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// takingTime is how long a host that this process claims is left to that claim:
+// reservationTime is how long a host that this process claims is left to that claim:
 // until the cache shows it, or shows that it came to nothing.
-const takingTime = 5 * time.Second
+const reservationTime = 5 * time.Second
 
-// taking are the hosts that are being claimed by this process. The workers would
+// reservations are the hosts that are being claimed by this process. The workers would
 // otherwise all choose the best host and all but one get a conflict. It saves
 // writes only: whose the host is, the resourceVersion decides. The zero value is
 // ready for use.
-type taking struct {
+type reservations struct {
 	mu    sync.Mutex
 	until map[freeHost]time.Time
 }
@@ -33,37 +33,37 @@ func freeHostOf(h *infrav1.Host) freeHost {
 }
 
 // begin reserves a host; false means that another worker has it.
-func (t *taking) begin(h freeHost, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Before(t.until[h]) {
+func (r *reservations) begin(h freeHost, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.until[h]) {
 		return false
 	}
-	for other, until := range t.until {
+	for other, until := range r.until {
 		if !now.Before(until) {
-			delete(t.until, other)
+			delete(r.until, other)
 		}
 	}
-	if t.until == nil {
-		t.until = map[freeHost]time.Time{}
+	if r.until == nil {
+		r.until = map[freeHost]time.Time{}
 	}
-	t.until[h] = now.Add(takingTime)
+	r.until[h] = now.Add(reservationTime)
 	return true
 }
 
 // end gives a host back that was not claimed.
-func (t *taking) end(h freeHost) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.until, h)
+func (r *reservations) end(h freeHost) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.until, h)
 }
 
 // wait is how long until no host is reserved; 0 when none is.
-func (t *taking) wait(now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (r *reservations) wait(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var wait time.Duration
-	for _, until := range t.until {
+	for _, until := range r.until {
 		wait = max(wait, until.Sub(now))
 	}
 	return wait

@@ -1,4 +1,4 @@
-package fabric
+package network
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 
 var instances atomic.Int32
 
-// newFabric is a network of its own that is gone when the test ends.
-func newFabric(t *testing.T) string {
+// newNetwork is a network of its own that is gone when the test ends.
+func newNetwork(t *testing.T) string {
 	t.Helper()
 	err := OnOwnThread(func() error { return unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS) })
 	if err != nil {
@@ -62,7 +62,7 @@ func greeter(l net.Listener, word string) {
 
 func TestEnsureAndRemove(t *testing.T) {
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	name := newFabric(t)
+	name := newNetwork(t)
 	if err := Ensure(t.Context(), name); err != nil {
 		t.Errorf("second Ensure: %v", err)
 	}
@@ -87,7 +87,7 @@ func TestEnsureAndRemove(t *testing.T) {
 }
 
 func TestEnsureRecovers(t *testing.T) {
-	name := newFabric(t)
+	name := newNetwork(t)
 	// What a crash between its two steps, or a restart of the machine, leaves: a plain file.
 	if err := Remove(name); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestEnsureRecovers(t *testing.T) {
 }
 
 func TestEnsureRefusesForeignNamespaces(t *testing.T) {
-	name := newFabric(t)
+	name := newNetwork(t)
 	h, err := handleAt(Path(name))
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestEnsureRefusesForeignNamespaces(t *testing.T) {
 }
 
 func TestSocketsCrossTheBorder(t *testing.T) {
-	name := newFabric(t)
+	name := newNetwork(t)
 	ns, err := os.Open(Path(name))
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestSocketsCrossTheBorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer inside.Close()
-	go greeter(inside, "fabric")
+	go greeter(inside, "network")
 	if l, err := net.Listen("tcp", Gateway.String()+":0"); err == nil {
 		_ = l.Close()
 		t.Error("the machine itself has the address of the gateway")
@@ -146,7 +146,7 @@ func TestSocketsCrossTheBorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := io.ReadAll(c); string(got) != "fabric" {
+	if got, _ := io.ReadAll(c); string(got) != "network" {
 		t.Errorf("got %q", got)
 	}
 	// A forwarder on the machine's loopback, as `slipway serve` has it.
@@ -160,7 +160,7 @@ func TestSocketsCrossTheBorder(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Serve(ctx) }()
-	if got, err := io.ReadAll(dial(t, outside.Addr().String())); err != nil || string(got) != "fabric" {
+	if got, err := io.ReadAll(dial(t, outside.Addr().String())); err != nil || string(got) != "network" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	stop()
@@ -189,7 +189,7 @@ func TestEnterAndExec(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Println("ADDRESS " + l.Addr().String())
-		t.Fatal(EnterAndExec(os.Getenv("SLIPWAY_TEST_FABRIC"), self, []string{"SLIPWAY_TEST_STAGE=2", envInherited + "=stale"}, map[string]*os.File{"api": f}))
+		t.Fatal(EnterAndExec(os.Getenv("SLIPWAY_TEST_NETWORK"), self, []string{"SLIPWAY_TEST_STAGE=2", envInherited + "=stale"}, map[string]*os.File{"api": f}))
 	case "2":
 		files, err := Inherited()
 		if err != nil {
@@ -209,9 +209,9 @@ func TestEnterAndExec(t *testing.T) {
 		greeter(old, "stage 2 in "+link)
 		return
 	}
-	name := newFabric(t)
+	name := newNetwork(t)
 	cmd := exec.Command(self[0], self[1:]...)
-	cmd.Env = append(os.Environ(), "SLIPWAY_TEST_STAGE=1", "SLIPWAY_TEST_FABRIC="+name)
+	cmd.Env = append(os.Environ(), "SLIPWAY_TEST_STAGE=1", "SLIPWAY_TEST_NETWORK="+name)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -248,10 +248,10 @@ func TestInheritedWithoutEnter(t *testing.T) {
 }
 
 func TestEnterAndExecFails(t *testing.T) {
-	if err := EnterAndExec("no-such-fabric", []string{"/bin/true"}, nil, nil); !errors.Is(err, os.ErrNotExist) {
+	if err := EnterAndExec("no-such-network", []string{"/bin/true"}, nil, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if err := EnterAndExec(newFabric(t), []string{"/no/such/program"}, nil, nil); !errors.Is(err, os.ErrNotExist) {
+	if err := EnterAndExec(newNetwork(t), []string{"/no/such/program"}, nil, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -265,10 +265,10 @@ func TestAttachValidates(t *testing.T) {
 }
 
 func TestStateOfAbsentLinks(t *testing.T) {
-	if s, err := StateOf("no-such-fabric", "host-1"); err != nil || s != LinkAbsent {
-		t.Errorf("without a fabric: %s, %v", s, err)
+	if s, err := StateOf("no-such-network", "host-1"); err != nil || s != LinkAbsent {
+		t.Errorf("without a network: %s, %v", s, err)
 	}
-	if s, err := StateOf(newFabric(t), "host-1"); err != nil || s != LinkAbsent {
+	if s, err := StateOf(newNetwork(t), "host-1"); err != nil || s != LinkAbsent {
 		t.Errorf("without a link: %s, %v", s, err)
 	}
 }
@@ -294,7 +294,7 @@ func TestValidateName(t *testing.T) {
 // ErrDumpInterrupted (link_linux.go, LinkList). Hosts are booted while the network
 // is ensured, so this happens in a normal `slipway up`.
 func TestEnsureWhileLinksComeAndGo(t *testing.T) {
-	name := newFabric(t)
+	name := newNetwork(t)
 	h, err := handleAt(Path(name))
 	if err != nil {
 		t.Fatal(err)

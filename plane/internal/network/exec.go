@@ -1,4 +1,4 @@
-package fabric
+package network
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ const envInherited = "SLIPWAY_INHERITED_FDS"
 // namespace it came from. It returns only on error.
 func EnterAndExec(name string, argv, env []string, files map[string]*os.File) error {
 	if len(argv) == 0 {
-		return fmt.Errorf("enter fabric %s: no program given", name)
+		return fmt.Errorf("enter network %s: no program given", name)
 	}
 	machine, err := os.Open("/proc/self/ns/net")
 	if err != nil {
