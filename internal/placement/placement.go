@@ -48,19 +48,6 @@ type Rejection struct {
 	Reason string
 }
 
-// NewRequest joins what a machine asks for with what its owner does: the version,
-// unless the machine has its own, and the failure domains, which domainLabel names.
-func NewRequest(m infrav1.HostMachineSpec, version string, failureDomains []string, domainLabel string) Request {
-	return Request{
-		Version:            cmp.Or(m.Version, version),
-		FailureDomains:     failureDomains,
-		FailureDomainLabel: domainLabel,
-		Spread:             m.Spread,
-		HostName:           m.HostName,
-		Placement:          m.Placement,
-	}
-}
-
 // Fit is a host that fits.
 type Fit struct {
 	Host *infrav1.Host

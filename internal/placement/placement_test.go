@@ -149,12 +149,13 @@ func TestSpread(t *testing.T) {
 		"domain by default": {nil, "", "cab", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := placement.NewRequest(infrav1.HostMachineSpec{
-				Spread: &infrav1.SpreadDomain{Key: "rack", Value: tc.value, Hard: tc.hard},
+			request := placement.Request{
+				Version: version,
+				Spread:  &infrav1.SpreadDomain{Key: "rack", Value: tc.value, Hard: tc.hard},
 				Placement: infrav1.Placement{Preferred: []infrav1.PreferredHosts{
 					{Weight: 10, HostSelector: selector(map[string]string{"zone": "z-c"})},
 				}},
-			}, version, nil, "")
+			}
 			chooser, err := placement.NewChooser(request)
 			if err != nil {
 				t.Fatal(err)
@@ -171,16 +172,6 @@ func TestSpread(t *testing.T) {
 				t.Errorf("rejected = %+v, want %s", result.Rejected, tc.rejected)
 			}
 		})
-	}
-}
-
-// The machine's own version wins over its owner's.
-func TestNewRequest(t *testing.T) {
-	if got := placement.NewRequest(infrav1.HostMachineSpec{Version: "v1.37.0"}, version, nil, "").Version; got != "v1.37.0" {
-		t.Errorf("version = %s", got)
-	}
-	if got := placement.NewRequest(infrav1.HostMachineSpec{}, version, nil, "").Version; got != version {
-		t.Errorf("version = %s", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
@@ -29,8 +30,8 @@ const clusterCARetry = 10 * time.Second
 // resourceVersion the one Update carries.
 func (r *Reconciler) takeNode(ctx context.Context, s *scope) (*infrav1.Host, error) {
 	name := s.hostMachine.Spec.Adopt.HostName
-	if s.owner.controlPlane {
-		s.waiting = &waiting{reasonWorkersOnly, s.owner.description + " is of a control plane: only workers are adopted. Delete the Machine"}
+	if s.owner.ControlPlane {
+		s.waiting = &waiting{reasonWorkersOnly, s.owner.Description + " is of a control plane: only workers are adopted. Delete the Machine"}
 		return nil, nil
 	}
 	if known, err := r.clusterCAs(ctx, s); err != nil || len(known) == 0 {
@@ -62,9 +63,9 @@ func (r *Reconciler) judgeNode(ctx context.Context, s *scope, live *infrav1.Host
 	}
 	if version := s.version(); version != "" && !host.Offers(live, version) {
 		return &waiting{reasonVersionMismatch, fmt.Sprintf("Host %s has Kubernetes %v, and %s asks for %s. Ask for the version that its kubelet runs: adoption upgrades nothing",
-			live.Name, live.Status.Inventory.KubernetesVersions, s.owner.description, version)}, nil
+			live.Name, live.Status.Inventory.KubernetesVersions, s.owner.Description, version)}, nil
 	}
-	leaving, err := r.leavingNodes(ctx, live.Namespace)
+	leaving, err := inputs.LeavingNodes(ctx, r.Client, live.Namespace)
 	if err != nil || !leaving[live.Name] {
 		return nil, err
 	}

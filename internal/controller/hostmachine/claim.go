@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // recordIntent writes the claimID before any host is touched, so that a host
@@ -91,7 +92,7 @@ func (r *Reconciler) hostsOfClaim(ctx context.Context, m *infrav1.HostMachine) (
 // on a live read, whose resourceVersion the one Update carries: of two managers
 // that choose the same host, one gets a conflict and begins anew.
 func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, error) {
-	request, err := r.request(ctx, s)
+	request, err := inputs.RequestFor(ctx, r.Client, s.hostMachine, s.owner, s.cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/settle"
 )
 
@@ -196,7 +197,7 @@ func inTransition(s *scope) bool {
 type scope struct {
 	hostMachine *infrav1.HostMachine
 	cluster     *clusterv1.Cluster
-	owner       *owner
+	owner       *inputs.Owner
 	// host is the claimed host; nil until there is one.
 	host *infrav1.Host
 	// claimed is the host that this very reconcile claimed or found claimed, newer
@@ -227,7 +228,7 @@ func (s *scope) version() string {
 	if s.hostMachine.Spec.Version != "" || s.owner == nil {
 		return s.hostMachine.Spec.Version
 	}
-	return s.owner.version
+	return s.owner.Version
 }
 
 // adopts says whether the machine asks for a host that is a node already.

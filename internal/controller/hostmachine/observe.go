@@ -11,6 +11,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // releaseSurplus resets every host that carries the claim besides the one the
@@ -132,7 +133,7 @@ func (r *Reconciler) bootstrapped(ctx context.Context, s *scope, op *infrav1.Obs
 // failureDomain names the domain in the terms of the HostCluster. Without one, or
 // when it can't be read now, the host's own spec says it.
 func (r *Reconciler) failureDomain(ctx context.Context, s *scope) string {
-	hostCluster, err := r.hostCluster(ctx, s)
+	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
 	if err != nil || hostCluster == nil {
 		return host.FailureDomain(s.host, "")
 	}

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // syncOrder orders the bootstrap of the host that the providerID names, so that no
@@ -93,8 +94,8 @@ func (r *Reconciler) order(ctx context.Context, s *scope) (*infrav1.HostDesired,
 	switch {
 	case ptr.Deref(s.hostMachine.Status.Initialization.Provisioned, false):
 		host.RecordBootstrap(order)
-	case order.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.bootstrapSecret != "":
-		order.BootstrapSecretName = s.owner.bootstrapSecret
+	case order.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.BootstrapSecret != "":
+		order.BootstrapSecretName = s.owner.BootstrapSecret
 	}
 	return order, nil
 }
@@ -109,10 +110,10 @@ func (r *Reconciler) newOrder(ctx context.Context, s *scope) (*infrav1.HostDesir
 		Version:     s.version(),
 		ProviderID:  s.hostMachine.Spec.ProviderID,
 	}
-	if !s.owner.controlPlane {
+	if !s.owner.ControlPlane {
 		return order, nil
 	}
-	hostCluster, err := r.hostCluster(ctx, s)
+	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
 	if err != nil {
 		return nil, err
 	}

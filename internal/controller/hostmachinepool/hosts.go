@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/rollout"
 )
 
@@ -48,51 +48,33 @@ func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 		!slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool { return evacuating(&m) }) {
 		return nil
 	}
-	hosts, err := r.listHosts(ctx, s)
+	hosts, err := r.candidates(ctx, s)
 	if err != nil {
 		return err
-	}
-	leases := &coordinationv1.LeaseList{}
-	if err := r.Client.List(ctx, leases, client.InNamespace(s.pool.Namespace), client.HasLabels{infrav1.HostLabel}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list the heartbeats of hosts: %w", err)
-	}
-	connected := make(map[string]bool, len(leases.Items))
-	for i := range leases.Items {
-		connected[leases.Items[i].Name] = host.Connect(&leases.Items[i], r.Clock.Now()).Connected
 	}
 	request, err := r.request(ctx, s)
 	if err != nil {
 		return err
 	}
-	s.hosts, err = viewHosts(hosts, connected, request, spec.Spread)
+	s.hosts, err = viewHosts(hosts, request, spec.Spread)
 	return err
 }
 
-// listHosts shares the objects of the cache: they must not be changed.
-func (r *Reconciler) listHosts(ctx context.Context, s *scope) ([]infrav1.Host, error) {
-	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(s.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list hosts: %w", err)
+// candidates are all hosts of the namespace, from the cache: they must not be changed.
+func (r *Reconciler) candidates(ctx context.Context, s *scope) ([]placement.Candidate, error) {
+	connected, err := inputs.Heartbeats(ctx, r.Client, s.pool.Namespace, r.Clock.Now())
+	if err != nil {
+		return nil, err
 	}
-	return hosts.Items, nil
+	return inputs.Candidates(ctx, r.Client, s.pool.Namespace, connected)
 }
 
 // request is what a new member would ask of a host.
 func (r *Reconciler) request(ctx context.Context, s *scope) (placement.Request, error) {
-	request := placement.Request{Version: s.version(), FailureDomains: s.machinePool.Spec.FailureDomains, Placement: s.pool.Spec.Placement}
-	if len(request.FailureDomains) == 0 || s.cluster == nil || s.cluster.Spec.InfrastructureRef.Kind != "HostCluster" {
-		return request, nil
-	}
-	hostCluster := &infrav1.HostCluster{}
-	key := client.ObjectKey{Namespace: s.pool.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
-	if err := r.Client.Get(ctx, key, hostCluster); err != nil {
-		return request, fmt.Errorf("get HostCluster %s: %w", key.Name, err)
-	}
-	request.FailureDomainLabel = hostCluster.Spec.FailureDomainLabel
-	return request, nil
+	return inputs.RequestForMember(ctx, r.Client, s.pool, s.machinePool, s.cluster)
 }
 
-func viewHosts(hosts []infrav1.Host, connected map[string]bool, request placement.Request, spread *infrav1.HostMachinePoolSpread) (*hostView, error) {
+func viewHosts(hosts []placement.Candidate, request placement.Request, spread *infrav1.HostMachinePoolSpread) (*hostView, error) {
 	chooser, err := placement.NewChooser(request)
 	if err != nil {
 		return nil, err
@@ -103,9 +85,9 @@ func viewHosts(hosts []infrav1.Host, connected map[string]bool, request placemen
 	}
 	domains := map[string]int{}
 	for i := range hosts {
-		h := &hosts[i]
+		h := hosts[i].Host
 		view.byName[h.Name] = h
-		free := chooser.Reject(placement.Candidate{Host: h, Connected: connected[h.Name]}) == ""
+		free := chooser.Reject(hosts[i]) == ""
 		if free {
 			view.free++
 		}
@@ -138,11 +120,11 @@ func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := r.listHosts(ctx, s)
-	if err != nil {
-		return err
+	hosts := &infrav1.HostList{}
+	if err := r.Client.List(ctx, hosts, client.InNamespace(s.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list hosts: %w", err)
 	}
-	capacity, info := chooser.Capacity(hosts)
+	capacity, info := chooser.Capacity(hosts.Items)
 	// Quantities that are equal but written differently must not be written again.
 	if !equality.Semantic.DeepEqual(s.pool.Status.Capacity, capacity) {
 		s.pool.Status.Capacity = capacity

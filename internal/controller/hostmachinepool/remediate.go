@@ -2,7 +2,6 @@ package hostmachinepool
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -158,23 +157,17 @@ func (r *Reconciler) connected(ctx context.Context, m *infrav1.HostMachine) (boo
 
 // spareHosts counts the hosts a new member could have now.
 func (r *Reconciler) spareHosts(ctx context.Context, s *scope) (int, error) {
-	chooser, err := placement.NewChooser(placement.Request{
-		Version:   s.machinePool.Spec.Template.Spec.Version,
-		Placement: s.pool.Spec.Placement,
-	})
+	request, err := r.request(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(s.pool.Namespace)); err != nil {
-		return 0, fmt.Errorf("list hosts: %w", err)
+	chooser, err := placement.NewChooser(request)
+	if err != nil {
+		return 0, err
 	}
-	n := 0
-	for i := range hosts.Items {
-		h := &hosts.Items[i]
-		if chooser.Reject(placement.Candidate{Host: h, Connected: conditions.IsTrue(h, infrav1.AgentConnectedCondition)}) == "" {
-			n++
-		}
+	candidates, err := r.candidates(ctx, s)
+	if err != nil {
+		return 0, err
 	}
-	return n, nil
+	return len(chooser.Choose(candidates).Ranked), nil
 }

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/placement"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // Placement is what each host of a namespace is to one machine, by the code that
@@ -47,7 +49,7 @@ func Explain(ctx context.Context, c client.Reader, name string) (Placement, erro
 	if err != nil {
 		return Placement{}, err
 	}
-	request, err := requestOf(ctx, c, m)
+	request, err := requestFor(ctx, c, m)
 	if err != nil {
 		return Placement{}, err
 	}
@@ -55,29 +57,17 @@ func Explain(ctx context.Context, c client.Reader, name string) (Placement, erro
 	if err != nil {
 		return Placement{}, fmt.Errorf("HostMachine %s: %w", m.Name, err)
 	}
-	hosts := &infrav1.HostList{}
-	if err := c.List(ctx, hosts, client.InNamespace(m.Namespace)); err != nil {
-		return Placement{}, fmt.Errorf("list hosts: %w", err)
+	candidates, err := inputs.Candidates(ctx, c, m.Namespace, inputs.Reported)
+	if err != nil {
+		return Placement{}, err
 	}
 	p := Placement{Namespace: m.Namespace, Machine: m.Name, Host: m.Status.HostRef.Name, Version: request.Version, Hosts: []PlacementHost{}}
 	if claimed := meta.FindStatusCondition(m.Status.Conditions, infrav1.HostClaimedCondition); claimed != nil {
 		p.Message = cmp.Or(claimed.Message, claimed.Reason)
 	}
 	if m.Spec.Adopt.HostName != "" {
-		p.Hosts = adoption(m, p.Message, hosts.Items)
+		p.Hosts = adoption(m, p.Message, candidates)
 		return p, nil
-	}
-	machines := &clusterv1.MachineList{}
-	if err := c.List(ctx, machines, client.InNamespace(m.Namespace)); err != nil {
-		return Placement{}, fmt.Errorf("list Machines: %w", err)
-	}
-	leaving := placement.LeavingNodes(machines.Items)
-	candidates := make([]placement.Candidate, 0, len(hosts.Items))
-	for i := range hosts.Items {
-		h := &hosts.Items[i]
-		candidates = append(candidates, placement.Candidate{
-			Host: h, Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition), NodeLeaving: leaving[h.Name],
-		})
 	}
 	result := chooser.Choose(candidates)
 	for _, fit := range result.Ranked {
@@ -91,11 +81,11 @@ func Explain(ctx context.Context, c client.Reader, name string) (Placement, erro
 
 // adoption is what the hosts are to a machine that asks for one of them by name. The
 // controller has said why it can't have it.
-func adoption(m *infrav1.HostMachine, why string, hosts []infrav1.Host) []PlacementHost {
+func adoption(m *infrav1.HostMachine, why string, candidates []placement.Candidate) []PlacementHost {
 	asked := m.Spec.Adopt.HostName
 	found := []PlacementHost{}
-	for i := range hosts {
-		h := PlacementHost{Name: hosts[i].Name, Reason: "spec.adopt asks for " + asked}
+	for _, candidate := range candidates {
+		h := PlacementHost{Name: candidate.Host.Name, Reason: "spec.adopt asks for " + asked}
 		if h.Name == asked {
 			h.Fits, h.Reason = m.Status.HostRef.Name == asked, why
 		}
@@ -150,59 +140,21 @@ func findMachine(ctx context.Context, c client.Reader, name string) (*infrav1.Ho
 	}
 }
 
-// requestOf reads what the controller would: the machine, its owner and its cluster.
-func requestOf(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (placement.Request, error) {
-	version, domains, err := ownerOf(ctx, c, m)
+// requestFor is what the machine asks of a host, as the controller sees it.
+func requestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (placement.Request, error) {
+	owner, err := inputs.OwnerOf(ctx, c, m)
 	if err != nil {
 		return placement.Request{}, err
 	}
-	cluster, hostCluster := &clusterv1.Cluster{}, &infrav1.HostCluster{}
+	cluster := &clusterv1.Cluster{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Labels[clusterv1.ClusterNameLabel]}, cluster)
-	if err == nil && cluster.Spec.InfrastructureRef.Kind == "HostCluster" {
-		err = c.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: cluster.Spec.InfrastructureRef.Name}, hostCluster)
+	if apierrors.IsNotFound(err) {
+		cluster, err = nil, nil
 	}
-	if client.IgnoreNotFound(err) != nil {
-		return placement.Request{}, fmt.Errorf("read the cluster of HostMachine %s: %w", m.Name, err)
+	if err != nil {
+		return placement.Request{}, fmt.Errorf("get the Cluster of HostMachine %s: %w", m.Name, err)
 	}
-	return placement.NewRequest(m.Spec, version, domains, hostCluster.Spec.FailureDomainLabel), nil
-}
-
-// ownerOf returns the version and the failure domains of the Machine or MachinePool
-// behind a HostMachine; both are empty when there is none.
-func ownerOf(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (string, []string, error) {
-	poolName := ""
-	for _, ref := range m.OwnerReferences {
-		if ref.Kind == "HostMachinePool" {
-			poolName = ref.Name
-		}
-	}
-	if poolName != "" {
-		pools := &clusterv1.MachinePoolList{}
-		if err := c.List(ctx, pools, client.InNamespace(m.Namespace)); err != nil {
-			return "", nil, fmt.Errorf("list MachinePools: %w", err)
-		}
-		for i := range pools.Items {
-			if ref := pools.Items[i].Spec.Template.Spec.InfrastructureRef; ref.Kind == "HostMachinePool" && ref.Name == poolName {
-				return pools.Items[i].Spec.Template.Spec.Version, pools.Items[i].Spec.FailureDomains, nil
-			}
-		}
-		return "", nil, nil
-	}
-	machines := &clusterv1.MachineList{}
-	if err := c.List(ctx, machines, client.InNamespace(m.Namespace)); err != nil {
-		return "", nil, fmt.Errorf("list Machines: %w", err)
-	}
-	for i := range machines.Items {
-		spec := machines.Items[i].Spec
-		if spec.InfrastructureRef.Kind == "HostMachine" && spec.InfrastructureRef.Name == m.Name {
-			var domains []string
-			if spec.FailureDomain != "" {
-				domains = []string{spec.FailureDomain}
-			}
-			return spec.Version, domains, nil
-		}
-	}
-	return "", nil, nil
+	return inputs.RequestFor(ctx, c, m, owner, cluster)
 }
 
 // RenderPlacement writes p for a person.

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,17 +33,19 @@ func freeHost(name, rack string, mutate ...func(*infrav1.Host)) *infrav1.Host {
 func explain(t *testing.T, name string) (Placement, error) {
 	t.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: named("c")}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "HostCluster", Name: "c"}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostCluster", Name: "c"}
 	member := hostMachine("workers-1", "c", condition(infrav1.HostClaimedCondition, "False", "no host fits"))
-	member.OwnerReferences = []metav1.OwnerReference{{Kind: "HostMachinePool", Name: "workers"}}
+	member.Labels[clusterv1.MachinePoolNameLabel] = "workers-x"
+	member.OwnerReferences = []metav1.OwnerReference{ownedBy(infrav1.GroupVersion, "HostMachinePool", "workers")}
 	member.Spec.Spread = &infrav1.SpreadDomain{Key: "rack", Value: "b"}
 	pool := &clusterv1.MachinePool{ObjectMeta: named("workers-x")}
 	pool.Spec.Template.Spec.Version = "v1.36.3"
-	pool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "HostMachinePool", Name: "workers"}
+	hostPool := &infrav1.HostMachinePool{ObjectMeta: named("workers")}
+	hostPool.OwnerReferences = []metav1.OwnerReference{ownedBy(clusterv1.GroupVersion, "MachinePool", "workers-x")}
 	single := hostMachine("cp-1", "c")
 	machine := &clusterv1.Machine{ObjectMeta: named("cp-1")}
 	machine.Spec.Version, machine.Spec.FailureDomain = "v1.35.4", "b"
-	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "HostMachine", Name: "cp-1"}
+	single.OwnerReferences = []metav1.OwnerReference{ownedBy(clusterv1.GroupVersion, "Machine", "cp-1")}
 	adopting := hostMachine("adopts", "c", condition(infrav1.HostClaimedCondition, "False", "Host host-2 is clean"))
 	adopting.Spec.Adopt.HostName = "host-2"
 	scheme := runtime.NewScheme()
@@ -51,11 +54,15 @@ func explain(t *testing.T, name string) (Placement, error) {
 	}
 	objects := []client.Object{
 		cluster, &infrav1.HostCluster{ObjectMeta: named("c"), Spec: infrav1.HostClusterSpec{FailureDomainLabel: "rack"}},
-		member, pool, single, machine, adopting,
+		member, pool, hostPool, single, machine, adopting,
 		freeHost("host-1", "a"), freeHost("host-2", "b"),
 		freeHost("host-3", "b", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }),
 	}
 	return Explain(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), name)
+}
+
+func ownedBy(version schema.GroupVersion, kind, name string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: version.String(), Kind: kind, Name: name}
 }
 
 func TestExplain(t *testing.T) {

@@ -1,0 +1,88 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	capilabels "sigs.k8s.io/cluster-api/util/labels"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Owner is what the Machine or MachinePool behind a HostMachine asks for.
+type Owner struct {
+	// Description names it in messages, for example "MachinePool workers".
+	Description string
+	// Version of Kubernetes, for example v1.36.3; any when it is empty.
+	Version string
+	// FailureDomains are those allowed; all are when it is empty.
+	FailureDomains []string
+	// BootstrapSecret is the name of the Secret with the bootstrap data; empty while
+	// there is none.
+	BootstrapSecret string
+	// ControlPlane is true for a machine of a control plane.
+	ControlPlane bool
+}
+
+// OwnerOf reads the owner of a HostMachine; nil while there is none.
+func OwnerOf(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Owner, error) {
+	if capilabels.IsMachinePoolOwned(m) {
+		return poolOwner(ctx, c, m)
+	}
+	machine := &clusterv1.Machine{}
+	if found, err := getOwner(ctx, c, m, clusterv1.GroupVersion.Group, "Machine", machine); err != nil || !found {
+		return nil, err
+	}
+	owner := &Owner{
+		Description:     "Machine " + machine.Name,
+		Version:         machine.Spec.Version,
+		BootstrapSecret: ptr.Deref(machine.Spec.Bootstrap.DataSecretName, ""),
+		ControlPlane:    util.IsControlPlaneMachine(machine),
+	}
+	if machine.Spec.FailureDomain != "" {
+		owner.FailureDomains = []string{machine.Spec.FailureDomain}
+	}
+	return owner, nil
+}
+
+// poolOwner reads version and bootstrap data from the MachinePool: the Machine of
+// a pool member is made from the HostMachine, later, and has neither.
+func poolOwner(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Owner, error) {
+	pool, machinePool := &infrav1.HostMachinePool{}, &clusterv1.MachinePool{}
+	if found, err := getOwner(ctx, c, m, infrav1.GroupVersion.Group, "HostMachinePool", pool); err != nil || !found {
+		return nil, err
+	}
+	if found, err := getOwner(ctx, c, pool, clusterv1.GroupVersion.Group, "MachinePool", machinePool); err != nil || !found {
+		return nil, err
+	}
+	template := machinePool.Spec.Template.Spec
+	return &Owner{
+		Description:     "MachinePool " + machinePool.Name,
+		Version:         template.Version,
+		FailureDomains:  machinePool.Spec.FailureDomains,
+		BootstrapSecret: ptr.Deref(template.Bootstrap.DataSecretName, ""),
+	}, nil
+}
+
+// getOwner reads the owner of a kind, whatever the version of the reference. It returns
+// false when there is none, or when it is gone.
+func getOwner(ctx context.Context, c client.Reader, o client.Object, group, kind string, into client.Object) (bool, error) {
+	for _, ref := range o.GetOwnerReferences() {
+		version, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err != nil || version.Group != group || ref.Kind != kind {
+			continue
+		}
+		err = c.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}, into)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("get %s %s, which owns %s: %w", kind, ref.Name, o.GetName(), err)
+		}
+		return err == nil, nil
+	}
+	return false, nil
+}

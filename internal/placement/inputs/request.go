@@ -1,0 +1,74 @@
+package inputs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/placement"
+)
+
+// RequestFor is what a machine asks of a host, with what its owner and its cluster ask
+// for it; either may be nil. The version is the machine's own, if it has one.
+func RequestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine, owner *Owner, cluster *clusterv1.Cluster) (placement.Request, error) {
+	label, err := failureDomainLabel(ctx, c, cluster)
+	if err != nil {
+		return placement.Request{}, err
+	}
+	request := placement.Request{
+		Version:            m.Spec.Version,
+		FailureDomainLabel: label,
+		Spread:             m.Spec.Spread,
+		HostName:           m.Spec.HostName,
+		Placement:          m.Spec.Placement,
+	}
+	if owner != nil {
+		request.Version, request.FailureDomains = cmp.Or(m.Spec.Version, owner.Version), owner.FailureDomains
+	}
+	return request, nil
+}
+
+// RequestForMember is what a machine asks of a host that a pool would add now. It leaves
+// out the failure domain that the pool would choose for it.
+func RequestForMember(ctx context.Context, c client.Reader, pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool, cluster *clusterv1.Cluster) (placement.Request, error) {
+	label, err := failureDomainLabel(ctx, c, cluster)
+	if err != nil {
+		return placement.Request{}, err
+	}
+	return placement.Request{
+		Version:            machinePool.Spec.Template.Spec.Version,
+		FailureDomains:     machinePool.Spec.FailureDomains,
+		FailureDomainLabel: label,
+		Placement:          pool.Spec.Placement,
+	}, nil
+}
+
+func failureDomainLabel(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (string, error) {
+	hostCluster, err := HostClusterOf(ctx, c, cluster)
+	if err != nil || hostCluster == nil {
+		return "", err
+	}
+	return hostCluster.Spec.FailureDomainLabel, nil
+}
+
+// HostClusterOf is nil when there is no Cluster, or when it has infrastructure of another
+// provider.
+func HostClusterOf(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (*infrav1.HostCluster, error) {
+	if cluster == nil {
+		return nil, nil
+	}
+	ref := cluster.Spec.InfrastructureRef
+	if ref.Kind != "HostCluster" || ref.APIGroup != infrav1.GroupVersion.Group {
+		return nil, nil
+	}
+	hostCluster := &infrav1.HostCluster{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}, hostCluster); err != nil {
+		return nil, fmt.Errorf("get HostCluster %s: %w", ref.Name, err)
+	}
+	return hostCluster, nil
+}
