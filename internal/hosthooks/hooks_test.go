@@ -38,12 +38,12 @@ func newHooks(t *testing.T, configs ...*runtimev1.ExtensionConfig) (*hosthooks.H
 		t.Fatal(err)
 	}
 	for _, config := range configs {
-		if err := r.Set(config); err != nil {
+		if err := r.Set(hooktest.Entry(t, config)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(configs) > 0 {
-		if err := r.WarmUp(nil); err != nil {
+		if err := r.WarmUp(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestFailsClosed(t *testing.T) {
 	if outcome := hooks.BeforeClaim(t.Context(), m, "c1", h); !outcome.Passed() {
 		t.Errorf("another hook: %+v", outcome)
 	}
-	r.SetUnresolved(hooktest.Config("unknown", f.URL, f.CA.PEM), errors.New("refused"))
+	r.SetUnresolved(hooktest.Entry(t, hooktest.Config("unknown", f.URL, f.CA.PEM)), errors.New("refused"))
 	if outcome := hooks.BeforeClaim(t.Context(), m, "c1", h); outcome.Passed() || !strings.Contains(outcome.Message, "ExtensionConfig unknown") {
 		t.Errorf("undiscovered: %+v", outcome)
 	}

@@ -72,13 +72,8 @@ func validateCondition(expression string, path *field.Path) field.ErrorList {
 // DeprecationWarnings tells which handlers, as discovered last, implement a version
 // of their hook that goes away.
 func DeprecationWarnings(catalog *hook.Catalog, handlers []runtimev1.ExtensionHandler) admission.Warnings {
-	var uses []hook.Use
-	for _, h := range handlers {
-		group, version, _ := strings.Cut(h.RequestHook.APIVersion, "/")
-		uses = append(uses, hook.Use{Handler: h.Name, Hook: hook.GroupVersionHook{Group: group, Version: version, Hook: h.RequestHook.Hook}})
-	}
 	var warnings admission.Warnings
-	for _, finding := range hook.CheckUpgrade(catalog, "", uses) {
+	for _, finding := range hook.CheckUpgrade(catalog, "", registry.Uses(handlers)) {
 		warnings = append(warnings, finding.Message)
 	}
 	return warnings

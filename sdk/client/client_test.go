@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -31,11 +32,11 @@ func newClient(t testing.TB, options client.Options, configs ...*runtimev1.Exten
 	if options.Registry == nil {
 		options.Registry = registry.New(registry.Options{})
 	}
-	var list []runtimev1.ExtensionConfig
+	var entries []registry.Entry
 	for _, config := range configs {
-		list = append(list, *config)
+		entries = append(entries, hooktest.Entry(t, config))
 	}
-	if err := options.Registry.WarmUp(list); err != nil {
+	if err := options.Registry.WarmUp(entries...); err != nil {
 		t.Fatal(err)
 	}
 	c, err := client.New(options)

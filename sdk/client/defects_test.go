@@ -163,7 +163,7 @@ func TestBackoffSendsOneProbePerInterval(t *testing.T) {
 		t.Errorf("the second pause was not longer than the first")
 	}
 	config.Spec.Settings = map[string]string{"changed": "yes"}
-	if err := reg.Set(config); err != nil {
+	if err := reg.Set(hooktest.Entry(t, config)); err != nil {
 		t.Fatal(err)
 	}
 	f.Set(hooktest.Body(`{"status":"Success"}`))

@@ -28,20 +28,20 @@ const (
 	maxNameLength     = 512
 )
 
-// Discover asks an extension for its handlers and returns a copy of config with
-// them in its status, completed with defaults and ordered by name. It changes
-// nothing else. The error is a *CallError, a *RejectedError, or says what is
-// wrong with the answer. The breaker plays no part: discovery is how a
-// controller learns that an extension is back.
-func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*runtimev1.ExtensionConfig, error) {
-	base, err := registry.BaseURL(config.Spec.ClientConfig)
+// Discover asks the extension of entry for its handlers and returns them, completed
+// with defaults and ordered by name, as they belong into the status of the object
+// that registers the extension, and into Entry.Handlers. The error is a *CallError,
+// a *RejectedError, or says what is wrong with the answer. The breaker plays no
+// part: discovery is how a controller learns that an extension is back.
+func (c *Client) Discover(ctx context.Context, entry registry.Entry) ([]runtimev1.ExtensionHandler, error) {
+	base, err := registry.BaseURL(entry.ClientConfig)
 	if err != nil {
-		return nil, fmt.Errorf("ExtensionConfig %s: %w", config.Name, err)
+		return nil, fmt.Errorf("%s %s: %w", entry.Kind, entry.Name, err)
 	}
 	definition := capi.Discovery.Definition()
 	r := &registry.Registration{
-		Name: hook.QualifiedName("discovery", config.Name), Config: config.Name, Hook: definition.Name,
-		URL: registry.HookURL(base, definition.Name, "", discoveryTimeout), CABundle: config.Spec.ClientConfig.CABundle,
+		Name: hook.QualifiedName("discovery", entry.Name), Config: entry.Name, Hook: definition.Name,
+		URL: registry.HookURL(base, definition.Name, "", discoveryTimeout), CABundle: entry.ClientConfig.CABundle,
 		Timeout: discoveryTimeout, FailurePolicy: runtimev1.FailurePolicyFail,
 	}
 	request := &hooksv1.DiscoveryRequest{}
@@ -61,15 +61,13 @@ func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig
 	}
 	response, ok := answer.(*hooksv1.DiscoveryResponse)
 	if !ok {
-		return nil, fmt.Errorf("discovery of ExtensionConfig %s: the answer is a %T", config.Name, answer)
+		return nil, fmt.Errorf("discovery of %s %s: the answer is a %T", entry.Kind, entry.Name, answer)
 	}
-	handlers, err := c.validateHandlers(config.Name, response.Handlers)
+	handlers, err := c.validateHandlers(entry.Name, response.Handlers)
 	if err != nil {
-		return nil, fmt.Errorf("discovery of ExtensionConfig %s: %w", config.Name, err)
+		return nil, fmt.Errorf("discovery of %s %s: %w", entry.Kind, entry.Name, err)
 	}
-	discovered := config.DeepCopy()
-	discovered.Status.Handlers = handlers
-	return discovered, nil
+	return handlers, nil
 }
 
 // validateHandlers completes and checks what an extension says about itself. The

@@ -20,11 +20,10 @@ func TestDiscoverIsSortedAndCompleted(t *testing.T) {
 	f := hooktest.StartFaults(t, hooktest.Body(`{"status":"Success","handlers":[
 		{"name":"b","requestHook":{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","hook":"BeforeClusterCreate"}},
 		{"name":"a","requestHook":{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","hook":"BeforeClusterDelete"},"timeoutSeconds":3,"failurePolicy":"Ignore"}]}`))
-	config, err := newClient(t, client.Options{}).Discover(t.Context(), hooktest.Config("ext", f.URL, f.CA.PEM))
+	h, err := newClient(t, client.Options{}).Discover(t.Context(), hooktest.Entry(t, hooktest.Config("ext", f.URL, f.CA.PEM)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := config.Status.Handlers
 	if len(h) != 2 || h[0].Name != "a.ext" || h[0].TimeoutSeconds != 3 || h[0].FailurePolicy != ignore ||
 		h[1].Name != "b.ext" || h[1].TimeoutSeconds != 10 || h[1].FailurePolicy != fail {
 		t.Errorf("got %+v", h)
@@ -35,7 +34,7 @@ func TestDiscoverNamesAllThatIsWrong(t *testing.T) {
 	f := hooktest.StartFaults(t, hooktest.Body(`{"status":"Success","handlers":[
 		{"name":"Bad_Name","requestHook":{"apiVersion":"x/v1","hook":"Nope"},"timeoutSeconds":31,"failurePolicy":"Maybe"},
 		{"name":"Bad_Name","requestHook":{"apiVersion":"x/v1","hook":"Nope"}}]}`))
-	_, err := newClient(t, client.Options{}).Discover(t.Context(), hooktest.Config("ext", f.URL, f.CA.PEM))
+	_, err := newClient(t, client.Options{}).Discover(t.Context(), hooktest.Entry(t, hooktest.Config("ext", f.URL, f.CA.PEM)))
 	for _, want := range []string{"invalid name", "timeoutSeconds 31", "Maybe", "not in the catalog", "there twice"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to tell of %q", err, want)
@@ -55,10 +54,12 @@ func TestOlderExtension(t *testing.T) {
 		})
 	})
 	c := newClient(t, client.Options{Catalog: catalog})
-	config, err := c.Discover(t.Context(), hooktest.Config("ext", ext.URL, ext.CA.PEM))
+	config := hooktest.Config("ext", ext.URL, ext.CA.PEM)
+	handlers, err := c.Discover(t.Context(), hooktest.Entry(t, config))
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.Status.Handlers = handlers
 	c = newClient(t, client.Options{Catalog: catalog}, config)
 	request := &v1beta1.BeforeHostClaimRequest{
 		Machine: v1beta1.ObjectReference{Namespace: "default", Name: "m"},

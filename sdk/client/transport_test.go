@@ -61,7 +61,7 @@ func TestServingCertificateRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	// In between, the bundle has both, so that either certificate is trusted.
-	if err := reg.Set(discovered(ext, append(append([]byte{}, first.PEM...), second.PEM...))); err != nil {
+	if err := reg.Set(hooktest.Entry(t, discovered(ext, append(append([]byte{}, first.PEM...), second.PEM...)))); err != nil {
 		t.Fatal(err)
 	}
 	second.Files(dir, "tls")
@@ -75,7 +75,7 @@ func TestServingCertificateRotates(t *testing.T) {
 	if _, err := create(t.Context(), t, c); err != nil {
 		t.Errorf("during the rotation: %v", err)
 	}
-	if err := reg.Set(discovered(ext, second.PEM)); err != nil {
+	if err := reg.Set(hooktest.Entry(t, discovered(ext, second.PEM))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := create(t.Context(), t, c); err != nil {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	"github.com/slipway-dev/slipway/sdk/client"
@@ -70,22 +69,22 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := &runtimev1.ExtensionConfig{
-		ObjectMeta: metav1.ObjectMeta{Name: "conformance"},
-		Spec:       runtimev1.ExtensionConfigSpec{ClientConfig: runtimev1.ClientConfig{URL: o.URL, CABundle: o.CABundle}},
+	entry := registry.Entry{
+		Kind: "extension", Name: "conformance", ClientConfig: runtimev1.ClientConfig{URL: o.URL, CABundle: o.CABundle},
 	}
 	report := &Report{}
-	first, err := c.Discover(ctx, config)
+	first, err := c.Discover(ctx, entry)
 	report.add("discovery", err)
 	if report.Failed() {
 		return report, nil
 	}
-	second, err := c.Discover(ctx, config)
-	if err == nil && !reflect.DeepEqual(first.Status.Handlers, second.Status.Handlers) {
+	second, err := c.Discover(ctx, entry)
+	if err == nil && !reflect.DeepEqual(first, second) {
 		err = errors.New("two discoveries gave different handlers")
 	}
 	report.add("discovery is stable", err)
-	if err := reg.WarmUp([]runtimev1.ExtensionConfig{*first}); err != nil {
+	entry.Handlers = first
+	if err := reg.WarmUp(entry); err != nil {
 		return nil, err
 	}
 	s := &suite{options: o, client: c, report: report}

@@ -20,9 +20,14 @@ func Discover(ctx context.Context, catalog *hook.Catalog, config *runtimev1.Exte
 	if err != nil {
 		return nil, nil, err
 	}
-	discovered, err := c.Discover(ctx, config)
+	entry, err := registry.FromExtensionConfig(config)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, discovered, handlers.WarmUp([]runtimev1.ExtensionConfig{*discovered})
+	if entry.Handlers, err = c.Discover(ctx, entry); err != nil {
+		return nil, nil, err
+	}
+	discovered := config.DeepCopy()
+	discovered.Status.Handlers = entry.Handlers
+	return c, discovered, handlers.WarmUp(entry)
 }

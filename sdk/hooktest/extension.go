@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/internal/wire"
+	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 // Extension is an extension that serves on a loopback port.
@@ -91,6 +92,17 @@ func Handler(config *runtimev1.ExtensionConfig, h hook.Any, name string, policy 
 		TimeoutSeconds: timeoutSeconds,
 	})
 	return config
+}
+
+// Entry returns config as a registry takes it. It fails the test if a selector of
+// config cannot be read.
+func Entry(t testing.TB, config *runtimev1.ExtensionConfig) registry.Entry {
+	t.Helper()
+	entry, err := registry.FromExtensionConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
 }
 
 // Call sends request to the handler name of server and returns its response, all

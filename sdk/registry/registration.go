@@ -12,22 +12,12 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
-)
-
-const (
-	// ObjectSelectorAnnotation on an ExtensionConfig holds a label selector, as
-	// kubectl -l takes it, for the objects that its handlers are called for.
-	ObjectSelectorAnnotation = "runtime.slipway.dev/object-selector"
-	// MatchConditionAnnotation on an ExtensionConfig holds an expression that
-	// must be true for an object; see Options.CompileCondition.
-	MatchConditionAnnotation = "runtime.slipway.dev/match-condition"
 )
 
 // Object is what a hook is called for, usually a Cluster.
@@ -40,11 +30,11 @@ type Object interface {
 // Condition decides whether the handlers of an extension are called for object.
 type Condition func(ctx context.Context, object Object) (bool, error)
 
-// Registration is one handler of an ExtensionConfig. It is immutable.
+// Registration is one handler of an Entry. It is immutable.
 type Registration struct {
-	// Name is "<handler>.<extensionConfig>", Handler and Config are its parts.
+	// Name is "<handler>.<entry>", Handler and Config are its parts.
 	Name, Handler, Config string
-	// ResourceVersion is that of the ExtensionConfig.
+	// ResourceVersion is that of the entry.
 	ResourceVersion string
 	// Hook is the version that the handler implements.
 	Hook hook.GroupVersionHook
@@ -58,64 +48,52 @@ type Registration struct {
 	FailurePolicy runtimev1.FailurePolicy
 	// Settings are added to each request; those of the request win.
 	Settings map[string]string
-	// Fingerprint changes with anything in the spec of the ExtensionConfig.
+	// Fingerprint changes with anything in the entry but its version and handlers.
 	Fingerprint string
 }
 
-// extension is one ExtensionConfig with what its handlers share.
+// extension is one Entry with what its handlers share.
 type extension struct {
+	entry         Entry
 	registrations []*Registration
-	namespaces    labels.Selector
-	objects       labels.Selector
 	condition     Condition
 	unresolved    error
 }
 
-func (r *Registry) newExtension(config *runtimev1.ExtensionConfig) (*extension, error) {
-	e := &extension{}
-	var err error
-	if e.namespaces, err = metav1.LabelSelectorAsSelector(config.Spec.NamespaceSelector); err != nil {
-		return nil, fmt.Errorf("namespaceSelector: %w", err)
+// newExtension reads the selection of objects. With an error it selects all.
+func (r *Registry) newExtension(entry Entry) (*extension, error) {
+	e := &extension{entry: entry}
+	if entry.MatchCondition == "" {
+		return e, nil
 	}
-	if config.Spec.NamespaceSelector == nil {
-		e.namespaces = labels.Everything()
+	err := errors.New("this process evaluates no conditions")
+	if r.options.CompileCondition != nil {
+		e.condition, err = r.options.CompileCondition(entry.MatchCondition)
 	}
-	if e.objects, err = labels.Parse(config.Annotations[ObjectSelectorAnnotation]); err != nil {
-		return nil, fmt.Errorf("annotation %s: %w", ObjectSelectorAnnotation, err)
-	}
-	if expression, ok := config.Annotations[MatchConditionAnnotation]; ok {
-		if r.options.CompileCondition == nil {
-			return nil, fmt.Errorf("annotation %s: this process evaluates no conditions", MatchConditionAnnotation)
-		}
-		if e.condition, err = r.options.CompileCondition(expression); err != nil {
-			return nil, fmt.Errorf("annotation %s: %w", MatchConditionAnnotation, err)
-		}
+	if err != nil {
+		e.entry.NamespaceSelector, e.entry.ObjectSelector = nil, nil
+		return e, fmt.Errorf("match condition: %w", err)
 	}
 	return e, nil
 }
 
-// everything selects all objects.
-func everything() *extension {
-	return &extension{namespaces: labels.Everything(), objects: labels.Everything()}
-}
-
-func (e *extension) addHandlers(config *runtimev1.ExtensionConfig) error {
-	base, err := BaseURL(config.Spec.ClientConfig)
+func (e *extension) addHandlers() error {
+	base, err := BaseURL(e.entry.ClientConfig)
 	if err != nil {
 		return err
 	}
-	print, err := fingerprint(config)
+	print, err := e.entry.fingerprint()
 	if err != nil {
 		return err
 	}
-	for _, h := range config.Status.Handlers {
+	for _, h := range e.entry.Handlers {
 		gv, err := schema.ParseGroupVersion(h.RequestHook.APIVersion)
 		if err != nil {
 			return fmt.Errorf("handler %s: %w", h.Name, err)
 		}
-		name, suffixed := strings.CutSuffix(h.Name, "."+config.Name)
+		name, suffixed := strings.CutSuffix(h.Name, "."+e.entry.Name)
 		if !suffixed || name == "" {
-			return fmt.Errorf("handler %q: want the name <handler>.%s", h.Name, config.Name)
+			return fmt.Errorf("handler %q: want the name <handler>.%s", h.Name, e.entry.Name)
 		}
 		timeout := time.Duration(h.TimeoutSeconds) * time.Second
 		if timeout <= 0 {
@@ -127,24 +105,30 @@ func (e *extension) addHandlers(config *runtimev1.ExtensionConfig) error {
 		}
 		gvh := hook.GroupVersionHook{Group: gv.Group, Version: gv.Version, Hook: h.RequestHook.Hook}
 		e.registrations = append(e.registrations, &Registration{
-			Name: h.Name, Handler: name, Config: config.Name,
-			ResourceVersion: config.ResourceVersion,
+			Name: h.Name, Handler: name, Config: e.entry.Name,
+			ResourceVersion: e.entry.ResourceVersion,
 			Hook:            gvh,
 			URL:             HookURL(base, gvh, name, timeout),
-			CABundle:        append([]byte(nil), config.Spec.ClientConfig.CABundle...),
+			CABundle:        append([]byte(nil), e.entry.ClientConfig.CABundle...),
 			Timeout:         timeout,
 			FailurePolicy:   policy,
-			Settings:        maps.Clone(config.Spec.Settings),
+			Settings:        maps.Clone(e.entry.Settings),
 			Fingerprint:     print,
 		})
 	}
 	return nil
 }
 
-func fingerprint(config *runtimev1.ExtensionConfig) (string, error) {
-	spec, err := json.Marshal(config.Spec)
+func (e Entry) fingerprint() (string, error) {
+	text := func(s labels.Selector) string {
+		if s == nil {
+			return ""
+		}
+		return s.String()
+	}
+	spec, err := json.Marshal([]any{e.ClientConfig, e.Settings, text(e.NamespaceSelector), text(e.ObjectSelector), e.MatchCondition})
 	if err != nil {
-		return "", fmt.Errorf("encode the spec: %w", err)
+		return "", fmt.Errorf("encode the entry: %w", err)
 	}
 	sum := sha256.Sum256(spec)
 	return hex.EncodeToString(sum[:]), nil
@@ -152,10 +136,10 @@ func fingerprint(config *runtimev1.ExtensionConfig) (string, error) {
 
 // matches tells whether the handlers of e are called for object.
 func (e *extension) matches(ctx context.Context, object Object, namespaceLabels func(context.Context, string) (map[string]string, error)) (bool, error) {
-	if !e.objects.Matches(labels.Set(object.GetLabels())) {
+	if objects := e.entry.ObjectSelector; objects != nil && !objects.Matches(labels.Set(object.GetLabels())) {
 		return false, nil
 	}
-	if !e.namespaces.Empty() {
+	if namespaces := e.entry.NamespaceSelector; namespaces != nil && !namespaces.Empty() {
 		if namespaceLabels == nil {
 			return false, errors.New("a namespaceSelector is set, but this process cannot read namespaces")
 		}
@@ -163,7 +147,7 @@ func (e *extension) matches(ctx context.Context, object Object, namespaceLabels 
 		if err != nil {
 			return false, fmt.Errorf("labels of namespace %s: %w", object.GetNamespace(), err)
 		}
-		if !e.namespaces.Matches(labels.Set(set)) {
+		if !namespaces.Matches(labels.Set(set)) {
 			return false, nil
 		}
 	}

@@ -9,23 +9,20 @@ import (
 	"slices"
 	"sync"
 
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
-
 	"github.com/slipway-dev/slipway/sdk/hook"
 )
 
 // Options configures a Registry.
 type Options struct {
 	// NamespaceLabels returns the labels of a namespace. It is needed once an
-	// ExtensionConfig has a namespaceSelector; without it such an extension
-	// fails closed.
+	// Entry has a NamespaceSelector; without it such an extension fails closed.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
-	// CompileCondition compiles the expression of MatchConditionAnnotation.
-	// Default: extensions with the annotation are refused.
+	// CompileCondition compiles Entry.MatchCondition. Default: entries with a
+	// condition are refused.
 	CompileCondition func(expression string) (Condition, error)
 }
 
-// Registry holds the handlers of all ExtensionConfigs. It is safe for concurrent use.
+// Registry holds the handlers of all extensions. It is safe for concurrent use.
 type Registry struct {
 	options Options
 
@@ -44,7 +41,7 @@ var ErrNotReady = errors.New("the registry of runtime extensions is not ready ye
 
 // NotRegisteredError tells that no handler of this name is registered.
 type NotRegisteredError struct {
-	// Name is "<handler>.<extensionConfig>".
+	// Name is "<handler>.<entry>".
 	Name string
 }
 
@@ -56,28 +53,28 @@ func (e *NotRegisteredError) Error() string {
 // UnresolvedError tells that the handlers of a matching extension are not known,
 // so that a call for the object fails closed.
 type UnresolvedError struct {
-	// Config is the name of the ExtensionConfig.
-	Config string
+	// Kind and Config are kind and name of the object that registers the extension.
+	Kind, Config string
 	// Err says why.
 	Err error
 }
 
 // Error implements error.
 func (e *UnresolvedError) Error() string {
-	return fmt.Sprintf("the handlers of ExtensionConfig %s are not known: %v", e.Config, e.Err)
+	return fmt.Sprintf("the handlers of %s %s are not known: %v", e.Kind, e.Config, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *UnresolvedError) Unwrap() error { return e.Err }
 
-// WarmUp registers all configs and makes the registry ready, even if some are
+// WarmUp registers all entries and makes the registry ready, even if some are
 // invalid: those become unresolved. The error names them and is for the log.
-func (r *Registry) WarmUp(configs []runtimev1.ExtensionConfig) error {
+func (r *Registry) WarmUp(entries ...Entry) error {
 	var errs []error
-	for i := range configs {
-		if err := r.Set(&configs[i]); err != nil {
+	for _, entry := range entries {
+		if err := r.Set(entry); err != nil {
 			errs = append(errs, err)
-			r.SetUnresolved(&configs[i], err)
+			r.SetUnresolved(entry, err)
 		}
 	}
 	r.mu.Lock()
@@ -93,47 +90,45 @@ func (r *Registry) Ready() bool {
 	return r.ready
 }
 
-// Set registers the handlers in the status of config and replaces those that were
-// registered for it. On an error nothing changes: the last good handlers stay.
-func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
-	e, err := r.newExtension(config)
+// Set registers the handlers of entry and replaces those that were registered for
+// it. On an error nothing changes: the last good handlers stay.
+func (r *Registry) Set(entry Entry) error {
+	e, err := r.newExtension(entry)
 	if err == nil {
-		err = e.addHandlers(config)
+		err = e.addHandlers()
 	}
 	if err != nil {
-		return fmt.Errorf("ExtensionConfig %s: %w", config.Name, err)
+		return fmt.Errorf("%s %s: %w", entry.Kind, entry.Name, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.extensions[config.Name] = e
+	r.extensions[entry.Name] = e
 	return nil
 }
 
-// SetUnresolved makes calls for the objects that config selects fail with reason,
-// until Set succeeds. A config that has handlers keeps them. Selectors that
-// cannot be read select everything.
-func (r *Registry) SetUnresolved(config *runtimev1.ExtensionConfig, reason error) {
-	e, err := r.newExtension(config)
-	if err != nil {
-		e = everything()
-	}
-	e.unresolved = &UnresolvedError{Config: config.Name, Err: reason}
+// SetUnresolved makes calls for the objects that entry selects fail with reason,
+// until Set succeeds. An entry that has handlers keeps them. One whose condition
+// cannot be read selects everything.
+func (r *Registry) SetUnresolved(entry Entry, reason error) {
+	// The reason is told to the caller; that the condition is broken adds nothing.
+	e, _ := r.newExtension(entry)
+	e.unresolved = &UnresolvedError{Kind: entry.Kind, Config: entry.Name, Err: reason}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.extensions[config.Name]; known != nil && known.unresolved == nil {
+	if known := r.extensions[entry.Name]; known != nil && known.unresolved == nil {
 		return
 	}
-	r.extensions[config.Name] = e
+	r.extensions[entry.Name] = e
 }
 
-// Remove forgets the handlers of an ExtensionConfig.
-func (r *Registry) Remove(config string) {
+// Remove forgets the entry of this name and its handlers.
+func (r *Registry) Remove(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.extensions, config)
+	delete(r.extensions, name)
 }
 
-// Get returns the handler with the name "<handler>.<extensionConfig>", or a
+// Get returns the handler with the name "<handler>.<entry>", or a
 // *NotRegisteredError, an *UnresolvedError or ErrNotReady.
 func (r *Registry) Get(name string) (*Registration, error) {
 	r.mu.RLock()
@@ -212,7 +207,7 @@ func (r *Registry) Match(ctx context.Context, name hook.GroupHook, object Object
 		match, err := e.matches(ctx, object, r.options.NamespaceLabels)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("ExtensionConfig %s: %w", config, err))
+			errs = append(errs, fmt.Errorf("%s %s: %w", e.entry.Kind, config, err))
 		case match && e.unresolved != nil:
 			errs = append(errs, e.unresolved)
 		case match:

@@ -3,9 +3,11 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
@@ -19,6 +21,20 @@ var name = capi.BeforeClusterCreate.Definition().Name
 
 func config(configName string) *runtimev1.ExtensionConfig {
 	return hooktest.Handler(hooktest.Config(configName, "https://extension.example.com", nil), capi.BeforeClusterCreate, "h", "", 0)
+}
+
+func entry(t *testing.T, configName string) registry.Entry {
+	t.Helper()
+	return hooktest.Entry(t, config(configName))
+}
+
+func selector(t *testing.T, text string) labels.Selector {
+	t.Helper()
+	s, err := labels.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func object() *clusterv1.Cluster {
@@ -63,11 +79,11 @@ func TestMatch(t *testing.T) {
 	if _, err := r.Match(t.Context(), name.GroupHook(), object()); !errors.Is(err, registry.ErrNotReady) {
 		t.Errorf("before WarmUp: %v", err)
 	}
-	other, selected, namespaced := config("b"), config("a"), config("c")
-	other.Annotations = map[string]string{registry.ObjectSelectorAnnotation: "env=test"}
-	selected.Annotations = map[string]string{registry.ObjectSelectorAnnotation: "env in (prod)"}
-	namespaced.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
-	if err := r.WarmUp([]runtimev1.ExtensionConfig{*namespaced, *other, *selected}); err != nil {
+	other, selected, namespaced := entry(t, "b"), entry(t, "a"), entry(t, "c")
+	other.ObjectSelector = selector(t, "env=test")
+	selected.ObjectSelector = selector(t, "env in (prod)")
+	namespaced.NamespaceSelector = selector(t, "team=a")
+	if err := r.WarmUp(namespaced, other, selected); err != nil {
 		t.Fatal(err)
 	}
 	list, err := r.Match(t.Context(), name.GroupHook(), object())
@@ -81,11 +97,11 @@ func TestMatch(t *testing.T) {
 
 // TestOneBrokenConfigStopsNobody proves degraded start and fail-closed matching.
 func TestOneBrokenConfigStopsNobody(t *testing.T) {
-	broken := config("broken")
-	broken.Spec.ClientConfig.URL = "http://plain"
-	broken.Annotations = map[string]string{registry.ObjectSelectorAnnotation: "env=prod"}
+	broken := entry(t, "broken")
+	broken.ClientConfig.URL = "http://plain"
+	broken.ObjectSelector = selector(t, "env=prod")
 	r := registry.New(registry.Options{})
-	if err := r.WarmUp([]runtimev1.ExtensionConfig{*broken, *config("good")}); err == nil {
+	if err := r.WarmUp(broken, entry(t, "good")); err == nil {
 		t.Error("WarmUp does not tell of the broken config")
 	}
 	var unresolved *registry.UnresolvedError
@@ -97,8 +113,8 @@ func TestOneBrokenConfigStopsNobody(t *testing.T) {
 	if list, err := r.Match(t.Context(), name.GroupHook(), unaffected); err != nil || len(list) != 1 {
 		t.Errorf("another object: %v, %v", names(list), err)
 	}
-	good := config("good")
-	good.Spec.ClientConfig.URL = "https://user@x"
+	good := entry(t, "good")
+	good.ClientConfig.URL = "https://user@x"
 	if err := r.Set(good); err == nil {
 		t.Fatal("the config was accepted")
 	}
@@ -111,5 +127,78 @@ func TestOneBrokenConfigStopsNobody(t *testing.T) {
 	}
 	if uses := r.Uses(); len(uses) != 1 || uses[0] != (hook.Use{Handler: "h.good", Hook: name}) {
 		t.Errorf("got %+v", uses)
+	}
+}
+
+// TestFromExtensionConfig reads the annotations that stand for the fields which
+// upstream's type lacks. What cannot be read selects everything and fails closed.
+func TestFromExtensionConfig(t *testing.T) {
+	typed := config("typed")
+	typed.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	typed.Annotations = map[string]string{
+		registry.ObjectSelectorAnnotation: "env in (prod),size>3", registry.MatchConditionAnnotation: "true",
+	}
+	got := hooktest.Entry(t, typed)
+	if got.NamespaceSelector.String() != "team=a" || got.ObjectSelector.String() != "env in (prod),size>3" || got.MatchCondition != "true" {
+		t.Errorf("got %+v", got)
+	}
+	bad := map[string]func(*runtimev1.ExtensionConfig){
+		"spec.namespaceSelector": func(c *runtimev1.ExtensionConfig) {
+			c.Spec.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+		},
+		registry.ObjectSelectorAnnotation: func(c *runtimev1.ExtensionConfig) { c.Annotations[registry.ObjectSelectorAnnotation] = "env in (" },
+		registry.MatchConditionAnnotation: func(c *runtimev1.ExtensionConfig) { c.Annotations[registry.MatchConditionAnnotation] = "" },
+	}
+	for names, spoil := range bad {
+		broken := typed.DeepCopy()
+		spoil(broken)
+		got, err := registry.FromExtensionConfig(broken)
+		if err == nil || !strings.Contains(err.Error(), names) {
+			t.Errorf("got %v, want an error that names %s", err, names)
+		}
+		r := registry.New(registry.Options{})
+		r.SetUnresolved(got, err)
+		if err := r.WarmUp(); err != nil {
+			t.Fatal(err)
+		}
+		var unresolved *registry.UnresolvedError
+		if _, err := r.Match(t.Context(), name.GroupHook(), object()); !errors.As(err, &unresolved) || unresolved.Kind != "ExtensionConfig" {
+			t.Errorf("%s: %v, want that the object is refused", names, err)
+		}
+	}
+}
+
+// TestFingerprint changes with what a call depends on, and with nothing else.
+func TestFingerprint(t *testing.T) {
+	of := func(change func(*registry.Entry)) string {
+		e := entry(t, "ext")
+		change(&e)
+		r := registry.New(registry.Options{CompileCondition: func(string) (registry.Condition, error) { return nil, nil }})
+		if err := r.WarmUp(e); err != nil {
+			t.Fatal(err)
+		}
+		registration, err := r.Get("h.ext")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return registration.Fingerprint
+	}
+	same := of(func(*registry.Entry) {})
+	if of(func(e *registry.Entry) { e.ResourceVersion = "2" }) != same {
+		t.Error("the version of the object changes the fingerprint")
+	}
+	seen := map[string]bool{same: true}
+	for _, change := range []func(*registry.Entry){
+		func(e *registry.Entry) { e.ClientConfig.CABundle = []byte("x") },
+		func(e *registry.Entry) { e.Settings = map[string]string{"a": "b"} },
+		func(e *registry.Entry) { e.NamespaceSelector = selector(t, "a=b") },
+		func(e *registry.Entry) { e.ObjectSelector = selector(t, "a=b") },
+		func(e *registry.Entry) { e.MatchCondition = "a" },
+	} {
+		if print := of(change); seen[print] {
+			t.Errorf("the fingerprint %s is there twice", print)
+		} else {
+			seen[print] = true
+		}
 	}
 }

@@ -29,7 +29,11 @@ func (r *Reconciler) injectCA(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("annotation %s: %w", runtimev1.InjectCAFromSecretAnnotation, err)
 	}
-	if bytes.Equal(ca, s.config().Spec.ClientConfig.CABundle) {
+	entry, err := s.entry()
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(ca, entry.ClientConfig.CABundle) {
 		return nil
 	}
 	before := s.object.DeepCopyObject().(client.Object)

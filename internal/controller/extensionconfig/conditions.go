@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -13,6 +12,7 @@ import (
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 // maxMessage bounds what an extension can put into a condition, in bytes.
@@ -30,19 +30,19 @@ func bounded(text string) string {
 // setConditions computes every condition but Paused. None of them says when or how
 // often something failed: a message changes only with its cause.
 func (r *Reconciler) setConditions(s *scope) {
-	config := s.config()
-	d := discovered(config, s.failure)
+	name, handlers := s.object.GetName(), s.handlers()
+	d := discovered(handlers, s.failure)
 	conditions.Set(s.object, d)
 	if r.Kind.Mirror != nil {
 		r.Kind.Mirror(s.object, d)
 	}
-	conditions.Set(s.object, handlersAvailable(config, r.Runtime.Client.Breakers()))
-	conditions.Set(s.object, hooksUpToDate(r.Runtime.Catalog, config))
+	conditions.Set(s.object, handlersAvailable(name, handlers, r.Runtime.Client.Breakers()))
+	conditions.Set(s.object, hooksUpToDate(r.Runtime.Catalog, handlers))
 }
 
 // discovered is what other readers of the object wait for: True, for the current
 // generation.
-func discovered(config *runtimev1.ExtensionConfig, failure error) metav1.Condition {
+func discovered(handlers []runtimev1.ExtensionHandler, failure error) metav1.Condition {
 	if failure == nil {
 		return metav1.Condition{
 			Type: runtimev1alpha1.DiscoveredCondition, Status: metav1.ConditionTrue,
@@ -50,7 +50,7 @@ func discovered(config *runtimev1.ExtensionConfig, failure error) metav1.Conditi
 		}
 	}
 	message := "Error in discovery: " + failure.Error()
-	if n := len(config.Status.Handlers); n > 0 {
+	if n := len(handlers); n > 0 {
 		message += fmt.Sprintf(". What was discovered last stays registered: %d handler(s)", n)
 	} else {
 		message += ". Calls for the objects it selects fail until it has been discovered once"
@@ -62,17 +62,17 @@ func discovered(config *runtimev1.ExtensionConfig, failure error) metav1.Conditi
 }
 
 // handlersAvailable tells which handlers are left alone.
-func handlersAvailable(config *runtimev1.ExtensionConfig, breakers []sdkclient.BreakerStatus) metav1.Condition {
+func handlersAvailable(name string, handlers []runtimev1.ExtensionHandler, breakers []sdkclient.BreakerStatus) metav1.Condition {
 	condition := metav1.Condition{
 		Type: runtimev1alpha1.HandlersAvailableCondition, Status: metav1.ConditionTrue,
 		Reason: runtimev1alpha1.HandlersAvailableReason,
 	}
-	if len(config.Status.Handlers) == 0 {
+	if len(handlers) == 0 {
 		return unknown(condition)
 	}
 	var failing []string
 	for _, b := range breakers {
-		if strings.HasSuffix(b.Handler, "."+config.Name) && b.LastError != nil {
+		if strings.HasSuffix(b.Handler, "."+name) && b.LastError != nil {
 			failing = append(failing, b.LastError.Error())
 		}
 	}
@@ -84,15 +84,15 @@ func handlersAvailable(config *runtimev1.ExtensionConfig, breakers []sdkclient.B
 }
 
 // hooksUpToDate tells which handlers implement a version that goes away.
-func hooksUpToDate(catalog *hook.Catalog, config *runtimev1.ExtensionConfig) metav1.Condition {
+func hooksUpToDate(catalog *hook.Catalog, handlers []runtimev1.ExtensionHandler) metav1.Condition {
 	condition := metav1.Condition{
 		Type: runtimev1alpha1.HooksUpToDateCondition, Status: metav1.ConditionTrue,
 		Reason: runtimev1alpha1.HooksUpToDateReason,
 	}
-	if len(config.Status.Handlers) == 0 {
+	if len(handlers) == 0 {
 		return unknown(condition)
 	}
-	findings := hook.CheckUpgrade(catalog, "", Uses(config))
+	findings := hook.CheckUpgrade(catalog, "", registry.Uses(handlers))
 	if len(findings) > 0 {
 		messages := make([]string, len(findings))
 		for i, finding := range findings {
@@ -107,17 +107,4 @@ func hooksUpToDate(catalog *hook.Catalog, config *runtimev1.ExtensionConfig) met
 func unknown(condition metav1.Condition) metav1.Condition {
 	condition.Status, condition.Reason = metav1.ConditionUnknown, runtimev1alpha1.NotDiscoveredReason
 	return condition
-}
-
-// Uses returns the hook versions that the handlers in the status implement.
-func Uses(config *runtimev1.ExtensionConfig) []hook.Use {
-	var uses []hook.Use
-	for _, h := range config.Status.Handlers {
-		gv, err := schema.ParseGroupVersion(h.RequestHook.APIVersion)
-		if err != nil {
-			continue
-		}
-		uses = append(uses, hook.Use{Handler: h.Name, Hook: hook.GroupVersionHook{Group: gv.Group, Version: gv.Version, Hook: h.RequestHook.Hook}})
-	}
-	return uses
 }

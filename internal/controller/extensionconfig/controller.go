@@ -1,6 +1,7 @@
 package extensionconfig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
+	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 // +kubebuilder:rbac:groups=runtime.slipway.dev,resources=hostextensionconfigs,verbs=get;list;watch;patch
@@ -65,7 +67,14 @@ type scope struct {
 	failure error
 }
 
-func (s *scope) config() *runtimev1.ExtensionConfig { return s.kind.Config(s.object) }
+// entry returns the object, as it is by now, as the registry takes it.
+func (s *scope) entry() (registry.Entry, error) { return s.kind.Entry(s.object) }
+
+func (s *scope) handlers() []runtimev1.ExtensionHandler {
+	// Without selectors that can be read, an entry still has its handlers.
+	entry, _ := s.entry()
+	return entry.Handlers
+}
 
 // writeError is a failure of the API server, not of the extension.
 type writeError struct{ error }
@@ -95,22 +104,24 @@ func (r *Reconciler) refresh(ctx context.Context, object Object) (ctrl.Result, e
 	isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, nil, object)
 	switch {
 	case err != nil:
-		r.register(s.config(), err)
+		r.registerLastKnown(object, err)
 		return ctrl.Result{}, err
 	case isPaused:
-		r.register(s.config(), errPaused)
+		r.registerLastKnown(object, errPaused)
 		return ctrl.Result{}, nil
 	case requeue:
 		s.original = object.DeepCopyObject().(Object)
 	}
-	for _, phase := range []func(context.Context, *scope) error{r.injectCA, r.discover} {
+	for _, phase := range []func(context.Context, *scope) error{r.injectCA, r.discover, r.register} {
 		if s.failure = phase(ctx, s); s.failure != nil {
 			break
 		}
 	}
 	r.setConditions(s)
 	err = r.writeStatus(ctx, s)
-	r.register(s.config(), s.failure)
+	if s.failure != nil {
+		r.registerLastKnown(object, s.failure)
+	}
 	r.observe(s)
 	var write *writeError
 	if errors.As(s.failure, &write) {
@@ -127,12 +138,25 @@ var errPaused = errors.New("it is paused and was never discovered")
 
 // discover asks the extension for its handlers.
 func (r *Reconciler) discover(ctx context.Context, s *scope) error {
-	discovered, err := r.Runtime.Client.Discover(ctx, s.config())
+	entry, err := s.entry()
 	if err != nil {
 		return err
 	}
-	r.Kind.SetHandlers(s.object, discovered.Status.Handlers)
+	handlers, err := r.Runtime.Client.Discover(ctx, entry)
+	if err != nil {
+		return err
+	}
+	r.Kind.SetHandlers(s.object, handlers)
 	return nil
+}
+
+// register brings the registry in step with what was discovered.
+func (r *Reconciler) register(_ context.Context, s *scope) error {
+	entry, err := s.entry()
+	if err != nil {
+		return err
+	}
+	return r.Runtime.Registry.Set(entry)
 }
 
 // writeStatus writes the status if it changed. Only one process does so, the leader.
@@ -147,18 +171,18 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// register brings the registry in step with the object. What the spec says counts
-// at once; when discovery failed, the handlers are those of the last one. Without
-// any, the objects that the spec selects are refused.
-func (r *Reconciler) register(config *runtimev1.ExtensionConfig, failure error) {
-	if failure == nil || len(config.Status.Handlers) > 0 {
-		err := r.Runtime.Registry.Set(config)
+// registerLastKnown registers an object whose handlers were not discovered now, for
+// the reason in failure. What the spec says counts at once; the handlers are those
+// of the last discovery. Without any, the objects that the spec selects are refused.
+func (r *Reconciler) registerLastKnown(object Object, failure error) {
+	entry, err := r.Kind.Entry(object)
+	if err == nil && len(entry.Handlers) > 0 {
+		err = r.Runtime.Registry.Set(entry)
 		if err == nil {
 			return
 		}
-		failure = err
 	}
-	r.Runtime.Registry.SetUnresolved(config, failure)
+	r.Runtime.Registry.SetUnresolved(entry, cmp.Or(err, failure))
 }
 
 // forget drops all that is known of an object that is gone.
@@ -200,5 +224,5 @@ func discoveredEvent(s *scope) string {
 	if s.failure != nil {
 		return bounded(s.failure.Error())
 	}
-	return fmt.Sprintf("The extension serves %d handlers", len(s.config().Status.Handlers))
+	return fmt.Sprintf("The extension serves %d handlers", len(s.handlers()))
 }

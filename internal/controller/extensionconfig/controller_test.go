@@ -354,3 +354,51 @@ func TestHostExtensionConfig(t *testing.T) {
 		t.Errorf("%s, %v", data, err)
 	}
 }
+
+// TestSelectorsThatCannotBeRead shows what is wrong with the selection of objects
+// where one looks for it, and refuses every object.
+func TestSelectorsThatCannotBeRead(t *testing.T) {
+	for name, tt := range map[string]struct{ annotation, value, want string }{
+		"selector":  {registry.ObjectSelectorAnnotation, "env in (", "annotation " + registry.ObjectSelectorAnnotation},
+		"condition": {registry.MatchConditionAnnotation, "1 +", "match condition"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			f := hooktest.StartFaults(t, discovery(hooktest.Body(succeeded), "h"))
+			config := w.config("bad", f.URL, f.CA.PEM)
+			config.Annotations = map[string]string{tt.annotation: tt.value}
+			w.create(config)
+			rt, _ := w.manager(extensionconfig.Upstream, 0)
+			w.eventually("it says so", config, func() bool {
+				got := condition(config, "Discovered")
+				return strings.HasPrefix(got, "False") && strings.Contains(got, tt.want)
+			})
+			var unresolved *registry.UnresolvedError
+			w.until("calls are refused", func() bool { return errors.As(call(t.Context(), rt, w.cluster(nil)), &unresolved) })
+		})
+	}
+}
+
+// TestFromHostExtensionConfig holds that selectors stay typed, and that one which
+// cannot be read is named.
+func TestFromHostExtensionConfig(t *testing.T) {
+	config := &runtimev1alpha1.HostExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "ext"}}
+	config.Spec.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a"}}
+	config.Spec.MatchCondition = "true"
+	// An annotation of the other kind has no meaning here.
+	config.Annotations = map[string]string{registry.ObjectSelectorAnnotation: "rack=b"}
+	entry, err := extensionconfig.FromHostExtensionConfig(config)
+	if err != nil || entry.ObjectSelector.String() != "rack=a" || entry.NamespaceSelector != nil || entry.MatchCondition != "true" || entry.Kind != "HostExtensionConfig" {
+		t.Errorf("got %+v, %v", entry, err)
+	}
+	for field, spoil := range map[string]**metav1.LabelSelector{
+		"spec.objectSelector": &config.Spec.ObjectSelector, "spec.namespaceSelector": &config.Spec.NamespaceSelector,
+	} {
+		good := *spoil
+		*spoil = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "rack", Operator: "Near"}}}
+		if entry, err := extensionconfig.FromHostExtensionConfig(config); err == nil || !strings.Contains(err.Error(), field) || entry.ObjectSelector != nil {
+			t.Errorf("got %+v, %v, want an entry of all objects and an error that names %s", entry, err, field)
+		}
+		*spoil = good
+	}
+}

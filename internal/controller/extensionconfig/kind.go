@@ -1,6 +1,8 @@
 package extensionconfig
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,9 +30,10 @@ type Kind struct {
 	// NewList returns an empty list; Items returns what is in one.
 	NewList func() client.ObjectList
 	Items   func(client.ObjectList) []Object
-	// Config returns the object as an ExtensionConfig, which is what the registry
-	// takes. It may share memory with the object.
-	Config func(Object) *runtimev1.ExtensionConfig
+	// Entry returns the object as the registry takes it. With an error, which names
+	// the selector that cannot be read, the entry selects all objects. It may share
+	// memory with the object.
+	Entry func(Object) (registry.Entry, error)
 	// SetCABundle and SetHandlers change the object.
 	SetCABundle func(Object, []byte)
 	SetHandlers func(Object, []runtimev1.ExtensionHandler)
@@ -46,7 +49,9 @@ var Upstream = Kind{
 	Items: func(list client.ObjectList) []Object {
 		return pointers[runtimev1.ExtensionConfig](list.(*runtimev1.ExtensionConfigList).Items)
 	},
-	Config:      func(o Object) *runtimev1.ExtensionConfig { return o.(*runtimev1.ExtensionConfig) },
+	Entry: func(o Object) (registry.Entry, error) {
+		return registry.FromExtensionConfig(o.(*runtimev1.ExtensionConfig))
+	},
 	SetCABundle: func(o Object, ca []byte) { o.(*runtimev1.ExtensionConfig).Spec.ClientConfig.CABundle = ca },
 	SetHandlers: func(o Object, handlers []runtimev1.ExtensionHandler) {
 		o.(*runtimev1.ExtensionConfig).Status.Handlers = handlers
@@ -62,7 +67,9 @@ var Host = Kind{
 	Items: func(list client.ObjectList) []Object {
 		return pointers[runtimev1alpha1.HostExtensionConfig](list.(*runtimev1alpha1.HostExtensionConfigList).Items)
 	},
-	Config:      func(o Object) *runtimev1.ExtensionConfig { return hostConfig(o.(*runtimev1alpha1.HostExtensionConfig)) },
+	Entry: func(o Object) (registry.Entry, error) {
+		return FromHostExtensionConfig(o.(*runtimev1alpha1.HostExtensionConfig))
+	},
 	SetCABundle: func(o Object, ca []byte) { o.(*runtimev1alpha1.HostExtensionConfig).Spec.ClientConfig.CABundle = ca },
 	SetHandlers: func(o Object, handlers []runtimev1.ExtensionHandler) {
 		o.(*runtimev1alpha1.HostExtensionConfig).Status.Handlers = handlers
@@ -80,32 +87,23 @@ func pointers[T any, P interface {
 	return objects
 }
 
-// hostConfig writes as annotations what upstream's type has no fields for. A
-// selector that cannot be read becomes one that the registry refuses, which then
-// fails closed.
-func hostConfig(o *runtimev1alpha1.HostExtensionConfig) *runtimev1.ExtensionConfig {
-	config := &runtimev1.ExtensionConfig{
-		ObjectMeta: *o.ObjectMeta.DeepCopy(),
-		Spec: runtimev1.ExtensionConfigSpec{
-			ClientConfig:      o.Spec.ClientConfig,
-			NamespaceSelector: o.Spec.NamespaceSelector,
-			Settings:          o.Spec.Settings,
-		},
-		Status: runtimev1.ExtensionConfigStatus{Conditions: o.Status.Conditions, Handlers: o.Status.Handlers},
+// FromHostExtensionConfig returns the entry of our kind. With an error, which names
+// the field that cannot be read, the entry selects every object.
+func FromHostExtensionConfig(o *runtimev1alpha1.HostExtensionConfig) (registry.Entry, error) {
+	entry := registry.Entry{
+		Kind: "HostExtensionConfig", Name: o.Name, ResourceVersion: o.ResourceVersion,
+		ClientConfig: o.Spec.ClientConfig, Settings: o.Spec.Settings, Handlers: o.Status.Handlers,
 	}
-	delete(config.Annotations, registry.ObjectSelectorAnnotation)
-	delete(config.Annotations, registry.MatchConditionAnnotation)
-	if o.Spec.ObjectSelector != nil {
-		text := "!!"
-		if selector, err := metav1.LabelSelectorAsSelector(o.Spec.ObjectSelector); err == nil {
-			text = selector.String()
-		}
-		metav1.SetMetaDataAnnotation(&config.ObjectMeta, registry.ObjectSelectorAnnotation, text)
+	namespaces, err := registry.Selector(o.Spec.NamespaceSelector)
+	if err != nil {
+		return entry, fmt.Errorf("spec.namespaceSelector: %w", err)
 	}
-	if o.Spec.MatchCondition != "" {
-		metav1.SetMetaDataAnnotation(&config.ObjectMeta, registry.MatchConditionAnnotation, o.Spec.MatchCondition)
+	objects, err := registry.Selector(o.Spec.ObjectSelector)
+	if err != nil {
+		return entry, fmt.Errorf("spec.objectSelector: %w", err)
 	}
-	return config
+	entry.NamespaceSelector, entry.ObjectSelector, entry.MatchCondition = namespaces, objects, o.Spec.MatchCondition
+	return entry, nil
 }
 
 // mirrorV1Beta1 writes the condition as readers of contract version v1beta1 know it.

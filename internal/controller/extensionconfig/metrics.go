@@ -8,6 +8,7 @@ import (
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 var (
@@ -36,7 +37,7 @@ func (r *Reconciler) observe(s *scope) {
 	}
 	discoveries.WithLabelValues(kind, name, result).Inc()
 	discoveredGauge.WithLabelValues(kind, name).Set(value)
-	findings := hook.CheckUpgrade(r.Runtime.Catalog, "", Uses(s.config()))
+	findings := hook.CheckUpgrade(r.Runtime.Catalog, "", registry.Uses(s.handlers()))
 	deprecatedHandlers.WithLabelValues(kind, name).Set(float64(len(findings)))
 }
 

@@ -44,7 +44,7 @@ func (w warmUp) Start(ctx context.Context) error {
 		return nil //nolint:nilerr
 	}
 	for _, object := range objects {
-		w.register(w.Kind.Config(object), errStarting)
+		w.registerLastKnown(object, errStarting)
 	}
 	discovered := make(chan struct{})
 	go func() {
@@ -55,7 +55,7 @@ func (w warmUp) Start(ctx context.Context) error {
 	case <-discovered:
 	case <-time.After(warmUpTimeout):
 	}
-	if err := w.Runtime.Registry.WarmUp(nil); err != nil {
+	if err := w.Runtime.Registry.WarmUp(); err != nil {
 		return fmt.Errorf("warm up the registry of runtime extensions: %w", err)
 	}
 	log.Info("The registry of runtime extensions is ready", "extensions", len(objects))

@@ -92,7 +92,7 @@ func newHooks(t *testing.T, config *runtimev1.ExtensionConfig) *hosthooks.Hooks 
 		t.Fatal(err)
 	}
 	if config != nil {
-		if err := r.WarmUp([]runtimev1.ExtensionConfig{*config}); err != nil {
+		if err := r.WarmUp(hooktest.Entry(t, config)); err != nil {
 			t.Fatal(err)
 		}
 	}

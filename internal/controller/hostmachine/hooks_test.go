@@ -66,13 +66,13 @@ func TestBeforeHostClaim(t *testing.T) {
 		})
 	})
 	config := hooktest.Config("ext", ext.URL, ext.CA.PEM)
-	r.SetUnresolved(config, errors.New("it does not answer"))
-	if err := r.WarmUp(nil); err != nil {
+	r.SetUnresolved(hooktest.Entry(t, config), errors.New("it does not answer"))
+	if err := r.WarmUp(); err != nil {
 		t.Fatal(err)
 	}
 	untouched(hosthooks.ReasonFailed, "ExtensionConfig ext are not known: it does not answer")
 
-	if err := r.Set(hooktest.Handler(config, host.BeforeHostClaim, "gate", "", 0)); err != nil {
+	if err := r.Set(hooktest.Entry(t, hooktest.Handler(config, host.BeforeHostClaim, "gate", "", 0))); err != nil {
 		t.Fatal(err)
 	}
 	untouched(hosthooks.ReasonBlocked, "handler gate.ext: no asset number")

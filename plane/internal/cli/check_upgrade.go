@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/tools/clientcmd"
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/openapi"
+	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 func checkUpgradeCommand(g *global) *cobra.Command {
@@ -157,11 +158,12 @@ func registeredUses(ctx context.Context, c client.Client, to *upgradeTarget) ([]
 			return nil, fmt.Errorf("list %ss: %w", kind.Name, err)
 		}
 		for _, object := range kind.Items(list) {
-			config := kind.Config(object)
-			if len(config.Status.Handlers) == 0 && !discovered(config) {
-				unknown = append(unknown, kind.Name+" "+config.Name)
+			// What is discovered does not depend on the selectors.
+			entry, _ := kind.Entry(object)
+			if len(entry.Handlers) == 0 && !conditions.IsTrue(object, runtimev1alpha1.DiscoveredCondition) {
+				unknown = append(unknown, kind.Name+" "+entry.Name)
 			}
-			for _, use := range extensionconfig.Uses(config) {
+			for _, use := range registry.Uses(entry.Handlers) {
 				if to.groups[use.Hook.Group] {
 					uses = append(uses, use)
 				}
@@ -172,10 +174,6 @@ func registeredUses(ctx context.Context, c client.Client, to *upgradeTarget) ([]
 		return nil, fmt.Errorf("never discovered, so its handlers are not known: %s; mend or remove it, then check again", strings.Join(unknown, ", "))
 	}
 	return uses, nil
-}
-
-func discovered(config *runtimev1.ExtensionConfig) bool {
-	return meta.IsStatusConditionTrue(config.Status.Conditions, runtimev1alpha1.DiscoveredCondition)
 }
 
 func writeFindings(w io.Writer, uses int, findings []hook.Finding) error {

@@ -58,7 +58,18 @@ func (c *Client) WarmUp(list *runtimev1.ExtensionConfigList) error {
 	if list == nil {
 		return errors.New("no list of ExtensionConfigs given")
 	}
-	return c.registry.WarmUp(list.Items)
+	var errs []error
+	var entries []registry.Entry
+	for i := range list.Items {
+		entry, err := registry.FromExtensionConfig(&list.Items[i])
+		if err != nil {
+			c.registry.SetUnresolved(entry, err)
+			errs = append(errs, fmt.Errorf("ExtensionConfig %s: %w", entry.Name, err))
+			continue
+		}
+		entries = append(entries, entry)
+	}
+	return errors.Join(append(errs, c.registry.WarmUp(entries...))...)
 }
 
 // IsReady implements upstream's interface.
@@ -66,7 +77,17 @@ func (c *Client) IsReady() bool { return c.registry.Ready() }
 
 // Discover implements upstream's interface.
 func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*runtimev1.ExtensionConfig, error) {
-	return c.client.Discover(ctx, config)
+	entry, err := registry.FromExtensionConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("ExtensionConfig %s: %w", config.Name, err)
+	}
+	handlers, err := c.client.Discover(ctx, entry)
+	if err != nil {
+		return nil, err
+	}
+	discovered := config.DeepCopy()
+	discovered.Status.Handlers = handlers
+	return discovered, nil
 }
 
 // Register implements upstream's interface.
@@ -74,7 +95,11 @@ func (c *Client) Register(config *runtimev1.ExtensionConfig) error {
 	if !c.registry.Ready() {
 		return registry.ErrNotReady
 	}
-	return c.registry.Set(config)
+	entry, err := registry.FromExtensionConfig(config)
+	if err != nil {
+		return fmt.Errorf("ExtensionConfig %s: %w", config.Name, err)
+	}
+	return c.registry.Set(entry)
 }
 
 // Unregister implements upstream's interface.

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
@@ -95,7 +94,7 @@ func TestRegistryUsesConditions(t *testing.T) {
 	config := hooktest.Handler(hooktest.Config("ext", "https://ext.example.com", nil), capi.BeforeClusterCreate, "h", "", 0)
 	config.Annotations = map[string]string{registry.MatchConditionAnnotation: `object.metadata.labels["env"] == "prod"`}
 	r := registry.New(registry.Options{CompileCondition: cel.Compile})
-	if err := r.WarmUp([]runtimev1.ExtensionConfig{*config}); err != nil {
+	if err := r.WarmUp(hooktest.Entry(t, config)); err != nil {
 		t.Fatal(err)
 	}
 	name := capi.BeforeClusterCreate.Definition().Name.GroupHook()
@@ -112,7 +111,7 @@ func TestRegistryUsesConditions(t *testing.T) {
 		t.Error("a condition that fails did not fail the call")
 	}
 	config.Annotations[registry.MatchConditionAnnotation] = "1 +"
-	if err := r.Set(config); err == nil || !strings.Contains(err.Error(), registry.MatchConditionAnnotation) {
-		t.Errorf("got %v, want an error that names the annotation", err)
+	if err := r.Set(hooktest.Entry(t, config)); err == nil || !strings.Contains(err.Error(), "match condition") {
+		t.Errorf("got %v, want an error that names the condition", err)
 	}
 }

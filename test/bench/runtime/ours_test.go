@@ -45,7 +45,11 @@ func newClient(t testing.TB, config *runtimev1.ExtensionConfig) *client.Client {
 
 func clientFor(config *runtimev1.ExtensionConfig) (*client.Client, error) {
 	catalog, known := hook.NewCatalog(), registry.New(registry.Options{})
-	if err := errors.Join(capi.AddToCatalog(catalog), known.WarmUp([]runtimev1.ExtensionConfig{*config})); err != nil {
+	entry, err := registry.FromExtensionConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(capi.AddToCatalog(catalog), known.WarmUp(entry)); err != nil {
 		return nil, err
 	}
 	return client.New(client.Options{Catalog: catalog, Registry: known})
