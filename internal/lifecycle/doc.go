@@ -18,6 +18,7 @@
 //	policy      the controller of LifecyclePolicies
 //	admission   validation of policies, decisions of people
 //	hooks       the handlers of the hooks
+//	match       which Clusters a policy is about
 //	expression  CEL with the libraries of Kubernetes and a cost limit
 //	gate        evaluates the expression of a step over the namespace
 //	schedule    maintenance windows, pure

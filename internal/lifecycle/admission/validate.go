@@ -3,6 +3,7 @@ package admission
 import (
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -18,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/jobspec"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // Validate returns the faults of a policy that can be found without the API server;
@@ -74,25 +76,14 @@ func validateStep(hook lifecyclev1.HookName, s *lifecyclev1.Step, p *field.Path)
 
 // oneKind repeats a rule of the CRD for policies that were stored without it.
 func oneKind(s *lifecyclev1.Step, p *field.Path) field.ErrorList {
-	var kinds []string
-	for _, kind := range []struct {
-		name string
-		set  bool
-	}{
-		{"expression", s.Expression != nil}, {"window", s.Window != nil}, {"approval", s.Approval != nil}, {"apply", s.Apply != nil},
-		{"job", s.Job != nil}, {"webhook", s.Webhook != nil}, {"wait", s.Wait != nil}, {"export", s.Export != nil},
-	} {
-		if kind.set {
-			kinds = append(kinds, kind.name)
-		}
-	}
+	kinds := step.Kinds(s)
 	switch len(kinds) {
 	case 1:
 		return nil
 	case 0:
 		return field.ErrorList{field.Required(p, "one of expression, window, approval, apply, job, webhook, wait and export")}
 	}
-	return field.ErrorList{field.Invalid(p, strings.Join(kinds, ", "), "a step does one thing: make a step of each")}
+	return field.ErrorList{field.Invalid(p, fmt.Sprint(kinds), "a step does one thing: make a step of each")}
 }
 
 // noWorkload refuses what works on the workload cluster before there is one.

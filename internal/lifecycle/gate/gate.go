@@ -18,12 +18,12 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=list
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
-// Holds says whether an expression is true for a step, over the objects that the step
+// Evaluate says whether an expression is true for a step, over the objects that the step
 // selects, if it does. An expression that cannot be evaluated, such as for a field
 // that is not there yet, is not true, and fault tells why. An error is a failure to
 // read, or the end of ctx. Hosts and Clusters are listed only if the expression
 // mentions them; the reader may be a cache.
-func Holds(ctx context.Context, reader client.Reader, in step.Input, program *expression.Program, objects []unstructured.Unstructured) (holds bool, fault *expression.Error, err error) {
+func Evaluate(ctx context.Context, reader client.Reader, in step.Input, program *expression.Program, objects []unstructured.Unstructured) (holds bool, fault *expression.Error, err error) {
 	variables, err := variables(ctx, reader, in, program, objects)
 	if err != nil {
 		return false, nil, err

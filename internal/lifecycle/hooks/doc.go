@@ -11,5 +11,5 @@
 // What lets a cluster pass is read past the cache; what holds it back need not be.
 // Whatever cannot be read is an error, upon which Cluster API waits and calls again.
 //
-// The package imports the API, the SDK, plan and expression; only manager imports it.
+// The package imports the API, the SDK, match and plan; only manager imports it.
 package hooks

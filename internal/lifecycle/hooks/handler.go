@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/sdk/extension"
 )
@@ -43,7 +44,7 @@ type Handler struct {
 	// Clock tells whether a window is open.
 	Clock clock.PassiveClock
 
-	conditions conditions
+	matcher match.Matcher
 }
 
 // event is one call of a hook.

@@ -7,7 +7,6 @@ import (
 	"github.com/blang/semver/v4"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -15,48 +14,28 @@ import (
 )
 
 // CancelReason says why a run is to be given up; empty to go on. The policy is nil when
-// it is known to be gone. The error is about a policy that cannot be read: the run then
-// goes on being what it is.
-func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) (string, error) {
+// it is known to be gone. That it is still about the Cluster, package match knows.
+func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) string {
 	if Finished(run) {
-		return "", nil
+		return ""
 	}
 	if !cluster.DeletionTimestamp.IsZero() && run.Spec.Hook != lifecyclev1.BeforeClusterDelete {
-		return "the Cluster is being deleted", nil
+		return "the Cluster is being deleted"
 	}
 	if reason := calledOff(run, cluster); reason != "" {
-		return reason, nil
+		return reason
 	}
 	name := run.Spec.PolicyName
 	if policy == nil || !policy.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("LifecyclePolicy %s was deleted", name), nil
+		return fmt.Sprintf("LifecyclePolicy %s was deleted", name)
 	}
 	if policy.Steps(run.Spec.Hook) == nil {
-		return fmt.Sprintf("LifecyclePolicy %s does not answer %s any more", name, run.Spec.Hook), nil
+		return fmt.Sprintf("LifecyclePolicy %s does not answer %s any more", name, run.Spec.Hook)
 	}
 	if run.Spec.Mode == lifecyclev1.ModeAudit && policy.Spec.Mode == lifecyclev1.ModeEnforce {
-		return fmt.Sprintf("LifecyclePolicy %s is enforced now, and this run only looks", name), nil
+		return fmt.Sprintf("LifecyclePolicy %s is enforced now, and this run only looks", name)
 	}
-	selected, err := Selects(policy, cluster)
-	if err != nil {
-		return "", err
-	}
-	if !selected {
-		return fmt.Sprintf("LifecyclePolicy %s does not select the Cluster any more", name), nil
-	}
-	return "", nil
-}
-
-// Selects says whether the clusterSelector of a policy selects a Cluster.
-func Selects(policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) (bool, error) {
-	if policy.Spec.ClusterSelector == nil {
-		return true, nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(policy.Spec.ClusterSelector)
-	if err != nil {
-		return false, fmt.Errorf("LifecyclePolicy %s: spec.clusterSelector: %w", policy.Name, err)
-	}
-	return selector.Matches(labels.Set(cluster.Labels)), nil
+	return ""
 }
 
 // calledOff says whether the version that an upgrade was to lead to is not wanted any

@@ -16,7 +16,7 @@ const (
 	Nothing Do = "Nothing"
 	// Begin says to store that the step begins.
 	Begin Do = "Begin"
-	// Execute says to make an attempt, then Settle it.
+	// Execute says to make an attempt, then RecordAttempt.
 	Execute Do = "Execute"
 	// Pause says to look again later: a failed attempt is to be repeated then.
 	Pause Do = "Pause"

@@ -81,7 +81,7 @@ func (h *history) reconcile() {
 		h.store(run, string(action.Do)+" "+action.Step.Name)
 	case plan.Execute:
 		result, err := h.execute(run, action)
-		if plan.Settle(run, action, result, err, h.now) {
+		if plan.RecordAttempt(run, action, result, err, h.now) {
 			h.store(run, "settle "+action.Step.Name)
 		}
 	case plan.Nothing, plan.Pause:

@@ -46,9 +46,9 @@ func end(progress *lifecyclev1.StepProgress, outcome lifecyclev1.StepOutcome, me
 	progress.Message = Cut(message)
 }
 
-// Settle writes what an attempt led to into the run's record. It says whether the
+// RecordAttempt writes what an attempt led to into the run's record. It says whether the
 // record has changed, and so must be stored before anything else is done.
-func Settle(run *lifecyclev1.LifecycleRun, action Action, result step.Result, err error, now time.Time) (changed bool) {
+func RecordAttempt(run *lifecyclev1.LifecycleRun, action Action, result step.Result, err error, now time.Time) (changed bool) {
 	progress := run.Progress(action.Step.Name)
 	if err != nil {
 		fail(action, progress, err, now)

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 )
 
@@ -84,8 +84,8 @@ func meet(a, b *lifecyclev1.LifecyclePolicy, clusters []clusterv1.Cluster) bool 
 		return true
 	}
 	for i := range clusters {
-		selectedByA, errA := plan.Selects(a, &clusters[i])
-		selectedByB, errB := plan.Selects(b, &clusters[i])
+		selectedByA, errA := match.Selects(a, &clusters[i])
+		selectedByB, errB := match.Selects(b, &clusters[i])
 		if errA == nil && errB == nil && selectedByA && selectedByB {
 			return true
 		}

@@ -11,5 +11,5 @@
 //
 // A policy that is not ready is executed all the same: what is missing may come.
 //
-// It may import run, plan, step and schedule.
+// It may import run, match, plan, step and schedule.
 package policy

@@ -33,7 +33,7 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) error {
 				return err
 			}
 		case plan.Execute:
-			if wait, report := r.looks.early(s.run, action.Step, r.Clock.Now()); wait > 0 && !action.Last {
+			if wait, report := r.attempts.early(s.run, action.Step, r.Clock.Now()); wait > 0 && !action.Last {
 				s.seen, s.requeueAfter = report, max(wait, shortestPause)
 				return nil
 			}
@@ -101,7 +101,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 		return false, ctx.Err()
 	}
 	now := r.Clock.Now()
-	if plan.Settle(s.run, action, result, err, now) {
+	if plan.RecordAttempt(s.run, action, result, err, now) {
 		// What has not succeeded may go on, also when it is only out of reach.
 		if progress := s.run.Progress(current.Name); progress.Outcome != "" && progress.Outcome != lifecyclev1.OutcomeSucceeded {
 			progress.Message = plan.Cut(progress.Message + r.stop(ctx, s, current))
@@ -127,7 +127,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 		return true, nil
 	}
 	s.requeueAfter = pause(s.run, current, result.After, now)
-	r.looks.remember(s.run, current, now, s.requeueAfter, result.Message)
+	r.attempts.remember(s.run, current, now, s.requeueAfter, result.Message)
 	return false, nil
 }
 

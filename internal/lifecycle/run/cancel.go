@@ -6,19 +6,20 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
+	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
 // cancel gives the run up when its policy, its Cluster or its upgrade does not want it
 // any more. A policy that cannot be read changes nothing.
 func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
-	reason, err := plan.CancelReason(s.run, s.policy, s.cluster)
-	if err == nil && reason == "" {
-		reason, err = matchCondition(ctx, s)
+	reason := plan.CancelReason(s.run, s.policy, s.cluster)
+	var err error
+	if reason == "" && !plan.Finished(s.run) {
+		reason, err = r.unmatched(ctx, s)
 	}
 	if err != nil {
-		s.stopped, s.held = true, fmt.Sprintf("%v; correct the policy", err)
+		s.stopped, s.held = true, err.Error()
 		return nil
 	}
 	if reason == "" {
@@ -38,25 +39,11 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func matchCondition(ctx context.Context, s *scope) (string, error) {
-	condition := s.policy.Spec.MatchCondition
-	if condition == "" || plan.Finished(s.run) {
-		return "", nil
-	}
-	program, err := expression.Compile(condition, expression.Match)
-	if err != nil {
-		return "", fmt.Errorf("LifecyclePolicy %s: spec.matchCondition: %w", s.policy.Name, err)
-	}
-	variables, err := expression.Variables(expression.Inputs{Cluster: s.cluster})
-	if err != nil {
+// unmatched says why the policy is not about the Cluster any more; empty when it is.
+func (r *Reconciler) unmatched(ctx context.Context, s *scope) (string, error) {
+	mismatch, err := r.matcher.Match(ctx, s.policy, s.cluster)
+	if err != nil || mismatch == match.None {
 		return "", err
 	}
-	matches, err := program.Eval(ctx, variables)
-	if err != nil {
-		return "", fmt.Errorf("LifecyclePolicy %s: spec.matchCondition: %w", s.policy.Name, err)
-	}
-	if !matches {
-		return fmt.Sprintf("the matchCondition of LifecyclePolicy %s is not true any more", s.policy.Name), nil
-	}
-	return "", nil
+	return fmt.Sprintf("LifecyclePolicy %s is not about the Cluster any more: %s", s.policy.Name, mismatch), nil
 }

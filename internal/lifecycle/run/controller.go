@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
@@ -35,7 +36,8 @@ type Reconciler struct {
 	// Clock times steps and their retries.
 	Clock clock.PassiveClock
 
-	looks looks
+	attempts attempts
+	matcher  match.Matcher
 }
 
 // scope is what one reconcile knows.
@@ -94,12 +96,12 @@ func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (*scope, er
 	run := &lifecyclev1.LifecycleRun{}
 	if err := r.Client.Get(ctx, key, run); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.looks.forget(key)
+			r.attempts.forget(key)
 		}
 		return nil, client.IgnoreNotFound(err)
 	}
 	if plan.Finished(run) {
-		r.looks.forget(key)
+		r.attempts.forget(key)
 		return &scope{run: run, stopped: true}, nil
 	}
 	run = &lifecyclev1.LifecycleRun{}

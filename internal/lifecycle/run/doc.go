@@ -20,5 +20,5 @@
 // Metrics: slipway_lifecycle_runs, slipway_lifecycle_blocked_seconds,
 // slipway_lifecycle_step_duration_seconds, slipway_lifecycle_attempt_failures_total.
 //
-// It may import plan, step and expression.
+// It may import match, plan and step.
 package run

@@ -19,25 +19,27 @@ const (
 	KindExport     Kind = "export"
 )
 
+// Kinds returns the kinds that a step sets: one, if it was validated.
+func Kinds(s *lifecyclev1.Step) []Kind {
+	var set []Kind
+	for _, kind := range []struct {
+		name Kind
+		set  bool
+	}{
+		{KindExpression, s.Expression != nil}, {KindWindow, s.Window != nil}, {KindApproval, s.Approval != nil}, {KindApply, s.Apply != nil},
+		{KindJob, s.Job != nil}, {KindWebhook, s.Webhook != nil}, {KindWait, s.Wait != nil}, {KindExport, s.Export != nil},
+	} {
+		if kind.set {
+			set = append(set, kind.name)
+		}
+	}
+	return set
+}
+
 // KindOf returns the kind of a step; empty for one that sets none.
 func KindOf(s *lifecyclev1.Step) Kind {
-	switch {
-	case s.Expression != nil:
-		return KindExpression
-	case s.Window != nil:
-		return KindWindow
-	case s.Approval != nil:
-		return KindApproval
-	case s.Apply != nil:
-		return KindApply
-	case s.Job != nil:
-		return KindJob
-	case s.Webhook != nil:
-		return KindWebhook
-	case s.Wait != nil:
-		return KindWait
-	case s.Export != nil:
-		return KindExport
+	if set := Kinds(s); len(set) > 0 {
+		return set[0]
 	}
 	return ""
 }

@@ -12,8 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
+	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // Explain tells of one Cluster which policies are about it and what their runs do.
@@ -27,8 +28,9 @@ func Explain(ctx context.Context, c client.Reader, cluster client.ObjectKey, now
 	if err := c.List(ctx, policies, client.InNamespace(cluster.Namespace)); err != nil {
 		return Explanation{}, fmt.Errorf("list LifecyclePolicies: %w", err)
 	}
+	matcher := &match.Matcher{}
 	for i := range policies.Items {
-		e.Policies = append(e.Policies, policyOf(ctx, &policies.Items[i], object))
+		e.Policies = append(e.Policies, policyOf(ctx, matcher, &policies.Items[i], object))
 	}
 	list, err := Of(ctx, c, cluster)
 	if err != nil {
@@ -58,49 +60,20 @@ func Of(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]lifec
 	return runs, nil
 }
 
-func policyOf(ctx context.Context, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) Policy {
+func policyOf(ctx context.Context, matcher *match.Matcher, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) Policy {
 	p := Policy{Name: policy.Name, Mode: policy.Spec.Mode, Hooks: []lifecyclev1.HookName{}}
 	for _, hook := range policy.Spec.Hooks {
 		p.Hooks = append(p.Hooks, hook.Hook)
 	}
-	var err error
-	if p.Matches, p.Message, err = matches(ctx, policy, cluster); err != nil {
-		p.Message = err.Error()
+	mismatch, err := matcher.Match(ctx, policy, cluster)
+	p.Matches, p.Message = err == nil && mismatch == match.None, string(mismatch)
+	if err != nil {
+		p.Message = fmt.Sprintf("whether it matches cannot be known, which holds the Cluster back: %v", err)
 	}
 	if ready := meta.FindStatusCondition(policy.Status.Conditions, lifecyclev1.ReadyCondition); p.Message == "" && ready != nil && ready.Status != "True" {
 		p.Message = cmp.Or(ready.Message, ready.Reason)
 	}
 	return p
-}
-
-// matches says whether a policy is about a Cluster, and why not.
-func matches(ctx context.Context, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) (bool, string, error) {
-	selects, err := plan.Selects(policy, cluster)
-	if err != nil {
-		return false, "", err
-	}
-	if !selects {
-		return false, "its clusterSelector does not select the Cluster", nil
-	}
-	if policy.Spec.MatchCondition == "" {
-		return true, "", nil
-	}
-	program, err := expression.Compile(policy.Spec.MatchCondition, expression.Match)
-	if err != nil {
-		return false, "", fmt.Errorf("its matchCondition is in error, which holds the Cluster back: %w", err)
-	}
-	variables, err := expression.Variables(expression.Inputs{Cluster: cluster})
-	if err != nil {
-		return false, "", err
-	}
-	ok, err := program.Eval(ctx, variables)
-	if err != nil {
-		return false, "", fmt.Errorf("its matchCondition fails, which holds the Cluster back: %w", err)
-	}
-	if !ok {
-		return false, "its matchCondition is false", nil
-	}
-	return true, "", nil
 }
 
 func runOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) Run {
@@ -115,11 +88,11 @@ func runOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.T
 	}
 	current := plan.Current(run)
 	for i := range s.Steps {
-		step := stepOf(run, &s.Steps[i])
-		if r.Phase != lifecyclev1.RunCancelled && current != nil && step.State == pending && s.Steps[i].Name == current.Name {
-			step.State = waiting
+		told := stepOf(run, &s.Steps[i])
+		if r.Phase != lifecyclev1.RunCancelled && current != nil && told.State == pending && s.Steps[i].Name == current.Name {
+			told.State = waiting
 		}
-		r.Steps = append(r.Steps, step)
+		r.Steps = append(r.Steps, told)
 	}
 	return r
 }
@@ -131,17 +104,17 @@ const (
 )
 
 func stepOf(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) Step {
-	step := Step{Name: s.Name, Kind: Kind(s), State: pending}
+	told := Step{Name: s.Name, Kind: string(step.KindOf(s)), State: pending}
 	progress := run.Progress(s.Name)
 	if progress == nil {
-		return step
+		return told
 	}
-	step.Since, step.Until = timeOf(progress.StartTime.Time), timeOf(progress.EndTime.Time)
-	step.Failures, step.Message = progress.Failures, progress.Message
+	told.Since, told.Until = timeOf(progress.StartTime.Time), timeOf(progress.EndTime.Time)
+	told.Failures, told.Message = progress.Failures, progress.Message
 	if progress.Outcome != "" {
-		step.State = string(progress.Outcome)
+		told.State = string(progress.Outcome)
 	}
-	return step
+	return told
 }
 
 func timeOf(t time.Time) *time.Time {
@@ -150,17 +123,4 @@ func timeOf(t time.Time) *time.Time {
 	}
 	t = t.UTC()
 	return &t
-}
-
-// Kind is the name of a step's kind as it is in the policy.
-func Kind(s *lifecyclev1.Step) string {
-	for kind, set := range map[string]bool{
-		"expression": s.Expression != nil, "window": s.Window != nil, "approval": s.Approval != nil, "apply": s.Apply != nil,
-		"job": s.Job != nil, "webhook": s.Webhook != nil, "wait": s.Wait != nil, "export": s.Export != nil,
-	} {
-		if set {
-			return kind
-		}
-	}
-	return "unknown"
 }

@@ -71,7 +71,7 @@ func TestExplain(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"p  Enforce  true   BeforeClusterCreate", "its matchCondition is false", "its matchCondition fails, which holds the Cluster back",
+		"p  Enforce  true   BeforeClusterCreate", "its matchCondition is false", "whether it matches cannot be known, which holds the Cluster back: LifecyclePolicy r: spec.matchCondition",
 		"WAITING, holds the cluster back", "quota  expression  Succeeded  2026-05-04T03:02:01Z  2026-05-04T03:02:01Z",
 		"go     approval    Waiting", "check  job         Pending", "waits since 2026-05-04T03:02:01Z for approval (may it?)",
 	} {

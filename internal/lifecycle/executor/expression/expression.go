@@ -36,7 +36,7 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 	if err != nil {
 		return step.Result{}, step.Terminal(fmt.Errorf("expression: %w", err), "correct the policy, then retry")
 	}
-	truth, fault, err := gate.Holds(ctx, e.reader, in, program, nil)
+	truth, fault, err := gate.Evaluate(ctx, e.reader, in, program, nil)
 	if err != nil {
 		return step.Result{}, err
 	}

@@ -60,7 +60,7 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 	if err != nil {
 		return step.Result{}, err
 	}
-	truth, fault, err := gate.Holds(ctx, e.reader, in, program, objects)
+	truth, fault, err := gate.Evaluate(ctx, e.reader, in, program, objects)
 	if err != nil {
 		return step.Result{}, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
-// look is an attempt after which a step waits.
-type look struct {
+// waitingAttempt is one after which a step waits.
+type waitingAttempt struct {
 	run        types.UID
 	generation int64
 	step       string
@@ -21,22 +21,22 @@ type look struct {
 	report     string
 }
 
-// looks keep the controller from looking at a waiting step each time it is woken: an
+// attempts keep the controller from looking at a waiting step each time it is woken: an
 // endpoint that said when to ask again means it. They may be lost, as all memory.
-type looks struct{ byRun sync.Map }
+type attempts struct{ byRun sync.Map }
 
-func (l *looks) remember(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, at time.Time, after time.Duration, report string) {
-	l.byRun.Store(client.ObjectKeyFromObject(run), look{run.UID, run.Generation, s.Name, at, after, report})
+func (a *attempts) remember(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, at time.Time, after time.Duration, report string) {
+	a.byRun.Store(client.ObjectKeyFromObject(run), waitingAttempt{run.UID, run.Generation, s.Name, at, after, report})
 }
 
-func (l *looks) forget(run types.NamespacedName) { l.byRun.Delete(run) }
+func (a *attempts) forget(run types.NamespacedName) { a.byRun.Delete(run) }
 
 // early says how long to leave a step alone, and what was seen of it. A run that has
 // changed since, by a decision say, is looked at; so are gates, for which any change of
 // the Cluster may make a difference.
-func (l *looks) early(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, now time.Time) (time.Duration, string) {
-	known, _ := l.byRun.Load(client.ObjectKeyFromObject(run))
-	last, ok := known.(look)
+func (a *attempts) early(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, now time.Time) (time.Duration, string) {
+	known, _ := a.byRun.Load(client.ObjectKeyFromObject(run))
+	last, ok := known.(waitingAttempt)
 	if !ok || last.run != run.UID || last.generation != run.Generation || last.step != s.Name || step.KindOf(s) == step.KindExpression {
 		return 0, ""
 	}
