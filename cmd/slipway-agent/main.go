@@ -13,11 +13,11 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/slipway-dev/slipway/internal/agent/assembly"
-	"github.com/slipway-dev/slipway/internal/agent/command"
-	"github.com/slipway-dev/slipway/internal/agent/config"
-	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/preflight"
+	"github.com/slipway-dev/slipway/internal/agent/run"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -91,14 +91,14 @@ func execute(name, path, format string, log *slog.Logger, root hostfs.Root) erro
 	case err != nil:
 		return err
 	case name == "status":
-		return assembly.Status(c, os.Stdout)
+		return run.Status(c, os.Stdout)
 	}
 	// The agent is idle nearly always: a small heap is worth more than the time
 	// of collecting it.
 	debug.SetGCPercent(40)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return (&assembly.Agent{Config: c, Root: root, Log: log}).Run(ctx)
+	return (&run.Agent{Config: c, Root: root, Log: log}).Run(ctx)
 }
 
 // check looks at a host that may have no configuration yet.

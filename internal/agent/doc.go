@@ -1,10 +1,18 @@
-// Package agent is the loop of slipway-agent: it watches one Host, decides what
-// to do (Plan, a pure function of journal and spec), has an operation.Executor
-// do it, and reports. The loop has no effect on the host of its own, so that
-// thousands of agents with simulated executors run in one process.
+// Package agent holds slipway-agent in rooms, from the inside out; each imports only
+// those above it:
 //
-//	watch ──> Loop.Observe ──> Plan(journal, spec) ──> Executor ──> journal ──> Reporter ──> Host.status
+//	core       decides: Plan, a pure function of journal and spec, and the loop around it
+//	hostos     asks and tells the operating system: files, programs, kubelet, network
+//	link       talks to the management cluster: identity, watch, heartbeat, reports, hand-over
+//	vip        holds the control-plane address, with or without a management cluster
+//	effects    does what was decided: bootstrap, adopt, upgrade, reset
+//	run        puts slipway-agent together from its configuration
+//	preflight  tells an operator what a host lacks, before there is an agent
 //
-// It may import the API types, internal/host, client-go through the package
-// kube, and the packages below it; never a controller.
+// One operation passes through them so:
+//
+//	Host ── link ──> core.Plan(journal, spec) ──> effects ──> journal ──> link ──> Host.status
+//
+// The agent may import the API types, internal/host, internal/atomicfile and client-go;
+// never a controller. test/imports holds the order of the rooms.
 package agent

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/agent/journal"
-	"github.com/slipway-dev/slipway/internal/agent/operation"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 )
 
 // steps are those of a bootstrap with kubeadm's data, as the real executor

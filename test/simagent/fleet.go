@@ -16,10 +16,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/agent"
-	"github.com/slipway-dev/slipway/internal/agent/inventory"
-	"github.com/slipway-dev/slipway/internal/agent/journal"
-	"github.com/slipway-dev/slipway/internal/agent/operation"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
+	"github.com/slipway-dev/slipway/internal/agent/link"
 )
 
 // Defaults of Options, those of slipway-agent.
@@ -103,7 +103,7 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	if o.Wrap != nil {
 		effects = o.Wrap(name, effects)
 	}
-	a, err := agent.New(agent.Options{
+	a, err := link.New(link.Options{
 		Namespace: o.Namespace, HostName: name, HostID: "simulated-" + name, BootID: bootID,
 		Config: config, Journal: journal.InMemory(), Log: o.Log,
 		Executor: effects, Inventory: facts(name, o.Version, number), HeartbeatInterval: o.HeartbeatInterval, LeaseDuration: o.LeaseDuration,

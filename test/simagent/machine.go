@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/agent"
-	"github.com/slipway-dev/slipway/internal/agent/enroll"
-	"github.com/slipway-dev/slipway/internal/agent/journal"
-	"github.com/slipway-dev/slipway/internal/agent/operation"
-	"github.com/slipway-dev/slipway/internal/agent/service"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/link"
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
+	"github.com/slipway-dev/slipway/internal/agent/run"
 )
 
 // Machine is one simulated host that enrolls as a real one does, with a key, a token and
@@ -29,7 +29,7 @@ type Machine struct {
 	Version string
 	// HeartbeatInterval and LeaseDuration default to the agent's own.
 	HeartbeatInterval, LeaseDuration time.Duration
-	// Patience with a management cluster that is away; see service.Service.
+	// Patience with a management cluster that is away; see run.Service.
 	Patience time.Duration
 	// Wrap may put another executor around its own. Default none.
 	Wrap func(operation.Executor) operation.Executor
@@ -62,12 +62,12 @@ func (m *Machine) Run(ctx context.Context) error {
 	if interval == 0 {
 		interval, duration = DefaultHeartbeatInterval, DefaultLeaseDuration
 	}
-	serving := &service.Service{
+	serving := &run.Service{
 		Enroller: &enroll.Enroller{
 			StateDir: m.StateDir, BootstrapKubeconfig: m.BootstrapKubeconfig, Namespace: m.Namespace, HostName: m.Name, Log: m.Log, Now: time.Now,
 		},
 		Journal: kept, Patience: m.Patience, Log: m.Log,
-		Options: agent.Options{
+		Options: link.Options{
 			Namespace: m.Namespace, HostName: m.Name, HostID: identity, BootID: fmt.Sprintf("simulated-boot-%d-%d", m.number, m.boots),
 			Executor: effects, Inventory: facts(m.Name, m.Version, m.number), HeartbeatInterval: interval, LeaseDuration: duration, Log: m.Log,
 		},

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/slipway-dev/slipway/internal/agent/operation"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 )
 
 // Node is what a kubelet registers.

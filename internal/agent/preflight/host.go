@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/slipway-dev/slipway/internal/agent/command"
-	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 )
 
 // runTimeout bounds each program.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/slipway-dev/slipway/internal/agent/command"
-	"github.com/slipway-dev/slipway/internal/agent/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/preflight"
 )
 

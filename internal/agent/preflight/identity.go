@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/slipway-dev/slipway/internal/agent/config"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
 func checkHostName(_ context.Context, s *scope) []Finding {

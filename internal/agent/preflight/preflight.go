@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/agent/config"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
 // Level says how bad a finding is.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/agent/config"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
 // fakeHost is a host as fixture: its files, and what its programs answer. A program

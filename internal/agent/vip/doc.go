@@ -1,5 +1,5 @@
 // Package vip holds the control-plane address of endpoint type HostVIP on one of
-// the control-plane hosts. It may be imported by the packages of the agent.
+// the control-plane hosts. It may import hostos, link/backoff and link/kube.
 //
 //	Lease of the workload cluster ──> Keeper (who holds it) ──> Holder (one address) ──> Kernel
 //

@@ -5,18 +5,14 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
-)
 
-// Address is one address of an interface that is up.
-type Address struct {
-	Link   string
-	Prefix netip.Prefix
-}
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+)
 
 // Network is what the holder needs of the kernel.
 type Network interface {
 	// Addresses lists the addresses of the interfaces that are up, loopback excluded.
-	Addresses() ([]Address, error)
+	Addresses() ([]network.Address, error)
 	// DefaultLink is the interface of the default route; empty without one.
 	DefaultLink() (string, error)
 	// Add adds an address that the kernel removes after the lifetime. On one that
@@ -120,7 +116,7 @@ func (h Holder) Announce(ip netip.Addr) error {
 	return nil
 }
 
-func (h Holder) link(addresses []Address) (string, error) {
+func (h Holder) link(addresses []network.Address) (string, error) {
 	link := h.Interface
 	if link == "" && h.NodeIP.IsValid() {
 		if link = linkOf(addresses, h.NodeIP); link == "" {
@@ -141,7 +137,7 @@ func (h Holder) link(addresses []Address) (string, error) {
 	return "", fmt.Errorf("no interface with an address is up to hold the virtual IP (want %q); set nodeInterface in the agent's configuration", link)
 }
 
-func linkOf(addresses []Address, ip netip.Addr) string {
+func linkOf(addresses []network.Address, ip netip.Addr) string {
 	for _, a := range addresses {
 		if a.Prefix.Addr() == ip {
 			return a.Link

@@ -9,28 +9,30 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 )
 
 // fake is a Network in memory.
 type fake struct {
-	addresses   []Address
+	addresses   []network.Address
 	defaultLink string
 	announced   []string
 	announceErr error
 }
 
-func (f *fake) Addresses() ([]Address, error) { return f.addresses, nil }
-func (f *fake) DefaultLink() (string, error)  { return f.defaultLink, nil }
+func (f *fake) Addresses() ([]network.Address, error) { return f.addresses, nil }
+func (f *fake) DefaultLink() (string, error)          { return f.defaultLink, nil }
 func (f *fake) Add(link string, p netip.Prefix, _ time.Duration) error {
 	if linkOf(f.addresses, p.Addr()) == "" {
-		f.addresses = append(f.addresses, Address{link, p})
+		f.addresses = append(f.addresses, network.Address{Link: link, Prefix: p})
 	}
 	return nil
 }
 func (f *fake) Probe(string, netip.Addr) (string, error) { return "", nil }
 func (f *fake) Remove(link string, p netip.Prefix) error {
 	for i, a := range f.addresses {
-		if a == (Address{link, p}) {
+		if a == (network.Address{Link: link, Prefix: p}) {
 			f.addresses = append(f.addresses[:i], f.addresses[i+1:]...)
 			return nil
 		}
@@ -46,8 +48,8 @@ func holder(f *fake) Holder { return Holder{Network: f, Log: slog.New(slog.Disca
 
 var (
 	virtual = netip.MustParseAddr("10.88.0.200")
-	eth0    = Address{"eth0", netip.MustParsePrefix("10.88.0.11/24")}
-	eth1    = Address{"eth1", netip.MustParsePrefix("192.168.0.11/24")}
+	eth0    = network.Address{Link: "eth0", Prefix: netip.MustParsePrefix("10.88.0.11/24")}
+	eth1    = network.Address{Link: "eth1", Prefix: netip.MustParsePrefix("192.168.0.11/24")}
 )
 
 func TestHoldPicksTheInterface(t *testing.T) {
@@ -65,7 +67,7 @@ func TestHoldPicksTheInterface(t *testing.T) {
 		"no address yet on boot": {func(_ *Holder, f *fake) { f.addresses = nil; f.defaultLink = "eth0" }, "", "no interface"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{addresses: []Address{eth0, eth1}}
+			f := &fake{addresses: []network.Address{eth0, eth1}}
 			h := holder(f)
 			c.configure(&h, f)
 			err := h.Hold(virtual, time.Minute)
@@ -83,7 +85,7 @@ func TestHoldPicksTheInterface(t *testing.T) {
 }
 
 func TestHoldAndReleaseRepeat(t *testing.T) {
-	f := &fake{addresses: []Address{eth0}, announceErr: errors.New("no raw sockets")}
+	f := &fake{addresses: []network.Address{eth0}, announceErr: errors.New("no raw sockets")}
 	h := holder(f)
 	for range 2 {
 		if err := h.Hold(virtual, time.Minute); err != nil {

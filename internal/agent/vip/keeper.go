@@ -11,7 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/slipway-dev/slipway/internal/agent/backoff"
+	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 )
 
 // Timing of the election; docs/design/vip.md has the sum. A holder drops the

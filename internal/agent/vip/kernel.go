@@ -10,44 +10,18 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/internal/agent/netdump"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 )
 
 // Kernel is the Network of the network namespace the agent runs in.
 type Kernel struct{}
 
 // Addresses implements Network.
-func (Kernel) Addresses() ([]Address, error) {
-	links, err := netdump.Read(netlink.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("list network interfaces: %w", err)
-	}
-	var all []Address
-	for _, link := range links {
-		attrs := link.Attrs()
-		if attrs.Flags&net.FlagLoopback != 0 || attrs.Flags&net.FlagUp == 0 {
-			continue
-		}
-		addrs, err := netdump.Read(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
-		if gone := (netlink.LinkNotFoundError{}); errors.As(err, &gone) || errors.Is(err, unix.ENODEV) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list addresses of %s: %w", attrs.Name, err)
-		}
-		for _, a := range addrs {
-			ip, ok := netip.AddrFromSlice(a.IP)
-			if ones, _ := a.Mask.Size(); ok && !ip.IsLinkLocalUnicast() {
-				all = append(all, Address{Link: attrs.Name, Prefix: netip.PrefixFrom(ip.Unmap(), ones)})
-			}
-		}
-	}
-	return all, nil
-}
+func (Kernel) Addresses() ([]network.Address, error) { return network.Addresses() }
 
 // DefaultLink implements Network.
 func (Kernel) DefaultLink() (string, error) {
-	routes, err := netdump.Read(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+	routes, err := network.ReadAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return "", fmt.Errorf("list routes: %w", err)
 	}

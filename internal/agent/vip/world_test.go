@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 )
 
 // tick is the resolution of a world's time.
@@ -220,10 +222,10 @@ func (w *world) store(lease *coordinationv1.Lease) {
 func (w *world) deleteLease() { w.lease, w.history = nil, nil }
 
 // Addresses implements Network.
-func (m *machine) Addresses() ([]Address, error) {
-	all := []Address{eth0}
+func (m *machine) Addresses() ([]network.Address, error) {
+	all := []network.Address{eth0}
 	if !m.expires.IsZero() {
-		all = append(all, Address{eth0.Link, host(virtual)})
+		all = append(all, network.Address{Link: eth0.Link, Prefix: host(virtual)})
 	}
 	return all, nil
 }

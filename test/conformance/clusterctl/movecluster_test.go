@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/agent/operation"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
 	"github.com/slipway-dev/slipway/test/simagent"

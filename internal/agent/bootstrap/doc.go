@@ -1,5 +1,0 @@
-// Package bootstrap carries out a cloud-config on the host, in cloud-init's
-// order: bootcmd, write_files, hostname, users, ntp, deferred files, runcmd.
-// Every step is recorded before and after. It may be imported by the agent's
-// executor.
-package bootstrap

@@ -1,2 +1,0 @@
-// Package config reads /etc/slipway/agent.yaml. Only the agent's main imports it.
-package config

@@ -1,0 +1,235 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+)
+
+// unprovedTries is how many checks in a row must find something before a free
+// host loses its proof: a kubelet unit without configuration comes and goes.
+const (
+	unprovedTries = 5
+	unprovedPause = time.Second
+	// maxFinding is the limit of one entry of Host.status.residue, in bytes.
+	maxFinding = 256
+)
+
+// bootstrap fetches the data and executes it.
+func (l *Loop) bootstrap(ctx context.Context, spec *infrav1.HostSpec) error {
+	err := l.supervised(ctx, func(ctx context.Context) error {
+		order, err := l.order(ctx, spec)
+		if err != nil {
+			return err
+		}
+		return l.Executor.Bootstrap(ctx, order, progress{l})
+	})
+	return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+}
+
+// order reads the Secret. Its data stays in memory.
+func (l *Loop) order(ctx context.Context, spec *infrav1.HostSpec) (operation.Bootstrap, error) {
+	desired := spec.Desired
+	order := operation.Bootstrap{
+		ClaimID: spec.Claim.ClaimID, ProviderID: desired.ProviderID, Version: desired.Version, VirtualIP: desired.VirtualIP,
+	}
+	unavailable := func(format string, args ...any) error {
+		return &operation.Error{Reason: operation.ReasonSecretUnavailable, Retry: operation.RetryLater, Message: fmt.Sprintf(format, args...)}
+	}
+	if desired.BootstrapSecretName == "" {
+		return order, unavailable("the order names no bootstrap Secret")
+	}
+	if err := (progress{l}).Begin("bootstrap data"); err != nil {
+		return order, err
+	}
+	secret, err := l.Secrets.GetSecret(ctx, l.Namespace, desired.BootstrapSecretName)
+	if err != nil {
+		return order, unavailable("read the bootstrap Secret %s: %v", desired.BootstrapSecretName, err)
+	}
+	order.Format, order.Data = string(secret.Data["format"]), secret.Data["value"]
+	if len(order.Data) == 0 {
+		return order, unavailable("the bootstrap Secret %s has no data under the key value", desired.BootstrapSecretName)
+	}
+	return order, nil
+}
+
+// reset cleans the host and verifies it: as the operation itself, or before a
+// bootstrap.
+func (l *Loop) reset(ctx context.Context) error {
+	err := l.supervised(ctx, func(ctx context.Context) error {
+		if l.Journal.State().Residue == journal.ResidueNone {
+			// Nothing was done for this claim: cleaning a clean host takes long.
+			if left, err := l.Executor.Verify(ctx, l.Journal.State()); err == nil && len(left) == 0 {
+				return nil
+			}
+		}
+		failed := l.Executor.Reset(ctx, progress{l})
+		if ctx.Err() != nil {
+			return failed
+		}
+		return l.verify(ctx, failed)
+	})
+	return l.settle(ctx, err, func(s *journal.State) { l.cleaned(s) })
+}
+
+// check verifies what an operator cleaned by hand. The agent does not touch it.
+func (l *Loop) check(ctx context.Context) error {
+	err := l.supervised(ctx, func(ctx context.Context) error { return l.verify(ctx, nil) })
+	return l.settle(ctx, err, func(s *journal.State) { l.cleaned(s) })
+}
+
+// verify decides whether a reset was enough. A step of it that failed does not
+// matter when nothing is left.
+func (l *Loop) verify(ctx context.Context, failed error) error {
+	left, err := l.Executor.Verify(ctx, l.Journal.State())
+	switch {
+	case err != nil:
+		return operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, errors.Join(failed, err), "find out whether the host is clean")
+	case len(left) == 0:
+		return nil
+	}
+	notClean := operation.AsError(operation.NotClean(left, "see the log of slipway-agent on the host and remove what is left"))
+	notClean.Retry, notClean.Err = operation.RetryAfterReset, failed
+	return notClean
+}
+
+func (l *Loop) cleaned(s *journal.State) {
+	clean(s)
+	l.verified = true
+	if s.Operation.Phase == infrav1.HostDesiredReset {
+		prove(s, s.Operation.ClaimGeneration, l.BootID, l.Now())
+		succeed(s, l.Now())
+		return
+	}
+	s.Operation.Active = false
+}
+
+// stopKubelet is all that a reset of policy Manual does.
+func (l *Loop) stopKubelet(ctx context.Context) error {
+	err := l.supervised(ctx, func(ctx context.Context) error {
+		return operation.Step(progress{l}, "stop the kubelet", func() error { return l.Executor.StopKubelet(ctx) })
+	})
+	return l.settle(ctx, err, func(s *journal.State) {
+		s.CleanByHand = s.Residue != journal.ResidueNone
+		s.CleanProof = nil
+		succeed(s, l.Now())
+	})
+}
+
+// settle records the outcome of an effect and sets the wait before the next try.
+// A superseded or stopped one is left as it is: what comes next deals with it.
+func (l *Loop) settle(ctx context.Context, err error, success func(*journal.State)) error {
+	if err == nil {
+		l.delay = delays{}
+		if err := l.Journal.Update(success); err != nil {
+			return err
+		}
+		if op := l.Journal.State().Operation; op.State == infrav1.OperationRunning {
+			l.Log.Info("the host is clean for another try", "operation", op.ID, "phase", op.Phase)
+		} else {
+			l.Log.Info("done", "operation", op.ID, "phase", op.Phase, "state", op.State)
+		}
+		return nil
+	}
+	if stopped(ctx, err) {
+		return nil
+	}
+	e := operation.AsError(err)
+	if e.Retry == operation.RetryLater {
+		l.delay.until = l.Now().Add(l.delay.later())
+		if l.delay.tries < quietTries {
+			return nil
+		}
+	}
+	l.Log.Warn("the operation did not succeed", "reason", e.Reason, "message", e.Message, "cause", e.Err)
+	if e.Retry == operation.RetryLater {
+		return l.Journal.Update(func(s *journal.State) {
+			s.Operation.Active, s.Operation.Reason, s.Operation.Message = false, e.Reason, e.Message
+		})
+	}
+	err = l.Journal.Update(func(s *journal.State) {
+		if e.Retry == operation.RetryNever {
+			fail(s, e.Reason, e.Message, l.Now())
+			return
+		}
+		retry(s, e, l.Now())
+	})
+	l.delay.until = l.Now().Add(failedDelay(l.Journal.State().Operation.Failures))
+	return err
+}
+
+// stopped reports whether an effect ended early on request.
+func stopped(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, errSuperseded)
+}
+
+// prove verifies a free host. What somebody else put there is never touched:
+// without a proof the host is not claimed.
+func (l *Loop) prove(ctx context.Context, generation int64) error {
+	state := l.Journal.State()
+	var left []string
+	err := l.supervised(ctx, func(ctx context.Context) (err error) {
+		left, err = l.Executor.Verify(ctx, state)
+		return err
+	})
+	switch {
+	case stopped(ctx, err):
+		return nil
+	case err == nil && len(left) == 0:
+		l.verified, l.delay = true, delays{}
+		l.Log.Info("the host is clean", "claimGeneration", generation)
+		if state.CleanProof != nil && state.CleanProof.ClaimGeneration == generation {
+			return nil
+		}
+		return l.Journal.Update(func(s *journal.State) {
+			clean(s)
+			prove(s, generation, l.BootID, l.Now())
+		})
+	}
+	l.delay.tries++
+	if l.delay.tries < unprovedTries {
+		l.delay.until = l.Now().Add(unprovedPause)
+		return nil
+	}
+	l.delay.until = l.Now().Add(failedDelay(l.delay.tries - unprovedTries + 1))
+	l.Log.Warn("adoption refused: the host is not known to be clean and this agent did not bootstrap it; clean it, and it becomes available", "left", left, "error", err)
+	found := slices.Clone(left[:min(len(left), journal.MaxFound)])
+	for i := range found {
+		found[i] = found[i][:min(len(found[i]), maxFinding)]
+	}
+	if state.CleanProof == nil && slices.Equal(state.Found, found) {
+		return nil
+	}
+	return l.Journal.Update(func(s *journal.State) { s.CleanProof, s.Found = nil, found })
+}
+
+// progress implements operation.Progress on the journal of the loop.
+type progress struct{ loop *Loop }
+
+// Begin implements operation.Progress.
+func (p progress) Begin(name string) error {
+	return p.Update(func(s *journal.State) { step(s, name, p.loop.BootID) })
+}
+
+// Done implements operation.Progress.
+func (p progress) Done() error {
+	return p.Update(func(s *journal.State) { s.Operation.StepDone = true })
+}
+
+// State implements operation.Progress.
+func (p progress) State() journal.State { return p.loop.Journal.State() }
+
+// Update implements operation.Progress.
+func (p progress) Update(change func(*journal.State)) error {
+	if err := p.loop.Journal.Update(change); err != nil {
+		return &operation.Error{Reason: operation.ReasonJournalUnwritable, Retry: operation.RetryLater, Message: err.Error(), Err: err}
+	}
+	p.loop.Changed(p.loop.Journal.State(), nil)
+	return nil
+}

@@ -1,0 +1,210 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+)
+
+const (
+	// maxTries bounds the failed tries of one operation.
+	maxTries = 5
+	// maxInterruptions bounds how often a bootstrap is begun again after a crash
+	// or a reboot.
+	maxInterruptions = 10
+)
+
+// errSuperseded ends an operation whose Host asks for another one.
+var errSuperseded = errors.New("the host was given another order")
+
+// Secrets reads the bootstrap Secret.
+type Secrets interface {
+	GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+}
+
+// Loop executes what the spec of one Host asks for.
+type Loop struct {
+	Journal   *journal.Journal
+	Executor  operation.Executor
+	Secrets   Secrets
+	Namespace string
+	// BootID of this boot.
+	BootID string
+	// Changed is called after each change of the journal, with the order that is
+	// refused, if any. It must not block.
+	Changed func(state journal.State, refused *infrav1.ObservedOperation)
+	Log     *slog.Logger
+	// Now is the clock of records, After that of waits.
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
+
+	mu   sync.Mutex
+	spec *infrav1.HostSpec
+	wake chan struct{}
+
+	verified bool
+	delay    delays
+}
+
+// NewLoop returns a loop with the clocks of the system.
+func NewLoop() *Loop {
+	return &Loop{
+		Now: time.Now, After: time.After, wake: make(chan struct{}, 1),
+		Changed: func(journal.State, *infrav1.ObservedOperation) {},
+	}
+}
+
+// Observe gives the loop the current spec; nil when the Host is gone. It does
+// not block. A spec that is equal to the last one changes nothing.
+func (l *Loop) Observe(spec *infrav1.HostSpec) {
+	l.mu.Lock()
+	same := reflect.DeepEqual(l.spec, spec)
+	l.spec = spec.DeepCopy()
+	l.mu.Unlock()
+	if same {
+		return
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Loop) current() *infrav1.HostSpec {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.spec.DeepCopy()
+}
+
+// Run blocks until the context ends. It resumes what an earlier process began.
+func (l *Loop) Run(ctx context.Context) {
+	for !l.resume(ctx) {
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	for ctx.Err() == nil {
+		spec := l.current()
+		action := Plan(l.Journal.State(), spec, l.verified)
+		l.Changed(l.Journal.State(), refusedOperation(action, spec))
+		if wait := l.delay.left(action.Kind, l.Now()); wait > 0 {
+			l.pause(ctx, wait)
+			continue
+		}
+		if err := l.act(ctx, action, spec); err != nil && ctx.Err() == nil {
+			// Only the journal fails here, as on a full disk.
+			l.Log.Error("cannot record progress, trying again", "error", err)
+			l.pause(ctx, l.delay.later())
+		}
+	}
+}
+
+// resume records an interruption. It reports whether the loop may go on.
+func (l *Loop) resume(ctx context.Context) bool {
+	state := l.Journal.State()
+	if !state.Running() || !state.Operation.Active {
+		return true
+	}
+	l.Log.Warn("resuming an interrupted operation", "operation", state.Operation.ID, "step", state.Operation.Step,
+		"rebooted", state.Operation.StepBootID != l.BootID)
+	if err := l.Journal.Update(func(s *journal.State) { interrupted(s, l.Now()) }); err != nil {
+		l.Log.Error("cannot record progress, trying again", "error", err)
+		l.pause(ctx, l.delay.later())
+		return false
+	}
+	return true
+}
+
+// act performs one action. Its error is one of the journal.
+func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) error {
+	switch action.Kind {
+	case ActionBegin:
+		return l.begin(spec)
+	case ActionBootstrap:
+		return l.bootstrap(ctx, spec)
+	case ActionAdopt:
+		return l.adopt(ctx, spec)
+	case ActionDisown:
+		return l.disown(ctx)
+	case ActionUpgrade:
+		return l.upgrade(ctx, spec)
+	case ActionReboot:
+		return l.reboot(ctx)
+	case ActionReset:
+		return l.reset(ctx)
+	case ActionCheck:
+		return l.check(ctx)
+	case ActionStopKubelet:
+		return l.stopKubelet(ctx)
+	case ActionProve:
+		return l.prove(ctx, spec.ClaimGeneration)
+	case ActionRefuse:
+		l.Log.Error("refusing an order", "operation", spec.Desired.OperationID, "reason", action.Reason, "message", action.Message)
+	case ActionNone:
+	}
+	select {
+	case <-ctx.Done():
+	case <-l.wake:
+	}
+	return nil
+}
+
+func (l *Loop) begin(spec *infrav1.HostSpec) error {
+	l.Log.Info("new operation", "operation", spec.Desired.OperationID, "phase", spec.Desired.Phase,
+		"claim", spec.Claim.ClaimID, "claimGeneration", spec.ClaimGeneration, "cluster", spec.Claim.ClusterName)
+	l.delay = delays{}
+	return l.Journal.Update(func(s *journal.State) { begin(s, spec, l.Now()) })
+}
+
+// supervised runs an effect and ends it early when the Host asks for another
+// operation meanwhile, or gives up an adoption.
+func (l *Loop) supervised(ctx context.Context, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	for {
+		select {
+		case err := <-done:
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return err
+		case <-l.wake:
+			switch Plan(l.Journal.State(), l.current(), l.verified).Kind {
+			case ActionBegin, ActionDisown:
+				cancel(errSuperseded)
+			default:
+			}
+		}
+	}
+}
+
+// pause waits, but not past a change of the spec.
+func (l *Loop) pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-l.wake:
+	case <-l.After(d):
+	}
+}
+
+// refusedOperation is the report on an order that is refused, or nil.
+func refusedOperation(a Action, spec *infrav1.HostSpec) *infrav1.ObservedOperation {
+	if a.Kind != ActionRefuse {
+		return nil
+	}
+	return &infrav1.ObservedOperation{
+		ID: spec.Desired.OperationID, ClaimID: spec.Claim.ClaimID, Phase: spec.Desired.Phase,
+		State: infrav1.OperationFailed, Reason: a.Reason, Message: a.Message,
+	}
+}

@@ -1,0 +1,388 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+)
+
+// fakeExecutor pretends to have a host: it fails bootstraps on one that is not
+// clean, as kubeadm does.
+type fakeExecutor struct {
+	mu    sync.Mutex
+	calls []string
+	dirty bool
+
+	bootstrapErrs []error
+	resetErrs     []error
+	upgradeErrs   []error
+	adoptErrs     []error
+	// onReboot is called by Reboot.
+	onReboot  func()
+	leftovers []string
+	// hang makes Bootstrap wait for its context.
+	hang chan struct{}
+}
+
+func (f *fakeExecutor) call(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, name)
+}
+
+func (f *fakeExecutor) Calls() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.calls, " ")
+}
+
+func next(errs *[]error) error {
+	if len(*errs) == 0 {
+		return nil
+	}
+	err := (*errs)[0]
+	*errs = (*errs)[1:]
+	return err
+}
+
+func (f *fakeExecutor) Bootstrap(ctx context.Context, o operation.Bootstrap, p operation.Progress) error {
+	f.call("bootstrap:" + string(o.Data))
+	if f.dirty {
+		return &operation.Error{Reason: "Dirty", Message: "the host is dirty", Retry: operation.RetryNever}
+	}
+	if err := operation.Step(p, "runcmd", func() error { return nil }); err != nil {
+		return err
+	}
+	f.dirty = true
+	if err := p.Update(func(s *journal.State) { s.Residue = journal.ResidueCommands; s.CleanProof = nil }); err != nil {
+		return err
+	}
+	if f.hang != nil {
+		close(f.hang)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return next(&f.bootstrapErrs)
+}
+
+func (f *fakeExecutor) Reset(context.Context, operation.Progress) error {
+	f.call("reset")
+	err := next(&f.resetErrs)
+	f.dirty = err != nil
+	return err
+}
+
+func (f *fakeExecutor) Upgrade(_ context.Context, o operation.Upgrade, p operation.Progress) error {
+	f.call("upgrade:" + o.Version)
+	return operation.Step(p, "upgrade: kubeadm", func() error { return next(&f.upgradeErrs) })
+}
+
+func (f *fakeExecutor) Reboot(context.Context) error {
+	f.call("reboot")
+	if f.onReboot != nil {
+		f.onReboot()
+	}
+	return nil
+}
+
+func (f *fakeExecutor) StopKubelet(context.Context) error { f.call("stop"); return nil }
+
+func (f *fakeExecutor) Verify(context.Context, journal.State) ([]string, error) {
+	f.call("verify")
+	if f.dirty {
+		return []string{"process kubelet (PID 1)"}, nil
+	}
+	return f.leftovers, nil
+}
+
+type fakeSecrets struct {
+	errs []error
+	n    int
+}
+
+func (f *fakeSecrets) GetSecret(context.Context, string, string) (*corev1.Secret, error) {
+	f.n++
+	if err := next(&f.errs); err != nil {
+		return nil, err
+	}
+	return &corev1.Secret{Data: map[string][]byte{"value": []byte("data")}}, nil
+}
+
+func forbidden() error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("no"))
+}
+
+// testLoop has clocks that never make a test wait.
+func testLoop(f *fakeExecutor, j *journal.Journal) *Loop {
+	l := NewLoop()
+	l.Journal, l.Executor, l.Secrets, l.BootID = j, f, &fakeSecrets{}, "boot-1"
+	l.Log = slog.New(slog.DiscardHandler)
+	past := make(chan time.Time)
+	close(past)
+	l.After = func(time.Duration) <-chan time.Time { return past }
+	clock := time.Unix(1_000_000_000, 0)
+	l.Now = func() time.Time { clock = clock.Add(time.Minute); return clock }
+	return l
+}
+
+// runUntil runs the loop until the condition holds after some change.
+func runUntil(t *testing.T, l *Loop, s *infrav1.HostSpec, holds func(journal.State, *infrav1.ObservedOperation) bool) journal.State {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	l.Changed = func(s journal.State, refused *infrav1.ObservedOperation) {
+		if holds(s, refused) {
+			cancel()
+		}
+	}
+	l.Observe(s)
+	l.Run(ctx)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Fatalf("never came to the end: %+v", l.Journal.State().Operation)
+	}
+	return l.Journal.State()
+}
+
+func ended(id string) func(journal.State, *infrav1.ObservedOperation) bool {
+	return func(s journal.State, _ *infrav1.ObservedOperation) bool {
+		return s.Operation != nil && s.Operation.ID == id && s.Operation.State != infrav1.OperationRunning
+	}
+}
+
+func ordered(generation int64, claim string, d *infrav1.HostDesired) *infrav1.HostSpec {
+	s := spec(generation, claim, d)
+	s.Desired.BootstrapSecretName = "s"
+	return s
+}
+
+func TestLoopLife(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	l := testLoop(f, j)
+	s := runUntil(t, l, spec(0, "", nil), func(s journal.State, _ *infrav1.ObservedOperation) bool { return s.CleanProof != nil })
+	if s.CleanProof.ClaimGeneration != 0 || s.CleanProof.BootID != "boot-1" {
+		t.Fatalf("proof %+v", s.CleanProof)
+	}
+	s = runUntil(t, l, ordered(1, "a", boot("b")), ended("b"))
+	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof != nil {
+		t.Fatalf("after the bootstrap: %+v, proof %+v", s.Operation, s.CleanProof)
+	}
+	s = runUntil(t, l, ordered(1, "a", resets("")), ended("r"))
+	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof == nil || s.CleanProof.ClaimGeneration != 1 {
+		t.Fatalf("after the reset: %+v, proof %+v", s.Operation, s.CleanProof)
+	}
+	if got, want := f.Calls(), "verify bootstrap:data reset verify"; got != want {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+}
+
+func TestFailedBootstrapIsResetAndTriedAgain(t *testing.T) {
+	f := &fakeExecutor{bootstrapErrs: []error{&operation.Error{Reason: "CommandFailed", Message: "runcmd 1 of 1 ended with exit code 1"}}}
+	s := runUntil(t, testLoop(f, journal.InMemory()), ordered(1, "a", boot("b")), ended("b"))
+	if s.Operation.State != infrav1.OperationSucceeded || s.Operation.Failures != 1 {
+		t.Fatalf("operation %+v", s.Operation)
+	}
+	if got, want := f.Calls(), "bootstrap:data reset verify bootstrap:data"; got != want {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+}
+
+func TestTriesAreBounded(t *testing.T) {
+	f := &fakeExecutor{}
+	for range 2 * maxTries {
+		f.bootstrapErrs = append(f.bootstrapErrs, &operation.Error{Reason: "CommandFailed", Message: "runcmd failed"})
+	}
+	s := runUntil(t, testLoop(f, journal.InMemory()), ordered(1, "a", boot("b")), ended("b"))
+	if s.Operation.State != infrav1.OperationFailed || s.Operation.Reason != "CommandFailed" || s.Operation.Message != "runcmd failed (tried 5 times)" {
+		t.Fatalf("operation %+v", s.Operation)
+	}
+	if n := strings.Count(f.Calls(), "bootstrap"); n != maxTries {
+		t.Errorf("%d tries, want %d", n, maxTries)
+	}
+}
+
+func TestErrorsThatStayAreNotRetried(t *testing.T) {
+	f := &fakeExecutor{bootstrapErrs: []error{&operation.Error{Reason: "UnsupportedCloudConfig", Message: "no", Retry: operation.RetryNever}}}
+	s := runUntil(t, testLoop(f, journal.InMemory()), ordered(1, "a", boot("b")), ended("b"))
+	if s.Operation.State != infrav1.OperationFailed || f.Calls() != "bootstrap:data" {
+		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
+	}
+}
+
+func TestSecretThatLagsIsWaitedFor(t *testing.T) {
+	f := &fakeExecutor{}
+	l := testLoop(f, journal.InMemory())
+	l.Secrets = &fakeSecrets{errs: []error{forbidden(), forbidden(), forbidden(), forbidden(), forbidden(), forbidden(), forbidden()}}
+	reported := false
+	s := runUntil(t, l, ordered(1, "a", boot("b")), func(s journal.State, r *infrav1.ObservedOperation) bool {
+		reported = reported || s.Operation != nil && s.Operation.Reason == operation.ReasonSecretUnavailable
+		return ended("b")(s, r)
+	})
+	if s.Operation.State != infrav1.OperationSucceeded || s.Operation.Failures != 0 || !reported {
+		t.Fatalf("operation %+v, reported %t", s.Operation, reported)
+	}
+}
+
+func TestOlderClaimIsResetFirst(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, j), ordered(2, "c", boot("b2")), ended("b2"))
+	if s.Operation.State != infrav1.OperationSucceeded || s.ClaimID != "c" {
+		t.Fatalf("operation %+v", s.Operation)
+	}
+	if got, want := f.Calls(), "bootstrap:data reset verify bootstrap:data"; got != want {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+}
+
+func TestHostThatDoesNotGetCleanFails(t *testing.T) {
+	f, j := &fakeExecutor{leftovers: []string{"mount /var/lib/kubelet/pods/x"}}, journal.InMemory()
+	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, j), ordered(1, "a", resets("")), ended("r"))
+	if s.Operation.State != infrav1.OperationFailed || s.Operation.Reason != operation.ReasonNotClean || s.CleanProof != nil {
+		t.Fatalf("operation %+v, proof %+v", s.Operation, s.CleanProof)
+	}
+	if !strings.Contains(s.Operation.Message, "/var/lib/kubelet/pods/x") {
+		t.Errorf("the message does not name what is left: %q", s.Operation.Message)
+	}
+}
+
+func TestManualResetStopsTheKubeletAndProvesNothing(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, j), ordered(1, "a", resets(infrav1.ResetPolicyManual)), ended("r"))
+	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof != nil || !strings.HasSuffix(f.Calls(), "stop") {
+		t.Fatalf("operation %+v, proof %+v, calls %q", s.Operation, s.CleanProof, f.Calls())
+	}
+	// The next claim finds it as the operator left it: first dirty, then clean.
+	s = runUntil(t, testLoop(f, j), ordered(2, "c", boot("b2")), ended("b2"))
+	if s.Operation.State != infrav1.OperationFailed || strings.Contains(f.Calls(), "reset") {
+		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
+	}
+	f.dirty = false
+	s = runUntil(t, testLoop(f, j), ordered(3, "d", boot("b3")), ended("b3"))
+	if s.Operation.State != infrav1.OperationSucceeded || strings.Contains(f.Calls(), "reset") {
+		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
+	}
+}
+
+func TestNewOrderEndsTheRunningOne(t *testing.T) {
+	f, j := &fakeExecutor{hang: make(chan struct{})}, journal.InMemory()
+	l := testLoop(f, j)
+	go func() {
+		<-f.hang
+		l.Observe(ordered(1, "a", resets("")))
+	}()
+	s := runUntil(t, l, ordered(1, "a", boot("b")), ended("r"))
+	if s.Operation.State != infrav1.OperationSucceeded || f.Calls() != "bootstrap:data reset verify" {
+		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
+	}
+}
+
+func TestVanishedHostStopsNothing(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
+	l := testLoop(f, j)
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	l.Changed = func(journal.State, *infrav1.ObservedOperation) {
+		switch looks++; looks {
+		case 1:
+			l.Observe(spec(1, "a", nil))
+		case 2:
+			l.Observe(spec(1, "", nil))
+		case 3:
+			l.Observe(nil)
+		case 4:
+			cancel()
+		}
+	}
+	l.Observe(ordered(1, "a", boot("b")))
+	l.Run(ctx)
+	if f.Calls() != "bootstrap:data" {
+		t.Fatalf("calls %q after Host, claim and order vanished", f.Calls())
+	}
+}
+
+func TestRefusedOrderIsReportedAndTouchesNothing(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	runUntil(t, testLoop(f, j), ordered(5, "a", boot("b")), ended("b"))
+	var got *infrav1.ObservedOperation
+	runUntil(t, testLoop(f, j), ordered(4, "z", resets("")), func(_ journal.State, refused *infrav1.ObservedOperation) bool {
+		got = refused
+		return refused != nil
+	})
+	if got.ID != "r" || got.State != infrav1.OperationFailed || got.Reason != operation.ReasonStaleClaim || f.Calls() != "bootstrap:data" {
+		t.Fatalf("reported %+v, calls %q", got, f.Calls())
+	}
+}
+
+func TestMovedClaimIsNotBootstrappedAgain(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, j), ordered(1, "a", boot("other-name")), ended("other-name"))
+	if s.Operation.State != infrav1.OperationSucceeded || f.Calls() != "bootstrap:data" {
+		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
+	}
+}
+
+func TestRebootLoopEnds(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	for range maxInterruptions + 2 {
+		f.hang = make(chan struct{})
+		l := testLoop(f, j)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		l.Changed = func(s journal.State, r *infrav1.ObservedOperation) {
+			if ended("b")(s, r) {
+				cancel()
+			}
+		}
+		go func() {
+			select {
+			case <-f.hang:
+			case <-ctx.Done():
+			}
+			cancel()
+		}()
+		l.Observe(ordered(1, "a", boot("b")))
+		l.Run(ctx)
+	}
+	if o := j.State().Operation; o.State != infrav1.OperationFailed || o.Reason != operation.ReasonInterruptedTooOften {
+		t.Fatalf("operation %+v", o)
+	}
+}
+
+func TestForeignNodeIsNeitherTouchedNorProved(t *testing.T) {
+	f, j := &fakeExecutor{dirty: true}, journal.InMemory()
+	l := testLoop(f, j)
+	ctx, cancel := context.WithCancel(t.Context())
+	l.After = func(time.Duration) <-chan time.Time {
+		if strings.Count(f.Calls(), "verify") >= 2*unprovedTries {
+			cancel()
+		}
+		past := make(chan time.Time)
+		close(past)
+		return past
+	}
+	clock := time.Unix(1_000_000_000, 0)
+	l.Now = func() time.Time { clock = clock.Add(100 * time.Millisecond); return clock }
+	l.Observe(spec(0, "", nil))
+	l.Run(ctx)
+	if j.State().CleanProof != nil || strings.Contains(f.Calls(), "reset") {
+		t.Fatalf("proof %+v, calls %q", j.State().CleanProof, f.Calls())
+	}
+	if len(j.State().Found) == 0 {
+		t.Error("what was found is not on record")
+	}
+}

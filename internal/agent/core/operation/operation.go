@@ -1,0 +1,193 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+)
+
+// Reasons of observedOperation that the agent itself gives: of any operation or a
+// bootstrap, of adoptions, of upgrades, and of reboots.
+const (
+	ReasonSecretUnavailable   = "BootstrapSecretUnavailable"
+	ReasonVersionUnavailable  = "VersionUnavailable"
+	ReasonVirtualIPFailed     = "VirtualIPFailed"
+	ReasonStepFailed          = "StepFailed"
+	ReasonCommandFailed       = "CommandFailed"
+	ReasonNTPClientMissing    = "NTPClientMissing"
+	ReasonResetFailed         = "ResetFailed"
+	ReasonNotClean            = "NotClean"
+	ReasonInterrupted         = "Interrupted"
+	ReasonInterruptedTooOften = "InterruptedTooOften"
+	ReasonStaleClaim          = "StaleClaimGeneration"
+	ReasonClaimMismatch       = "ClaimMismatch"
+	ReasonAlreadyReset        = "AlreadyReset"
+	ReasonJournalUnwritable   = "JournalUnwritable"
+	ReasonNotBootstrapped     = "NotBootstrapped"
+	ReasonOrderUnknown        = "OrderUnknown"
+	ReasonNodeExists          = "NodeExists"
+
+	ReasonNotAWorkerNode  = "NotAWorkerNode"
+	ReasonOtherCluster    = "OtherCluster"
+	ReasonVersionMismatch = "VersionMismatch"
+	ReasonProviderIDTaken = "ProviderIDTaken"
+	ReasonKubeletInactive = "KubeletInactive"
+	ReasonNodeNotReported = "NodeNotReported"
+	ReasonWithdrawn       = "Withdrawn"
+
+	ReasonControlPlaneHost  = "ControlPlaneHost"
+	ReasonControlPlaneOlder = "ControlPlaneOlder"
+	ReasonDowngrade         = "DowngradeRefused"
+	ReasonVersionSkew       = "VersionSkew"
+	ReasonDrainTimeout      = "DrainTimeout"
+	ReasonKubeadmFailed     = "KubeadmUpgradeFailed"
+	ReasonNodeUnreachable   = "NodeUnreachable"
+	ReasonNodeNotReady      = "NodeNotReady"
+
+	ReasonBootIDUnknown = "BootIDUnknown"
+	ReasonNotRebooted   = "NotRebooted"
+)
+
+// Retry says what another try needs.
+type Retry int
+
+const (
+	// RetryAfterReset means that the operation may succeed when it begins afresh:
+	// a bootstrap on a clean host, anything else from its first step. Such tries
+	// are counted and bounded.
+	RetryAfterReset Retry = iota
+	// RetryLater means that nothing is wrong with the host or the data; the try
+	// is not counted.
+	RetryLater
+	// RetryNever means that the same order fails again.
+	RetryNever
+)
+
+// Error is a failure of an operation that can be told to the user: it never
+// holds output of commands or content of files.
+type Error struct {
+	// Reason is a CamelCase word.
+	Reason string
+	// Message names the thing and the remedy.
+	Message string
+	Retry   Retry
+	// Err is the cause, for the log of the agent. May be nil.
+	Err error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// AsError returns err as an *Error; one of another type becomes StepFailed.
+func AsError(err error) *Error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	return &Error{Reason: ReasonStepFailed, Message: err.Error(), Err: err}
+}
+
+// Failf makes an *Error of a cause, with a message that ends in it.
+func Failf(reason string, retry Retry, cause error, format string, args ...any) error {
+	return &Error{Reason: reason, Retry: retry, Err: cause, Message: fmt.Sprintf(format, args...) + ": " + cause.Error()}
+}
+
+// Unreachable is an error of the workload cluster, or nil for none: an answer counts as
+// a failed try, and no answer at all does not.
+func Unreachable(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	retry := RetryAfterReset
+	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) {
+		retry = RetryLater
+	}
+	return Failf(ReasonNodeUnreachable, retry, err, "%s", what)
+}
+
+// Bootstrap is one order to bootstrap the host.
+type Bootstrap struct {
+	ClaimID    string
+	ProviderID string
+	// Version of Kubernetes; empty takes what the host has.
+	Version string
+	// VirtualIP to hold; empty holds none.
+	VirtualIP string
+	// Format is the format the Secret names; empty means cloud-config.
+	Format string
+	// Data is the bootstrap data. It is kept in memory only.
+	Data []byte
+}
+
+// Adoption is one order to take over the worker node that runs on the host.
+type Adoption struct {
+	ProviderID string
+	// Version of Kubernetes the kubelet must be of; empty takes any.
+	Version string
+	// ClusterCAs are the hashes of the certificate authorities of the cluster, as
+	// internal/host makes them. Without one nothing is adopted.
+	ClusterCAs []string
+}
+
+// Upgrade is one order to change the Kubernetes version of a node in place.
+type Upgrade struct {
+	// Version to run.
+	Version string
+}
+
+// Progress records an operation in the journal. Its methods return after the
+// record is on disk, and fail when it cannot be written; the executor then
+// stops before the effect.
+type Progress interface {
+	// Begin is called before a step.
+	Begin(step string) error
+	// Done is called after the step.
+	Done() error
+	// State returns a copy of the journal's state.
+	State() journal.State
+	// Update changes the journal's state.
+	Update(change func(*journal.State)) error
+}
+
+// Executor has the effects of operations on a host. Its methods are never
+// called at the same time, may be interrupted at any point by the end of the
+// agent or of the host, and can then be called again. When the context ends
+// they leave no process running.
+type Executor interface {
+	// Bootstrap makes the host a node. Before its first effect it records
+	// residue in the journal.
+	Bootstrap(ctx context.Context, order Bootstrap, progress Progress) error
+	// Adopt takes over the worker node that runs on the host, and leaves it as it is.
+	// It records residue in the journal with its last step.
+	Adopt(ctx context.Context, order Adoption, progress Progress) error
+	// Disown takes back what an adoption has begun that was not done.
+	Disown() error
+	// Upgrade brings a bootstrapped node to another Kubernetes version.
+	Upgrade(ctx context.Context, order Upgrade, progress Progress) error
+	// Reboot asks the host to reboot and returns once that is under way.
+	Reboot(ctx context.Context) error
+	// Reset undoes a bootstrap, in whatever state it is.
+	Reset(ctx context.Context, progress Progress) error
+	// StopKubelet stops the kubelet and leaves everything else.
+	StopKubelet(ctx context.Context) error
+	// Verify returns what is left of Kubernetes on the host; nothing means
+	// clean. An error means that it could not be found out.
+	Verify(ctx context.Context, state journal.State) ([]string, error)
+}
+
+// Step runs one step of an operation between its two records.
+func Step(progress Progress, name string, run func() error) error {
+	if err := progress.Begin(name); err != nil {
+		return err
+	}
+	if err := run(); err != nil {
+		return err
+	}
+	return progress.Done()
+}

@@ -1,0 +1,118 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+)
+
+// The functions of this file are the only ones that change an operation in the
+// journal. Each is one record, so that a crash falls between two of them.
+
+// begin records a new order. A claim that was bootstrapped already is so: after
+// a move of the management cluster the order may have another name.
+func begin(s *journal.State, spec *infrav1.HostSpec, now time.Time) {
+	desired := spec.Desired
+	s.ClaimGeneration, s.ClaimID = spec.ClaimGeneration, spec.Claim.ClaimID
+	s.Operation = &journal.Operation{
+		ID: desired.OperationID, ClaimID: spec.Claim.ClaimID, ClaimGeneration: spec.ClaimGeneration,
+		Phase: desired.Phase, State: infrav1.OperationRunning, StartTime: now.Truncate(time.Second),
+		ResetPolicy: desired.ResetPolicy,
+	}
+	switch {
+	case desired.Phase == infrav1.HostDesiredReset:
+		s.ResetGeneration = spec.ClaimGeneration
+	case !begins(desired.Phase):
+	case s.BootstrappedClaimID == spec.Claim.ClaimID:
+		succeed(s, now)
+	case desired.Phase == infrav1.HostDesiredBootstrapped:
+		s.Operation.ResetFirst = s.Residue != journal.ResidueNone
+	}
+}
+
+// interrupted records at the start of the agent that it was stopped at work.
+func interrupted(s *journal.State, now time.Time) {
+	op := s.Operation
+	op.Active = false
+	if op.Phase == infrav1.HostDesiredRebooted {
+		// That is what it is about.
+		return
+	}
+	op.Interruptions++
+	op.Reason = operation.ReasonInterrupted
+	op.Message = fmt.Sprintf("the agent or the host stopped during step %q; going on", op.Step)
+	if s.Residue == journal.ResidueCommands && op.Phase == infrav1.HostDesiredBootstrapped {
+		op.ResetFirst = true
+		op.Message = fmt.Sprintf("the agent or the host stopped during step %q; resetting before another try", op.Step)
+	}
+	if op.Phase == infrav1.HostDesiredBootstrapped && op.Interruptions > maxInterruptions {
+		fail(s, operation.ReasonInterruptedTooOften,
+			fmt.Sprintf("the bootstrap was interrupted %d times, last during step %q; does it reboot the host?", op.Interruptions, op.Step), now)
+	}
+}
+
+// step records that a step begins.
+func step(s *journal.State, name, bootID string) {
+	s.Operation.Step, s.Operation.StepDone, s.Operation.StepBootID, s.Operation.Active = name, false, bootID, true
+}
+
+func succeed(s *journal.State, now time.Time) {
+	op := s.Operation
+	op.State, op.Step, op.Reason, op.Message = infrav1.OperationSucceeded, "", "", ""
+	op.Active, op.ResetFirst = false, false
+	op.CompletionTime = now.Truncate(time.Second)
+	if begins(op.Phase) {
+		s.BootstrappedClaimID = op.ClaimID
+	}
+}
+
+// disowned records that an adoption came to nothing and that nothing of it is left.
+func disowned(s *journal.State, now time.Time) {
+	s.Residue, s.ResidueGeneration, s.Baseline = journal.ResidueNone, 0, nil
+	fail(s, operation.ReasonWithdrawn, "the adoption was withdrawn before it was done", now)
+}
+
+func fail(s *journal.State, reason, message string, now time.Time) {
+	op := s.Operation
+	op.State, op.Reason, op.Message = infrav1.OperationFailed, reason, message
+	op.Active = false
+	op.CompletionTime = now.Truncate(time.Second)
+}
+
+// retry records a failed try. A bootstrap that has left something begins with a
+// reset then.
+func retry(s *journal.State, e *operation.Error, now time.Time) {
+	op := s.Operation
+	op.Active = false
+	op.Failures++
+	if op.Failures >= maxTries {
+		fail(s, e.Reason, fmt.Sprintf("%s (tried %d times)", e.Message, op.Failures), now)
+		return
+	}
+	op.Reason = e.Reason
+	op.Message = fmt.Sprintf("try %d of %d failed: %s", op.Failures, maxTries, e.Message)
+	if op.Phase == infrav1.HostDesiredBootstrapped && s.Residue != journal.ResidueNone {
+		op.ResetFirst = true
+	}
+}
+
+// clean records that the host was verified. Only a reset that was ordered, or a
+// free host, gives a proof.
+func clean(s *journal.State) {
+	s.Residue, s.ResidueGeneration = journal.ResidueNone, 0
+	s.CleanByHand, s.BootstrappedClaimID = false, ""
+	s.Files, s.Users, s.Programs, s.IgnoredChecks, s.Baseline, s.VirtualIP = nil, nil, nil, nil, nil, ""
+	if s.Operation != nil {
+		s.Operation.ResetFirst = false
+	}
+}
+
+func prove(s *journal.State, generation int64, bootID string, now time.Time) {
+	s.Found = nil
+	s.CleanProof = &infrav1.CleanProof{ClaimGeneration: generation, Time: metav1.NewTime(now.Truncate(time.Second)), BootID: bootID}
+}

@@ -1,0 +1,60 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+)
+
+const (
+	// stepReboot is recorded, with the boot it was ordered in, before the reboot.
+	stepReboot = "reboot"
+	// rebootPatience is how long a host may take to end this process after it
+	// agreed to reboot: it stops every service first.
+	rebootPatience = 5 * time.Minute
+)
+
+// upgrade brings a node that runs to another Kubernetes version.
+func (l *Loop) upgrade(ctx context.Context, spec *infrav1.HostSpec) error {
+	err := l.supervised(ctx, func(ctx context.Context) error {
+		return l.Executor.Upgrade(ctx, operation.Upgrade{Version: spec.Desired.Version}, progress{l})
+	})
+	return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+}
+
+// reboot reboots the host. The proof is that the boot is another one than when the
+// step was recorded, however that came about.
+func (l *Loop) reboot(ctx context.Context) error {
+	op := l.Journal.State().Operation
+	if op.Step == stepReboot && l.BootID != "" && op.StepBootID != l.BootID {
+		return l.settle(ctx, nil, func(s *journal.State) { succeed(s, l.Now()) })
+	}
+	err := l.supervised(ctx, l.goDown)
+	return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+}
+
+// goDown ends with the host; what it returns is why the host is still there.
+func (l *Loop) goDown(ctx context.Context) error {
+	if l.BootID == "" {
+		return &operation.Error{Reason: operation.ReasonBootIDUnknown, Retry: operation.RetryNever,
+			Message: "this host does not tell its boot ID (/proc/sys/kernel/random/boot_id), so a reboot could not be proved; reboot it by hand"}
+	}
+	if err := (progress{l}).Begin(stepReboot); err != nil {
+		return err
+	}
+	l.Log.Warn("rebooting the host")
+	if err := l.Executor.Reboot(ctx); err != nil {
+		return operation.Failf(operation.ReasonNotRebooted, operation.RetryAfterReset, err, "ask the host to reboot")
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.After(rebootPatience):
+	}
+	return &operation.Error{Reason: operation.ReasonNotRebooted, Retry: operation.RetryAfterReset, Message: fmt.Sprintf(
+		"the host agreed to reboot but is still up after %s; see `systemctl list-jobs` on it", rebootPatience)}
+}

@@ -1,0 +1,256 @@
+package bootstrap_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
+	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+)
+
+// progress is an operation.Progress on a journal in memory.
+type progress struct {
+	j     *journal.Journal
+	steps []string
+}
+
+func newProgress(t *testing.T) *progress {
+	t.Helper()
+	p := &progress{j: journal.InMemory()}
+	if err := p.j.Update(func(s *journal.State) { s.Operation = &journal.Operation{} }); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *progress) Begin(step string) error                  { p.steps = append(p.steps, step); return nil }
+func (p *progress) Done() error                              { return nil }
+func (p *progress) State() journal.State                     { return p.j.State() }
+func (p *progress) Update(change func(*journal.State)) error { return p.j.Update(change) }
+
+func apply(t *testing.T, h *effectstest.Host, p *progress, data string) error {
+	t.Helper()
+	config, err := cloudconfig.Parse([]byte("#cloud-config\n"+strings.ReplaceAll(data, "ROOT", string(h.Root))), cloudconfig.MetaData{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Executor.Applier.Apply(t.Context(), config, p)
+}
+
+func put(t *testing.T, h *effectstest.Host, path, content string) {
+	t.Helper()
+	full := h.Root.Path(path)
+	if err := os.MkdirAll(full[:strings.LastIndex(full, "/")], 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, h *effectstest.Host, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(h.Root.Path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestOrderIsThatOfCloudInit(t *testing.T) {
+	h, p := effectstest.New(t), newProgress(t)
+	put(t, h, "/usr/lib/systemd/systemd-timesyncd", "")
+	h.Programs.Missing = []string{"chronyd"}
+	err := apply(t, h, p, `
+runcmd: ["true", "true"]
+ntp: {servers: [a]}
+users: [{name: u}]
+hostname: h
+write_files: [{path: /a}, {path: /b, defer: true}]
+bootcmd: ["true"]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "bootcmd|bootcmd 1 of 1|write_files|hostname|users|ntp|write_files, deferred|runcmd|runcmd 1 of 2|runcmd 2 of 2"
+	if got := strings.Join(p.steps, "|"); got != want {
+		t.Errorf("steps %q, want %q", got, want)
+	}
+	if p.State().Residue != journal.ResidueCommands {
+		t.Error("the journal does not say that commands have begun")
+	}
+}
+
+func TestFiles(t *testing.T) {
+	h, p := effectstest.New(t), newProgress(t)
+	put(t, h, "/etc/old", "old")
+	put(t, h, "/etc/log", "first\n")
+	if err := os.Symlink(h.Root.Path("/etc/old"), h.Root.Path("/etc/link")); err != nil {
+		t.Fatal(err)
+	}
+	data := `
+write_files:
+- {path: /etc/new/deep, content: "x", permissions: '4751'}
+- {path: /etc/link, content: "through"}
+- {path: /etc/log, content: "second\n", append: true}
+`
+	for range 2 {
+		if err := apply(t, h, p, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(h.Root.Path("/etc/new/deep")); err != nil || info.Mode() != os.ModeSetuid|0o751 {
+		t.Errorf("mode is %v: %v", info.Mode(), err)
+	}
+	if got := get(t, h, "/etc/old"); got != "through" {
+		t.Errorf("behind the link is %q", got)
+	}
+	if got := get(t, h, "/etc/log"); got != "first\nsecond\n" {
+		t.Errorf("appended twice gives %q", got)
+	}
+	if got, want := strings.Join(p.State().Files, " "), "/etc/new/deep /etc/link.slipway-new /etc/log.slipway-new"; !strings.HasPrefix(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
+}
+
+func TestFileOfAnUnknownOwner(t *testing.T) {
+	h := effectstest.New(t)
+	err := apply(t, h, newProgress(t), "write_files: [{path: /a, owner: nobody-here}]\n")
+	if err == nil || !strings.Contains(err.Error(), "defer: true") {
+		t.Fatalf("error is %v", err)
+	}
+	if err := apply(t, h, newProgress(t), "users: [{name: capi}]\nwrite_files: [{path: /a, owner: 'capi:root', defer: true}, {path: /b, owner: '0:0'}]\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUsers(t *testing.T) {
+	h, p := effectstest.New(t), newProgress(t)
+	data := `
+users:
+- name: capi
+  gecos: Cluster API
+  groups: [wheel, root]
+  primary_group: staff
+  passwd: $6$secret
+  shell: /bin/bash
+  homedir: /home/capi
+  inactive: true
+  sudo: ALL=(ALL) NOPASSWD:ALL
+  ssh_authorized_keys: [ssh-ed25519 AAAA a, ssh-ed25519 BBBB b]
+- name: root
+  lock_passwd: false
+  sudo: false
+`
+	for range 2 {
+		if err := apply(t, h, p, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"groupadd staff", "groupadd wheel",
+		"useradd --comment Cluster API --home-dir /home/capi --gid staff --groups wheel,root --shell /bin/bash --inactive 0 --create-home capi",
+		"chpasswd -e <<< capi:$6$secret", "usermod --lock capi",
+		"chpasswd -e <<< capi:$6$secret", "usermod --lock capi",
+	}
+	if got := strings.Join(h.Programs.Ran(), "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("ran\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	if got := get(t, h, "/etc/sudoers.d/90-slipway-users"); got != "capi ALL=(ALL) NOPASSWD:ALL\n" {
+		t.Errorf("sudoers is %q", got)
+	}
+	if got := get(t, h, "/home/capi/.ssh/authorized_keys"); got != "ssh-ed25519 AAAA a\nssh-ed25519 BBBB b\n" {
+		t.Errorf("authorized_keys is %q", got)
+	}
+	if s := p.State(); strings.Join(s.Users, " ") != "capi" {
+		t.Errorf("recorded users %v", s.Users)
+	}
+}
+
+func TestTimeClients(t *testing.T) {
+	for name, c := range map[string]struct {
+		have          []string
+		missing       []string
+		file, content string
+		restart       string
+	}{
+		"chrony of Debian": {[]string{"/etc/chrony/sources.d/x"}, nil, "/etc/chrony/sources.d/slipway.sources", "server a iburst\npool b iburst\n", "systemctl restart chrony"},
+		"chrony of Fedora": {[]string{"/etc/chrony.conf"}, nil, "/etc/chrony.conf", "# slipway-agent: begin\nserver a iburst\npool b iburst\n# slipway-agent: end\n", "systemctl restart chronyd"},
+		"timesyncd": {[]string{"/usr/lib/systemd/systemd-timesyncd"}, []string{"chronyd"}, "/etc/systemd/timesyncd.conf.d/slipway.conf",
+			"[Time]\nNTP=a b\n", "systemctl restart systemd-timesyncd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := effectstest.New(t)
+			h.Programs.Missing = c.missing
+			for _, path := range c.have {
+				put(t, h, path, "")
+			}
+			for range 2 {
+				if err := apply(t, h, newProgress(t), "ntp: {enabled: true, servers: [a], pools: [b]}\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := get(t, h, c.file); got != c.content {
+				t.Errorf("%s is %q, want %q", c.file, got, c.content)
+			}
+			if h.Programs.RanPrefix(c.restart) == 0 {
+				t.Errorf("ran %q", h.Programs.Ran())
+			}
+		})
+	}
+	h := effectstest.New(t)
+	h.Programs.Missing = []string{"chronyd"}
+	assertFailure(t, apply(t, h, newProgress(t), "ntp: {servers: [a]}\n"), operation.ReasonNTPClientMissing, operation.RetryNever, "install one")
+}
+
+func assertFailure(t *testing.T, err error, reason string, retry operation.Retry, part string) {
+	t.Helper()
+	var e *operation.Error
+	if !errors.As(err, &e) || e.Reason != reason || e.Retry != retry || !strings.Contains(e.Message, part) {
+		t.Fatalf("error is %+v, want %s with %q", err, reason, part)
+	}
+}
+
+func TestFailedCommandIsNamedWithoutItsOutput(t *testing.T) {
+	h := effectstest.New(t)
+	err := apply(t, h, newProgress(t), "runcmd: ['true', 'echo top-secret; exit 4', 'true']\n")
+	assertFailure(t, err, operation.ReasonCommandFailed, operation.RetryAfterReset, "runcmd 2 of 3 ended with exit code 4")
+	if strings.Contains(err.Error(), "top-secret") || !strings.Contains(get(t, h, bootstrap.LogFile), "top-secret") {
+		t.Errorf("message %q, log %q", err, get(t, h, bootstrap.LogFile))
+	}
+}
+
+func TestSentinel(t *testing.T) {
+	h := effectstest.New(t)
+	put(t, h, bootstrap.Sentinel, "of an earlier try")
+	assertFailure(t, apply(t, h, newProgress(t), "runcmd: ['true # "+bootstrap.Sentinel+"']\n"), operation.ReasonCommandFailed, operation.RetryAfterReset, "missing")
+	if err := apply(t, h, newProgress(t), "runcmd: ['echo success > ROOT"+bootstrap.Sentinel+"']\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(t, h, newProgress(t), "runcmd: ['true']\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHostname(t *testing.T) {
+	for data, want := range map[string]string{
+		"hostname: a\nfqdn: b.example.com\n":     "a",
+		"fqdn: b.example.com\n":                  "b",
+		"hostname: a\npreserve_hostname: true\n": "",
+		"runcmd: []\n":                           "",
+	} {
+		h := effectstest.New(t)
+		if err := apply(t, h, newProgress(t), data); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := os.ReadFile(h.Root.Path("/run/hostname"))
+		if string(got) != want {
+			t.Errorf("%q sets the name %q, want %q", data, got, want)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+)
+
+// sudoersFile holds the rules of all users of the bootstrap data.
+const sudoersFile = "/etc/sudoers.d/90-slipway-users"
+
+// users makes the accounts that do not exist and sets what the data says about
+// each. Accounts stay after a reset, as their files may.
+func (a Applier) users(ctx context.Context, users []cloudconfig.User, progress operation.Progress) error {
+	var rules strings.Builder
+	for _, u := range users {
+		if err := a.user(ctx, u, progress); err != nil {
+			return fmt.Errorf("users, %s: %w", u.Name, err)
+		}
+		for _, rule := range u.Sudo {
+			fmt.Fprintf(&rules, "%s %s\n", u.Name, rule)
+		}
+	}
+	if rules.Len() == 0 {
+		return nil
+	}
+	if err := a.recordNew([]string{sudoersFile}, progress); err != nil {
+		return err
+	}
+	return a.writeFile(cloudconfig.File{Path: sudoersFile, Content: []byte(rules.String()), Mode: 0o440})
+}
+
+func (a Applier) user(ctx context.Context, u cloudconfig.User, progress operation.Progress) error {
+	if _, exists := lookupUser(a.Root, u.Name); !exists {
+		err := progress.Update(func(s *journal.State) {
+			if !slices.Contains(s.Users, u.Name) {
+				s.Users = append(s.Users, u.Name)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.addUser(ctx, u); err != nil {
+			return err
+		}
+	}
+	if u.PasswordHash != "" {
+		// On standard input: arguments can be read by every process.
+		if _, err := a.Runner.RunInput(ctx, []byte(u.Name+":"+u.PasswordHash+"\n"), "chpasswd", "-e"); err != nil {
+			return err
+		}
+	}
+	if u.LockPassword {
+		if _, err := a.Runner.Run(ctx, "usermod", "--lock", u.Name); err != nil {
+			return err
+		}
+	}
+	return a.authorizeKeys(u)
+}
+
+func (a Applier) addUser(ctx context.Context, u cloudconfig.User) error {
+	for _, group := range append([]string{u.PrimaryGroup}, u.Groups...) {
+		if group == "" {
+			continue
+		}
+		if _, exists := lookupGroup(a.Root, group); exists {
+			continue
+		}
+		if _, err := a.Runner.Run(ctx, "groupadd", group); err != nil {
+			return err
+		}
+	}
+	_, err := a.Runner.Run(ctx, "useradd", userArguments(u)...)
+	return err
+}
+
+func userArguments(u cloudconfig.User) []string {
+	var args []string
+	for _, o := range []struct{ flag, value string }{
+		{"--comment", u.Gecos}, {"--home-dir", u.HomeDir}, {"--gid", u.PrimaryGroup}, {"--groups", strings.Join(u.Groups, ",")},
+		{"--shell", u.Shell}, {"--uid", u.UID}, {"--inactive", u.Inactive}, {"--expiredate", u.ExpireDate},
+	} {
+		if o.value != "" {
+			args = append(args, o.flag, o.value)
+		}
+	}
+	if u.System {
+		args = append(args, "--system")
+	}
+	if u.NoUserGroup {
+		args = append(args, "--no-user-group")
+	}
+	if u.NoCreateHome || u.System {
+		args = append(args, "--no-create-home")
+	} else {
+		args = append(args, "--create-home")
+	}
+	return append(args, u.Name)
+}
+
+// authorizeKeys adds the keys that are missing from the user's file.
+func (a Applier) authorizeKeys(u cloudconfig.User) error {
+	if len(u.SSHAuthorizedKeys) == 0 {
+		return nil
+	}
+	acc, exists := lookupUser(a.Root, u.Name)
+	if !exists {
+		return errors.New("the account is not in /etc/passwd, so its SSH keys cannot be written")
+	}
+	path := a.Root.Path(filepath.Join(acc.home, ".ssh", "authorized_keys"))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := os.Chown(filepath.Dir(path), acc.uid, acc.gid); err != nil {
+		return err
+	}
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	lines := strings.Split(strings.TrimRight(string(old), "\n"), "\n")
+	for _, key := range u.SSHAuthorizedKeys {
+		if !slices.Contains(lines, key) {
+			lines = append(lines, key)
+		}
+	}
+	content := strings.TrimLeft(strings.Join(lines, "\n"), "\n") + "\n"
+	return replace(path, []byte(content), 0o600, acc.uid, acc.gid)
+}

@@ -1,0 +1,352 @@
+package effectstest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects"
+	"github.com/slipway-dev/slipway/internal/agent/effects/adopt"
+	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
+	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
+	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+)
+
+// Host is a pretended host.
+type Host struct {
+	Root     hostfs.Root
+	Executor *effects.Executor
+	Programs *Programs
+	Network  *Network
+	// Node is the host's Node. Its kubelet reports when it is restarted.
+	Node *Node
+	// Clock of upgrades; each wait moves it on.
+	Clock time.Time
+	// Candidate is what the host may do about the virtual IP.
+	Candidate func() vip.Candidate
+
+	keeper *vip.Keeper
+}
+
+// Directory is where the host looks for Kubernetes versions.
+const Directory = "/opt/slipway/kubernetes"
+
+// New makes a clean host with one interface, eth0.
+func New(t *testing.T) *Host {
+	t.Helper()
+	root := hostfs.Root(t.TempDir())
+	for path, content := range map[string]string{
+		"/proc/self/mountinfo": "", "/proc/net/tcp": "", "/proc/meminfo": "MemTotal: 1024 kB\n",
+		"/proc/sys/kernel/random/boot_id": "boot-1\n", "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
+		"/etc/group": "root:x:0:\n", "/var/lib/empty": "", "/run/empty": "", "/run/containerd/containerd.sock": "",
+	} {
+		write(t, root.Path(path), content)
+	}
+	h := &Host{Root: root, Programs: &Programs{root: root}, Network: &Network{
+		links: []network.Link{{Name: "eth0", Kind: "veth"}}, addresses: []network.Address{{Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24")}},
+	}}
+	system := command.System{Identity: filepath.Base(string(root)) + t.Name(), Log: io.Discard}
+	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	h.Candidate = func() vip.Candidate { return vip.Candidate{} }
+	h.keeper = &vip.Keeper{
+		Holder: vip.Holder{Network: h.Network, Log: log}, Now: time.Now, Log: log,
+		Candidate: func() vip.Candidate { return h.Candidate() },
+	}
+	versions := kubelet.Versions{Root: root, Runner: h.Programs, Directories: []string{Directory}}
+	h.Node, h.Clock = NewNode(""), time.Now()
+	h.Programs.On = map[string]func(){"systemctl restart kubelet": func() {
+		target, _ := os.Readlink(root.Path("/usr/local/bin/kubelet"))
+		h.Node.Report(filepath.Base(filepath.Dir(target)), h.Clock)
+	}}
+	cleaner := reset.Cleaner{
+		Root: root, Runner: h.Programs, Network: h.Network, VIP: h.keeper, CRISocket: "/run/containerd/containerd.sock",
+		KillInterrupted: system.KillMarked, Log: log,
+	}
+	h.Executor = &effects.Executor{
+		Root: root, VIP: h.keeper, Log: log, Hostname: func() (string, error) { return "host-1", nil },
+		Versions: versions,
+		Upgrader: upgrade.Upgrader{
+			Root: root, Runner: h.Programs, Versions: versions, DrainTimeout: time.Minute, Log: log,
+			Connect: func() (upgrade.Node, error) { return h.Node, nil },
+			Switch: func(ctx context.Context, version string, progress operation.Progress) error {
+				return effects.SelectVersion(ctx, versions, version, progress)
+			},
+			Now:   func() time.Time { return h.Clock },
+			Sleep: func(ctx context.Context, d time.Duration) error { h.Clock = h.Clock.Add(d); return ctx.Err() },
+		},
+		Applier: bootstrap.Applier{
+			Root: root, Runner: h.Programs, Shell: bootstrap.Shell{Root: root, System: system},
+			SetHostname: func(name string) error { return os.WriteFile(root.Path("/run/hostname"), []byte(name), 0o600) },
+		},
+		Cleaner: cleaner,
+		Adopter: adopt.Adopter{
+			Root: root, Runner: h.Programs, Baseline: cleaner.NodeBaseline, Log: log,
+			Connect: func([]byte) (adopt.Node, error) { return h.Node, nil },
+		},
+	}
+	return h
+}
+
+// Install puts the programs of a Kubernetes version on the host.
+func (h *Host) Install(t *testing.T, version string) {
+	t.Helper()
+	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
+		h.Put(t, filepath.Join(Directory, version, program), version)
+	}
+}
+
+// Put writes a file of the host.
+func (h *Host) Put(t *testing.T, path, content string) {
+	t.Helper()
+	write(t, h.Root.Path(path), content)
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type testWriter struct{ t *testing.T }
+
+// Write implements io.Writer. A goroutine may still log when the test has ended.
+func (w testWriter) Write(p []byte) (int, error) {
+	if w.t.Context().Err() == nil {
+		w.t.Log(strings.TrimSpace(string(p)))
+	}
+	return len(p), nil
+}
+
+// Programs is a command.Runner that records what it is asked to run.
+type Programs struct {
+	root hostfs.Root
+
+	mu  sync.Mutex
+	ran []string
+	// Fail maps the beginning of a command line to its exit code.
+	Fail map[string]int
+	// Answer maps the beginning of a command line to its output.
+	Answer map[string]string
+	// On is called for a command line that begins so.
+	On map[string]func()
+	// Missing programs are not on PATH.
+	Missing []string
+}
+
+// Has implements command.Runner.
+func (p *Programs) Has(name string) bool {
+	return !slices.Contains(p.Missing, name) && !strings.HasPrefix(name, "ip")
+}
+
+// Run implements command.Runner.
+func (p *Programs) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return p.RunInput(ctx, nil, name, args...)
+}
+
+// RunInput implements command.Runner. useradd and groupadd write their files.
+func (p *Programs) RunInput(ctx context.Context, input []byte, name string, args ...string) ([]byte, error) {
+	line := strings.Join(append([]string{name}, args...), " ")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(input) > 0 {
+		line += " <<< " + strings.TrimSpace(string(input))
+	}
+	p.ran = append(p.ran, line)
+	for prefix, code := range p.Fail {
+		if strings.HasPrefix(line, prefix) {
+			return nil, &command.ExitError{Program: name, Code: code}
+		}
+	}
+	for prefix, effect := range p.On {
+		if strings.HasPrefix(line, prefix) {
+			effect()
+		}
+	}
+	last := ""
+	if len(args) > 0 {
+		last = args[len(args)-1]
+	}
+	switch name {
+	case "useradd":
+		return nil, p.append("/etc/passwd", fmt.Sprintf("%s:x:0:0::/home/%s:/bin/sh\n", last, last))
+	case "groupadd":
+		return nil, p.append("/etc/group", last+":x:0:\n")
+	}
+	if out, linked := p.version(line); linked {
+		return []byte(out), nil
+	}
+	for prefix, out := range p.Answer {
+		if strings.HasPrefix(line, prefix) {
+			return []byte(out), nil
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// version is what a linked program answers when it is asked for its version.
+func (p *Programs) version(line string) (string, bool) {
+	for question, answer := range map[string]string{"kubelet --version": "Kubernetes ", "kubeadm version -o short": ""} {
+		name, _, _ := strings.Cut(question, " ")
+		target, err := os.Readlink(p.root.Path("/usr/local/bin/" + name))
+		if line == question && err == nil {
+			return answer + filepath.Base(filepath.Dir(target)) + "\n", true
+		}
+	}
+	return "", false
+}
+
+func (p *Programs) append(path, line string) error {
+	f, err := os.OpenFile(p.root.Path(path), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line)
+	_ = f.Close()
+	return err
+}
+
+// Ran returns the command lines so far.
+func (p *Programs) Ran() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.ran)
+}
+
+// RanPrefix counts the command lines that begin with the prefix.
+func (p *Programs) RanPrefix(prefix string) int {
+	n := 0
+	for _, line := range p.Ran() {
+		if strings.HasPrefix(line, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// Network is a network.System and a vip.Network in memory.
+type Network struct {
+	mu        sync.Mutex
+	links     []network.Link
+	routes    []network.Route
+	tables    []string
+	addresses []network.Address
+	// Announced counts the announcements.
+	Announced int
+	// Neighbour is the hardware address that answers every probe.
+	Neighbour string
+}
+
+// AddLink adds an interface, as a network plugin does.
+func (n *Network) AddLink(l network.Link) { n.locked(func() { n.links = append(n.links, l) }) }
+
+// AddRoute adds a route.
+func (n *Network) AddRoute(r network.Route) { n.locked(func() { n.routes = append(n.routes, r) }) }
+
+// AddTable adds an nftables table.
+func (n *Network) AddTable(t string) { n.locked(func() { n.tables = append(n.tables, t) }) }
+
+// Has reports whether the host has the address.
+func (n *Network) Has(ip string) (found bool) {
+	n.locked(func() {
+		found = slices.ContainsFunc(n.addresses, func(a network.Address) bool { return a.Prefix.Addr().String() == ip })
+	})
+	return found
+}
+
+func (n *Network) locked(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+}
+
+// Links implements network.System.
+func (n *Network) Links() (all []network.Link, _ error) {
+	n.locked(func() { all = slices.Clone(n.links) })
+	return all, nil
+}
+
+// Routes implements network.System.
+func (n *Network) Routes() (all []network.Route, _ error) {
+	n.locked(func() { all = slices.Clone(n.routes) })
+	return all, nil
+}
+
+// Tables implements network.System.
+func (n *Network) Tables() (all []string, _ error) {
+	n.locked(func() { all = slices.Clone(n.tables) })
+	return all, nil
+}
+
+// RemoveLink implements network.System.
+func (n *Network) RemoveLink(name string) error {
+	n.locked(func() { n.links = slices.DeleteFunc(n.links, func(l network.Link) bool { return l.Name == name }) })
+	return nil
+}
+
+// RemoveRoute implements network.System.
+func (n *Network) RemoveRoute(r network.Route) error {
+	n.locked(func() {
+		n.routes = slices.DeleteFunc(n.routes, func(o network.Route) bool { return o.Text == r.Text })
+	})
+	return nil
+}
+
+// RemoveTable implements network.System.
+func (n *Network) RemoveTable(t string) error {
+	n.locked(func() { n.tables = slices.DeleteFunc(n.tables, func(o string) bool { return o == t }) })
+	return nil
+}
+
+// Addresses implements vip.Network.
+func (n *Network) Addresses() (all []network.Address, _ error) {
+	n.locked(func() { all = slices.Clone(n.addresses) })
+	return all, nil
+}
+
+// DefaultLink implements vip.Network.
+func (n *Network) DefaultLink() (string, error) { return "eth0", nil }
+
+// Add implements vip.Network.
+func (n *Network) Add(link string, p netip.Prefix, _ time.Duration) error {
+	n.locked(func() { n.addresses = append(n.addresses, network.Address{Link: link, Prefix: p}) })
+	return nil
+}
+
+// Remove implements vip.Network.
+func (n *Network) Remove(_ string, p netip.Prefix) error {
+	n.locked(func() {
+		n.addresses = slices.DeleteFunc(n.addresses, func(a network.Address) bool { return a.Prefix == p })
+	})
+	return nil
+}
+
+// Announce implements vip.Network.
+func (n *Network) Announce(string, netip.Addr) error {
+	n.locked(func() { n.Announced++ })
+	return nil
+}
+
+// Probe implements vip.Network.
+func (n *Network) Probe(string, netip.Addr) (mac string, _ error) {
+	n.locked(func() { mac = n.Neighbour })
+	return mac, nil
+}

@@ -1,0 +1,246 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"regexp"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects/adopt"
+	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
+	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
+	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+)
+
+// verifyTries and verifyPause bound how long a check waits for what goes away by
+// itself: a kubelet unit that exits for want of a configuration, a container
+// runtime that is starting.
+const (
+	verifyTries = 5
+	verifyPause = time.Second
+)
+
+// VirtualIP keeps the control-plane address once the journal names it.
+type VirtualIP interface {
+	// HoldForInit takes the address before there is a control plane.
+	HoldForInit(ip netip.Addr) error
+}
+
+// Executor implements operation.Executor.
+type Executor struct {
+	Root     hostfs.Root
+	Applier  bootstrap.Applier
+	Cleaner  reset.Cleaner
+	Versions kubelet.Versions
+	Adopter  adopt.Adopter
+	Upgrader upgrade.Upgrader
+	VIP      VirtualIP
+	// NodeIP is handed to the kubelet when it is set.
+	NodeIP string
+	// Hostname returns the name the bootstrap data knows the machine by.
+	Hostname func() (string, error)
+	Log      *slog.Logger
+}
+
+// Bootstrap implements operation.Executor.
+func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, progress operation.Progress) error {
+	config, err := e.parse(order)
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		run  func() error
+	}{
+		{"Kubernetes version", func() error { return e.Versions.Check(ctx, order.Version) }},
+		{"baseline", func() error { return e.prepare(ctx, progress) }},
+		{"Kubernetes programs", func() error { return SelectVersion(ctx, e.Versions, order.Version, progress) }},
+		{"virtual IP", func() error { return e.hold(order.VirtualIP, config, progress) }},
+		{"kubelet arguments", func() error {
+			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: order.ProviderID, NodeIP: e.NodeIP})
+		}},
+	}
+	for _, s := range steps {
+		if err := operation.Step(progress, s.name, s.run); err != nil {
+			return err
+		}
+	}
+	if err := e.Applier.Apply(ctx, config, progress); err != nil {
+		return err
+	}
+	if err := operation.Step(progress, "Node", func() error { return e.registered(ctx, order) }); err != nil {
+		return err
+	}
+	ignored, err := upgrade.IgnoredChecks(e.Root)
+	if err != nil || len(ignored) == 0 {
+		return err
+	}
+	return progress.Update(func(s *journal.State) { s.IgnoredChecks = ignored })
+}
+
+// parse checks the whole data before anything is changed.
+func (e *Executor) parse(order operation.Bootstrap) (*cloudconfig.Config, error) {
+	if order.Format != "" && order.Format != "cloud-config" {
+		return nil, &operation.Error{Reason: cloudconfig.ReasonUnsupportedFormat, Retry: operation.RetryNever, Message: fmt.Sprintf(
+			"the bootstrap data has the format %.32q; set spec.format of the KubeadmConfig to cloud-config", order.Format)}
+	}
+	name, err := e.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	config, err := cloudconfig.Parse(order.Data, cloudconfig.MetaData{
+		LocalHostname: name, InstanceID: order.ClaimID, ProviderID: order.ProviderID, LocalIPv4: e.NodeIP,
+	})
+	if wrong := (*cloudconfig.Error)(nil); errors.As(err, &wrong) {
+		return nil, &operation.Error{Reason: wrong.Reason, Message: wrong.Message, Retry: operation.RetryNever}
+	}
+	return config, err
+}
+
+// SelectVersion makes PATH offer a version. What PATH had before is on record
+// first, so that a reset can bring it back.
+func SelectVersion(ctx context.Context, versions kubelet.Versions, version string, progress operation.Progress) error {
+	if version == "" || versions.Offered(ctx, version) {
+		return nil
+	}
+	before, err := versions.Links()
+	if err != nil {
+		return err
+	}
+	if err := progress.Update(func(s *journal.State) {
+		if s.Programs == nil {
+			s.Programs = before
+		}
+	}); err != nil {
+		return err
+	}
+	return versions.Select(ctx, version)
+}
+
+// Adopt implements operation.Executor.
+func (e *Executor) Adopt(ctx context.Context, order operation.Adoption, progress operation.Progress) error {
+	return e.Adopter.Adopt(ctx, order, progress)
+}
+
+// Disown implements operation.Executor.
+func (e *Executor) Disown() error { return e.Adopter.Disown() }
+
+// Upgrade implements operation.Executor.
+func (e *Executor) Upgrade(ctx context.Context, order operation.Upgrade, progress operation.Progress) error {
+	if err := e.Cleaner.KillInterrupted(ctx); err != nil {
+		return err
+	}
+	return e.Upgrader.Upgrade(ctx, order.Version, progress)
+}
+
+// Reboot implements operation.Executor. A host that goes down ends all programs, and
+// may come to systemctl before that has had its answer: then it was obeyed.
+func (e *Executor) Reboot(ctx context.Context) error {
+	_, err := e.Upgrader.Runner.Run(ctx, "systemctl", "reboot")
+	exit := (*command.ExitError)(nil)
+	if errors.As(err, &exit) && (exit.Code == 128+int(syscall.SIGTERM) || exit.Code == 128+int(syscall.SIGKILL)) {
+		return nil
+	}
+	return err
+}
+
+// prepare records the baseline of a clean host. A try that was interrupted
+// before its commands began goes on with the baseline it has.
+func (e *Executor) prepare(ctx context.Context, progress operation.Progress) error {
+	if err := e.Cleaner.KillInterrupted(ctx); err != nil {
+		return err
+	}
+	if progress.State().Residue != journal.ResidueNone {
+		return nil
+	}
+	if err := e.mustBeClean(ctx, progress.State()); err != nil {
+		return err
+	}
+	baseline, err := e.Cleaner.Baseline(ctx)
+	if err != nil {
+		return err
+	}
+	return progress.Update(func(s *journal.State) {
+		s.Residue, s.ResidueGeneration = journal.ResidueFiles, s.ClaimGeneration
+		s.Baseline, s.CleanProof = baseline, nil
+	})
+}
+
+// mustBeClean refuses a host on which somebody else has put Kubernetes.
+func (e *Executor) mustBeClean(ctx context.Context, state journal.State) error {
+	var left []string
+	var err error
+	for range verifyTries {
+		if left, err = e.Cleaner.Verify(ctx, state); err == nil && len(left) == 0 {
+			return nil
+		}
+		if !backoff.Sleep(ctx, verifyPause) {
+			return context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return operation.NotClean(left, "it was not put there by this agent; take it off the host or use another")
+}
+
+// hold makes the host a candidate for the address. One that joins a control plane
+// must not take it: kubeadm reaches the others there.
+func (e *Executor) hold(address string, config *cloudconfig.Config, progress operation.Progress) error {
+	if address == "" {
+		return nil
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return &operation.Error{Reason: operation.ReasonVirtualIPFailed, Retry: operation.RetryNever,
+			Message: fmt.Sprintf("the virtual IP %.64q is not an address", address)}
+	}
+	if err := progress.Update(func(s *journal.State) { s.VirtualIP = address }); err != nil {
+		return err
+	}
+	if !initializes(config) {
+		return nil
+	}
+	err = e.VIP.HoldForInit(ip)
+	if conflict := (*vip.ConflictError)(nil); errors.As(err, &conflict) {
+		return operation.Failf(operation.ReasonVirtualIPFailed, operation.RetryLater, err, "hold the virtual IP")
+	}
+	if err != nil {
+		return operation.Failf(operation.ReasonVirtualIPFailed, operation.RetryAfterReset, err, "hold the virtual IP")
+	}
+	return nil
+}
+
+// initializes reports whether the bootstrap makes a new control plane, which only
+// its kubeadm command tells.
+func initializes(config *cloudconfig.Config) bool {
+	return slices.ContainsFunc(config.RunCommands, kubeadmInit.MatchString)
+}
+
+var kubeadmInit = regexp.MustCompile(`\bkubeadm\s+init\b`)
+
+// Reset implements operation.Executor.
+func (e *Executor) Reset(ctx context.Context, progress operation.Progress) error {
+	return e.Cleaner.Reset(ctx, progress)
+}
+
+// StopKubelet implements operation.Executor.
+func (e *Executor) StopKubelet(ctx context.Context) error { return e.Cleaner.StopKubelet(ctx) }
+
+// Verify implements operation.Executor.
+func (e *Executor) Verify(ctx context.Context, state journal.State) ([]string, error) {
+	return e.Cleaner.Verify(ctx, state)
+}

@@ -1,0 +1,118 @@
+package effects_test
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects"
+	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+)
+
+// record is an operation.Progress on a journal in memory.
+type record struct{ *journal.Journal }
+
+func (record) Begin(string) error { return nil }
+func (record) Done() error        { return nil }
+
+func newRecord(t *testing.T) record {
+	t.Helper()
+	j := journal.InMemory()
+	err := j.Update(func(s *journal.State) {
+		s.Operation = &journal.Operation{}
+		s.CleanProof = &infrav1.CleanProof{}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record{j}
+}
+
+func TestOrdersThatCannotSucceedTouchNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		order  operation.Bootstrap
+		before func(*effectstest.Host)
+		reason string
+		part   string
+	}{
+		"ignition by format": {operation.Bootstrap{Format: "ignition", Data: []byte("{}")}, nil, cloudconfig.ReasonUnsupportedFormat, "cloud-config"},
+		"unsupported key":    {operation.Bootstrap{Data: []byte("#cloud-config\nmounts: [[a, b]]\n")}, nil, cloudconfig.ReasonUnsupportedCloudConfig, "mounts"},
+		"unknown variable":   {operation.Bootstrap{Data: []byte("## template: jinja\n#cloud-config\nhostname: {{ ds.meta_data.zone }}\n")}, nil, cloudconfig.ReasonInvalidTemplate, "zone"},
+		"version":            {operation.Bootstrap{Version: "v1.99.0", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVersionUnavailable, "v1.99.0"},
+		"foreign kubelet": {operation.Bootstrap{Data: []byte("#cloud-config\n")}, func(h *effectstest.Host) {
+			_ = os.MkdirAll(h.Root.Path("/var/lib/kubelet"), 0o755)
+			_ = os.WriteFile(h.Root.Path("/var/lib/kubelet/config.yaml"), nil, 0o600)
+		}, operation.ReasonNotClean, "/var/lib/kubelet/config.yaml"},
+		"virtual IP": {operation.Bootstrap{VirtualIP: "10.0.0", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, p := effectstest.New(t), newRecord(t)
+			if c.before != nil {
+				c.before(h)
+			}
+			e := operation.AsError(h.Executor.Bootstrap(t.Context(), c.order, p))
+			if e.Reason != c.reason || e.Retry != operation.RetryNever || !strings.Contains(e.Message, c.part) {
+				t.Fatalf("error is %+v, want %s with %q", e, c.reason, c.part)
+			}
+			if _, err := os.Stat(h.Root.Path("/etc/default/kubelet")); err == nil {
+				t.Error("the kubelet's arguments were written")
+			}
+		})
+	}
+}
+
+func TestBaselineIsRecordedBeforeTheProofGoes(t *testing.T) {
+	h, p := effectstest.New(t), newRecord(t)
+	if err := os.MkdirAll(filepath.Dir(h.Root.Path("/etc/cni/net.d/x")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.Root.Path("/etc/cni/net.d/00-own.conf"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte("#cloud-config\n")}, p); err != nil {
+		t.Fatal(err)
+	}
+	s := p.State()
+	if s.Baseline == nil || s.Baseline.Links[0] != "eth0" || s.Baseline.CNIConfigs[0] != "00-own.conf" || s.CleanProof != nil || s.Residue != journal.ResidueFiles {
+		t.Fatalf("journal is %+v", s)
+	}
+}
+
+func TestOnlyTheInitHostTakesTheVirtualIP(t *testing.T) {
+	virtual := netip.MustParseAddr("10.0.0.200")
+	for command, want := range map[string]bool{
+		"kubeadm init --config /run/kubeadm/kubeadm.yaml  && echo success > /dev/null":     true,
+		"kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml && echo init is done": false,
+	} {
+		h := effectstest.New(t)
+		h.Candidate = func() vip.Candidate { return vip.Candidate{Address: virtual, Identity: "host-1_1"} }
+		data := "#cloud-config\nbootcmd: []\nruncmd:\n- \"true || " + command + "\"\n"
+		p := newRecord(t)
+		if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: virtual.String()}, p); err != nil {
+			t.Fatal(err)
+		}
+		if h.Network.Has(virtual.String()) != want || p.State().VirtualIP != virtual.String() {
+			t.Errorf("%s: address held: %t, journal %+v", command, !want, p.State())
+		}
+	}
+}
+
+func TestVirtualIPInUse(t *testing.T) {
+	h := effectstest.New(t)
+	p := newRecord(t)
+	h.Candidate = func() vip.Candidate { return effects.Candidate("host-1", p.State()) }
+	h.Network.Neighbour = "02:00:00:00:00:99"
+	data := "#cloud-config\nruncmd:\n- true || kubeadm init\n"
+	err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: "10.0.0.200"}, p)
+	e := operation.AsError(err)
+	if err == nil || e.Reason != operation.ReasonVirtualIPFailed || e.Retry != operation.RetryLater || !strings.Contains(e.Message, h.Network.Neighbour) {
+		t.Fatalf("error is %+v", e)
+	}
+}

@@ -1,0 +1,103 @@
+package effects
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects/adopt"
+	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
+	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
+	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
+	"github.com/slipway-dev/slipway/internal/agent/effects/workload"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/internal/agent/vip/localapi"
+)
+
+// Options of the executor of a real host.
+type Options struct {
+	// Root is "/" but in tests.
+	Root hostfs.Root
+	// Identity marks the programs the agent starts.
+	Identity string
+	// NodeIP, NodeInterface, KubernetesDirectories and CRISocket as in the
+	// agent's configuration.
+	NodeIP, NodeInterface string
+	KubernetesDirectories []string
+	CRISocket             string
+	// DrainTimeout of an upgrade.
+	DrainTimeout time.Duration
+	// Candidate is what the host may do about the virtual IP.
+	Candidate func() vip.Candidate
+	Log       *slog.Logger
+}
+
+// New returns the executor of the host this process runs on, and the keeper of its
+// virtual IP, which runs besides.
+func New(o Options) (*Executor, *vip.Keeper) {
+	system := command.System{Identity: o.Identity, Log: &logFile{path: o.Root.Path(bootstrap.LogFile)}}
+	nodeIP, _ := netip.ParseAddr(o.NodeIP)
+	keeper := &vip.Keeper{
+		Holder: vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, NodeIP: nodeIP, Log: o.Log},
+		Server: &localapi.Server{Root: o.Root, Now: time.Now}, Candidate: o.Candidate, Now: time.Now, Log: o.Log,
+	}
+	versions := kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}}
+	cleaner := reset.Cleaner{
+		Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: keeper, CRISocket: o.CRISocket,
+		KillInterrupted: system.KillMarked, Log: o.Log,
+	}
+	return &Executor{
+		Root: o.Root, VIP: keeper, NodeIP: o.NodeIP, Hostname: os.Hostname, Log: o.Log, Versions: versions,
+		Upgrader: upgrade.Upgrader{
+			Root: o.Root, Runner: system, Versions: versions, DrainTimeout: o.DrainTimeout, Log: o.Log,
+			Switch: func(ctx context.Context, version string, progress operation.Progress) error {
+				return SelectVersion(ctx, versions, version, progress)
+			},
+			Connect: func() (upgrade.Node, error) { return workload.Connect(o.Root.Path(workload.KubeletConfig)) },
+			Now:     time.Now, Sleep: sleep,
+		},
+		Applier: bootstrap.Applier{
+			Root: o.Root, Runner: system, Shell: bootstrap.Shell{Root: o.Root, System: system},
+			SetHostname: func(name string) error { return unix.Sethostname([]byte(name)) },
+		},
+		Cleaner: cleaner,
+		Adopter: adopt.Adopter{
+			Root: o.Root, Runner: system, Baseline: cleaner.NodeBaseline, Log: o.Log,
+			Connect: func(authorities []byte) (adopt.Node, error) {
+				return workload.ConnectTrusting(o.Root.Path(workload.KubeletConfig), authorities)
+			},
+		},
+	}, keeper
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if !backoff.Sleep(ctx, d) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// logFile appends each write to a file that only root may read.
+type logFile struct{ path string }
+
+// Write implements io.Writer.
+func (l *logFile) Write(p []byte) (int, error) {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		// A full disk must not fail the program that is talking.
+		return len(p), nil
+	}
+	defer func() { _ = f.Close() }()
+	_, _ = f.Write(p)
+	return len(p), nil
+}

@@ -1,0 +1,260 @@
+package reset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+)
+
+// kubeadmTimeout bounds `kubeadm reset`, which waits for an etcd or API server
+// that may be gone for ever.
+const kubeadmTimeout = 4 * time.Minute
+
+// toolTimeout bounds every other program.
+const toolTimeout = 30 * time.Second
+
+// directories hold files of Kubernetes only. Their files go; a directory that a
+// package of the distribution made stays, empty.
+var directories = []string{
+	"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/cni", "/run/kubeadm", "/run/cluster-api", "/run/flannel",
+}
+
+// cniConfigs is shared with the host's own plugins: the baseline tells which
+// files were there before.
+const cniConfigs = "/etc/cni/net.d"
+
+// VirtualIP releases the control-plane address.
+type VirtualIP interface {
+	Release(ip netip.Addr) error
+	Held(ip netip.Addr) (bool, error)
+}
+
+// Cleaner resets and verifies one host.
+type Cleaner struct {
+	Root    hostfs.Root
+	Runner  command.Runner
+	Network network.System
+	VIP     VirtualIP
+	// CRISocket of the container runtime, for kubeadm and ctr.
+	CRISocket string
+	// KillInterrupted ends the programs of an interrupted run of this agent.
+	KillInterrupted func(context.Context) error
+	Log             *slog.Logger
+}
+
+type step struct {
+	name string
+	run  func() error
+}
+
+// Reset removes everything. The order matters: kubeadm still needs the API
+// server for leaving etcd, the pods need their network configuration to be torn
+// down, and the virtual IP serves until then.
+func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
+	state := progress.State()
+	steps := []step{
+		{"reset: interrupted commands", func() error { return c.KillInterrupted(ctx) }},
+		{"reset: kubeadm", func() error { return c.kubeadm(ctx) }},
+		{"reset: kubelet", func() error { return c.StopKubelet(ctx) }},
+		{"reset: containers", func() error { return c.containers(ctx) }},
+		{"reset: mounts", c.unmount},
+		{"reset: virtual IP", func() error { return c.releaseVIP(state, progress) }},
+		{"reset: network", func() error { return c.network(ctx, state.Baseline) }},
+		{"reset: files", func() error { return c.files(state) }},
+		{"reset: Kubernetes version", func() error { return kubelet.RestoreLinks(c.Root, state.Programs) }},
+	}
+	if state.FullReset() {
+		steps = append(steps, []step{
+			{"reset: images", func() error { return c.images(ctx, state.Baseline) }},
+			{"reset: logs", c.logs},
+		}...)
+	}
+	var errs []error
+	for _, s := range steps {
+		// One thing that cannot be removed keeps nothing else from going.
+		if err := operation.Step(progress, s.name, s.run); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			c.Log.Warn("a step of the reset failed", "step", s.name, "error", err)
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Cleaner) kubeadm(ctx context.Context) error {
+	if !c.Runner.Has("kubeadm") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, kubeadmTimeout)
+	defer cancel()
+	args := []string{"reset", "--force", "--cleanup-tmp-dir"}
+	if c.socketExists() {
+		args = append(args, "--cri-socket", "unix://"+c.CRISocket)
+	}
+	_, err := c.Runner.Run(ctx, "kubeadm", args...)
+	return err
+}
+
+// StopKubelet stops the kubelet, and keeps it from starting again until kubeadm
+// or the operator does so.
+func (c Cleaner) StopKubelet(ctx context.Context) error {
+	if !c.Runner.Has("systemctl") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	_, err := c.Runner.Run(ctx, "systemctl", "stop", "kubelet")
+	exit := (*command.ExitError)(nil)
+	if errors.As(err, &exit) && exit.Code == unitNotLoaded {
+		return nil
+	}
+	return err
+}
+
+// unitNotLoaded is systemctl's exit code for a unit that does not exist.
+const unitNotLoaded = 5
+
+// containers removes what kubeadm left in the runtime.
+func (c Cleaner) containers(ctx context.Context) error {
+	ids, err := c.listContainers(ctx)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		// A container without a task has nothing to delete there.
+		_, _ = c.ctr(ctx, "tasks", "delete", "--force", id)
+		_, err := c.ctr(ctx, "containers", "delete", id)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c Cleaner) listContainers(ctx context.Context) ([]string, error) {
+	if !c.Runner.Has("ctr") {
+		return nil, nil
+	}
+	if !c.socketExists() {
+		// A runtime that is down still has its containers.
+		return nil, fmt.Errorf("containerd is not running: %s does not exist; start it", c.CRISocket)
+	}
+	out, err := c.ctr(ctx, "containers", "list", "--quiet")
+	return strings.Fields(string(out)), err
+}
+
+func (c Cleaner) ctr(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	return c.Runner.Run(ctx, "ctr", append([]string{"--address", c.CRISocket, "--namespace", "k8s.io"}, args...)...)
+}
+
+func (c Cleaner) socketExists() bool {
+	_, err := os.Stat(c.Root.Path(c.CRISocket))
+	return err == nil
+}
+
+// unmount takes the deepest mounts first.
+func (c Cleaner) unmount() error {
+	mounts, err := c.mounts()
+	sort.Sort(sort.Reverse(sort.StringSlice(mounts)))
+	errs := []error{err}
+	for _, m := range mounts {
+		err := unix.Unmount(c.Root.Path(m), unix.MNT_DETACH)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", m, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Cleaner) releaseVIP(state journal.State, progress operation.Progress) error {
+	if state.VirtualIP == "" {
+		return nil
+	}
+	ip, err := netip.ParseAddr(state.VirtualIP)
+	if err != nil {
+		return err
+	}
+	// The record goes first, or the keeper would add the address again.
+	if err := progress.Update(func(s *journal.State) { s.VirtualIP = "" }); err != nil {
+		return err
+	}
+	return c.VIP.Release(ip)
+}
+
+func (c Cleaner) network(ctx context.Context, baseline *journal.Baseline) error {
+	left, err := network.Leftovers(c.Network, baseline)
+	errs := make([]error, 0, len(left)+3)
+	errs = append(errs, err)
+	for _, l := range left {
+		errs = append(errs, l.Remove())
+	}
+	for _, save := range []string{"iptables-save", "ip6tables-save"} {
+		errs = append(errs, c.flushIPTables(ctx, save))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Cleaner) files(state journal.State) error {
+	errs := []error{kubelet.Remove(c.Root)}
+	for _, dir := range directories {
+		errs = append(errs, removeContents(c.Root.Path(dir)))
+	}
+	for _, name := range c.newCNIConfigs(state.Baseline) {
+		errs = append(errs, os.Remove(c.Root.Path(filepath.Join(cniConfigs, name))))
+	}
+	for _, p := range state.Files {
+		for _, path := range []string{p, p + bootstrap.StagedSuffix} {
+			if err := os.Remove(c.Root.Path(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Cleaner) newCNIConfigs(baseline *journal.Baseline) []string {
+	var names []string
+	entries, _ := os.ReadDir(c.Root.Path(cniConfigs))
+	for _, e := range entries {
+		if baseline != nil && !slices.Contains(baseline.CNIConfigs, e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// removeContents empties a directory. A mount point below it is an error, never
+// a way into another file system.
+func removeContents(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,214 @@
+package reset_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+)
+
+func put(t *testing.T, h *effectstest.Host, path, content string) {
+	t.Helper()
+	full := h.Root.Path(path)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func process(t *testing.T, h *effectstest.Host, pid, comm, cmdline string) {
+	t.Helper()
+	put(t, h, "/proc/"+pid+"/comm", comm+"\n")
+	put(t, h, "/proc/"+pid+"/cmdline", strings.ReplaceAll(cmdline, " ", "\x00"))
+}
+
+const listener = "  sl  local_address rem_address   st\n   0: 00000000:%04X 00000000:0000 %s 0\n"
+
+func TestVerifyNamesWhatIsLeft(t *testing.T) {
+	baseline := &journal.Baseline{Links: []string{"eth0"}, CNIConfigs: []string{"00-own.conf"}}
+	for name, c := range map[string]struct {
+		make func(*testing.T, *effectstest.Host)
+		want string
+	}{
+		"clean": {func(*testing.T, *effectstest.Host) {}, ""},
+		"kubelet": {func(t *testing.T, h *effectstest.Host) {
+			process(t, h, "77", "kubelet", "/usr/bin/kubelet --config=x")
+		}, "process kubelet (PID 77)"},
+		"multi-call binary": {func(t *testing.T, h *effectstest.Host) {
+			process(t, h, "78", "hyperkube", "/usr/local/bin/kube-apiserver --x")
+		}, "process kube-apiserver (PID 78)"},
+		"long name":     {func(t *testing.T, h *effectstest.Host) { process(t, h, "79", "kube-controller", "/kcm --x") }, "process kube-controller-manager (PID 79)"},
+		"zombie":        {func(t *testing.T, h *effectstest.Host) { process(t, h, "80", "kubelet", "") }, ""},
+		"other program": {func(t *testing.T, h *effectstest.Host) { process(t, h, "81", "sshd", "/usr/sbin/sshd kubelet") }, ""},
+		"port": {func(t *testing.T, h *effectstest.Host) {
+			put(t, h, "/proc/net/tcp6", fmt.Sprintf(listener, 6443, "0A"))
+		}, "listener on port 6443"},
+		"connection to it": {func(t *testing.T, h *effectstest.Host) {
+			put(t, h, "/proc/net/tcp", fmt.Sprintf(listener, 6443, "01"))
+		}, ""},
+		"other port": {func(t *testing.T, h *effectstest.Host) { put(t, h, "/proc/net/tcp", fmt.Sprintf(listener, 22, "0A")) }, ""},
+		"mount": {func(t *testing.T, h *effectstest.Host) {
+			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /var/lib/kubelet/pods/a\\040b rw - tmpfs\n")
+		}, "mount /var/lib/kubelet/pods/a b"},
+		"disk of etcd": {func(t *testing.T, h *effectstest.Host) {
+			put(t, h, "/proc/self/mountinfo", "1 2 8:1 / /var/lib/etcd rw - ext4\n")
+		}, ""},
+		"file": {func(t *testing.T, h *effectstest.Host) { put(t, h, "/etc/kubernetes/manifests/a.yaml", "") }, "file /etc/kubernetes/manifests/a.yaml"},
+		"empty directories": {func(t *testing.T, h *effectstest.Host) {
+			_ = os.MkdirAll(h.Root.Path("/etc/kubernetes/manifests"), 0o755)
+		}, ""},
+		"network config":     {func(t *testing.T, h *effectstest.Host) { put(t, h, "/etc/cni/net.d/10-flannel.conflist", "") }, "file /etc/cni/net.d/10-flannel.conflist"},
+		"own network config": {func(t *testing.T, h *effectstest.Host) { put(t, h, "/etc/cni/net.d/00-own.conf", "") }, ""},
+		"interface": {func(_ *testing.T, h *effectstest.Host) {
+			h.Network.AddLink(network.Link{Name: "flannel.1", Kind: "vxlan"})
+		}, "network interface flannel.1"},
+		"port of own bridge": {func(_ *testing.T, h *effectstest.Host) {
+			h.Network.AddLink(network.Link{Name: "veth1", Kind: "veth", Master: "docker0"})
+		}, ""},
+		"new network card": {func(_ *testing.T, h *effectstest.Host) {
+			h.Network.AddLink(network.Link{Name: "kube-like", Kind: "device"})
+		}, ""},
+		"table": {func(_ *testing.T, h *effectstest.Host) { h.Network.AddTable("inet flannel-ipv4") }, "nftables table inet flannel-ipv4"},
+		"virtual IP": {func(_ *testing.T, h *effectstest.Host) {
+			_ = h.Network.Add("eth0", netip.MustParsePrefix("10.0.0.200/32"), time.Minute)
+		}, "virtual IP 10.0.0.200"},
+		"containers": {func(t *testing.T, h *effectstest.Host) {
+			h.Programs.Answer = map[string]string{"ctr --address /run/containerd/containerd.sock --namespace k8s.io containers list": "a\nb\n"}
+		}, "2 containers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := effectstest.New(t)
+			c.make(t, h)
+			left, err := h.Executor.Verify(t.Context(), journal.State{VirtualIP: "10.0.0.200", Baseline: baseline})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(left, "; ")
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Fatalf("left is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestVerifySaysWhenItCannotTell(t *testing.T) {
+	h := effectstest.New(t)
+	h.Programs.Fail = map[string]int{"ctr": 1}
+	if left, err := h.Executor.Verify(t.Context(), journal.State{}); err == nil || !strings.Contains(err.Error(), "containers") {
+		t.Fatalf("left %v, error %v", left, err)
+	}
+	// A runtime that is down has its containers all the same.
+	h.Programs.Fail = nil
+	if err := os.Remove(h.Root.Path("/run/containerd/containerd.sock")); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := h.Executor.Verify(t.Context(), journal.State{}); err == nil || !strings.Contains(err.Error(), "start it") {
+		t.Fatalf("left %v, error %v", left, err)
+	}
+	h.Programs.Missing = []string{"ctr"}
+	if left, err := h.Executor.Verify(t.Context(), journal.State{}); err != nil || len(left) != 0 {
+		t.Fatalf("left %v, error %v", left, err)
+	}
+}
+
+// progress keeps the steps of a reset.
+type progress struct {
+	state journal.State
+	steps []string
+}
+
+func (p *progress) Begin(step string) error                  { p.steps = append(p.steps, step); return nil }
+func (p *progress) Done() error                              { return nil }
+func (p *progress) State() journal.State                     { return p.state }
+func (p *progress) Update(change func(*journal.State)) error { change(&p.state); return nil }
+
+func TestOneFailureKeepsNothingElseFromGoing(t *testing.T) {
+	h := effectstest.New(t)
+	put(t, h, "/var/lib/etcd/member/wal", "")
+	put(t, h, "/etc/cni/net.d/10-flannel.conflist", "")
+	put(t, h, "/etc/cni/net.d/00-own.conf", "")
+	put(t, h, "/opt/script.sh", "")
+	put(t, h, "/opt/script.sh.slipway-new", "")
+	h.Programs.Fail = map[string]int{"kubeadm": 1}
+	h.Programs.Answer = map[string]string{"ctr --address /run/containerd/containerd.sock --namespace k8s.io containers list": "a\n"}
+	p := &progress{state: journal.State{Files: []string{"/opt/script.sh", "/opt/gone"}, Baseline: &journal.Baseline{CNIConfigs: []string{"00-own.conf"}}}}
+	err := h.Executor.Reset(t.Context(), p)
+	if err == nil || !strings.Contains(err.Error(), "kubeadm ended with exit code 1") {
+		t.Fatalf("error is %v", err)
+	}
+	for path, want := range map[string]bool{
+		"/var/lib/etcd": true, "/var/lib/etcd/member": false, "/etc/cni/net.d/10-flannel.conflist": false, "/etc/cni/net.d/00-own.conf": true,
+		"/opt/script.sh": false, "/opt/script.sh.slipway-new": false,
+	} {
+		if _, err := os.Stat(h.Root.Path(path)); (err == nil) != want {
+			t.Errorf("%s exists: %t, want %t", path, err == nil, want)
+		}
+	}
+	ran := h.Programs.Ran()
+	ctr := "ctr --address /run/containerd/containerd.sock --namespace k8s.io "
+	want := []string{
+		"kubeadm reset --force --cleanup-tmp-dir --cri-socket unix:///run/containerd/containerd.sock", "systemctl stop kubelet",
+		ctr + "containers list --quiet", ctr + "tasks delete --force a", ctr + "containers delete a",
+	}
+	if !slices.Equal(ran, want) {
+		t.Errorf("ran %q, want %q", ran, want)
+	}
+}
+
+// A full reset takes the images and logs of workloads, and no image of the host's
+// own; it proves nothing while one of them is left.
+func TestFullReset(t *testing.T) {
+	const list = "ctr --address /run/containerd/containerd.sock --namespace k8s.io images list"
+	h := effectstest.New(t)
+	put(t, h, "/var/log/pods/ns_pod/0.log", "")
+	put(t, h, "/etc/default/kubelet", "")
+	h.Programs.Answer = map[string]string{list: "own:1\nworkload:1\nworkload:2\n"}
+	state := journal.State{Baseline: &journal.Baseline{Images: []string{"own:1"}, Links: []string{"eth0"}}}
+	state.Operation = &journal.Operation{Phase: infrav1.HostDesiredReset, ResetPolicy: infrav1.ResetPolicyKubeadm}
+	if left, err := h.Executor.Verify(t.Context(), state); err != nil || len(left) != 0 {
+		t.Fatalf("policy Kubeadm leaves images and logs alone, but left is %q, %v", left, err)
+	}
+	state.Operation.ResetPolicy = infrav1.ResetPolicyFull
+	left, err := h.Executor.Verify(t.Context(), state)
+	if got := strings.Join(left, "; "); err != nil || got != "2 container images, for example workload:1; file /var/log/pods/ns_pod/0.log" {
+		t.Fatalf("left is %q, %v", got, err)
+	}
+	if err := h.Executor.Reset(t.Context(), &progress{state: state}); err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.TrimSuffix(list, "list") + "delete --sync workload:1 workload:2"; !slices.Contains(h.Programs.Ran(), want) {
+		t.Errorf("ran %q, want %q", h.Programs.Ran(), want)
+	}
+	h.Programs.Answer[list] = "own:1\n"
+	if left, err := h.Executor.Verify(t.Context(), state); err != nil || len(left) != 0 {
+		t.Errorf("left %q, %v", left, err)
+	}
+	// Later checks of the free host must not take its own images for leftovers.
+	state.Baseline = nil
+	if left, err := h.Executor.Verify(t.Context(), state); err != nil || len(left) != 0 {
+		t.Errorf("left on a free host %q, %v", left, err)
+	}
+}
+
+func TestKubeletUnitThatDoesNotExist(t *testing.T) {
+	h := effectstest.New(t)
+	h.Programs.Fail = map[string]int{"systemctl stop kubelet": 5}
+	if err := h.Executor.StopKubelet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.Programs.Fail = map[string]int{"systemctl stop kubelet": 1}
+	if err := h.Executor.StopKubelet(t.Context()); err == nil {
+		t.Fatal("no error although the kubelet could not be stopped")
+	}
+}

@@ -1,0 +1,289 @@
+package reset
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+)
+
+// programs of Kubernetes that must not be running. The kernel keeps 15
+// characters of a name.
+var programs = []string{
+	"kubelet", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "flanneld",
+}
+
+// ports of a node and a control plane that must be free.
+var ports = []int{2379, 2380, 6443, 10250, 10257, 10259}
+
+// Verify returns what is left of Kubernetes on the host, in words for a message.
+func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, error) {
+	checks := []func() ([]string, error){
+		c.leftProcesses,
+		c.leftPorts,
+		func() ([]string, error) { return c.leftContainers(ctx) },
+		c.leftMounts,
+		c.leftFiles,
+		func() ([]string, error) { return c.leftCNIConfigs(state.Baseline), nil },
+		func() ([]string, error) { return c.leftLinks(state.Programs), nil },
+		func() ([]string, error) { return c.leftNetwork(state.Baseline) },
+		func() ([]string, error) { return c.leftVIP(state.VirtualIP) },
+		func() ([]string, error) { return c.leftByWorkloads(ctx, state) },
+	}
+	var left []string
+	errs := make([]error, 0, len(checks))
+	for _, check := range checks {
+		found, err := check()
+		left, errs = append(left, found...), append(errs, err)
+	}
+	return left, errors.Join(errs...)
+}
+
+func (c Cleaner) leftProcesses() ([]string, error) {
+	entries, err := os.ReadDir(c.Root.Path("/proc"))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var left []string
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			continue
+		}
+		if name := c.program(e.Name()); name != "" {
+			left = append(left, fmt.Sprintf("process %s (PID %s)", name, e.Name()))
+		}
+	}
+	return left, nil
+}
+
+// program returns the name of a process that must not be there, or nothing.
+func (c Cleaner) program(pid string) string {
+	dir := c.Root.Path("/proc/" + pid)
+	comm, _ := os.ReadFile(filepath.Join(dir, "comm"))
+	cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+	first, _, _ := bytes.Cut(cmdline, []byte{0})
+	if len(first) == 0 {
+		// A thread of the kernel or a process that has ended.
+		return ""
+	}
+	names := []string{strings.TrimSpace(string(comm)), filepath.Base(string(first))}
+	for _, p := range programs {
+		if slices.Contains(names, p) || slices.Contains(names, p[:min(len(p), 15)]) {
+			return p
+		}
+	}
+	return ""
+}
+
+// leftPorts reads the kernel's tables; listening itself would disturb others.
+func (c Cleaner) leftPorts() ([]string, error) {
+	var left []string
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		data, err := os.ReadFile(c.Root.Path(table))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list listening ports: %w", err)
+		}
+		for _, p := range listening(data) {
+			name := fmt.Sprintf("listener on port %d", p)
+			if slices.Contains(ports, p) && !slices.Contains(left, name) {
+				left = append(left, name)
+			}
+		}
+	}
+	sort.Strings(left)
+	return left, nil
+}
+
+// listening returns the local ports in state LISTEN (0A).
+func listening(table []byte) []int {
+	var found []int
+	lines := bufio.NewScanner(bytes.NewReader(table))
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 4 || fields[3] != "0A" {
+			continue
+		}
+		_, port, _ := strings.Cut(fields[1], ":")
+		if n, err := strconv.ParseUint(port, 16, 16); err == nil {
+			found = append(found, int(n))
+		}
+	}
+	return found
+}
+
+func (c Cleaner) leftContainers(ctx context.Context) ([]string, error) {
+	ids, err := c.listContainers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the containers of Kubernetes: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return []string{fmt.Sprintf("%d containers in containerd's namespace k8s.io", len(ids))}, nil
+}
+
+// mounts below the directories that a reset empties.
+func (c Cleaner) mounts() ([]string, error) {
+	data, err := os.ReadFile(c.Root.Path("/proc/self/mountinfo"))
+	if err != nil {
+		return nil, fmt.Errorf("list mounts: %w", err)
+	}
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		point := unescape(fields[4])
+		for _, dir := range directories {
+			if strings.HasPrefix(point, dir+"/") {
+				found = append(found, point)
+			}
+		}
+	}
+	return found, nil
+}
+
+// unescape resolves the octal escapes of mountinfo.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+func (c Cleaner) leftMounts() ([]string, error) {
+	mounts, err := c.mounts()
+	left := make([]string, 0, len(mounts))
+	for _, m := range mounts {
+		left = append(left, "mount "+m)
+	}
+	return left, err
+}
+
+func (c Cleaner) leftFiles() ([]string, error) { return firstFiles(c.Root, directories) }
+
+// firstFiles names one file per directory: any is one too many.
+func firstFiles(root hostfs.Root, directories []string) ([]string, error) {
+	var left []string
+	for _, dir := range directories {
+		file, err := firstFile(root.Path(dir))
+		if err != nil {
+			return nil, err
+		}
+		if file != "" {
+			left = append(left, "file "+filepath.Join(dir, file))
+		}
+	}
+	return left, nil
+}
+
+var errFound = errors.New("found")
+
+// firstFile returns the relative path of a file below dir. Empty directories
+// are no files: packages of the distribution make some.
+func firstFile(dir string) (string, error) {
+	found := ""
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		found, err = filepath.Rel(dir, path)
+		return errors.Join(errFound, err)
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return found, err
+}
+
+func (c Cleaner) leftCNIConfigs(baseline *journal.Baseline) []string {
+	names := c.newCNIConfigs(baseline)
+	for i, n := range names {
+		names[i] = "file " + filepath.Join(cniConfigs, n)
+	}
+	return names
+}
+
+func (c Cleaner) leftLinks(before map[string]string) []string {
+	names := kubelet.ChangedLinks(c.Root, before)
+	for i, n := range names {
+		names[i] = "choice of a version of " + n
+	}
+	return names
+}
+
+func (c Cleaner) leftNetwork(baseline *journal.Baseline) ([]string, error) {
+	found, err := network.Leftovers(c.Network, baseline)
+	left := make([]string, 0, len(found))
+	for _, l := range found {
+		left = append(left, l.Name)
+	}
+	return left, err
+}
+
+func (c Cleaner) leftVIP(address string) ([]string, error) {
+	if address == "" {
+		return nil, nil
+	}
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return nil, err
+	}
+	held, err := c.VIP.Held(ip)
+	if !held {
+		return nil, err
+	}
+	return []string{"virtual IP " + address}, err
+}
+
+// foreignCNIConfigs are the names of network configurations that other programs than
+// Kubernetes' network plugins leave beside those.
+var foreignCNIConfigs = []string{"*podman*", "*nerdctl*", "*crio*", "*loopback*"}
+
+// NodeBaseline is the Baseline of a host that is a node already. What was there before
+// the node nobody knows: names have to tell what is Kubernetes'.
+func (c Cleaner) NodeBaseline(ctx context.Context) (*journal.Baseline, error) {
+	b, err := c.Baseline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.CNIConfigs = slices.DeleteFunc(b.CNIConfigs, func(name string) bool {
+		return !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := filepath.Match(p, name); return ok })
+	})
+	return b, network.CaptureNode(c.Network, b)
+}
+
+// Baseline records what the host looks like before a bootstrap.
+func (c Cleaner) Baseline(ctx context.Context) (*journal.Baseline, error) {
+	images, err := c.listImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &journal.Baseline{Images: images}
+	entries, err := os.ReadDir(c.Root.Path(cniConfigs))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		b.CNIConfigs = append(b.CNIConfigs, e.Name())
+	}
+	return b, network.Capture(c.Network, b)
+}

@@ -1,0 +1,108 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+)
+
+const (
+	// drainInterval is how often a drain looks which pods are left, and asks again
+	// for those that a disruption budget holds.
+	drainInterval = time.Second
+	// maxNamed bounds how many pods a message names.
+	maxNamed = 5
+	// skipLabel with the value "skip" keeps a pod from being drained, as in Cluster
+	// API's own drain of Machines.
+	skipLabel = "cluster.x-k8s.io/drain"
+)
+
+// drain evicts what would not survive, or not like, another kubelet, and returns
+// when it is gone. Disruption budgets are kept: past the deadline the drain fails,
+// it never deletes around them.
+func (u Upgrader) drain(ctx context.Context, node Node, report func(string) error) error {
+	deadline := u.Now().Add(u.DrainTimeout)
+	said := ""
+	for {
+		pods, err := node.Pods(ctx)
+		if err != nil {
+			return operation.Unreachable(err, "list the pods of the Node")
+		}
+		left, err := evict(ctx, node, pods)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		waiting := "waiting for " + shortList(left)
+		if u.Now().After(deadline) {
+			return &operation.Error{Reason: operation.ReasonDrainTimeout, Retry: operation.RetryNever, Message: fmt.Sprintf(
+				"the Node could not be drained within %s: still %s; relax the disruption budget or move the pods, then order the upgrade again", u.DrainTimeout, waiting)}
+		}
+		if waiting != said {
+			if err := report(waiting); err != nil {
+				return err
+			}
+			said = waiting
+		}
+		if err := u.Sleep(ctx, drainInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// evict asks for the eviction of every pod that has to go, and returns what is
+// still there, in words for a message.
+func evict(ctx context.Context, node Node, pods []corev1.Pod) ([]string, error) {
+	var left []string
+	for i := range pods {
+		pod := &pods[i]
+		if stays(pod) {
+			continue
+		}
+		name := pod.Namespace + "/" + pod.Name
+		if pod.DeletionTimestamp != nil {
+			left = append(left, name+" (ending)")
+			continue
+		}
+		err := node.Evict(ctx, pod)
+		switch {
+		case err == nil:
+			left = append(left, name+" (ending)")
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+			// It went by itself, or another one took its name.
+		case apierrors.IsTooManyRequests(err):
+			left = append(left, name+" (held by a disruption budget)")
+		case apierrors.IsInternalError(err) || apierrors.IsTimeout(err):
+			// Several budgets for one pod are answered like this, or another pod of its
+			// name.
+			left = append(left, fmt.Sprintf("%s (%.120v)", name, err))
+		default:
+			return nil, operation.Unreachable(err, "evict pod "+name)
+		}
+	}
+	slices.Sort(left)
+	return left, nil
+}
+
+// stays reports whether a drain leaves the pod: its daemon set would ignore the
+// cordon, its manifest is on this host, or it has ended.
+func stays(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return mirror || ended || (owner != nil && owner.Kind == "DaemonSet") || pod.Labels[skipLabel] == "skip"
+}
+
+func shortList(pods []string) string {
+	if more := len(pods) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(pods[:maxNamed], ", "), more)
+	}
+	return strings.Join(pods, ", ")
+}

@@ -1,0 +1,65 @@
+package inventory_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+)
+
+func TestCollect(t *testing.T) {
+	h := effectstest.New(t)
+	for path, content := range map[string]string{
+		"/etc/os-release": "NAME=x\nPRETTY_NAME=\"Some Linux 1\"\n", "/etc/machine-id": "abc\n", "/proc/sys/kernel/osrelease": "6.1.0\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(h.Root.Path(path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(h.Root.Path(path), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := inventory.Collector{
+		Root: h.Root, Hostname: func() (string, error) { return "h", nil }, NodeIP: "192.168.0.5", AgentVersion: "v1",
+		Versions: func(context.Context) []string { return []string{"v1.36.3"} },
+		Addresses: func() ([]network.Address, error) {
+			return []network.Address{
+				{Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24")}, {Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.200/32")},
+				{Link: "cni0", Prefix: netip.MustParsePrefix("10.244.0.1/24")}, {Link: "eth1", Prefix: netip.MustParsePrefix("192.168.0.5/24")},
+			}, nil
+		},
+	}
+	f, err := c.Collect(t.Context(), "10.0.0.200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := f.Inventory
+	if i.MachineID != "abc" || i.OperatingSystem != "Some Linux 1" || i.KernelVersion != "6.1.0" || i.Architecture != runtime.GOARCH || i.AgentVersion != "v1" || i.KubernetesVersions[0] != "v1.36.3" {
+		t.Errorf("inventory is %+v", i)
+	}
+	want := []clusterv1.MachineAddress{
+		{Type: clusterv1.MachineHostName, Address: "h"}, {Type: clusterv1.MachineInternalIP, Address: "192.168.0.5"}, {Type: clusterv1.MachineInternalIP, Address: "10.0.0.5"},
+	}
+	if len(f.Addresses) != len(want) {
+		t.Fatalf("addresses are %v, want %v", f.Addresses, want)
+	}
+	for n := range want {
+		if f.Addresses[n] != want[n] {
+			t.Errorf("address %d is %v, want %v", n, f.Addresses[n], want[n])
+		}
+	}
+	if f.Capacity.Memory().Value() != 1<<20 || f.Capacity.Cpu().Value() != int64(runtime.NumCPU()) || f.Capacity.StorageEphemeral().Value() == 0 {
+		t.Errorf("capacity is %v", f.Capacity)
+	}
+	if got := inventory.BootID(h.Root); got != "boot-1" {
+		t.Errorf("boot ID is %q", got)
+	}
+}

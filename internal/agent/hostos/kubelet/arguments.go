@@ -1,0 +1,186 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
+)
+
+// The files kubelet's unit reads KUBELET_EXTRA_ARGS from: deb packages use the
+// first, rpm packages the second.
+const (
+	defaultFile   = "/etc/default/kubelet"
+	sysconfigFile = "/etc/sysconfig/kubelet"
+)
+
+// Marks in those files, by which Remove restores the operator's own content.
+const (
+	madeMark     = "# made by slipway-agent"
+	addedMark    = "# added by slipway-agent:"
+	replacedMark = "# replaced by slipway-agent: "
+)
+
+// Arguments are added to KUBELET_EXTRA_ARGS. Empty ones are left out.
+type Arguments struct {
+	ProviderID string
+	NodeIP     string
+	// Registered is true once the Node exists: the kubelet then never makes it anew.
+	Registered bool
+}
+
+func (a Arguments) flags() map[string]string {
+	flags := map[string]string{}
+	if a.ProviderID != "" {
+		flags["--provider-id"] = a.ProviderID
+	}
+	if a.NodeIP != "" {
+		flags["--node-ip"] = a.NodeIP
+	}
+	if a.Registered {
+		flags["--register-node"] = "false"
+	}
+	return flags
+}
+
+var extraArgs = regexp.MustCompile(`^\s*(?:export\s+)?KUBELET_EXTRA_ARGS=(.*)$`)
+
+// Apply writes the arguments into the files. The operator's other arguments and
+// lines stay. It may be repeated.
+func Apply(root hostfs.Root, args Arguments) error {
+	if err := os.MkdirAll(filepath.Dir(root.Path(defaultFile)), 0o755); err != nil {
+		return err
+	}
+	for _, path := range files(root) {
+		content, err := read(path)
+		if err != nil {
+			return err
+		}
+		if err := atomicfile.Write(path, []byte(add(content, args)), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove restores what the files held before Apply, and deletes those it made.
+func Remove(root hostfs.Root) error {
+	var errs []error
+	for _, path := range files(root) {
+		content, err := read(path)
+		if err != nil || !strings.Contains(content, "by slipway-agent") {
+			errs = append(errs, err)
+			continue
+		}
+		restored, made := restore(content)
+		if made && strings.TrimSpace(restored) == "" {
+			errs = append(errs, os.Remove(path))
+			continue
+		}
+		errs = append(errs, atomicfile.Write(path, []byte(restored), 0o644))
+	}
+	return errors.Join(errs...)
+}
+
+func files(root hostfs.Root) []string {
+	paths := []string{root.Path(defaultFile)}
+	if info, err := os.Stat(filepath.Dir(root.Path(sysconfigFile))); err == nil && info.IsDir() {
+		paths = append(paths, root.Path(sysconfigFile))
+	}
+	return paths
+}
+
+// read returns the content of a file, or the mark of a new one.
+func read(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return madeMark + "\n", nil
+	}
+	return string(data), err
+}
+
+// restore undoes add. It reports whether the file was made by the agent.
+func restore(content string) (restored string, made bool) {
+	var out []string
+	skip := false
+	for _, line := range strings.SplitAfter(content, "\n") {
+		switch {
+		case skip:
+			skip = false
+		case strings.HasPrefix(line, madeMark):
+			made = true
+		case strings.HasPrefix(line, addedMark):
+			skip = true
+		case strings.HasPrefix(line, replacedMark):
+			out = append(out, strings.TrimPrefix(line, replacedMark))
+			skip = true
+		default:
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, ""), made
+}
+
+// add puts the arguments into the last assignment, since that one counts.
+func add(content string, args Arguments) string {
+	original, made := restore(content)
+	lines := strings.SplitAfter(original, "\n")
+	var b strings.Builder
+	if made {
+		fmt.Fprintln(&b, madeMark)
+	}
+	at := -1
+	for i, line := range lines {
+		if extraArgs.MatchString(strings.TrimRight(line, "\n")) {
+			at = i
+		}
+	}
+	for i, line := range lines {
+		if i != at {
+			b.WriteString(line)
+			continue
+		}
+		old := strings.TrimRight(line, "\n")
+		fmt.Fprintf(&b, "%s%s\n%s\n", replacedMark, old, assignment(extraArgs.FindStringSubmatch(old)[1], args))
+	}
+	if at < 0 {
+		if original != "" && !strings.HasSuffix(original, "\n") {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s\n%s\n", addedMark, assignment("", args))
+	}
+	return b.String()
+}
+
+// assignment merges the arguments into the old value, of which a flag of the
+// same name gives way.
+func assignment(old string, args Arguments) string {
+	old = strings.TrimSpace(old)
+	quote := `"`
+	if len(old) >= 2 && (old[0] == '"' || old[0] == '\'') && old[len(old)-1] == old[0] {
+		quote, old = string(old[0]), old[1:len(old)-1]
+	}
+	flags := args.flags()
+	var words []string
+	fields := strings.Fields(old)
+	for i := 0; i < len(fields); i++ {
+		name, _, hasValue := strings.Cut(fields[i], "=")
+		if _, ours := flags[name]; !ours {
+			words = append(words, fields[i])
+		} else if !hasValue {
+			i++
+		}
+	}
+	for _, name := range []string{"--provider-id", "--node-ip", "--register-node"} {
+		if value, set := flags[name]; set {
+			words = append(words, name+"="+value)
+		}
+	}
+	return "KUBELET_EXTRA_ARGS=" + quote + strings.Join(words, " ") + quote
+}

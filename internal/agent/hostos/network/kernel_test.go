@@ -1,0 +1,149 @@
+package network_test
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
+)
+
+// inNamespace moves the test into a network namespace of its own, with eth0 at
+// 10.0.0.5/24.
+func inNamespace(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		rights.Skip(t, "needs root for a network namespace")
+	}
+	// The thread is not unlocked: it ends with the test and its namespace with it.
+	runtime.LockOSThread()
+	if _, err := netns.New(); err != nil {
+		rights.Skip(t, "no network namespace:", err)
+	}
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "peer0"}))
+	for _, name := range []string{"lo", "eth0", "peer0"} {
+		must(t, netlink.LinkSetUp(link(t, name)))
+	}
+	address, err := netlink.ParseAddr("10.0.0.5/24")
+	must(t, err)
+	must(t, netlink.AddrAdd(link(t, "eth0"), address))
+	must(t, netlink.RouteAdd(&netlink.Route{Gw: net.IPv4(10, 0, 0, 1)}))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func link(t *testing.T, name string) netlink.Link {
+	t.Helper()
+	l, err := netlink.LinkByName(name)
+	must(t, err)
+	return l
+}
+
+func table(t *testing.T, name string) {
+	t.Helper()
+	c, err := nftables.New()
+	must(t, err)
+	c.AddTable(&nftables.Table{Name: name, Family: nftables.TableFamilyIPv4})
+	if err := c.Flush(); err != nil {
+		rights.Skip(t, "no nftables:", err)
+	}
+}
+
+func route(t *testing.T, to string, via net.IP) {
+	t.Helper()
+	_, dst, err := net.ParseCIDR(to)
+	must(t, err)
+	must(t, netlink.RouteAdd(&netlink.Route{Dst: dst, Gw: via}))
+}
+
+func left(t *testing.T, b *journal.Baseline) (names []string) {
+	t.Helper()
+	found, err := network.Leftovers(network.Kernel{}, b)
+	must(t, err)
+	for _, l := range found {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+func TestKernelReturnsToItsBaseline(t *testing.T) {
+	inNamespace(t)
+	table(t, "operators-own")
+	route(t, "10.9.0.0/16", net.IPv4(10, 0, 0, 9))
+	baseline := &journal.Baseline{}
+	must(t, network.Capture(network.Kernel{}, baseline))
+	if got := left(t, baseline); len(got) != 0 {
+		t.Fatalf("an unchanged host has leftovers %q", got)
+	}
+
+	must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "cni0"}}))
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "veth0a1b2c3d"}, PeerName: "peer1"}))
+	must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "virbr0"}}))
+	route(t, "10.244.1.0/24", net.IPv4(10, 0, 0, 6))
+	table(t, "kube-proxy")
+	table(t, "later-by-the-operator")
+	want := []string{"network interface cni0", "network interface veth0a1b2c3d", "route 10.244.1.0/24 via 10.0.0.6 dev eth0", "nftables table ip kube-proxy"}
+	got := strings.Join(left(t, baseline), "; ")
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("leftovers %q lack %q", got, w)
+		}
+	}
+	if strings.Contains(got, "virbr0") || strings.Contains(got, "operator") || strings.Contains(got, "10.9.0.0") || strings.Contains(got, "default") {
+		t.Errorf("leftovers %q hold what is not ours", got)
+	}
+	if got := strings.Join(left(t, nil), "; "); got != "network interface cni0; nftables table ip kube-proxy" {
+		t.Errorf("without a baseline the leftovers are %q", got)
+	}
+	found, err := network.Leftovers(network.Kernel{}, baseline)
+	must(t, err)
+	for range 2 {
+		for _, l := range found {
+			if err := l.Remove(); err != nil {
+				t.Errorf("%v", err)
+			}
+		}
+	}
+	if got := left(t, baseline); len(got) != 0 {
+		t.Errorf("left after removal: %q", got)
+	}
+	link(t, "virbr0")
+}
+
+func TestKernelHoldsAVirtualIP(t *testing.T) {
+	inNamespace(t)
+	h := vip.Holder{Network: vip.Kernel{}, Log: slog.New(slog.DiscardHandler)}
+	for _, address := range []string{"10.0.0.200", "fd00::200"} {
+		ip := netip.MustParseAddr(address)
+		for range 2 {
+			must(t, h.Hold(ip, time.Minute))
+		}
+		if held, err := h.Held(ip); !held || err != nil {
+			t.Fatalf("%s is not held: %v", ip, err)
+		}
+		must(t, vip.Kernel{}.Announce("eth0", ip))
+		for range 2 {
+			must(t, h.Release(ip))
+		}
+		if held, err := h.Held(ip); held || err != nil {
+			t.Fatalf("%s is still held: %v", ip, err)
+		}
+	}
+}

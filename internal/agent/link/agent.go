@@ -1,0 +1,247 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
+	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
+	"github.com/slipway-dev/slipway/internal/agent/link/kube"
+)
+
+// inventoryInterval is how often the inventory is read again.
+const (
+	inventoryInterval = 5 * time.Minute
+	inventoryRetry    = 5 * time.Second
+)
+
+// Options of an agent that is enrolled.
+type Options struct {
+	// Namespace and HostName name the Host.
+	Namespace, HostName string
+	// BootID of this boot of the host.
+	BootID string
+	// HostID is the identity of the machine, written into the Lease.
+	HostID string
+	// Config reaches the management cluster as this agent.
+	Config   *rest.Config
+	Journal  *journal.Journal
+	Executor operation.Executor
+	// Inventory reads what the host is. virtualIP is an address to leave out.
+	Inventory func(ctx context.Context, virtualIP string) (inventory.Facts, error)
+	// VirtualIP tells what the host does about the control-plane address. May be nil.
+	VirtualIP VirtualIP
+	// HeartbeatInterval and LeaseDuration of the Lease.
+	HeartbeatInterval, LeaseDuration time.Duration
+	// Disconnected is called when the server could not be reached, Refused when
+	// it did not accept the certificate. May be nil.
+	Disconnected, Refused func()
+	// HandOver is told what the management cluster says besides the Host. May be nil.
+	HandOver HandOver
+	Log      *slog.Logger
+}
+
+// HandOver follows what an agent hears of its management cluster. Its methods must not
+// block.
+type HandOver interface {
+	// Announced is called with the annotations of each Lease.
+	Announced(annotations map[string]string)
+	// Served is called when the server shows the Host.
+	Served()
+	// Unserved is called when the server says that there is no Host for this agent, or
+	// with the error when it could not be reached.
+	Unserved(err error)
+	// Report is the answer that goes into the Lease.
+	Report() string
+}
+
+// VirtualIP tells what the host does about the control-plane address.
+type VirtualIP interface {
+	// Status is nil on a host that is no candidate for the address.
+	Status() *infrav1.VirtualIPStatus
+	// Changed returns a channel that is closed at the next change of the status.
+	Changed() <-chan struct{}
+}
+
+// Agent serves one Host.
+type Agent struct {
+	options   Options
+	client    *kube.Client
+	heartbeat *heartbeat
+	reporter  *reporter
+	loop      *core.Loop
+	beat      chan struct{}
+
+	mu      sync.Mutex
+	facts   inventory.Facts
+	refused *infrav1.ObservedOperation
+}
+
+// New puts an agent together. It starts nothing.
+func New(o Options) (*Agent, error) {
+	client, err := kube.New(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{options: o, client: client, beat: make(chan struct{}, 1), loop: core.NewLoop()}
+	a.heartbeat = &heartbeat{
+		Leases: client, Namespace: o.Namespace, Name: o.HostName, Holder: o.HostID,
+		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed, Wake: a.beat,
+	}
+	a.reporter = newReporter(client, o.Namespace, o.HostName, o.Log, a.heartbeat.Every)
+	if o.HandOver != nil {
+		a.heartbeat.Report, a.heartbeat.OnLease = o.HandOver.Report, o.HandOver.Announced
+	}
+	a.loop.Journal, a.loop.Executor, a.loop.Secrets = o.Journal, o.Executor, client
+	a.loop.Namespace, a.loop.BootID, a.loop.Log, a.loop.Changed = o.Namespace, o.BootID, o.Log, a.changed
+	return a, nil
+}
+
+// Run blocks until the context ends, and returns after everything it began has
+// stopped. An operation that is under way is resumed by the next Run.
+func (a *Agent) Run(ctx context.Context) {
+	collected := a.collect(ctx)
+	a.changed(a.options.Journal.State(), nil)
+	watcher := &watcher{
+		hosts: a.client, namespace: a.options.Namespace, name: a.options.HostName, log: a.options.Log,
+		changed: a.observe, failed: a.unwatched,
+	}
+	var wg sync.WaitGroup
+	for _, run := range []func(context.Context){a.heartbeat.Run, a.reporter.run, watcher.run, a.loop.Run} {
+		wg.Go(func() { run(ctx) })
+	}
+	wg.Go(func() { a.refresh(ctx, collected) })
+	if a.options.VirtualIP != nil {
+		wg.Go(func() { a.followVirtualIP(ctx) })
+	}
+	wg.Wait()
+}
+
+// Beat renews the heartbeat soon. It does not block.
+func (a *Agent) Beat() {
+	select {
+	case a.beat <- struct{}{}:
+	default:
+	}
+}
+
+// LastHeartbeat returns when the server last accepted a heartbeat.
+func (a *Agent) LastHeartbeat() time.Time { return a.heartbeat.Last() }
+
+// LeaseDuration is after how long without a heartbeat the agent counts as away.
+func (a *Agent) LeaseDuration() time.Duration { return a.heartbeat.LeaseDuration() }
+
+// observe is called with each version of the Host.
+func (a *Agent) observe(host *infrav1.Host) {
+	if host == nil {
+		a.unserved(nil)
+		a.loop.Observe(nil)
+		return
+	}
+	if a.options.HandOver != nil {
+		a.options.HandOver.Served()
+	}
+	if host.Status.BootID == "" {
+		// The server lost the report, or never had one.
+		a.reporter.lost()
+	}
+	a.loop.Observe(&host.Spec)
+}
+
+// failed is called with each error of the heartbeat and of the watch. An answer
+// of the server means that the connection is sound.
+func (a *Agent) failed(err error) {
+	switch answer := apierrors.APIStatus(nil); {
+	case apierrors.IsUnauthorized(err):
+		if a.options.Refused != nil {
+			a.options.Refused()
+		}
+	case !errors.As(err, &answer) && a.options.Disconnected != nil:
+		a.options.Disconnected()
+	}
+}
+
+// unwatched is called with each error of the watch.
+func (a *Agent) unwatched(err error) {
+	a.unserved(err)
+	a.failed(err)
+}
+
+func (a *Agent) unserved(err error) {
+	if a.options.HandOver != nil {
+		a.options.HandOver.Unserved(err)
+	}
+}
+
+// changed is called after each change of the journal.
+func (a *Agent) changed(state journal.State, refused *infrav1.ObservedOperation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused = refused
+	reported := status(a.facts, a.options.BootID, state, refused)
+	if a.options.VirtualIP != nil {
+		reported.VirtualIP = a.options.VirtualIP.Status()
+	}
+	if v := reported.VirtualIP; v != nil {
+		v.Message = bounded(v.Message)
+	}
+	a.reporter.set(reported)
+}
+
+func (a *Agent) refresh(ctx context.Context, collected bool) {
+	for backoff.Sleep(ctx, refreshWait(collected)) {
+		collected = a.collect(ctx)
+		a.report()
+	}
+}
+
+// followVirtualIP reports each change until the context ends.
+func (a *Agent) followVirtualIP(ctx context.Context) {
+	for {
+		changed := a.options.VirtualIP.Changed()
+		a.report()
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// report tells the reporter what the journal, the facts and the virtual IP are now.
+func (a *Agent) report() {
+	a.mu.Lock()
+	refused := a.refused
+	a.mu.Unlock()
+	a.changed(a.options.Journal.State(), refused)
+}
+
+func refreshWait(collected bool) time.Duration {
+	if collected {
+		return inventoryInterval
+	}
+	return inventoryRetry
+}
+
+// collect reads the inventory and reports whether it could.
+func (a *Agent) collect(ctx context.Context) bool {
+	facts, err := a.options.Inventory(ctx, a.options.Journal.State().VirtualIP)
+	if err != nil {
+		a.options.Log.Error("cannot read the inventory of the host", "error", err)
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.facts = facts
+	return true
+}

@@ -1,0 +1,7 @@
+// Package link is what the agent has to do with its management cluster: it watches the
+// Host and tells the loop, reports what the loop did, and renews the Lease. Its packages
+// give the agent its identity (enroll), take it to another management cluster (handover),
+// and hold the small part of the Kubernetes API it needs (kube, backoff).
+//
+// The room may import core, hostos/inventory for what it reports, and internal/host.
+package link

@@ -1,0 +1,200 @@
+package handover
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+const (
+	// retryEvery is how often an agent that cannot go on looks again.
+	retryEvery = 5 * time.Second
+	// DefaultPatience is how long a management cluster may be away before an agent that
+	// is prepared looks for its host in the other one.
+	DefaultPatience = 2 * time.Minute
+)
+
+// Secrets reads the hand-over.
+type Secrets interface {
+	GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+}
+
+// Options of a Keeper. All are required but Patience.
+type Options struct {
+	// StateDir of the agent.
+	StateDir string
+	// Namespace, HostName and HostID name the host.
+	Namespace, HostName, HostID string
+	// Session is the identity in the management cluster that serves the host.
+	Session *enroll.Session
+	// Secrets reads from that cluster.
+	Secrets Secrets
+	// Progress tells the claim generation that the host has served, and whether an
+	// operation is at work.
+	Progress func() (generation int64, busy bool)
+	// Answered is called when there is a new report.
+	Answered func()
+	// Patience is how long the management cluster may be away. Default DefaultPatience.
+	Patience time.Duration
+	Log      *slog.Logger
+}
+
+// Keeper follows the hand-over of one host. It implements agent.HandOver.
+type Keeper struct {
+	options Options
+	wake    chan struct{}
+
+	mu    sync.Mutex
+	state state
+	// heard is true once the management cluster announced something, and announced is
+	// the revision it asks for; signer is who signs there.
+	heard     bool
+	announced string
+	signer    []byte
+	report    string
+	// gone is true when the cluster says that it has no such Host for this agent; away
+	// is since when it cannot be reached. served is closed when it shows the Host again.
+	gone   bool
+	away   time.Time
+	served chan struct{}
+}
+
+// New returns a Keeper with what an earlier process knew.
+func New(o Options) (*Keeper, error) {
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
+	}
+	known, err := load(o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	return &Keeper{options: o, wake: make(chan struct{}, 1), state: known, served: make(chan struct{})}, nil
+}
+
+func (k *Keeper) signal() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Announced implements agent.HandOver.
+func (k *Keeper) Announced(annotations map[string]string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	revision := annotations[infrav1.HandOverAnnotation]
+	signer := host.DecodeSigner(annotations[infrav1.HandOverSignerAnnotation])
+	if k.heard && revision == k.announced && bytes.Equal(signer, k.signer) {
+		return
+	}
+	k.heard, k.announced, k.signer = true, revision, signer
+	k.signal()
+}
+
+// Served implements agent.HandOver.
+func (k *Keeper) Served() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.away = time.Time{}
+	if k.gone {
+		k.gone = false
+		k.signal()
+	}
+	close(k.served)
+	k.served = make(chan struct{})
+}
+
+// Unserved implements agent.HandOver.
+func (k *Keeper) Unserved(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch answer := apierrors.APIStatus(nil); {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		// Its rights go with the Host.
+		k.away = time.Time{}
+		if !k.gone {
+			k.gone = true
+			k.signal()
+		}
+	case !errors.As(err, &answer) && k.away.IsZero():
+		k.away = time.Now()
+		k.signal()
+	}
+}
+
+// Report implements agent.HandOver.
+func (k *Keeper) Report() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.report
+}
+
+// Run blocks until the host was taken over by another management cluster, and then
+// returns true, or until the context ends. After true, the agent has to enroll anew,
+// which brings it there.
+func (k *Keeper) Run(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		k.prepare(ctx)
+		if k.leave(ctx) {
+			return true
+		}
+		k.pause(ctx)
+	}
+	return false
+}
+
+// pause waits for news, and looks again after a while.
+func (k *Keeper) pause(ctx context.Context) {
+	timer := time.NewTimer(retryEvery)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-k.wake:
+	case <-timer.C:
+	}
+}
+
+// abandoned returns the hand-over that is due, if the management cluster does not serve
+// the host any more, and a channel that is closed when it does again.
+func (k *Keeper) abandoned() (*host.HandOver, <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.gone || (!k.away.IsZero() && time.Since(k.away) >= k.options.Patience) {
+		return k.state.Prepared, k.served
+	}
+	return nil, nil
+}
+
+// remember changes what outlives the process. What cannot be written is not known.
+func (k *Keeper) remember(change func(*state)) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	changed := k.state
+	change(&changed)
+	if err := changed.save(k.options.StateDir); err != nil {
+		return err
+	}
+	k.state = changed
+	return nil
+}
+
+// answer sets the report and has it sent when it is new.
+func (k *Keeper) answer(report string) {
+	k.mu.Lock()
+	changed := report != k.report
+	k.report = report
+	k.mu.Unlock()
+	if changed {
+		k.options.Answered()
+	}
+}

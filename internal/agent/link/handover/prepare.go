@@ -1,0 +1,121 @@
+package handover
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// prepare brings the hand-over that is kept in line with what the management cluster
+// announces, and answers. An agent that was away when the move took place finds that
+// its Host is gone, and looks for a hand-over by itself.
+func (k *Keeper) prepare(ctx context.Context) {
+	if err := k.learn(); err != nil {
+		k.options.Log.Error("cannot keep what is known of hand-overs, trying again", "error", err)
+		return
+	}
+	k.mu.Lock()
+	heard, announced, gone, prepared := k.heard, k.announced, k.gone, k.state.Prepared
+	k.mu.Unlock()
+	switch {
+	case gone:
+		// There may be a newer one, and nobody announces it any more.
+		k.fetch(ctx, announced)
+	case announced == "":
+		if heard {
+			k.answer("")
+		}
+	case prepared != nil && prepared.Revision() == announced:
+		k.confirm(ctx, *prepared)
+	default:
+		k.fetch(ctx, announced)
+	}
+}
+
+// learn keeps who signs, while the management cluster serves the host, and forgets a
+// hand-over that it called off.
+func (k *Keeper) learn() error {
+	k.mu.Lock()
+	heard, signer, known := k.heard, k.signer, k.state
+	off := !k.gone && k.announced == "" && known.Prepared != nil
+	k.mu.Unlock()
+	if !heard {
+		return nil
+	}
+	if !off && (signer == nil || bytes.Equal(signer, known.Signer)) {
+		return nil
+	}
+	if off {
+		k.options.Log.Info("the hand-over was called off", "revision", known.Prepared.Revision())
+	}
+	return k.remember(func(s *state) {
+		if signer != nil {
+			s.Signer = signer
+		}
+		if off {
+			s.Prepared = nil
+		}
+	})
+}
+
+// fetch reads, verifies and keeps a hand-over.
+func (k *Keeper) fetch(ctx context.Context, announced string) {
+	o := k.options
+	secret, err := o.Secrets.GetSecret(ctx, o.Namespace, infrav1.HandOverSecretName)
+	if err != nil {
+		k.waiting(announced, fmt.Errorf("read Secret %s: %w", infrav1.HandOverSecretName, err))
+		return
+	}
+	order := host.HandOver{Kubeconfig: secret.Data[infrav1.HandOverKubeconfigKey], Signature: secret.Data[infrav1.HandOverSignatureKey]}
+	if order.ByHand() {
+		return
+	}
+	k.mu.Lock()
+	known := k.state
+	k.mu.Unlock()
+	if known.Prepared != nil && known.Prepared.Revision() == order.Revision() {
+		return
+	}
+	if err := order.Verify(known.Signer, o.Namespace); err != nil {
+		k.waiting(order.Revision(), fmt.Errorf("the hand-over in Secret %s: %w", infrav1.HandOverSecretName, err))
+		return
+	}
+	if err := k.remember(func(s *state) { s.Prepared = &order }); err != nil {
+		k.waiting(order.Revision(), fmt.Errorf("keep the hand-over: %w", err))
+		return
+	}
+	k.confirm(ctx, order)
+}
+
+// confirm makes sure that the other management cluster is within reach, once, and says
+// that the agent is ready.
+func (k *Keeper) confirm(ctx context.Context, order host.HandOver) {
+	ready := host.HandOverReport{Revision: order.Revision()}.String()
+	if k.Report() == ready {
+		return
+	}
+	target, err := host.ParseTarget(order.Kubeconfig)
+	if err == nil {
+		err = enroll.Probe(ctx, target)
+	}
+	if err != nil {
+		k.waiting(order.Revision(), err)
+		return
+	}
+	k.options.Log.Info("ready to be handed over", "server", target.Server, "revision", order.Revision())
+	k.answer(ready)
+}
+
+func (k *Keeper) waiting(revision string, why error) {
+	report := host.HandOverReport{Revision: revision, Waiting: why.Error()}.String()
+	if revision != "" && report != k.Report() {
+		k.options.Log.Warn("cannot prepare the hand-over, trying again", "why", why)
+	}
+	if revision != "" {
+		k.answer(report)
+	}
+}

@@ -1,0 +1,187 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
+)
+
+// Leases is the part of the API that a heartbeat needs.
+type Leases interface {
+	GetLease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error)
+	UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+}
+
+// heartbeat renews the Lease by which the management cluster knows that the agent is
+// alive. A renewal costs one small write and never touches the Host. The Host controller
+// creates the Lease.
+type heartbeat struct {
+	Leases          Leases
+	Namespace, Name string
+	// Holder is written as holderIdentity: the identity of this machine.
+	Holder string
+	// Interval between renewals and Duration after which the agent counts as away.
+	// The Lease can ask for a longer interval (infrav1.HeartbeatIntervalAnnotation).
+	Interval, Duration time.Duration
+	Log                *slog.Logger
+	// OnFailure is called after each failed renewal with its error.
+	OnFailure func(error)
+	// Report is written into the Lease as the agent's answer to a hand-over, unless it
+	// is empty. May be nil.
+	Report func() string
+	// OnLease is called with the annotations of each Lease that the server returned.
+	// May be nil.
+	OnLease func(annotations map[string]string)
+	// Wake asks for a renewal now. May be nil.
+	Wake <-chan struct{}
+
+	lease *coordinationv1.Lease
+	last  atomic.Int64
+	// asked is the interval that the Lease asks for; 0 for none.
+	asked atomic.Int64
+}
+
+// maxInterval bounds what a Lease can ask for.
+const maxInterval = 10 * time.Minute
+
+// timing is the interval and the duration that are in force. An agent that was asked for a longer
+// interval counts as away after it failed to renew twice.
+func (h *heartbeat) timing() (interval, duration time.Duration) {
+	asked := time.Duration(h.asked.Load())
+	if asked <= h.Interval {
+		return h.Interval, h.Duration
+	}
+	return asked, max(h.Duration, 2*asked+h.Duration/2)
+}
+
+// Every is the time between two renewals now.
+func (h *heartbeat) Every() time.Duration {
+	interval, _ := h.timing()
+	return interval
+}
+
+// LeaseDuration is after how long without renewal the agent counts as away now.
+func (h *heartbeat) LeaseDuration() time.Duration {
+	_, duration := h.timing()
+	return duration
+}
+
+// Run renews until the context ends.
+func (h *heartbeat) Run(ctx context.Context) {
+	retry, failed := backoff.Backoff{}, false
+	for {
+		// Before the beat, which tells the server a longer duration first.
+		interval, _ := h.timing()
+		err := h.beat(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := spread(interval)
+		if err == nil {
+			if failed {
+				h.Log.Info("heartbeat is back")
+			}
+			retry.Reset()
+			failed = false
+		} else {
+			if !failed {
+				h.Log.Warn("heartbeat failed, trying again", "error", err)
+			}
+			failed = true
+			h.OnFailure(err)
+			wait = min(retry.Next(time.Now()), interval)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-h.Wake:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// spread makes a wait up to a tenth shorter, at random: agents that all came back at
+// once, after the server was away, would renew in step for ever.
+func spread(interval time.Duration) time.Duration {
+	return interval - rand.N(interval/10+1)
+}
+
+// Last returns when the last renewal succeeded; zero before the first.
+func (h *heartbeat) Last() time.Time {
+	if n := h.last.Load(); n != 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}
+
+func (h *heartbeat) beat(ctx context.Context) error {
+	if h.lease == nil {
+		lease, err := h.Leases.GetLease(ctx, h.Namespace, h.Name)
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Lease %s/%s does not exist (yet); slipway-manager makes it for each Host: %w", h.Namespace, h.Name, err)
+		}
+		if err != nil {
+			return err
+		}
+		h.lease = lease
+		h.obey(lease)
+	}
+	lease := h.lease.DeepCopy()
+	_, duration := h.timing()
+	seconds := int32(duration / time.Second)
+	now := metav1.NowMicro()
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &h.Holder, &seconds, &now
+	if lease.Spec.AcquireTime == nil {
+		lease.Spec.AcquireTime = &now
+	}
+	h.answer(lease)
+	stored, err := h.Leases.UpdateLease(ctx, lease)
+	if err != nil {
+		// Whatever is wrong, the next try begins with what the server has.
+		h.lease = nil
+		return err
+	}
+	h.lease = stored
+	h.obey(stored)
+	h.last.Store(now.UnixNano())
+	return nil
+}
+
+// answer writes the report on a hand-over.
+func (h *heartbeat) answer(lease *coordinationv1.Lease) {
+	if h.Report == nil {
+		return
+	}
+	if report := h.Report(); report != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverReportAnnotation, report)
+		return
+	}
+	delete(lease.Annotations, infrav1.HandOverReportAnnotation)
+}
+
+// obey takes over the interval that the Lease asks for. One that is nonsense asks
+// for none.
+func (h *heartbeat) obey(lease *coordinationv1.Lease) {
+	asked, err := time.ParseDuration(lease.Annotations[infrav1.HeartbeatIntervalAnnotation])
+	if err != nil || asked < 0 {
+		asked = 0
+	}
+	h.asked.Store(int64(min(asked, maxInterval)))
+	if h.OnLease != nil {
+		h.OnLease(lease.Annotations)
+	}
+}

@@ -1,0 +1,125 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// leases is a server with one Lease, which plays a list of errors first.
+type leases struct {
+	gets, updates int
+	getErrs, errs []error
+	stored        *coordinationv1.Lease
+	updated       func()
+}
+
+func (l *leases) GetLease(context.Context, string, string) (*coordinationv1.Lease, error) {
+	l.gets++
+	if len(l.getErrs) > 0 {
+		err := l.getErrs[0]
+		l.getErrs = l.getErrs[1:]
+		return nil, err
+	}
+	return l.stored.DeepCopy(), nil
+}
+
+func (l *leases) UpdateLease(_ context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	l.updates++
+	defer l.updated()
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, err
+	}
+	l.stored = lease
+	return lease, nil
+}
+
+// The Lease asks for a longer interval: the server must learn the longer duration
+// before the agent makes it wait.
+func TestAskedInterval(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	l := &leases{stored: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{infrav1.HeartbeatIntervalAnnotation: "100s"},
+	}}}
+	l.updated = cancel
+	h := &heartbeat{
+		Leases: l, Namespace: "ns", Name: "h", Holder: "id", Interval: 10 * time.Second, Duration: 40 * time.Second,
+		Log: slog.New(slog.DiscardHandler), OnFailure: func(error) {},
+	}
+	if h.LeaseDuration() != 40*time.Second {
+		t.Errorf("before the first heartbeat: %s", h.LeaseDuration())
+	}
+	h.Run(ctx)
+	if *l.stored.Spec.LeaseDurationSeconds != 220 || h.LeaseDuration() != 220*time.Second {
+		t.Errorf("the Lease lasts %d s, the agent believes %s; want 220 s", *l.stored.Spec.LeaseDurationSeconds, h.LeaseDuration())
+	}
+	for asks, want := range map[string]time.Duration{"": 40 * time.Second, "nonsense": 40 * time.Second, "1s": 40 * time.Second, "-1h": 40 * time.Second, "300h": 20*time.Minute + 20*time.Second} {
+		h.obey(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{infrav1.HeartbeatIntervalAnnotation: asks}}})
+		if h.LeaseDuration() != want {
+			t.Errorf("asked for %q: lasts %s, want %s", asks, h.LeaseDuration(), want)
+		}
+	}
+}
+
+func TestHeartbeat(t *testing.T) {
+	resource := schema.GroupResource{Resource: "leases"}
+	l := &leases{
+		stored:  &coordinationv1.Lease{},
+		getErrs: []error{apierrors.NewNotFound(resource, "h")},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	failures := 0
+	l.updated = func() {
+		if l.updates == 5 {
+			cancel()
+		}
+	}
+	l.errs = []error{apierrors.NewConflict(resource, "h", errors.New("changed"))}
+	h := &heartbeat{
+		Leases: l, Namespace: "ns", Name: "h", Holder: "id", Interval: 10 * time.Millisecond, Duration: 40 * time.Second,
+		Log: slog.New(slog.DiscardHandler), OnFailure: func(error) { failures++ },
+	}
+	if !h.Last().IsZero() {
+		t.Error("a heartbeat before the first")
+	}
+	h.Run(ctx)
+	if l.updates != 5 || l.gets != 3 || failures != 2 {
+		t.Errorf("%d updates, %d reads, %d failures; want 5, 3 and 2", l.updates, l.gets, failures)
+	}
+	spec := l.stored.Spec
+	if *spec.HolderIdentity != "id" || *spec.LeaseDurationSeconds != 40 || time.Since(spec.RenewTime.Time) > time.Minute || spec.AcquireTime == nil {
+		t.Errorf("the Lease is %+v", spec)
+	}
+	if time.Since(h.Last()) > time.Minute {
+		t.Errorf("the last heartbeat is of %v", h.Last())
+	}
+}
+
+// TestSpread: renewals fall out of step, and never come late.
+func TestSpread(t *testing.T) {
+	const interval = 80 * time.Second
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		wait := spread(interval)
+		if wait > interval || wait < interval*9/10 {
+			t.Fatalf("a wait of %s for an interval of %s", wait, interval)
+		}
+		seen[wait] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("%d different waits of 100", len(seen))
+	}
+}

@@ -1,0 +1,327 @@
+package run_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
+	"github.com/slipway-dev/slipway/internal/agent/link"
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
+)
+
+var (
+	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	secretsGVR = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	hosts      = infrav1.GroupVersion.WithResource("hosts")
+	leases     = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	roles      = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
+	bindings   = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
+	cRoles     = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	cBindings  = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+	csrs       = schema.GroupVersionResource{Group: "certificates.k8s.io", Version: "v1", Resource: "certificatesigningrequests"}
+
+	listAll   = metav1.ListOptions{}
+	createNow = metav1.CreateOptions{}
+)
+
+// manager plays the Host controller and the signer: it approves requests, makes
+// Host, Lease and Role, and signs.
+type manager struct {
+	*apiServer
+	life time.Duration
+
+	mu       sync.Mutex
+	requests map[string][]byte
+}
+
+func (m *manager) run(ctx context.Context, t *testing.T) {
+	for ctx.Err() == nil {
+		list, err := m.client.Resource(csrs).List(ctx, listAll)
+		if err != nil {
+			continue
+		}
+		for _, item := range list.Items {
+			if certificate, _, _ := unstructured.NestedString(item.Object, "status", "certificate"); certificate == "" {
+				m.grant(ctx, t, &item)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (m *manager) grant(ctx context.Context, t *testing.T, csr *unstructured.Unstructured) {
+	encoded, _, _ := unstructured.NestedString(csr.Object, "spec", "request")
+	request, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	m.mu.Lock()
+	m.requests[csr.GetName()] = request
+	m.mu.Unlock()
+	m.makeHost(ctx, t, csr.GetLabels()[infrav1.HostLabel])
+	_ = unstructured.SetNestedSlice(csr.Object, []any{map[string]any{"type": "Approved", "status": "True", "reason": "Test", "message": "test"}}, "status", "conditions")
+	approved, err := m.client.Resource(csrs).Update(ctx, csr, metav1.UpdateOptions{}, "approval")
+	if err != nil {
+		return
+	}
+	_ = unstructured.SetNestedField(approved.Object, base64.StdEncoding.EncodeToString(m.sign(t, request, m.life)), "status", "certificate")
+	if _, err := m.client.Resource(csrs).UpdateStatus(ctx, approved, metav1.UpdateOptions{}); err != nil && ctx.Err() == nil {
+		t.Errorf("sign: %v", err)
+	}
+}
+
+// makeHost gives the agent what the Host controller gives it.
+func (m *manager) makeHost(ctx context.Context, t *testing.T, name string) {
+	this := []any{name}
+	for gvr, object := range map[schema.GroupVersionResource]map[string]any{
+		hosts:  {"apiVersion": infrav1.GroupVersion.String(), "kind": "Host"},
+		leases: {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"},
+		roles: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": []any{
+			map[string]any{"apiGroups": []any{hosts.Group}, "resources": []any{"hosts"}, "resourceNames": this, "verbs": []any{"get", "list", "watch"}},
+			map[string]any{"apiGroups": []any{hosts.Group}, "resources": []any{"hosts/status"}, "resourceNames": this, "verbs": []any{"get", "patch", "update"}},
+			map[string]any{"apiGroups": []any{leases.Group}, "resources": []any{"leases"}, "resourceNames": this, "verbs": []any{"get", "patch", "update"}},
+		}},
+		bindings: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": infrav1.AgentUser("ns", name)}}},
+	} {
+		object["metadata"] = map[string]any{"name": name, "namespace": "ns"}
+		_, err := m.client.Resource(gvr).Namespace("ns").Create(ctx, &unstructured.Unstructured{Object: object}, createNow)
+		if err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+			t.Errorf("create %s: %v", gvr.Resource, err)
+		}
+	}
+}
+
+// allowRequests lets tokens and agents file certificate requests.
+func (m *manager) allowRequests(t *testing.T) {
+	t.Helper()
+	name := map[string]any{"name": "requests"}
+	m.create(t, cRoles, "", map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": name, "rules": []any{
+		map[string]any{"apiGroups": []any{csrs.Group}, "resources": []any{csrs.Resource}, "verbs": []any{"create", "get"}},
+	}})
+	group := func(name string) any {
+		return map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}
+	}
+	m.create(t, cBindings, "", map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": name,
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "requests"},
+		"subjects": []any{group(infrav1.BootstrapGroupPrefix + "ns"), group(infrav1.AgentGroup)}})
+}
+
+func (m *manager) host(t *testing.T) *infrav1.Host {
+	t.Helper()
+	u, err := m.client.Resource(hosts).Namespace("ns").Get(t.Context(), "host-1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &infrav1.Host{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (m *manager) patchSpec(t *testing.T, patch string) {
+	t.Helper()
+	_, err := m.client.Resource(hosts).Namespace("ns").Patch(t.Context(), "host-1", types.MergePatchType, []byte(`{"spec":`+patch+`}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runAgent runs one life of an agent until stop is called.
+func runAgent(t *testing.T, m *manager, h *effectstest.Host, stateDir string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	log := slog.New(slog.DiscardHandler)
+	j, err := journal.Open(filepath.Join(stateDir, "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(stateDir, "bootstrap")
+	writeFile(t, kubeconfig, fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "%s", insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: "%s"}}]
+`, m.url, bootstrapToken))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		enroller := &enroll.Enroller{StateDir: stateDir, BootstrapKubeconfig: kubeconfig, Namespace: "ns", HostName: "host-1", Log: log, Now: time.Now}
+		session, err := enroller.Enroll(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Errorf("enroll: %v", err)
+			}
+			return
+		}
+		wg.Go(func() { session.Run(ctx) })
+		collector := inventory.Collector{
+			Root: h.Root, Hostname: func() (string, error) { return "host-1", nil }, Addresses: h.Network.Addresses,
+			Versions: h.Executor.Versions.Installed, AgentVersion: "v1",
+		}
+		a, err := link.New(link.Options{
+			Namespace: "ns", HostName: "host-1", HostID: "id", Config: session.Config(), Journal: j, Executor: h.Executor,
+			Inventory: collector.Collect, BootID: inventory.BootID(h.Root), HeartbeatInterval: time.Second, LeaseDuration: 4 * time.Second, Log: log,
+			Disconnected: session.CloseConnections, Refused: session.Refused,
+		})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		a.Run(ctx)
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+		_ = j.Close()
+	}
+}
+
+const cloudConfig = `## template: jinja
+#cloud-config
+write_files:
+- path: /etc/kubernetes/name
+  content: "{{ ds.meta_data.local_hostname }}"
+runcmd:
+- "true"
+`
+
+func TestAgentAgainstARealAPIServer(t *testing.T) {
+	m := &manager{apiServer: startAPIServer(t), life: 6 * time.Second, requests: map[string][]byte{}}
+	m.allowRequests(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { m.run(ctx, t); close(done) }()
+	defer func() { cancel(); <-done }()
+	h, stateDir := effectstest.New(t), t.TempDir()
+	stop := runAgent(t, m, h, stateDir)
+
+	t.Log("enrolls, proves to be clean, and beats")
+	eventually(t, "the Host exists", func() error {
+		_, err := m.client.Resource(hosts).Namespace("ns").Get(t.Context(), "host-1", metav1.GetOptions{})
+		return err
+	})
+	awaitHost(t, m, "proof", func(h *infrav1.Host) bool { return h.Status.CleanProof != nil && h.Status.BootID == "boot-1" })
+	if s := m.host(t).Status; s.Inventory.AgentVersion != "v1" || s.Capacity.Memory().Value() != 1<<20 || len(s.Addresses) != 2 {
+		t.Errorf("inventory %+v, capacity %v, addresses %v", s.Inventory, s.Capacity, s.Addresses)
+	}
+
+	t.Log("bootstraps although the right to read the Secret lags")
+	m.create(t, secretsGVR, "ns", map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "boot"},
+		"data": map[string]any{"value": base64.StdEncoding.EncodeToString([]byte(cloudConfig)), "format": base64.StdEncoding.EncodeToString([]byte("cloud-config"))}})
+	m.patchSpec(t, `{"claimGeneration":1,"claim":{"machineName":"m","clusterName":"c","claimID":"a"},
+		"desired":{"phase":"Bootstrapped","operationID":"b","bootstrapSecretName":"boot","providerID":"slipway://ns/host-1/a"}}`)
+	awaitHost(t, m, "a report on the Secret", func(h *infrav1.Host) bool {
+		return h.Status.ObservedOperation != nil && h.Status.ObservedOperation.Reason == "BootstrapSecretUnavailable"
+	})
+	role := `[{"op":"add","path":"/rules/-","value":{"apiGroups":[""],"resources":["secrets"],"resourceNames":["boot"],"verbs":["get"]}}]`
+	if _, err := m.client.Resource(roles).Namespace("ns").Patch(t.Context(), "host-1", types.JSONPatchType, []byte(role), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitOperation(t, m, "b", infrav1.OperationSucceeded)
+	if got, err := os.ReadFile(h.Root.Path("/etc/kubernetes/name")); err != nil || string(got) != "host-1" {
+		t.Fatalf("the file is %q: %v", got, err)
+	}
+
+	t.Log("renews with the same key and goes on after the first certificate has ended")
+	eventually(t, "two renewals", func() error {
+		if n := len(m.keys(t)); n < 3 {
+			return fmt.Errorf("%d requests", n)
+		}
+		return nil
+	})
+	for name, key := range m.keys(t) {
+		for other, otherKey := range m.keys(t) {
+			if !bytes.Equal(key, otherKey) {
+				t.Errorf("requests %s and %s are of different keys", name, other)
+			}
+		}
+	}
+	beat := m.renewTime(t)
+	eventually(t, "another heartbeat", func() error {
+		if now := m.renewTime(t); now == beat {
+			return fmt.Errorf("still %s", now)
+		}
+		return nil
+	})
+
+	t.Log("resets after a restart")
+	stop()
+	stop = runAgent(t, m, h, stateDir)
+	defer func() { stop() }()
+	m.patchSpec(t, `{"desired":{"phase":"Reset","operationID":"r","resetPolicy":"Kubeadm","bootstrapSecretName":null,"providerID":null}}`)
+	awaitOperation(t, m, "r", infrav1.OperationSucceeded)
+	if p := m.host(t).Status.CleanProof; p == nil || p.ClaimGeneration != 1 {
+		t.Fatalf("proof %+v", p)
+	}
+}
+
+func (m *manager) keys(t *testing.T) map[string][]byte {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	keys := map[string][]byte{}
+	for name, request := range m.requests {
+		block, _ := pem.Decode(request)
+		csr, err := x509.ParseCertificateRequest(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[name] = csr.RawSubjectPublicKeyInfo
+	}
+	return keys
+}
+
+func (m *manager) renewTime(t *testing.T) string {
+	t.Helper()
+	lease, err := m.client.Resource(leases).Namespace("ns").Get(t.Context(), "host-1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewed, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
+	return renewed
+}
+
+func awaitHost(t *testing.T, m *manager, what string, holds func(*infrav1.Host) bool) {
+	t.Helper()
+	eventually(t, what, func() error {
+		if h := m.host(t); !holds(h) {
+			return fmt.Errorf("status %+v, operation %+v", h.Status, h.Status.ObservedOperation)
+		}
+		return nil
+	})
+}
+
+func awaitOperation(t *testing.T, m *manager, id string, state infrav1.OperationState) {
+	t.Helper()
+	awaitHost(t, m, fmt.Sprintf("operation %s is %s", id, state), func(h *infrav1.Host) bool {
+		op := h.Status.ObservedOperation
+		return op != nil && op.ID == id && op.State == state
+	})
+}

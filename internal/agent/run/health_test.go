@@ -1,0 +1,86 @@
+package run
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+)
+
+func server(t *testing.T, last time.Time) healthServer {
+	t.Helper()
+	j := journal.InMemory()
+	err := j.Update(func(s *journal.State) {
+		s.ClaimGeneration = 3
+		s.Operation = &journal.Operation{Phase: infrav1.HostDesiredReset, State: infrav1.OperationFailed, Failures: 2}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return healthServer{Version: "v1", Journal: j, LeaseDuration: func() time.Duration { return time.Minute }, VirtualIP: &vip.Keeper{},
+		LastHeartbeat: func() time.Time { return last }, CertificateExpires: func() time.Time { return time.Unix(5, 0) }}
+}
+
+func TestReadyFollowsTheHeartbeat(t *testing.T) {
+	for _, c := range []struct {
+		last time.Time
+		want int
+	}{{time.Time{}, 503}, {time.Now(), 200}, {time.Now().Add(-time.Hour), 503}} {
+		w := httptest.NewRecorder()
+		server(t, c.last).handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		if w.Code != c.want {
+			t.Errorf("last heartbeat %v: status %d, want %d", c.last, w.Code, c.want)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	got := server(t, time.Unix(9, 0)).metrics()
+	for _, want := range []string{
+		`slipway_agent_info{version="v1"} 1`, "slipway_agent_certificate_expiry_timestamp_seconds 5", "slipway_agent_claim_generation 3",
+		`slipway_agent_operation{phase="Reset",state="Failed"} 1`, `slipway_agent_operation{phase="Reset",state="Running"} 0`, "slipway_agent_operation_failures 2",
+		"slipway_agent_virtual_ip_held 0", "slipway_agent_virtual_ip_takeovers_total 0", "slipway_agent_virtual_ip_renew_failures_total 0",
+	} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("metrics lack %q:\n%s", want, got)
+		}
+	}
+}
+
+func TestServeOnASocketThatAKilledAgentLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	old, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.(*net.UnixListener).SetUnlinkOnClose(false)
+	_ = old.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server(t, time.Now()).serve(ctx, "unix:"+path) }()
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	var status int
+	for deadline := time.Now().Add(10 * time.Second); status == 0 && time.Now().Before(deadline); {
+		if response, err := client.Get("http://agent/healthz"); err == nil {
+			status = response.StatusCode
+			_ = response.Body.Close()
+		}
+	}
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package run
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/link"
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
+	"github.com/slipway-dev/slipway/internal/agent/link/handover"
+	"github.com/slipway-dev/slipway/internal/agent/link/kube"
+)
+
+// Service serves one host.
+type Service struct {
+	Enroller *enroll.Enroller
+	Journal  *journal.Journal
+	// Options of the agent, but Config, Journal, HandOver, Disconnected and Refused,
+	// which depend on the management cluster.
+	Options link.Options
+	// Patience is how long a management cluster may be away before the agent looks for
+	// its host where it was told to. Default handover.DefaultPatience.
+	Patience time.Duration
+	// Serving is called with each new agent and must end with the context; its error
+	// ends the service. May be nil.
+	Serving func(ctx context.Context, a *link.Agent, session *enroll.Session) error
+	Log     *slog.Logger
+}
+
+// Run blocks until the context ends. Any other error means that the state directory
+// cannot be used, or is that of Serving.
+func (s *Service) Run(ctx context.Context) error {
+	for {
+		session, err := s.Enroller.Enroll(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.serve(ctx, session); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// serve returns when the host was taken over by another management cluster.
+func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
+	client, err := kube.New(session.Config())
+	if err != nil {
+		return err
+	}
+	var served *link.Agent
+	keeper, err := handover.New(handover.Options{
+		StateDir: s.Enroller.StateDir, Namespace: s.Options.Namespace, HostName: s.Options.HostName, HostID: s.Options.HostID,
+		Session: session, Secrets: client, Progress: s.progress, Answered: func() { served.Beat() }, Patience: s.Patience, Log: s.Log,
+	})
+	if err != nil {
+		return err
+	}
+	o := s.Options
+	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
+	o.Disconnected, o.Refused = session.CloseConnections, session.Refused
+	if served, err = link.New(o); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range []func(context.Context){session.Run, served.Run} {
+		group.Go(func() error {
+			run(ctx)
+			return nil
+		})
+	}
+	if s.Serving != nil {
+		group.Go(func() error { return s.Serving(ctx, served, session) })
+	}
+	group.Go(func() error {
+		keeper.Run(ctx)
+		cancel()
+		return nil
+	})
+	err = group.Wait()
+	session.CloseConnections()
+	return err
+}
+
+// progress is what a hand-over has to respect: an operation at work ends first.
+func (s *Service) progress() (generation int64, busy bool) {
+	state := s.Journal.State()
+	return state.ClaimGeneration, state.Running() && state.Operation.Active
+}
