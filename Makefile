@@ -73,8 +73,14 @@ generate: ## Write deepcopy code, CRDs, RBAC and webhook manifests from the type
 # no test may be left out for want of rights or built binaries
 test test-e2e: export SLIPWAY_REQUIRE_ROOT = 1
 
+# The seed by which tests of many alike cases, such as crashes at each write, try a sample
+# of them. Give it to repeat a run.
+SLIPWAY_TEST_SAMPLE ?= $(shell date +%s)
+test test-e2e: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
+
 .PHONY: test
 test: build bundle-test ## Everything CI runs: unit, API server and end-to-end tests
+	@echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
 	$(FETCH_MODULES) -test work
 	cd release && GOWORK=off $(FETCH_MODULES) -test ./...
 	cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
@@ -82,6 +88,10 @@ test: build bundle-test ## Everything CI runs: unit, API server and end-to-end t
 	  go test -trimpath -timeout 20m $$(go list work | grep -v -e /test/e2e -e /test/conformance/clusterctl)
 	cd release && GOWORK=off go test -trimpath ./...
 	$(MAKE) --no-print-directory test-e2e
+
+.PHONY: test-full
+test-full: ## Like test, with every case of what CI tries a sample of
+	@$(MAKE) --no-print-directory test SLIPWAY_TEST_SAMPLE=
 
 .PHONY: test-e2e
 test-e2e: ## The tests with real kubelets alone, one plane at a time: clusterctl's conformance and the end-to-end tests

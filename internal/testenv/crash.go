@@ -3,11 +3,15 @@ package testenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/slipway-dev/slipway/internal/testenv/sample"
 )
 
 // ErrCrashed is returned by every call of a client whose process was killed.
@@ -25,6 +29,27 @@ func (c *Crash) Crashed() bool { return c.After > 0 && c.Writes() >= c.After }
 
 // Writes is the number of writes that reached the API server.
 func (c *Crash) Writes() int { return int(c.writes.Load()) }
+
+// KilledAtEachWrite plays a story in which nobody is killed and that takes at least so
+// many writes, and then one for each of the writes that kills: all of them, or a sample.
+func KilledAtEachWrite(t *testing.T, least int, story func(t *testing.T, crash *Crash)) {
+	t.Helper()
+	Skip(t)
+	undisturbed := &Crash{}
+	if !t.Run("never", func(t *testing.T) { story(t, undisturbed) }) {
+		return
+	}
+	if undisturbed.Writes() < least {
+		t.Errorf("%d writes, want at least %d: the test does not see them", undisturbed.Writes(), least)
+	}
+	for _, after := range sample.Of(t, undisturbed.Writes()) {
+		crash := &Crash{After: after}
+		t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) { story(t, crash) })
+		if !crash.Crashed() {
+			t.Errorf("write %d never came", after)
+		}
+	}
+}
 
 // NewCrashing returns a client whose process dies as told: the write that kills it
 // takes effect, but its caller never learns of it.

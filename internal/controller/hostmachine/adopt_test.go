@@ -3,7 +3,6 @@ package hostmachine_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -250,28 +249,21 @@ func TestDeletionBeforeTheAdoption(t *testing.T) {
 // A manager killed after any of its writes leaves a state from which the next one
 // adopts the node all the same, and never resets the host.
 func TestCrashInAnAdoption(t *testing.T) {
-	testenv.Skip(t)
-	for after := 1; ; after++ {
-		crash := &testenv.Crash{After: after}
-		t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) {
-			w := crashWorld(t)
-			w.kubeconfig()
-			agent := w.node("host-1")
-			key := w.adopt("m1")
-			killed := w.reconciler(testenv.NewCrashing(env.Client, crash))
-			for range 10 {
-				if _, err := killed.Reconcile(context.Background(), ctrl.Request{NamespacedName: key}); err != nil && !errors.Is(err, testenv.ErrCrashed) && !strings.Contains(err.Error(), testenv.ErrCrashed.Error()) {
-					t.Fatal(err)
-				}
+	testenv.KilledAtEachWrite(t, 2, func(t *testing.T, crash *testenv.Crash) {
+		w := crashWorld(t)
+		w.kubeconfig()
+		agent := w.node("host-1")
+		key := w.adopt("m1")
+		killed := w.reconciler(testenv.NewCrashing(env.Client, crash))
+		for range 10 {
+			if _, err := killed.Reconcile(context.Background(), ctrl.Request{NamespacedName: key}); err != nil && !errors.Is(err, testenv.ErrCrashed) && !strings.Contains(err.Error(), testenv.ErrCrashed.Error()) {
+				t.Fatal(err)
 			}
-			m, _ := w.reconcile(key)
-			h := agent.Host(t)
-			if h.Spec.ClaimGeneration != 1 || h.Spec.Claim == nil || h.Spec.Claim.ClaimID != m.Spec.ClaimID || h.Spec.Desired.Phase != infrav1.HostDesiredAdopted {
-				t.Errorf("generation %d, claim %+v, desired %+v", h.Spec.ClaimGeneration, h.Spec.Claim, h.Spec.Desired)
-			}
-		})
-		if t.Failed() || !crash.Crashed() {
-			return
 		}
-	}
+		m, _ := w.reconcile(key)
+		h := agent.Host(t)
+		if h.Spec.ClaimGeneration != 1 || h.Spec.Claim == nil || h.Spec.Claim.ClaimID != m.Spec.ClaimID || h.Spec.Desired.Phase != infrav1.HostDesiredAdopted {
+			t.Errorf("generation %d, claim %+v, desired %+v", h.Spec.ClaimGeneration, h.Spec.Claim, h.Spec.Desired)
+		}
+	})
 }

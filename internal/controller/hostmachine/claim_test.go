@@ -105,41 +105,31 @@ func TestPreconditions(t *testing.T) {
 // A manager killed after any of its writes leaves a state from which the next one
 // gets to the same end, with one host claimed once.
 func TestCrashAfterEachWrite(t *testing.T) {
-	testenv.Skip(t)
-	for after := 1; ; after++ {
-		crash := &testenv.Crash{After: after}
-		t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) {
-			w := crashWorld(t)
-			agents := []*testenv.Agent{w.host("host-1"), w.host("host-2")}
-			key := w.machine("m1")
-			killed := w.reconciler(testenv.NewCrashing(env.Client, crash))
-			for range 10 {
-				if _, err := killed.Reconcile(context.Background(), ctrl.Request{NamespacedName: key}); err != nil && !errors.Is(err, testenv.ErrCrashed) && !strings.Contains(err.Error(), testenv.ErrCrashed.Error()) {
-					t.Fatal(err)
-				}
+	testenv.KilledAtEachWrite(t, 4, func(t *testing.T, crash *testenv.Crash) {
+		w := crashWorld(t)
+		agents := []*testenv.Agent{w.host("host-1"), w.host("host-2")}
+		key := w.machine("m1")
+		killed := w.reconciler(testenv.NewCrashing(env.Client, crash))
+		for range 10 {
+			if _, err := killed.Reconcile(context.Background(), ctrl.Request{NamespacedName: key}); err != nil && !errors.Is(err, testenv.ErrCrashed) && !strings.Contains(err.Error(), testenv.ErrCrashed.Error()) {
+				t.Fatal(err)
 			}
-
-			m, _ := w.reconcile(key)
-			claimed := 0
-			for _, agent := range agents {
-				if h := agent.Host(t); h.Spec.Claim != nil {
-					claimed++
-					if h.Spec.ClaimGeneration != 1 || h.Spec.Claim.ClaimID != m.Spec.ClaimID {
-						t.Errorf("Host %s: generation %d, claim %+v; machine %s", h.Name, h.Spec.ClaimGeneration, h.Spec.Claim, m.Spec.ClaimID)
-					}
-				}
-			}
-			if claimed != 1 || !conditions.IsTrue(m, infrav1.HostClaimedCondition) {
-				t.Errorf("%d hosts claimed, want 1; %+v", claimed, m.Status.Conditions)
-			}
-		})
-		if t.Failed() || !crash.Crashed() {
-			if crash.Writes() < 4 {
-				t.Errorf("a claim takes %d writes: the test does not see them", crash.Writes())
-			}
-			return
 		}
-	}
+
+		m, _ := w.reconcile(key)
+		claimed := 0
+		for _, agent := range agents {
+			if h := agent.Host(t); h.Spec.Claim != nil {
+				claimed++
+				if h.Spec.ClaimGeneration != 1 || h.Spec.Claim.ClaimID != m.Spec.ClaimID {
+					t.Errorf("Host %s: generation %d, claim %+v; machine %s", h.Name, h.Spec.ClaimGeneration, h.Spec.Claim, m.Spec.ClaimID)
+				}
+			}
+		}
+		if claimed != 1 || !conditions.IsTrue(m, infrav1.HostClaimedCondition) {
+			t.Errorf("%d hosts claimed, want 1; %+v", claimed, m.Status.Conditions)
+		}
+	})
 }
 
 // crashWorld is a world that runs one after the other.

@@ -2,7 +2,6 @@ package hostmachinepool_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -304,16 +303,7 @@ func TestRemediationSurvivesCrashes(t *testing.T) {
 	for _, action := range []infrav1.RemediationAction{infrav1.RemediationReboot, infrav1.RemediationRebootstrap, infrav1.RemediationReplace} {
 		t.Run(string(action), func(t *testing.T) {
 			t.Parallel()
-			for after := 1; ; after++ {
-				crash := &testenv.Crash{After: after}
-				t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) { crashInRemediation(t, action, crash) })
-				if t.Failed() || !crash.Crashed() {
-					if crash.Writes() < 2 {
-						t.Errorf("%d writes: the test does not see them", crash.Writes())
-					}
-					return
-				}
-			}
+			testenv.KilledAtEachWrite(t, 2, func(t *testing.T, crash *testenv.Crash) { crashInRemediation(t, action, crash) })
 		})
 	}
 }

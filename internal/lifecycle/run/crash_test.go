@@ -35,17 +35,7 @@ func counting(c client.WithWatch, created map[string]int) client.WithWatch {
 // TestKilledAtEveryWrite kills the controller right after each of its writes in turn,
 // and lets a new one go on.
 func TestKilledAtEveryWrite(t *testing.T) {
-	testenv.Skip(t)
-	for after := 1; ; after++ {
-		crash := &testenv.Crash{After: after}
-		t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) { killedAfter(t, crash) })
-		if t.Failed() || !crash.Crashed() {
-			if crash.Writes() < 12 {
-				t.Errorf("%d writes: the test does not see them", crash.Writes())
-			}
-			return
-		}
-	}
+	testenv.KilledAtEachWrite(t, 12, killedAfter)
 }
 
 func killedAfter(t *testing.T, crash *testenv.Crash) {

@@ -24,35 +24,27 @@ import (
 // it is, right after each of its writes in turn: two Jobs each run once, whatever
 // the write.
 func TestKilledAtEveryWriteJobsRunOnce(t *testing.T) {
-	testenv.Skip(t)
-	for after := 1; ; after++ {
-		crash := &testenv.Crash{After: after}
+	testenv.KilledAtEachWrite(t, 15, func(t *testing.T, crash *testenv.Crash) {
 		w := newWorld(t, upgrade, realJob("first"), realJob("second"))
 		ran := map[types.UID]bool{}
 		controller := w.withRealJobs(testenv.NewCrashing(env.Client, crash))
 		for passes := 0; w.run().Status.Phase != lifecyclev1.RunSucceeded; passes++ {
 			if passes > 40 {
-				t.Fatalf("killed after write %d, the run stays at %q", after, w.run().Status.Message)
+				t.Fatalf("the run stays at %q", w.run().Status.Message)
 			}
 			_, err := controller.Reconcile(ctx, ctrl.Request{NamespacedName: w.key})
 			if crash.Crashed() {
 				controller = w.withRealJobs(env.Client)
 			} else if err != nil {
-				t.Fatalf("killed after write %d: %v", after, err)
+				t.Fatal(err)
 			}
 			w.playJobs(ran)
 			w.clock.Step(5 * time.Second)
 		}
 		if len(ran) != 2 {
-			t.Errorf("killed after write %d: %d Jobs ran, want 2", after, len(ran))
+			t.Errorf("%d Jobs ran, want 2", len(ran))
 		}
-		if !crash.Crashed() {
-			if after < 16 {
-				t.Errorf("there were only %d writes", after-1)
-			}
-			return
-		}
-	}
+	})
 }
 
 func realJob(name string) lifecyclev1.Step {

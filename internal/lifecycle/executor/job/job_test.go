@@ -283,22 +283,21 @@ func TestAuditRunsNoJob(t *testing.T) {
 // TestKilledAfterAnyWriteAJobRunsOnce kills the controller after each of its writes, in
 // turn, also with the Job deleted behind its back before it is recorded.
 func TestKilledAfterAnyWriteAJobRunsOnce(t *testing.T) {
-	for after := 1; ; after++ {
-		crash := &testenv.Crash{After: after}
+	testenv.KilledAtEachWrite(t, 5, func(t *testing.T, crash *testenv.Crash) {
 		f := newFixture(t, jobStep())
 		f.process = newProcess(crash)
 		ran := map[types.UID]bool{}
 		done := false
 		for attempts := 0; !done; attempts++ {
 			if attempts > 20 {
-				t.Fatalf("killed after write %d, the step does not end", after)
+				t.Fatal("the step does not end")
 			}
 			result, err := f.attempt(t)
 			if errors.Is(err, testenv.ErrCrashed) || crash.Crashed() {
 				f.process = newProcess(&testenv.Crash{})
 				f.reload(t)
 			} else if err != nil {
-				t.Fatalf("killed after write %d: %v", after, err)
+				t.Fatal(err)
 			}
 			done = result.Done && err == nil
 			for _, j := range f.jobs(t) {
@@ -311,15 +310,9 @@ func TestKilledAfterAnyWriteAJobRunsOnce(t *testing.T) {
 			}
 		}
 		if len(ran) != 1 || len(f.jobs(t)) != 0 {
-			t.Errorf("killed after write %d: %d Jobs ran, %d are left", after, len(ran), len(f.jobs(t)))
+			t.Errorf("%d Jobs ran, %d are left", len(ran), len(f.jobs(t)))
 		}
-		if !crash.Crashed() {
-			if after < 6 {
-				t.Errorf("there were only %d writes", after-1)
-			}
-			return
-		}
-	}
+	})
 }
 
 func TestWhatKeepsAPodFromRunningIsTold(t *testing.T) {
