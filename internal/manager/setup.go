@@ -21,7 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinetemplate"
-	"github.com/slipway-dev/slipway/internal/pace"
+	"github.com/slipway-dev/slipway/internal/throttle"
 	"github.com/slipway-dev/slipway/internal/version"
 	"github.com/slipway-dev/slipway/internal/webhook"
 )
@@ -95,7 +95,7 @@ func concurrency(n int, o Options) controller.Options {
 
 // paced are the options of a controller whose reconciles grow with their objects.
 func paced(o controller.Options) controller.Options {
-	o.NewQueue = pace.New
+	o.NewQueue = throttle.NewQueue
 	return o
 }
 

@@ -21,7 +21,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
-	"github.com/slipway-dev/slipway/internal/settle"
+	"github.com/slipway-dev/slipway/internal/throttle"
 )
 
 // FieldOwner owns phase and conditions in the status of a Host.
@@ -61,7 +61,7 @@ type Reconciler struct {
 	// reads them.
 	Settle time.Duration
 
-	settling settle.Delay
+	settling throttle.Status
 	fleet    fleet
 	signers  signers
 }

@@ -100,7 +100,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	if err != nil {
 		return nil, err
 	}
-	if recent, ok := r.rankings.get(key, r.Clock.Now()); ok {
+	if recent, ok := r.rankings.get(key, r.Clock); ok {
 		if outcome := r.takeOf(ctx, s, recent); outcome.ended() {
 			return outcome.host, outcome.err
 		}
@@ -115,7 +115,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	}
 	result := chooser.Choose(candidates)
 	fresh := ranking{chooser: chooser, hosts: result.Ranked}
-	r.rankings.put(key, fresh, r.Clock.Now())
+	r.rankings.put(key, fresh, r.Clock)
 	outcome := r.takeOf(ctx, s, fresh)
 	if outcome.ended() {
 		return outcome.host, outcome.err

@@ -27,7 +27,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
-	"github.com/slipway-dev/slipway/internal/settle"
+	"github.com/slipway-dev/slipway/internal/throttle"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;patch
@@ -53,7 +53,7 @@ type Reconciler struct {
 	APIReader client.Reader
 	Recorder  events.EventRecorder
 	// Clock judges heartbeats.
-	Clock clock.PassiveClock
+	Clock clock.Clock
 	// Hooks may hold back a claim. Default: none.
 	Hooks *hosthooks.Hooks
 	// WatchFilter restricts the reconciler to objects with that value of the
@@ -66,7 +66,7 @@ type Reconciler struct {
 
 	reservations reservations
 	rankings     rankings
-	settling     settle.Delay
+	settling     throttle.Status
 	// machines are the writes to machines, orders those to hosts.
 	machines, orders written
 }

@@ -3,9 +3,11 @@ package hostmachine
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/utils/clock"
 
 	"github.com/slipway-dev/slipway/internal/placement"
 )
@@ -26,13 +28,8 @@ type ranking struct {
 // same, and ranking thousands of hosts for each of thousands of machines would take
 // minutes. The zero value is ready for use.
 type rankings struct {
-	mu   sync.Mutex
-	kept map[string]keptRanking
-}
-
-type keptRanking struct {
-	ranking
-	until time.Time
+	once sync.Once
+	kept *cache.Expiring
 }
 
 // rankingKey is the same for machines that ask for the same.
@@ -44,19 +41,20 @@ func rankingKey(namespace string, request placement.Request) (string, error) {
 	return namespace + "/" + string(data), nil
 }
 
-func (r *rankings) get(key string, now time.Time) (ranking, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	kept := r.kept[key]
-	return kept.ranking, now.Before(kept.until)
+func (r *rankings) get(key string, c clock.Clock) (ranking, bool) {
+	kept, ok := r.cache(c).Get(key)
+	if !ok {
+		return ranking{}, false
+	}
+	recent, ok := kept.(ranking)
+	return recent, ok
 }
 
-func (r *rankings) put(key string, of ranking, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.kept, func(_ string, kept keptRanking) bool { return !now.Before(kept.until) })
-	if r.kept == nil {
-		r.kept = map[string]keptRanking{}
-	}
-	r.kept[key] = keptRanking{of, now.Add(rankingTime)}
+func (r *rankings) put(key string, of ranking, c clock.Clock) {
+	r.cache(c).Set(key, of, rankingTime)
+}
+
+func (r *rankings) cache(c clock.Clock) *cache.Expiring {
+	r.once.Do(func() { r.kept = cache.NewExpiringWithClock(c) })
+	return r.kept
 }

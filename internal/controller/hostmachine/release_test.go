@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
-func newClock() *testclock.FakePassiveClock { return testclock.NewFakePassiveClock(time.Now()) }
+func newClock() *testclock.FakeClock { return testclock.NewFakeClock(time.Now()) }
 
 // running is a machine on host-1 that was bootstrapped, then deleted.
 func running(t *testing.T, mutate ...func(*infrav1.Host)) (*world, *testenv.Agent, client.ObjectKey) {

@@ -44,14 +44,14 @@ type world struct {
 	*hostmachine.Reconciler
 	t         *testing.T
 	namespace string
-	clock     *testclock.FakePassiveClock
+	clock     *testclock.FakeClock
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	testenv.Skip(t)
 	t.Parallel()
-	w := &world{t: t, namespace: env.Namespace(t), clock: testclock.NewFakePassiveClock(time.Now())}
+	w := &world{t: t, namespace: env.Namespace(t), clock: testclock.NewFakeClock(time.Now())}
 	w.Reconciler = w.reconciler(env.Client)
 	testenv.NewCluster(t, env.Client, w.namespace)
 	return w

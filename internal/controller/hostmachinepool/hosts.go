@@ -108,8 +108,8 @@ func viewHosts(hosts []placement.Candidate, request placement.Request, spread *i
 
 // reportCapacity tells the cluster autoscaler what a machine of the pool would have.
 func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
-	key := client.ObjectKeyFromObject(s.pool)
-	if r.Clock.Since(r.memory.get(key).capacityAt) < maxAge {
+	key := capacityKey{client.ObjectKeyFromObject(s.pool)}
+	if _, recent := r.memory.get(key, r.Clock); recent {
 		return nil
 	}
 	request, err := r.request(ctx, s)
@@ -130,6 +130,6 @@ func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
 		s.pool.Status.Capacity = capacity
 	}
 	s.pool.Status.NodeInfo = info
-	r.memory.update(key, func(m *remembered) { m.capacityAt = r.Clock.Now() })
+	r.memory.put(key, true, r.Clock)
 	return nil
 }

@@ -26,14 +26,14 @@ import (
 // sickbay is a pool whose machines have hosts, under a clock of its own.
 type sickbay struct {
 	*world
-	clock  *testclock.FakePassiveClock
+	clock  *testclock.FakeClock
 	agents map[string]*testenv.Agent
 }
 
 func newSickbay(t *testing.T, replicas int32, spec infrav1.HostMachinePoolRemediation) *sickbay {
 	t.Helper()
 	w := newWorld(t, replicas, func(_ *clusterv1.MachinePool, pool *infrav1.HostMachinePool) { pool.Spec.Remediation = spec })
-	s := &sickbay{world: w, clock: testclock.NewFakePassiveClock(time.Now().Truncate(time.Second)), agents: map[string]*testenv.Agent{}}
+	s := &sickbay{world: w, clock: testclock.NewFakeClock(time.Now().Truncate(time.Second)), agents: map[string]*testenv.Agent{}}
 	s.Clock = s.clock
 	w.reconcile()
 	w.claim()

@@ -12,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,56 +26,36 @@ import (
 // bootstrapDataKey is where the bootstrap contract puts the data in its Secret.
 const bootstrapDataKey = "value"
 
-// remembered spares a pool of thousands a read of its Secret with every event of a
-// member. Nothing is done on its word: a plan with steps is made again over live reads.
-type remembered struct {
-	bootstrap
-	secretName string
-	at         time.Time
-	// capacityAt is when the capacity was computed.
-	capacityAt time.Time
-}
-
-// maxAge is how long it is believed.
+// maxAge is how long what was read or computed for a pool is believed.
 const maxAge = 30 * time.Second
 
+// memory spares a pool of thousands a read of its Secret, and a look at every host, with
+// each event of a member. Nothing is done on its word: a plan with steps is made again
+// over live reads. The zero value is ready for use.
 type memory struct {
-	mu    sync.Mutex
-	pools map[types.NamespacedName]remembered
+	once sync.Once
+	kept *cache.Expiring
 }
 
-func (m *memory) get(key types.NamespacedName) remembered {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pools[key]
-}
+// bootstrapKey and capacityKey name what is kept of a pool: a bootstrap, and that the
+// capacity was computed.
+type (
+	bootstrapKey struct{ pool, secret types.NamespacedName }
+	capacityKey  struct{ pool types.NamespacedName }
+)
 
-func (m *memory) update(key types.NamespacedName, change func(*remembered)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.pools == nil {
-		m.pools = map[types.NamespacedName]remembered{}
-	}
-	entry := m.pools[key]
-	change(&entry)
-	m.pools[key] = entry
-}
+func (m *memory) get(key any, c clock.Clock) (any, bool) { return m.cache(c).Get(key) }
 
-func (m *memory) remove(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.pools, key)
-}
+func (m *memory) put(key, value any, c clock.Clock) { m.cache(c).Set(key, value, maxAge) }
 
-// forget drops all that is kept of a pool that is gone.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.memory.remove(key)
-	forgetMetrics(key)
+func (m *memory) cache(c clock.Clock) *cache.Expiring {
+	m.once.Do(func() { m.kept = cache.NewExpiringWithClock(c) })
+	return m.kept
 }
 
 // readRevision finds out what members are made from now.
 func (r *Reconciler) readRevision(ctx context.Context, s *scope) error {
-	err := r.computeRevision(ctx, s, r.memory.get(client.ObjectKeyFromObject(s.pool)))
+	err := r.computeRevision(ctx, s, true)
 	deadline := s.deadline()
 	s.stalled = !deadline.IsZero() && r.Clock.Now().After(deadline)
 	s.requeue(wait.Jitter(pollInterval, 0.2))
@@ -83,28 +65,28 @@ func (r *Reconciler) readRevision(ctx context.Context, s *scope) error {
 	return err
 }
 
-// computeRevision reads the Secret unless what was read lately will do.
-func (r *Reconciler) computeRevision(ctx context.Context, s *scope, lately remembered) error {
+// computeRevision reads the Secret, unless what was read lately will do and may.
+func (r *Reconciler) computeRevision(ctx context.Context, s *scope, lately bool) error {
 	s.revision, s.unknown, s.outOfDate = "", "", ""
 	secretName := ptr.Deref(s.machinePool.Spec.Template.Spec.Bootstrap.DataSecretName, "")
 	if secretName == "" {
 		s.unknown = fmt.Sprintf("MachinePool %s has no bootstrap data yet", s.machinePool.Name)
 		return nil
 	}
-	if lately.secretName != secretName || r.Clock.Since(lately.at) > maxAge {
-		read, err := r.readBootstrap(ctx, s, secretName)
-		if err != nil || read.fingerprint == "" {
+	key := bootstrapKey{client.ObjectKeyFromObject(s.pool), client.ObjectKey{Namespace: s.pool.Namespace, Name: secretName}}
+	kept, _ := r.memory.get(key, r.Clock)
+	data, known := kept.(bootstrap)
+	if !known || !lately {
+		var err error
+		if data, err = r.readBootstrap(ctx, s, secretName); err != nil || data.fingerprint == "" {
 			return err
 		}
-		lately.bootstrap = read
-		r.memory.update(client.ObjectKeyFromObject(s.pool), func(m *remembered) {
-			m.secretName, m.bootstrap, m.at = secretName, read, r.Clock.Now()
-		})
+		r.memory.put(key, data, r.Clock)
 	}
-	if r.Clock.Now().Before(lately.outOfDateUntil) {
+	if r.Clock.Now().Before(data.outOfDateUntil) {
 		s.outOfDate = fmt.Sprintf("waiting for the bootstrap data in Secret %s to follow its config, which has changed: it does with the next token", secretName)
 	}
-	revision, err := revisionOf(lately.fingerprint, s.pool.Spec.HostSelector)
+	revision, err := revisionOf(data.fingerprint, s.pool.Spec.HostSelector)
 	s.revision = revision
 	return err
 }

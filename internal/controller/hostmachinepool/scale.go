@@ -55,7 +55,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) error {
 		return err
 	}
 	if !s.deleting() {
-		if err := r.computeRevision(ctx, s, remembered{}); err != nil {
+		if err := r.computeRevision(ctx, s, false); err != nil {
 			return err
 		}
 	}

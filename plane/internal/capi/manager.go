@@ -21,7 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/slipway-dev/slipway/internal/pace"
+	"github.com/slipway-dev/slipway/internal/throttle"
 )
 
 // Figures of upstream's mains.
@@ -94,7 +94,7 @@ func controllerOptions(concurrency int) controller.Options {
 // paced are the options of a controller whose reconciles look at every machine of
 // a set.
 func paced(o controller.Options) controller.Options {
-	o.NewQueue = pace.New
+	o.NewQueue = throttle.NewQueue
 	return o
 }
 

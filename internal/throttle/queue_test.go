@@ -1,4 +1,4 @@
-package pace_test
+package throttle_test
 
 import (
 	"testing"
@@ -9,13 +9,13 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/slipway-dev/slipway/internal/pace"
+	"github.com/slipway-dev/slipway/internal/throttle"
 )
 
-func newQueue(t *testing.T) (*pace.Queue, *testclock.FakeClock) {
+func newQueue(t *testing.T) (*throttle.Queue, *testclock.FakeClock) {
 	t.Helper()
 	clock := testclock.NewFakeClock(time.Now())
-	queue := pace.Wrap(workqueue.NewTypedRateLimitingQueueWithConfig(
+	queue := throttle.WrapQueue(workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
 		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Clock: clock}), clock)
 	t.Cleanup(queue.ShutDown)
@@ -23,7 +23,7 @@ func newQueue(t *testing.T) (*pace.Queue, *testclock.FakeClock) {
 }
 
 // work takes the next object and reconciles it for a while.
-func work(t *testing.T, queue *pace.Queue, clock *testclock.FakeClock, takes time.Duration, meanwhile func()) reconcile.Request {
+func work(t *testing.T, queue *throttle.Queue, clock *testclock.FakeClock, takes time.Duration, meanwhile func()) reconcile.Request {
 	t.Helper()
 	item, _ := queue.Get()
 	clock.SetTime(clock.Now().Add(takes))
@@ -33,7 +33,7 @@ func work(t *testing.T, queue *pace.Queue, clock *testclock.FakeClock, takes tim
 }
 
 // await waits for the goroutine of the inner queue, which follows the clock.
-func await(t *testing.T, queue *pace.Queue, length int) {
+func await(t *testing.T, queue *throttle.Queue, length int) {
 	t.Helper()
 	for range 1000 {
 		if queue.Len() == length {

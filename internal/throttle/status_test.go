@@ -1,4 +1,4 @@
-package settle_test
+package throttle_test
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/slipway-dev/slipway/internal/settle"
+	"github.com/slipway-dev/slipway/internal/throttle"
 )
 
 func TestWait(t *testing.T) {
 	const delay = 5 * time.Second
 	start := time.Now()
 	object := types.NamespacedName{Name: "host-1"}
-	d := &settle.Delay{}
+	d := &throttle.Status{}
 	for _, step := range []struct {
 		name         string
 		at           time.Duration
@@ -44,23 +44,23 @@ func TestWaitOfMany(t *testing.T) {
 	const delay, many = 5 * time.Second, 1000
 	start := time.Now()
 	name := func(i int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(i)} }
-	d := &settle.Delay{}
+	d := &throttle.Status{}
 	for i := range many {
 		d.Wait(name(i), true, delay, start)
 	}
-	if got := d.Wait(name(0), true, delay, start.Add(delay)); got != many*settle.Spacing-delay {
+	if got := d.Wait(name(0), true, delay, start.Add(delay)); got != many*throttle.Spacing-delay {
 		t.Errorf("one of %d waits %s", many, got)
 	}
 	for i := range many - 1 {
 		d.Wait(name(i+1), false, delay, start.Add(2*delay))
 	}
-	if got := d.Wait(name(0), true, delay, start.Add(2*delay)); got != many*settle.Spacing-2*delay {
+	if got := d.Wait(name(0), true, delay, start.Add(2*delay)); got != many*throttle.Spacing-2*delay {
 		t.Errorf("the last of %d waits %s", many, got)
 	}
-	if got := d.Wait(name(0), true, delay, start.Add(many*settle.Spacing)); got != 0 {
+	if got := d.Wait(name(0), true, delay, start.Add(many*throttle.Spacing)); got != 0 {
 		t.Errorf("what lasts waits %s", got)
 	}
-	if got := d.Wait(name(0), true, delay, start.Add(many*settle.Spacing)); got != delay {
+	if got := d.Wait(name(0), true, delay, start.Add(many*throttle.Spacing)); got != delay {
 		t.Errorf("alone it waits %s", got)
 	}
 }

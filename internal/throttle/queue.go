@@ -1,9 +1,4 @@
-// Package pace keeps controllers whose reconciles grow with their objects from
-// doing nothing else: the reconcile of a pool of thousands looks at each member,
-// and each member wakes it several times on its way. A queue of this package lets
-// an object rest between two reconciles, the longer the longer they take. Managers
-// and the plane import it; it imports nothing of this module.
-package pace
+package throttle
 
 import (
 	"sync"
@@ -21,8 +16,8 @@ const (
 	longest = 5 * time.Second
 )
 
-// Queue is a work queue that lets objects rest. Reconciles of a few milliseconds
-// are delayed by as little.
+// Queue is a work queue that lets an object rest between two reconciles, the longer the
+// longer they take. Those of a few milliseconds are delayed by as little.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	clock clock.PassiveClock
@@ -35,14 +30,14 @@ type Queue struct {
 	rests map[reconcile.Request]time.Time
 }
 
-// New makes a queue; it fits into the options of a controller as NewQueue.
-func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+// NewQueue makes a queue; it fits into the options of a controller as NewQueue.
+func NewQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	inner := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name})
-	return Wrap(inner, clock.RealClock{})
+	return WrapQueue(inner, clock.RealClock{})
 }
 
-// Wrap makes a queue of another one, with a clock.
-func Wrap(inner workqueue.TypedRateLimitingInterface[reconcile.Request], c clock.PassiveClock) *Queue {
+// WrapQueue makes a queue of another one, with a clock.
+func WrapQueue(inner workqueue.TypedRateLimitingInterface[reconcile.Request], c clock.PassiveClock) *Queue {
 	return &Queue{
 		TypedRateLimitingInterface: inner, clock: c,
 		begun: map[reconcile.Request]time.Time{}, again: map[reconcile.Request]bool{}, rests: map[reconcile.Request]time.Time{},
