@@ -40,6 +40,11 @@ const (
 	UpgradeFailedReason   = "UpgradeFailed"
 )
 
+// WaitingForMachinePoolReason of the condition BootstrapSucceeded of a HostMachine means
+// that its host is claimed and must not become a Node yet: a MachinePool would delete the
+// Node for a former one of the host.
+const WaitingForMachinePoolReason = "WaitingForMachinePool"
+
 // ProgressDeadlineExceededReason and RolloutFailedReason are reasons of the
 // condition RollingOut of a HostMachinePool whose rollout is paused.
 const (

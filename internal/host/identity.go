@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
@@ -48,4 +50,16 @@ func ParseProviderID(id string) (namespace, name, claimID string, ok bool) {
 		return "", "", "", false
 	}
 	return parts[0], parts[1], parts[2], true
+}
+
+// NodeNames are the names that a Node on the host may have: that of the Host and, since
+// kubeadm names Nodes by it, that of the running system.
+func NodeNames(h *infrav1.Host) []string {
+	names := []string{h.Name}
+	for _, a := range h.Status.Addresses {
+		if a.Type == clusterv1.MachineHostName && a.Address != h.Name {
+			names = append(names, a.Address)
+		}
+	}
+	return names
 }

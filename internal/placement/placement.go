@@ -29,6 +29,9 @@ type Request struct {
 	Spread *infrav1.SpreadDomain
 	// HostName pins the machine to one host.
 	HostName string
+	// ClusterName is the Cluster of the machine, MachinePool the pool it is a member
+	// of; empty for none. They tell who may delete the machine's Node: see Former.
+	ClusterName, MachinePool string
 	// Placement holds the selector and the preferences.
 	Placement infrav1.Placement
 }
@@ -37,15 +40,47 @@ type Request struct {
 type Candidate struct {
 	Host      *infrav1.Host
 	Connected bool
-	// NodeLeaving is true while Cluster API deletes the Machine that had the host
-	// before. It deletes its Node last, by name: the next one would go instead.
-	NodeLeaving bool
+	// Former is what is left of the machines that had the host before.
+	Former Former
+}
+
+// Former is what is left of the machines that had a host before. Cluster API deletes
+// their Nodes at last, by name: the Node of the next machine would go instead.
+type Former struct {
+	// Machine is a HostMachine or Machine that names the host for a claim that it does
+	// not carry, for example "Machine workers-1"; empty when there is none.
+	Machine string
+	// Pools are the MachinePools that name a Node of the host in status.nodeRefs.
+	Pools []PoolReference
+}
+
+// PoolReference names a MachinePool of the namespace and its Cluster.
+type PoolReference struct{ Cluster, Name string }
+
+// Reason says why a machine of a cluster must wait for what is left; empty when it need
+// not. Its own MachinePool deletes no Node whose providerID it lists, which the machine
+// waits for before it bootstraps. A MachinePool of another cluster deletes Nodes there.
+func (f Former) Reason(cluster, machinePool string) string {
+	if f.Machine != "" {
+		return fmt.Sprintf("its former %s is still there", f.Machine)
+	}
+	for _, pool := range f.Pools {
+		if pool.Cluster == cluster && pool.Name != machinePool {
+			return fmt.Sprintf("MachinePool %s still names its former Node", pool.Name)
+		}
+	}
+	return ""
 }
 
 // Rejection says why a host was not chosen.
 type Rejection struct {
 	Host   string
 	Reason string
+}
+
+// NamedBy says whether a MachinePool names a Node of the host.
+func (f Former) NamedBy(cluster, machinePool string) bool {
+	return slices.Contains(f.Pools, PoolReference{cluster, machinePool})
 }
 
 // Fit is a host that fits.
@@ -148,8 +183,8 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	if slices.ContainsFunc(identities(h), func(id string) bool { return c.seen[id] > 1 }) {
 		return duplicate
 	}
-	if candidate.NodeLeaving {
-		return "its former Machine is still being deleted"
+	if reason := candidate.Former.Reason(r.ClusterName, r.MachinePool); reason != "" {
+		return reason
 	}
 	return c.rejectVersion(h)
 }

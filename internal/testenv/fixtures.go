@@ -101,6 +101,23 @@ func NewMachinePool(t *testing.T, c client.Client, namespace, name string, repli
 	return machinePool, pool
 }
 
+// NewMember makes a HostMachine as a pool does, without a Machine.
+func NewMember(t *testing.T, c client.Client, machinePool *clusterv1.MachinePool, pool *infrav1.HostMachinePool, name string) *infrav1.HostMachine {
+	t.Helper()
+	m := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pool.Namespace, Name: name,
+		Labels: map[string]string{
+			clusterv1.ClusterNameLabel:     machinePool.Spec.ClusterName,
+			clusterv1.MachinePoolNameLabel: format.MustFormatValue(machinePool.Name),
+		},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: infrav1.GroupVersion.String(), Kind: "HostMachinePool", Name: pool.Name, UID: pool.UID,
+		}},
+	}}
+	create(t, c, m)
+	return m
+}
+
 // PlayCore makes the Machine of every HostMachine of a pool that has none, and
 // takes deleted Machines through deletion, as core's controllers would.
 func PlayCore(t *testing.T, c client.Client, machinePool *clusterv1.MachinePool) {

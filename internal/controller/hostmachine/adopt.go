@@ -65,11 +65,14 @@ func (r *Reconciler) judgeNode(ctx context.Context, s *scope, live *infrav1.Host
 		return &waiting{reasonVersionMismatch, fmt.Sprintf("Host %s has Kubernetes %v, and %s asks for %s. Ask for the version that its kubelet runs: adoption upgrades nothing",
 			live.Name, live.Status.Inventory.KubernetesVersions, s.owner.Description, version)}, nil
 	}
-	leaving, err := inputs.LeavingNodes(ctx, r.Client, live.Namespace)
-	if err != nil || !leaving[live.Name] {
+	formers, err := inputs.FormersOf(ctx, r.Client, live.Namespace)
+	if err != nil {
 		return nil, err
 	}
-	return &waiting{reasonNodeLeaving, fmt.Sprintf("The former Machine of Host %s is still being deleted, and its Node with it", live.Name)}, nil
+	if why := formers.Of(live).Reason(s.cluster.Name, s.owner.MachinePool); why != "" {
+		return &waiting{reasonNodeLeaving, fmt.Sprintf("Host %s cannot be claimed yet: %s, and Cluster API deletes Nodes by name", live.Name, why)}, nil
+	}
+	return nil, nil
 }
 
 // adoptOrder has the agent take over the node, if it is one of the machine's cluster.

@@ -263,7 +263,7 @@ func TestHostIsFreeOnceItsFormerMachineIsGone(t *testing.T) {
 	if agent.Host(t).Spec.Claim != nil {
 		t.Fatal("claimed while the former Machine was being deleted")
 	}
-	if got := conditions.GetMessage(m, infrav1.HostClaimedCondition); !strings.Contains(got, "former Machine") {
+	if got := conditions.GetMessage(m, infrav1.HostClaimedCondition); !strings.Contains(got, "its former HostMachine former is still there") && !strings.Contains(got, "its former Machine former is still there") {
 		t.Errorf("message = %q", got)
 	}
 	if err := env.Client.Patch(t.Context(), former, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {

@@ -82,6 +82,10 @@ func bootstrapSucceeded(m *infrav1.HostMachine, s *scope) metav1.Condition {
 	if s.host == nil {
 		return condition
 	}
+	if s.takeover != "" {
+		condition.Reason, condition.Message = infrav1.WaitingForMachinePoolReason, s.takeover
+		return condition
+	}
 	state := host.StateOf(s.host)
 	condition.Message = state.Message
 	if state.Phase == infrav1.HostPhaseBootstrapping || state.Phase == infrav1.HostPhaseAdopting {

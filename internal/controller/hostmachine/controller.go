@@ -145,6 +145,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		r.claimHost,
 		r.releaseSurplus,
 		r.observeHost,
+		r.awaitTakeover,
 		r.syncOrder,
 	}
 	if !s.hostMachine.DeletionTimestamp.IsZero() {
@@ -205,6 +206,8 @@ type scope struct {
 	claimed *infrav1.Host
 	// waiting says why there is no claim yet; why the claim is lost, when lost.
 	waiting *waiting
+	// takeover says why a claimed host has no order yet; empty when nothing holds it back.
+	takeover string
 	// released is true when a deleted machine has let go of its host.
 	released bool
 	// withdrawn is true when the claim on a node that was not adopted was ended.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,6 +40,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.HostMachine{}, waitingIndex, indexWaiting); err != nil {
 		return fmt.Errorf("index the HostMachines that wait: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.HostMachine{}, providerIDIndex, indexProviderID); err != nil {
+		return fmt.Errorf("index the HostMachines by their providerID: %w", err)
+	}
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "hostmachine")
 	scheme := mgr.GetScheme()
 	clusterToMachines, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &infrav1.HostMachineList{}, scheme)
@@ -53,7 +58,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			handler.EnqueueRequestsFromMapFunc(util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("HostMachine"))),
 			builder.WithPredicates(changed)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.goneToMachines), builder.WithPredicates(gone())).
+		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(r.goneToMachines), builder.WithPredicates(gone())).
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(r.machinePoolToMachines), builder.WithPredicates(changed)).
+		Watches(&clusterv1.MachinePool{}, handler.Funcs{UpdateFunc: r.takenOver}).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
 			builder.WithPredicates(changed, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines), builder.WithPredicates(changed)).
@@ -77,7 +84,7 @@ func (r *Reconciler) hostToMachines(ctx context.Context, o client.Object) []reco
 	return r.waiting(ctx, h.Namespace)
 }
 
-// goneToMachines maps a Machine that is gone to the machines that wait for a host: its
+// goneToMachines maps a HostMachine or Machine that is gone to the machines that wait for a host: its
 // own may be taken now.
 func (r *Reconciler) goneToMachines(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.waiting(ctx, o.GetNamespace())
@@ -100,6 +107,25 @@ func (r *Reconciler) waiting(ctx context.Context, namespace string) []reconcile.
 func (r *Reconciler) machinePoolToMachines(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requests(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{waitingIndex: "true"},
 		client.MatchingLabels{clusterv1.MachinePoolNameLabel: format.MustFormatValue(o.GetName())})
+}
+
+// takenOver wakes what waits for a MachinePool to list a providerID or to forget a Node.
+func (r *Reconciler) takenOver(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	before, ok1 := e.ObjectOld.(*clusterv1.MachinePool)
+	after, ok2 := e.ObjectNew.(*clusterv1.MachinePool)
+	if !ok1 || !ok2 {
+		return
+	}
+	var wake []reconcile.Request
+	if len(before.Status.NodeRefs) != len(after.Status.NodeRefs) {
+		wake = r.waiting(ctx, after.Namespace)
+	}
+	for id := range sets.New(after.Spec.ProviderIDList...).Difference(sets.New(before.Spec.ProviderIDList...)) {
+		wake = append(wake, r.requests(ctx, client.InNamespace(after.Namespace), client.MatchingFields{providerIDIndex: id})...)
+	}
+	for _, request := range wake {
+		queue.Add(request)
+	}
 }
 
 func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {

@@ -42,14 +42,14 @@ func Candidates(ctx context.Context, c client.Reader, namespace string, connecte
 	if err := c.List(ctx, hosts, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list hosts: %w", err)
 	}
-	leaving, err := LeavingNodes(ctx, c, namespace)
+	formers, err := FormersOf(ctx, c, namespace)
 	if err != nil {
 		return nil, err
 	}
 	candidates := make([]placement.Candidate, 0, len(hosts.Items))
 	for i := range hosts.Items {
 		h := &hosts.Items[i]
-		candidates = append(candidates, placement.Candidate{Host: h, Connected: connected(h), NodeLeaving: leaving[h.Name]})
+		candidates = append(candidates, placement.Candidate{Host: h, Connected: connected(h), Former: formers.Of(h)})
 	}
 	return candidates, nil
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,14 +51,16 @@ func world() (objects []client.Object, cluster *clusterv1.Cluster, single, membe
 	machine.Spec.Bootstrap.DataSecretName = ptr.To("cp-data")
 	// A reference of another version of the API is the same owner.
 	single = &infrav1.HostMachine{ObjectMeta: meta("cp", metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Name: "cp"})}
+	single.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
 
 	machinePool := &clusterv1.MachinePool{ObjectMeta: meta("workers")}
+	machinePool.Spec.ClusterName = "c"
 	machinePool.Spec.FailureDomains = []string{"a", "b"}
 	machinePool.Spec.Template.Spec.Version = "v1.35.4"
 	pool := &infrav1.HostMachinePool{ObjectMeta: meta("pool", ownedBy(clusterv1.GroupVersion, "MachinePool", "workers"))}
 	pool.Spec.Placement.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "fast"}}
 	member = &infrav1.HostMachine{ObjectMeta: meta("pool-1", ownedBy(infrav1.GroupVersion, "HostMachinePool", "pool"))}
-	member.Labels = map[string]string{clusterv1.MachinePoolNameLabel: "workers"}
+	member.Labels = map[string]string{clusterv1.ClusterNameLabel: "c", clusterv1.MachinePoolNameLabel: "workers"}
 	member.Spec.Placement = pool.Spec.Placement
 	return []client.Object{cluster, hostCluster, machine, single, machinePool, pool, member}, cluster, single, member
 }
@@ -77,11 +80,11 @@ func TestRequestFor(t *testing.T) {
 		}
 		return r
 	}
-	want := placement.Request{Version: "v1.36.3", FailureDomains: []string{"a"}, FailureDomainLabel: "rack"}
+	want := placement.Request{Version: "v1.36.3", FailureDomains: []string{"a"}, FailureDomainLabel: "rack", ClusterName: "c"}
 	if got := request(single, cluster); !reflect.DeepEqual(got, want) {
 		t.Errorf("a machine asks for %+v, want %+v", got, want)
 	}
-	want = placement.Request{Version: "v1.35.4", FailureDomains: []string{"a", "b"}, FailureDomainLabel: "rack", Placement: member.Spec.Placement}
+	want = placement.Request{Version: "v1.35.4", FailureDomains: []string{"a", "b"}, FailureDomainLabel: "rack", ClusterName: "c", MachinePool: "workers", Placement: member.Spec.Placement}
 	if got := request(member, cluster); !reflect.DeepEqual(got, want) {
 		t.Errorf("a member of a pool asks for %+v, want %+v", got, want)
 	}
@@ -112,5 +115,56 @@ func TestOwnerOf(t *testing.T) {
 		if owner, err := inputs.OwnerOf(t.Context(), reader(t), m); owner != nil || err != nil {
 			t.Errorf("owner of %s that is gone: %+v, %v", m.Name, owner, err)
 		}
+	}
+}
+
+// A free host is a candidate again only when nothing is left by which Cluster API would
+// delete a Node of its name.
+func TestFormersHoldAHostBack(t *testing.T) {
+	const claimed = "claimed"
+	free := &infrav1.Host{ObjectMeta: meta("host-1")}
+	free.Status.CleanProof, free.Status.BootID = &infrav1.CleanProof{}, "boot"
+	free.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: "node-1"}}
+	formerID := infrav1.ProviderID(namespace, "host-1", claimed)
+	hostMachine := &infrav1.HostMachine{ObjectMeta: meta("m"), Spec: infrav1.HostMachineSpec{ProviderID: formerID}}
+	machine := &clusterv1.Machine{ObjectMeta: meta("m"), Spec: clusterv1.MachineSpec{ProviderID: formerID}}
+	naming := func(pool, cluster, node string) *clusterv1.MachinePool {
+		p := &clusterv1.MachinePool{ObjectMeta: meta(pool), Spec: clusterv1.MachinePoolSpec{ClusterName: cluster}}
+		p.Status.NodeRefs = []corev1.ObjectReference{{Name: node}}
+		return p
+	}
+	for name, tc := range map[string]struct {
+		left client.Object
+		pool string
+		want string
+	}{
+		"nothing":                      {left: naming("other", "c", "host-2")},
+		"its HostMachine":              {left: hostMachine, want: "its former HostMachine m is still there"},
+		"its Machine, before it goes":  {left: machine, want: "its former Machine m is still there"},
+		"another pool":                 {left: naming("other", "c", "host-1"), want: "MachinePool other still names its former Node"},
+		"another pool, by its system":  {left: naming("other", "c", "node-1"), want: "MachinePool other still names its former Node"},
+		"the machine's own pool":       {left: naming("own", "c", "host-1"), pool: "own"},
+		"a pool of another cluster":    {left: naming("other", "c2", "host-1")},
+		"another pool than a member's": {left: naming("other", "c", "host-1"), pool: "own", want: "MachinePool other still names its former Node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			candidates, err := inputs.Candidates(t.Context(), reader(t, free, tc.left), namespace, func(*infrav1.Host) bool { return true })
+			if err != nil || len(candidates) != 1 {
+				t.Fatalf("%d candidates, %v", len(candidates), err)
+			}
+			chooser, err := placement.NewChooser(placement.Request{ClusterName: "c", MachinePool: tc.pool})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := chooser.Reject(candidates[0]); got != tc.want {
+				t.Errorf("rejected: %q, want %q", got, tc.want)
+			}
+		})
+	}
+	// The machine that has the host is no former one.
+	free.Spec.Claim = &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: claimed}
+	formers, err := inputs.FormersOf(t.Context(), reader(t, hostMachine, machine), namespace)
+	if err != nil || formers.Of(free).Machine != "" {
+		t.Errorf("the machine of the claim is left of an earlier one: %+v, %v", formers.Of(free), err)
 	}
 }

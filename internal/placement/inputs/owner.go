@@ -26,6 +26,8 @@ type Owner struct {
 	// BootstrapSecret is the name of the Secret with the bootstrap data; empty while
 	// there is none.
 	BootstrapSecret string
+	// MachinePool is the name of the owner when it is one.
+	MachinePool string
 	// ControlPlane is true for a machine of a control plane.
 	ControlPlane bool
 }
@@ -64,6 +66,7 @@ func poolOwner(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*O
 	template := machinePool.Spec.Template.Spec
 	return &Owner{
 		Description:     "MachinePool " + machinePool.Name,
+		MachinePool:     machinePool.Name,
 		Version:         template.Version,
 		FailureDomains:  machinePool.Spec.FailureDomains,
 		BootstrapSecret: ptr.Deref(template.Bootstrap.DataSecretName, ""),

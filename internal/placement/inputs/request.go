@@ -25,10 +25,12 @@ func RequestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine, ow
 		FailureDomainLabel: label,
 		Spread:             m.Spec.Spread,
 		HostName:           m.Spec.HostName,
+		ClusterName:        m.Labels[clusterv1.ClusterNameLabel],
 		Placement:          m.Spec.Placement,
 	}
 	if owner != nil {
-		request.Version, request.FailureDomains = cmp.Or(m.Spec.Version, owner.Version), owner.FailureDomains
+		request.Version = cmp.Or(m.Spec.Version, owner.Version)
+		request.FailureDomains, request.MachinePool = owner.FailureDomains, owner.MachinePool
 	}
 	return request, nil
 }
@@ -44,6 +46,8 @@ func RequestForMember(ctx context.Context, c client.Reader, pool *infrav1.HostMa
 		Version:            machinePool.Spec.Template.Spec.Version,
 		FailureDomains:     machinePool.Spec.FailureDomains,
 		FailureDomainLabel: label,
+		ClusterName:        machinePool.Spec.ClusterName,
+		MachinePool:        machinePool.Name,
 		Placement:          pool.Spec.Placement,
 	}, nil
 }

@@ -1,0 +1,103 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement"
+)
+
+// Formers is what is left in a namespace of the machines that had hosts before.
+type Formers struct {
+	// machines name, by host, who has a providerID of it and for which claim.
+	machines map[string][]named
+	pools    nodePools
+}
+
+type named struct{ machine, claimID string }
+
+// FormersOf reads it.
+func FormersOf(ctx context.Context, c client.Reader, namespace string) (*Formers, error) {
+	hostMachines, machines := &infrav1.HostMachineList{}, &clusterv1.MachineList{}
+	for _, list := range []client.ObjectList{hostMachines, machines} {
+		if err := c.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	pools, err := poolsByNode(ctx, c, namespace)
+	f := &Formers{machines: map[string][]named{}, pools: pools}
+	for i := range hostMachines.Items {
+		f.add("HostMachine "+hostMachines.Items[i].Name, hostMachines.Items[i].Spec.ProviderID)
+	}
+	for i := range machines.Items {
+		f.add("Machine "+machines.Items[i].Name, machines.Items[i].Spec.ProviderID)
+	}
+	return f, err
+}
+
+func (f *Formers) add(machine, providerID string) {
+	if _, name, claimID, ok := host.ParseProviderID(providerID); ok {
+		f.machines[name] = append(f.machines[name], named{machine, claimID})
+	}
+}
+
+// Of is what is left of the machines that had a host before the claim that it has now.
+func (f *Formers) Of(h *infrav1.Host) placement.Former {
+	former := f.pools.of(h)
+	for _, m := range f.machines[h.Name] {
+		if h.Spec.Claim == nil || h.Spec.Claim.ClaimID != m.claimID {
+			former.Machine = m.machine
+		}
+	}
+	return former
+}
+
+// PoolsNaming are the MachinePools that name a Node of one host.
+func PoolsNaming(ctx context.Context, c client.Reader, h *infrav1.Host) (placement.Former, error) {
+	list := &clusterv1.MachinePoolList{}
+	if err := c.List(ctx, list, client.InNamespace(h.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return placement.Former{}, fmt.Errorf("list MachinePools: %w", err)
+	}
+	nodes, former := host.NodeNames(h), placement.Former{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		if slices.ContainsFunc(p.Status.NodeRefs, func(ref corev1.ObjectReference) bool { return slices.Contains(nodes, ref.Name) }) {
+			former.Pools = append(former.Pools, placement.PoolReference{Cluster: p.Spec.ClusterName, Name: p.Name})
+		}
+	}
+	return former, nil
+}
+
+// nodePools are the MachinePools that name a Node, by its name.
+type nodePools map[string][]placement.PoolReference
+
+func poolsByNode(ctx context.Context, c client.Reader, namespace string) (nodePools, error) {
+	list := &clusterv1.MachinePoolList{}
+	if err := c.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list MachinePools: %w", err)
+	}
+	pools := nodePools{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		for _, node := range p.Status.NodeRefs {
+			pools[node.Name] = append(pools[node.Name], placement.PoolReference{Cluster: p.Spec.ClusterName, Name: p.Name})
+		}
+	}
+	return pools, nil
+}
+
+func (p nodePools) of(h *infrav1.Host) placement.Former {
+	var former placement.Former
+	for _, node := range host.NodeNames(h) {
+		former.Pools = append(former.Pools, p[node]...)
+	}
+	return former
+}
