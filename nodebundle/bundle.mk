@@ -7,6 +7,9 @@
 #   bundle-test   tests of the bundle's own programs
 #   deps          Debian packages that the bundle's build needs
 #
+# KUBERNETES names older versions to build beside the newest, or is `all`. Versions
+# that the bundle holds already stay in it.
+#
 # Each binary is a file target that depends on its module's sources, on this file
 # and on the Go toolchain: when nothing changed, no compiler is asked.
 
@@ -30,8 +33,15 @@ BUNDLE_CNI        := $(call bundle_version,cni,github.com/containernetworking/pl
 BUNDLE_FLANNELCNI := $(call bundle_version,flannelcni,github.com/containernetworking/plugins)
 BUNDLE_ETCD       := $(call bundle_version,etcd,go.etcd.io/etcd/server/v3)
 
-HYPERKUBES := $(BUNDLE_KUBERNETES_VERSIONS:%=$(BUNDLE)/kubernetes/%/hyperkube)
 HYPERKUBE  := $(BUNDLE)/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube
+
+# Those to build, from old to new, and the files of their requirements.
+KUBERNETES ?=
+$(if $(filter-out all $(BUNDLE_KUBERNETES_VERSIONS),$(KUBERNETES)),$(error KUBERNETES=$(KUBERNETES): choose of $(BUNDLE_KUBERNETES_VERSIONS), or all))
+BUNDLED := $(if $(filter all,$(KUBERNETES)),$(BUNDLE_KUBERNETES_VERSIONS),$(filter \
+	$(KUBERNETES) $(BUNDLE_KUBERNETES) $(notdir $(wildcard $(BUNDLE)/kubernetes/v*)),$(BUNDLE_KUBERNETES_VERSIONS)))
+BUNDLED_FILES := $(foreach f,$(BUNDLE_KUBERNETES_FILES),$(if $(filter $(BUNDLED),$(call bundle_version,kubernetes,k8s.io/kubernetes,$(f))),$(f)))
+HYPERKUBES := $(BUNDLED:%=$(BUNDLE)/kubernetes/%/hyperkube)
 
 # $(call bundle_sources,module directory,file): what its binaries depend on. The
 # requirements are in go.mod, or in another file of that form with its own sums.
@@ -41,9 +51,9 @@ bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) \
 
 # $(call bundle_build,module directory,tags,extra ldflags,output,package,file). Every
 # file is named in the rule's target; `touch` marks those that go left as they were.
-bundle_build = @mkdir -p $(@D) && echo "  GO    $(1)$(if $(6), $(basename $(6)))" && cd nodebundle/$(1) && \
-	export GOWORK=off CGO_ENABLED=$(or $(BUNDLE_CGO),0) && $(FETCH_MODULES) $(if $(6),-modfile=$(6)) -tags '$(2)' $(5) && \
-	go build -trimpath $(if $(6),-modfile=$(6)) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)
+bundle_build = @mkdir -p $(@D) && export GOWORK=$(or $(BUNDLE_GOWORK),off) CGO_ENABLED=$(or $(BUNDLE_CGO),0) && cd nodebundle/$(1) && \
+	$(STEP) "$(or $(BUNDLE_STEP),$(1)$(if $(6), of $(basename $(6))))" bash -c "$(FETCH_MODULES) $(if $(6),-modfile=$(6)) -tags '$(2)' $(5) && \
+	$(GO_BUILD) $(if $(6),-modfile=$(6)) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)"
 
 # Kubernetes takes its version from the linker, as upstream's release does; kubeadm
 # refuses to work without one. The build date is fixed to keep the build repeatable.
@@ -55,8 +65,8 @@ bundle_k8s_ldflags := $(call bundle_k8s_ldflags_of,$(BUNDLE_KUBERNETES))
 # Parts that each kubeadm names by a version of its own. The newest Kubernetes goes
 # by go.mod; an older one that wants another version by kubernetes-<minor>.mod.
 # $(call bundle_paired,module directory,module path): words "part-version:file".
-bundle_paired = $(foreach f,$(notdir $(wildcard nodebundle/$(1)/kubernetes-*.mod)) go.mod,$(1)-$(call bundle_version,$(1),$(2),$(f)):$(f))
-BUNDLE_PAIRED_RULES := $(call bundle_paired,etcd,go.etcd.io/etcd/server/v3) $(call bundle_paired,coredns,github.com/coredns/coredns)
+bundle_paired = $(foreach f,$(BUNDLED_FILES:%=$(or $(notdir $(wildcard nodebundle/$(1)/%)),go.mod)),$(1)-$(call bundle_version,$(1),$(2),$(f)):$(f))
+BUNDLE_PAIRED_RULES := $(sort $(call bundle_paired,etcd,go.etcd.io/etcd/server/v3) $(call bundle_paired,coredns,github.com/coredns/coredns))
 BUNDLE_PAIRED := $(foreach p,$(BUNDLE_PAIRED_RULES),$(firstword $(subst :, ,$(p))))
 
 BUNDLE_CONTAINERD_FILES := $(addprefix $(BUNDLE)/bin/,containerd containerd-shim-runc-v2 ctr)
@@ -69,12 +79,12 @@ bundle_empty :=
 bundle_comma := ,
 bundle_list = $(subst $(bundle_empty) $(bundle_empty),$(bundle_comma),$(strip $(1)))
 
-.PHONY: bundle envtest bundle-test deps bundle-toolchain
+.PHONY: bundle envtest bundle-test deps
 
 bundle: $(BUNDLE_FILES) $(BUNDLE_PARTS)/nodebundle-build ## Build the node bundle (bin/bundle)
-	@$(BUNDLE_PARTS)/nodebundle-build assemble --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
-		--kubernetes $(call bundle_list,$(BUNDLE_KUBERNETES_VERSIONS)) --paired $(call bundle_list,$(BUNDLE_PAIRED))
-	@$(BUNDLE_PARTS)/nodebundle-build seed --bundle $(BUNDLE)
+	@$(STEP) "images of Kubernetes $(BUNDLED)" $(BUNDLE_PARTS)/nodebundle-build assemble --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
+		--kubernetes $(call bundle_list,$(BUNDLED)) --paired $(call bundle_list,$(BUNDLE_PAIRED))
+	@$(STEP) "image store" $(BUNDLE_PARTS)/nodebundle-build seed --bundle $(BUNDLE)
 
 envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd-$(BUNDLE_ETCD) ## Provide kube-apiserver, kube-controller-manager, kubectl and etcd for envtest (bin/envtest)
 	@mkdir -p $(ENVTEST)
@@ -89,13 +99,16 @@ bundle-test: ## Test the node bundle's own programs
 	cd nodebundle/flannel && GOWORK=off go test ./...
 
 # The toolchain file changes only when the toolchain does.
-bundle-toolchain:
-$(BUNDLE_PARTS)/toolchain: bundle-toolchain
-	@mkdir -p $(@D)
-	@go env GOVERSION GOOS GOARCH | cmp -s - $@ || go env GOVERSION GOOS GOARCH > $@
+$(shell mkdir -p $(BUNDLE_PARTS); go env GOVERSION GOOS GOARCH | cmp -s - $(BUNDLE_PARTS)/toolchain || go env GOVERSION GOOS GOARCH >$(BUNDLE_PARTS)/toolchain)
+
+# The newest Kubernetes is the plane's, too: one workspace selects the versions that
+# both are compiled with, so their packages compile once.
+$(HYPERKUBE): BUNDLE_GOWORK := $(ROOT)/go.work
+$(HYPERKUBE): go.work go.mod plane/go.mod sdk/go.mod
 
 # $(eval $(call hyperkube_rule,file,version)); one rule for each version.
 define hyperkube_rule
+$(BUNDLE)/kubernetes/$(2)/hyperkube: BUNDLE_STEP := kubernetes $(2)
 $(BUNDLE)/kubernetes/$(2)/hyperkube: $(call bundle_sources,kubernetes,$(1))
 	$$(call bundle_build,kubernetes,providerless selinux_stub,$$(call bundle_k8s_ldflags_of,$(2)),$$@,.,$(filter-out go.mod,$(1)))
 	@touch $$@
@@ -139,6 +152,7 @@ $(BUNDLE_PARTS)/echo $(BUNDLE_PARTS)/pause: $(BUNDLE_PARTS)/%:
 $(BUNDLE_PARTS)/echo: $(call bundle_sources,echo)
 $(BUNDLE_PARTS)/pause: $(call bundle_sources,pause)
 
+$(BUNDLE_PARTS)/nodebundle-build: BUNDLE_STEP := nodebundle-build
 $(BUNDLE_PARTS)/nodebundle-build: $(call bundle_sources,build)
 	$(call bundle_build,build,,,$@,.)
 	@touch $@

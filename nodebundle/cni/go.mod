@@ -21,6 +21,6 @@ require (
 	github.com/safchain/ethtool v0.6.2 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
-	golang.org/x/sys v0.35.0 // indirect
-	sigs.k8s.io/knftables v0.0.18 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	sigs.k8s.io/knftables v0.0.21 // indirect
 )

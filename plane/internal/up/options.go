@@ -63,7 +63,8 @@ type UnknownVersionError struct {
 }
 
 func (e *UnknownVersionError) Error() string {
-	return fmt.Sprintf("--kubernetes-version: local hosts do not offer %s; choose one of %s", e.Version, strings.Join(e.Offered, ", "))
+	return fmt.Sprintf("--kubernetes-version: the node bundle of local hosts does not hold %s; choose one of %s, or build it in the source tree: make bundle KUBERNETES=%s",
+		e.Version, strings.Join(e.Offered, ", "), e.Version)
 }
 
 // chooseVersion settles the default cluster's version, and refuses a file whose

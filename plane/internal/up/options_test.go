@@ -69,7 +69,7 @@ func TestChooseVersion(t *testing.T) {
 	}{
 		"the newest by default": {"", false, "v1.36.3", ""},
 		"an older one":          {"v1.35.4", false, "v1.35.4", ""},
-		"unknown":               {"v1.34.0", false, "", "--kubernetes-version: local hosts do not offer v1.34.0; choose one of v1.35.4, v1.36.3"},
+		"unknown":               {"v1.34.0", false, "", "--kubernetes-version: the node bundle of local hosts does not hold v1.34.0; choose one of v1.35.4, v1.36.3, or build it in the source tree: make bundle KUBERNETES=v1.34.0"},
 		"the user's file":       {"", true, "v1.36.3", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
