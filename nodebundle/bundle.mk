@@ -65,7 +65,7 @@ bundle_k8s_ldflags := $(call bundle_k8s_ldflags_of,$(BUNDLE_KUBERNETES))
 # Parts that each kubeadm names by a version of its own. The newest Kubernetes goes
 # by go.mod; an older one that wants another version by kubernetes-<minor>.mod.
 # $(call bundle_paired,module directory,module path): words "part-version:file".
-bundle_paired = $(foreach f,$(BUNDLED_FILES:%=$(or $(notdir $(wildcard nodebundle/$(1)/%)),go.mod)),$(1)-$(call bundle_version,$(1),$(2),$(f)):$(f))
+bundle_paired = $(foreach k,$(BUNDLED_FILES),$(foreach f,$(or $(notdir $(wildcard nodebundle/$(1)/$(k))),go.mod),$(1)-$(call bundle_version,$(1),$(2),$(f)):$(f)))
 BUNDLE_PAIRED_RULES := $(sort $(call bundle_paired,etcd,go.etcd.io/etcd/server/v3) $(call bundle_paired,coredns,github.com/coredns/coredns))
 BUNDLE_PAIRED := $(foreach p,$(BUNDLE_PAIRED_RULES),$(firstword $(subst :, ,$(p))))
 
