@@ -1,0 +1,65 @@
+package imports
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+)
+
+// workspace are the modules that go.work compiles with one version of each
+// dependency, the newest Kubernetes of the node bundle among them.
+var workspace = []string{"go.mod", "plane/go.mod", "sdk/go.mod", "nodebundle/kubernetes/go.mod"}
+
+// shared are the requirements of the node bundle's other programs that share
+// packages with the workspace, each with the modules of which they have a version
+// of their own: the one that kubeadm pairs with a Kubernetes.
+var shared = map[string]*regexp.Regexp{
+	"nodebundle/cni/go.mod":                  nil,
+	"nodebundle/flannel/go.mod":              regexp.MustCompile(`^github\.com/flannel-io/`),
+	"nodebundle/etcd/go.mod":                 regexp.MustCompile(`^go\.etcd\.io/etcd/`),
+	"nodebundle/etcd/kubernetes-1.35.mod":    regexp.MustCompile(`^go\.etcd\.io/etcd/`),
+	"nodebundle/coredns/go.mod":              regexp.MustCompile(`^github\.com/coredns/`),
+	"nodebundle/coredns/kubernetes-1.35.mod": regexp.MustCompile(`^github\.com/coredns/`),
+}
+
+// An older version of one dependency compiles all that is above it a second time:
+// that was a third of a cold build.
+func TestOneGraph(t *testing.T) {
+	selected := map[string]string{}
+	for _, file := range workspace {
+		for path, version := range requirements(t, file) {
+			if semver.Compare(version, selected[path]) > 0 {
+				selected[path] = version
+			}
+		}
+	}
+	for file, own := range shared {
+		for path, version := range requirements(t, file) {
+			if (own == nil || !own.MatchString(path)) && semver.Compare(selected[path], version) > 0 {
+				t.Errorf("%s requires %s %s, the workspace selects %s: go get -modfile=%s %s@%s",
+					file, path, version, selected[path], filepath.Base(file), path, selected[path])
+			}
+		}
+	}
+}
+
+func requirements(t *testing.T, file string) map[string]string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := modfile.Parse(file, content, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, r := range module.Require {
+		versions[r.Mod.Path] = r.Mod.Version
+	}
+	return versions
+}
