@@ -57,9 +57,24 @@ func (a *access) isEngine(ctx context.Context, user authenticationv1.UserInfo) (
 // require returns a Forbidden error, which names the field, unless the user of the
 // request may do what the attributes say.
 func (a *access) require(ctx context.Context, at *field.Path, attributes authorizationv1.ResourceAttributes) error {
+	allowed, err := a.allowed(ctx, attributes)
+	if err != nil || allowed {
+		return err
+	}
 	request, err := ctrladmission.RequestFromContext(ctx)
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("expected an admission request in the context: %v", err))
+		return err
+	}
+	resource := schema.GroupResource{Group: attributes.Group, Resource: attributes.Resource}
+	return apierrors.NewForbidden(resource, attributes.Name,
+		fmt.Errorf("%s: %q may not %s %s in namespace %s, which this needs; ask for a Role with that verb", at, request.UserInfo.Username, attributes.Verb, resource, attributes.Namespace))
+}
+
+// allowed says whether the user of the request may do what the attributes say.
+func (a *access) allowed(ctx context.Context, attributes authorizationv1.ResourceAttributes) (bool, error) {
+	request, err := ctrladmission.RequestFromContext(ctx)
+	if err != nil {
+		return false, apierrors.NewBadRequest(fmt.Sprintf("expected an admission request in the context: %v", err))
 	}
 	user := request.UserInfo
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
@@ -72,12 +87,7 @@ func (a *access) require(ctx context.Context, at *field.Path, attributes authori
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("find out what %s may do: %w", user.Username, err)
+		return false, fmt.Errorf("find out what %s may do: %w", user.Username, err)
 	}
-	if review.Status.Allowed {
-		return nil
-	}
-	resource := schema.GroupResource{Group: attributes.Group, Resource: attributes.Resource}
-	return apierrors.NewForbidden(resource, attributes.Name,
-		fmt.Errorf("%s: %q may not %s %s in namespace %s, which this needs; ask for a Role with that verb", at, user.Username, attributes.Verb, resource, attributes.Namespace))
+	return review.Status.Allowed, nil
 }

@@ -33,7 +33,7 @@ func FuzzDecide(f *testing.F) {
 		f.Add(uint(i), i%2 == 0, seed)
 	}
 	f.Fuzz(func(t *testing.T, which uint, failed bool, value string) {
-		run, what := waiting(), kinds[which%uint(len(kinds))].decision
+		run, what := waiting(), decisionKinds[which%uint(len(decisionKinds))].decision
 		if failed {
 			run.Spec.Progress[0].Outcome = lifecyclev1.OutcomeFailed
 		}

@@ -3,7 +3,7 @@
 //
 //	policy.go    the webhook of policies: Validate, and what only the API server knows
 //	validate.go  Validate: what can be said of a policy alone, pure
-//	run.go       the webhook of runs: who may decide, and that nobody else changes a run
+//	run.go       the webhook of runs: who may decide, and that nobody else makes or changes one
 //	decision.go  which decisions a run can take now, pure
 //
 // It may import policy, plan, step, expression, schedule, jobspec and endpoint.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -32,18 +33,16 @@ func (d *runDecider) Default(ctx context.Context, run *lifecyclev1.LifecycleRun)
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("expected an admission request in the context: %v", err))
 	}
-	if request.Operation == admissionv1.Update {
-		if err := d.protect(ctx, request, run); err != nil {
-			return err
-		}
+	if request.Operation != admissionv1.Update {
+		return d.authorizeCreate(ctx, request, run)
 	}
-	for _, k := range kinds {
+	if err := d.protect(ctx, request, run); err != nil {
+		return err
+	}
+	for _, k := range decisionKinds {
 		value, found := run.Annotations[k.annotation]
 		if !found {
 			continue
-		}
-		if request.Operation != admissionv1.Update {
-			return invalid(run, k, value, errors.New("a decision is about a run that is there: annotate it afterwards"))
 		}
 		if err := d.decide(ctx, request, run, k, value); err != nil {
 			return err
@@ -53,26 +52,78 @@ func (d *runDecider) Default(ctx context.Context, run *lifecyclev1.LifecycleRun)
 	return nil
 }
 
-// protect refuses a changed spec.
+// importVerb on LifecycleRuns allows to create them with what they record, as
+// clusterctl move and a restored backup do. No role of this project grants it.
+const importVerb = "import"
+
+// authorizeCreate lets nobody but the engine make a run, which could carry approvals
+// that nobody gave, unless the user may import runs.
+func (d *runDecider) authorizeCreate(ctx context.Context, request ctrladmission.Request, run *lifecyclev1.LifecycleRun) error {
+	for _, k := range decisionKinds {
+		if value, found := run.Annotations[k.annotation]; found {
+			return invalid(run, k, value, errors.New("a decision is about a run that is there: annotate it afterwards"))
+		}
+	}
+	engine, err := d.access.isEngine(ctx, request.UserInfo)
+	if err != nil || engine {
+		return err
+	}
+	return d.access.require(ctx, field.NewPath("spec"), runAttributes(run, importVerb, ""))
+}
+
+func runAttributes(run *lifecyclev1.LifecycleRun, verb, subresource string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{
+		Namespace: run.Namespace, Verb: verb, Group: lifecyclev1.GroupVersion.Group, Resource: "lifecycleruns", Subresource: subresource, Name: run.Name,
+	}
+}
+
+// protect refuses a changed spec, and changed metadata: without its owner a run does
+// not count for its Cluster any more, and is in the way of the next.
 func (d *runDecider) protect(ctx context.Context, request ctrladmission.Request, run *lifecyclev1.LifecycleRun) error {
 	before := &lifecyclev1.LifecycleRun{}
 	if err := json.Unmarshal(request.OldObject.Raw, before); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("decode the LifecycleRun as it was: %v", err))
 	}
-	if equality.Semantic.DeepEqual(before.Spec, run.Spec) {
+	sameSpec, sameMetadata := equality.Semantic.DeepEqual(before.Spec, run.Spec), sameMetadata(before, run)
+	if sameSpec && sameMetadata {
 		return nil
 	}
 	engine, err := d.access.isEngine(ctx, request.UserInfo)
 	if err != nil || engine {
 		return err
 	}
-	return apierrors.NewForbidden(lifecyclev1.GroupVersion.WithResource("lifecycleruns").GroupResource(), run.Name,
-		fmt.Errorf("spec: it is the record of slipway-lifecycle, which nobody else changes; decide by the annotations %s, %s and %s",
-			lifecyclev1.ApproveAnnotation, lifecyclev1.SkipAnnotation, lifecyclev1.RetryAnnotation))
+	if !sameSpec {
+		return apierrors.NewForbidden(lifecyclev1.GroupVersion.WithResource("lifecycleruns").GroupResource(), run.Name,
+			fmt.Errorf("spec: it is the record of slipway-lifecycle, which nobody else changes; decide by the annotations %s, %s and %s",
+				lifecyclev1.ApproveAnnotation, lifecyclev1.SkipAnnotation, lifecyclev1.RetryAnnotation))
+	}
+	return d.authorizeMetadata(ctx, run)
+}
+
+// authorizeMetadata asks for what Kubernetes asks of who changes owners, update of the
+// subresource finalizers, which its garbage collector has, or for the verb import.
+func (d *runDecider) authorizeMetadata(ctx context.Context, run *lifecyclev1.LifecycleRun) error {
+	allowed, err := d.access.allowed(ctx, runAttributes(run, "update", "finalizers"))
+	if err != nil || allowed {
+		return err
+	}
+	return d.access.require(ctx, field.NewPath("metadata"), runAttributes(run, importVerb, ""))
+}
+
+// sameMetadata says whether nothing was changed but the annotations of decisions.
+func sameMetadata(before, after *lifecyclev1.LifecycleRun) bool {
+	annotations := maps.Clone(after.Annotations)
+	for _, k := range decisionKinds {
+		delete(annotations, k.annotation)
+	}
+	return equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
+		equality.Semantic.DeepEqual(before.Annotations, annotations) &&
+		equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) &&
+		equality.Semantic.DeepEqual(before.Finalizers, after.Finalizers)
 }
 
 // decide appends the decision to the run, if its author may make it.
-func (d *runDecider) decide(ctx context.Context, request ctrladmission.Request, run *lifecyclev1.LifecycleRun, k kind, value string) error {
+func (d *runDecider) decide(ctx context.Context, request ctrladmission.Request, run *lifecyclev1.LifecycleRun, k decisionKind, value string) error {
 	err := d.access.require(ctx, annotationPath(k), authorizationv1.ResourceAttributes{
 		Namespace: run.Namespace, Verb: k.verb, Group: lifecyclev1.GroupVersion.Group, Resource: "lifecyclepolicies", Name: run.Spec.PolicyName,
 	})
@@ -89,11 +140,11 @@ func (d *runDecider) decide(ctx context.Context, request ctrladmission.Request, 
 	return nil
 }
 
-func annotationPath(k kind) *field.Path {
+func annotationPath(k decisionKind) *field.Path {
 	return field.NewPath("metadata", "annotations").Key(k.annotation)
 }
 
-func invalid(run *lifecyclev1.LifecycleRun, k kind, value string, err error) error {
+func invalid(run *lifecyclev1.LifecycleRun, k decisionKind, value string, err error) error {
 	return apierrors.NewInvalid(lifecyclev1.GroupVersion.WithKind("LifecycleRun").GroupKind(), run.Name,
 		field.ErrorList{field.Invalid(annotationPath(k), value, err.Error())})
 }

@@ -12,6 +12,8 @@ import (
 	apiwait "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
@@ -197,27 +199,101 @@ func TestNobodyElseChangesARun(t *testing.T) {
 			t.Errorf("by the engine: %v", err)
 		}
 	}
-	run := newRun(t, namespace, nil)
-	run.Labels = map[string]string{"a": "b"}
-	if err := alice.Update(t.Context(), run); err != nil {
-		t.Errorf("a label: %v", err)
+}
+
+// TestADeciderChangesNoMetadata: a run without its owner would not count for its
+// Cluster any more, and be in the way of the next one of its name.
+func TestADeciderChangesNoMetadata(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	alice := decider(t, namespace, "alice", "approve", "skip", "retry")
+	mover := user(t, namespace, "mover", allow(lifecyclev1.GroupVersion.Group, "lifecycleruns", "get", "update", "import"))
+	collector, err := client.New(as("system:serviceaccount:kube-system:generic-garbage-collector"), client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*lifecyclev1.LifecycleRun){
+		"owner":      func(r *lifecyclev1.LifecycleRun) { r.OwnerReferences = nil },
+		"label":      func(r *lifecyclev1.LifecycleRun) { r.Labels = map[string]string{"a": "b"} },
+		"annotation": func(r *lifecyclev1.LifecycleRun) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
+		"finalizer":  func(r *lifecyclev1.LifecycleRun) { r.Finalizers = []string{"example.com/stay"} },
+		"with a decision": func(r *lifecyclev1.LifecycleRun) {
+			r.Annotations = map[string]string{lifecyclev1.ApproveAnnotation: "approve"}
+			r.OwnerReferences = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owned := func() *lifecyclev1.LifecycleRun {
+				return newRun(t, namespace, func(r *lifecyclev1.LifecycleRun) {
+					r.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c1", UID: "1"}}
+				})
+			}
+			run := owned()
+			change(run)
+			if err := alice.Update(t.Context(), run); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `metadata: "alice" may not import lifecycleruns`) {
+				t.Errorf("by a decider: %v", err)
+			}
+			if name == "with a decision" {
+				return
+			}
+			for who, c := range map[string]client.Client{"mover": mover, "garbage collector": collector, "engine": engineClient} {
+				run := owned()
+				change(run)
+				if err := c.Update(t.Context(), run); err != nil {
+					t.Errorf("by the %s: %v", who, err)
+				}
+				if len(run.Finalizers) > 0 {
+					run.Finalizers = nil
+					if err := c.Update(t.Context(), run); err != nil {
+						t.Errorf("by the %s: %v", who, err)
+					}
+				}
+			}
+		})
 	}
 }
 
-// TestAMovedRunKeepsItsRecord creates a run as clusterctl move does: by an
-// administrator, with all of its spec.
+// TestNobodyForgesARun: whoever may create runs, and no more, passes no gate by it and
+// has no Job made.
+func TestNobodyForgesARun(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	mallory := user(t, namespace, "mallory", allow(lifecyclev1.GroupVersion.Group, "lifecycleruns", "get", "create"))
+	approved := newRun(t, namespace, func(r *lifecyclev1.LifecycleRun) {
+		r.Spec.Decisions = []lifecyclev1.Decision{{Type: lifecyclev1.DecisionApprove, Step: "approve", By: "boss", Time: metav1.Now().Rfc3339Copy()}}
+	})
+	for name, change := range map[string]func(*lifecyclev1.LifecycleRunSpec){
+		"with decisions and progress": func(*lifecyclev1.LifecycleRunSpec) {},
+		"with a decision":             func(s *lifecyclev1.LifecycleRunSpec) { s.Progress = nil },
+		"with progress":               func(s *lifecyclev1.LifecycleRunSpec) { s.Decisions = nil },
+		"given up":                    func(s *lifecyclev1.LifecycleRunSpec) { s.Decisions, s.Progress, s.Cancelled = nil, nil, "never mind" },
+		"not begun":                   func(s *lifecyclev1.LifecycleRunSpec) { s.Decisions, s.Progress = nil, nil },
+	} {
+		forged := &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "forged-"}, Spec: *approved.Spec.DeepCopy()}
+		change(&forged.Spec)
+		if err := mallory.Create(t.Context(), forged); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `spec: "mallory" may not import lifecycleruns.lifecycle.slipway.dev in namespace `+namespace) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAMovedRunKeepsItsRecord creates a run as clusterctl move does: with all of its
+// spec, by an administrator or somebody with the verb import.
 func TestAMovedRunKeepsItsRecord(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
 	run := newRun(t, namespace, func(r *lifecyclev1.LifecycleRun) {
 		r.Spec.Decisions = []lifecyclev1.Decision{{Type: lifecyclev1.DecisionApprove, Step: "approve", By: "alice", Time: metav1.Now().Rfc3339Copy()}}
 	})
-	moved := &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "moved"}, Spec: *run.Spec.DeepCopy()}
-	if err := env.Client.Create(t.Context(), moved); err != nil {
-		t.Fatal(err)
-	}
-	if len(moved.Spec.Decisions) != 1 || moved.Spec.Decisions[0].By != "alice" || len(moved.Spec.Progress) != 2 {
-		t.Errorf("got %+v", moved.Spec)
+	mover := user(t, namespace, "mover", allow(lifecyclev1.GroupVersion.Group, "lifecycleruns", "create", "import"))
+	for who, c := range map[string]client.Client{"administrator": env.Client, "mover": mover} {
+		moved := &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "moved-"}, Spec: *run.Spec.DeepCopy()}
+		if err := c.Create(t.Context(), moved); err != nil {
+			t.Fatalf("by the %s: %v", who, err)
+		}
+		if len(moved.Spec.Decisions) != 1 || moved.Spec.Decisions[0].By != "alice" || len(moved.Spec.Progress) != 2 {
+			t.Errorf("by the %s: got %+v", who, moved.Spec)
+		}
 	}
 }
 

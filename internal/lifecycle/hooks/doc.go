@@ -2,11 +2,13 @@
 // handler works on nothing itself: it makes sure that each policy that selects the
 // Cluster has its LifecycleRun, and says what the runs say.
 //
-//	policies (cache) ── select ──> per policy its newest run (cache)
+//	is the hook due for the Cluster, as the API server has it? if not, an error
+//	policies (cache) ── match ──> per policy its newest run (cache)
 //	                                 none, or given up ──> create: the name follows from
 //	                                                       the call, so replicas agree
 //	                                 waits ──────────────> retryAfterSeconds and why
-//	                                 done ───────────────> read live, then pass
+//	                                 done ───────────────> read live
+//	all done ──> the same for the policies as the API server has them, then pass
 //
 // What lets a cluster pass is read past the cache; what holds it back need not be.
 // Whatever cannot be read is an error, upon which Cluster API waits and calls again.

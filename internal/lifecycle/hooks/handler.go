@@ -80,7 +80,18 @@ func (h *Handler) decide(ctx context.Context, e event) (verdict, error) {
 		return verdict{}, err
 	}
 	e.cluster = cluster
-	policies, err := h.policies(ctx, e)
+	// A cache that is behind may hold back; a policy that it does not have yet must not
+	// let pass.
+	v, err := h.ask(ctx, h.Client, e)
+	if err != nil || v.after > 0 {
+		return v, err
+	}
+	return h.ask(ctx, h.APIReader, e)
+}
+
+// ask is what all policies together say that a reader has.
+func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdict, error) {
+	policies, err := h.policies(ctx, reader, e)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -89,6 +100,10 @@ func (h *Handler) decide(ctx context.Context, e event) (verdict, error) {
 	// Every policy gets its run, also beside one that fails.
 	for _, policy := range policies {
 		v, err := h.verdict(ctx, e, policy)
+		if err != nil && policy.Spec.Mode == lifecyclev1.ModeAudit {
+			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "namespace", policy.Namespace, "policy", policy.Name, "cluster", e.cluster.Name)
+			continue
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("LifecyclePolicy %s: %w", policy.Name, err))
 			continue
@@ -112,9 +127,9 @@ func (v verdict) and(other verdict) verdict {
 	return verdict{after: min(v.after, other.after), message: v.message + "; " + other.message}
 }
 
-// cluster returns the Cluster as the API server has it. A request about another one
-// is refused: whoever reaches the port must not start what belongs to a moment that
-// has not come.
+// cluster returns the Cluster as the API server has it. A request about another one, or
+// of a moment that has not come, is refused: whoever reaches the port must not start
+// what belongs to it.
 func (h *Handler) cluster(ctx context.Context, e event) (*clusterv1.Cluster, error) {
 	key := client.ObjectKeyFromObject(e.cluster)
 	cluster := &clusterv1.Cluster{}
@@ -124,8 +139,8 @@ func (h *Handler) cluster(ctx context.Context, e event) (*clusterv1.Cluster, err
 	if cluster.UID != e.cluster.UID {
 		return nil, fmt.Errorf("the request is about Cluster %s with UID %q, which has UID %q", key, e.cluster.UID, cluster.UID)
 	}
-	if deleting := !cluster.DeletionTimestamp.IsZero(); deleting != (e.hook == lifecyclev1.BeforeClusterDelete) {
-		return nil, fmt.Errorf("hook %s was called for Cluster %s: its deletion has begun: %t", e.hook, key, deleting)
+	if reason := plan.NotDue(e.hook, e.request, cluster); reason != "" {
+		return nil, fmt.Errorf("hook %s was called for Cluster %s, which is not due: %s", e.hook, key, reason)
 	}
 	return cluster, nil
 }

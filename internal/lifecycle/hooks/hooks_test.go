@@ -14,11 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/sdk/conformance"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
@@ -31,9 +33,7 @@ func TestEachHookWaitsForItsRun(t *testing.T) {
 			r := startReplica(t, namespace)
 			cluster := newCluster(t, namespace, "c1", nil)
 			policy := newPolicy(t, namespace, "p1", nil, lifecyclev1.Hooks()...)
-			if hook == lifecyclev1.BeforeClusterDelete {
-				remove(t, cluster)
-			}
+			becomeDue(t, cluster, hook)
 			call := func() (answer, error) { return all[hook](t.Context(), r, *cluster) }
 			eventually(t, "the cache knows the policy", func() error {
 				if _, err := call(); err != nil {
@@ -143,6 +143,7 @@ func TestRunThatWasGivenUpIsFollowedByAnother(t *testing.T) {
 		return nil
 	})
 	// Another upgrade is another call, whatever became of this one.
+	change(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.37.0" })
 	if err := held(beforeUpgrade("v1.36.3", "v1.37.0")(t.Context(), r, *cluster)); err != nil {
 		t.Error(err)
 	}
@@ -221,6 +222,28 @@ func TestAuditHoldsNothingBack(t *testing.T) {
 	}
 }
 
+// refusing lets nothing be created, as a quota does.
+type refusing struct{ client.Client }
+
+func (refusing) Create(context.Context, client.Object, ...client.CreateOption) error {
+	return errors.New("exceeded quota: count/lifecycleruns")
+}
+
+func TestAuditHoldsNothingBackThatItCannotRecord(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	r := serve(t, &hooks.Handler{Client: refusing{env.Client}, APIReader: env.Client, Clock: clock.RealClock{}})
+	cluster := newCluster(t, namespace, "c1", nil)
+	policy := newPolicy(t, namespace, "p1", func(s *lifecyclev1.LifecyclePolicySpec) { s.Mode = lifecyclev1.ModeAudit }, lifecyclev1.BeforeClusterCreate)
+	if err := passed(beforeCreate(t.Context(), r, *cluster)); err != nil {
+		t.Error(err)
+	}
+	change(t, policy, func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Mode = lifecyclev1.ModeEnforce })
+	if _, err := beforeCreate(t.Context(), r, *cluster); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Errorf("enforced: %v", err)
+	}
+}
+
 func TestWhatCannotBeKnownIsAnError(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
@@ -278,11 +301,16 @@ func TestWhatCannotBeKnownIsAnError(t *testing.T) {
 type staleCache struct {
 	client.Client
 	runs []lifecyclev1.LifecycleRun
+	// noPolicies: it is from before the first one.
+	noPolicies bool
 }
 
 func (c *staleCache) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
 	if runs, ok := list.(*lifecyclev1.LifecycleRunList); ok {
 		runs.Items = c.runs
+		return nil
+	}
+	if _, ok := list.(*lifecyclev1.LifecyclePolicyList); ok && c.noPolicies {
 		return nil
 	}
 	return c.Client.List(ctx, list, o...)
@@ -313,6 +341,56 @@ func TestStaleCacheLetsNothingPass(t *testing.T) {
 	}
 	if got := len(runs(t, namespace)); got != 2 {
 		t.Errorf("%d runs, want 2", got)
+	}
+}
+
+// A policy that the cache does not have yet holds the cluster back all the same, and
+// gets its run at a hook that waits for nothing.
+func TestStalePolicyCacheLetsNothingPass(t *testing.T) {
+	testenv.Skip(t)
+	for _, hook := range []lifecyclev1.HookName{lifecyclev1.BeforeClusterUpgrade, lifecyclev1.AfterControlPlaneInitialized} {
+		namespace := env.Namespace(t)
+		r := serve(t, &hooks.Handler{Client: &staleCache{Client: env.Client, noPolicies: true}, APIReader: env.Client, Clock: clock.RealClock{}})
+		cluster := newCluster(t, namespace, "c1", nil)
+		becomeDue(t, cluster, hook)
+		newPolicy(t, namespace, "p1", nil, hook)
+		if err := held(all[hook](t.Context(), r, *cluster)); hook.Blocking() && err != nil {
+			t.Error(err)
+		}
+		onlyRun(t, namespace)
+	}
+}
+
+// A call that Cluster API cannot make now begins nothing, whoever makes it.
+func TestWhatIsNotDueBeginsNothing(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	r := serve(t, &hooks.Handler{Client: env.Client, APIReader: env.Client, Clock: clock.RealClock{}})
+	resting := newCluster(t, namespace, "c1", nil)
+	resting.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: to, Replicas: 1}}}
+	if err := env.Client.Status().Update(t.Context(), resting); err != nil {
+		t.Fatal(err)
+	}
+	change(t, resting, func(c *clusterv1.Cluster) {
+		c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "c1"}
+	})
+	newPolicy(t, namespace, "p1", nil, lifecyclev1.Hooks()...)
+	for hook, call := range all {
+		if _, err := call(t.Context(), r, *resting); err == nil || !strings.Contains(err.Error(), "is not due") {
+			t.Errorf("%s: error %v", hook, err)
+		}
+	}
+	for i := range 50 {
+		version := fmt.Sprintf("v9.%d.0", i)
+		invented := calling(capi.AfterClusterUpgrade, func(c clusterv1.Cluster) *hooksv1.AfterClusterUpgradeRequest {
+			return &hooksv1.AfterClusterUpgradeRequest{Cluster: c, KubernetesVersion: version}
+		})
+		if _, err := invented(t.Context(), r, *resting); err == nil {
+			t.Errorf("AfterClusterUpgrade of %s was answered", version)
+		}
+	}
+	if got := runs(t, namespace); len(got) != 0 {
+		t.Errorf("%d runs were made for a cluster at rest", len(got))
 	}
 }
 

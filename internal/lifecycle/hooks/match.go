@@ -16,10 +16,10 @@ import (
 // policies returns the policies that answer the hook for the Cluster, ordered by
 // name. One in mode Audit that cannot be evaluated is left out: it must not hold the
 // Cluster back. Any other one is an error.
-func (h *Handler) policies(ctx context.Context, e event) ([]*lifecyclev1.LifecyclePolicy, error) {
+func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) ([]*lifecyclev1.LifecyclePolicy, error) {
 	list := &lifecyclev1.LifecyclePolicyList{}
 	// They are only read.
-	if err := h.Client.List(ctx, list, client.InNamespace(e.cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, list, client.InNamespace(e.cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list LifecyclePolicies: %w", err)
 	}
 	var selected []*lifecyclev1.LifecyclePolicy

@@ -20,6 +20,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
@@ -168,13 +169,42 @@ func newCluster(t testing.TB, namespace, name string, labels map[string]string) 
 	cluster := &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Finalizers: []string{"example.com/stay"}},
 		Spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{
-			ClassRef: clusterv1.ClusterClassRef{Name: "slipway"}, Version: from,
+			ClassRef: clusterv1.ClusterClassRef{Name: "slipway"}, Version: to,
 		}},
 	}
 	if err := env.Client.Create(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
 	return cluster
+}
+
+// becomeDue brings a Cluster to the moment at which Cluster API calls a hook, with the
+// versions of all.
+func becomeDue(t testing.TB, cluster *clusterv1.Cluster, hook lifecyclev1.HookName) {
+	t.Helper()
+	switch hook {
+	case lifecyclev1.BeforeClusterCreate, lifecyclev1.BeforeClusterUpgrade:
+		return
+	case lifecyclev1.BeforeClusterDelete:
+		if err := env.Client.Delete(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		return
+	case lifecyclev1.AfterControlPlaneInitialized:
+		cluster.Status.Conditions = []metav1.Condition{{
+			Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized", LastTransitionTime: metav1.Now(),
+		}}
+		if err := env.Client.Status().Update(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending := hook
+	if hook == lifecyclev1.BeforeControlPlaneUpgrade {
+		pending = lifecyclev1.AfterClusterUpgrade
+	}
+	change(t, cluster, func(c *clusterv1.Cluster) {
+		c.Annotations = map[string]string{runtimev1.PendingHooksAnnotation: string(pending)}
+	})
 }
 
 // newPolicy makes a policy that asks for an approval at each of the hooks.

@@ -13,7 +13,7 @@ const maxSteps = 64
 
 // Adopt takes over what a policy says now into a run that has not finished: its mode,
 // and the steps of the run's hook. Steps that have passed stay as they were, and come
-// first; so does one whose Job runs. A step that is changed while it waits begins anew;
+// first; so does one whose Job was made: until then it is the policy that says which. A step that is changed while it waits begins anew;
 // one that failed stays failed until somebody decides. It says whether the run changed.
 //
 // Contents are compared, not generations: clusterctl move counts those from 1 again.
@@ -43,7 +43,7 @@ func settled(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) bool {
 	if progress == nil {
 		return false
 	}
-	return passed(run, s) || progress.Outcome == "" && progress.Job != nil
+	return passed(run, s) || progress.Outcome == "" && progress.Job != nil && progress.Job.UID != ""
 }
 
 // dropStale removes the records of steps that are gone, or have changed before they

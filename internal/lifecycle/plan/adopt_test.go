@@ -42,6 +42,8 @@ func TestAdopt(t *testing.T) {
 		{"a waiting step that is dropped", begun(approval("a"), nil), policyOf(approval("b")), []lifecyclev1.Step{approval("b")}, nil},
 		{"a failed step stays failed", begun(approval("a"), ended(lifecyclev1.OutcomeFailed)), policyOf(said("a", "new")), []lifecyclev1.Step{said("a", "new")}, []string{"a"}},
 		{"a running job stays as it was", begun(job("a"), running), policyOf(approval("a"), approval("b")), []lifecyclev1.Step{job("a"), approval("b")}, []string{"a"}},
+		{"a job that was not made yet is the policy's", begun(job("a"), announced), policyOf(with(job("a"), elsewhere)), []lifecyclev1.Step{with(job("a"), elsewhere)}, nil},
+		{"a job that was not made yet is dropped", begun(job("a"), announced), policyOf(approval("b")), []lifecyclev1.Step{approval("b")}, nil},
 		{"a running job that is dropped ends first", begun(job("a"), running), policyOf(approval("b")), []lifecyclev1.Step{job("a"), approval("b")}, []string{"a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,6 +69,13 @@ func TestAdopt(t *testing.T) {
 		})
 	}
 }
+
+func announced(p *lifecyclev1.StepProgress) {
+	running(p)
+	p.Job.UID = ""
+}
+
+func elsewhere(s *lifecyclev1.Step) { s.Job.Namespace = "elsewhere" }
 
 func TestAdoptTakesOverTheMode(t *testing.T) {
 	run, policy := begun(job("a"), running), policyOf(job("a"))

@@ -17,6 +17,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
@@ -86,13 +87,35 @@ func (e *engine) cluster() *clusterv1.Cluster {
 	return cluster
 }
 
+// change changes the Cluster as Cluster API does, beside the engine.
+func (e *engine) change(how func(*clusterv1.Cluster)) *clusterv1.Cluster {
+	e.t.Helper()
+	cluster := e.cluster()
+	before := cluster.DeepCopy()
+	how(cluster)
+	if err := e.Client.Patch(e.t.Context(), cluster, client.MergeFrom(before)); err != nil {
+		e.t.Fatal(err)
+	}
+	return cluster
+}
+
+// pending has Cluster API intend to call a hook.
+func (e *engine) pending(hooks ...lifecyclev1.HookName) *clusterv1.Cluster {
+	e.t.Helper()
+	return e.change(func(c *clusterv1.Cluster) {
+		delete(c.Annotations, runtimev1.PendingHooksAnnotation)
+		for _, hook := range hooks {
+			c.Annotations = map[string]string{runtimev1.PendingHooksAnnotation: string(hook)}
+		}
+	})
+}
+
 // created decides with the ClusterRole that is meant for it, in this namespace alone.
 func (e *engine) created(t *testing.T) {
 	cluster := &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName, Finalizers: []string{"example.com/stay"}},
 		Spec: clusterv1.ClusterSpec{
-			Topology:        clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: version},
-			ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: clusterName},
+			Topology: clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: version},
 		},
 	}
 	if err := e.Client.Create(t.Context(), cluster); err != nil {
@@ -141,7 +164,16 @@ subjects: [{kind: ServiceAccount, namespace: default, name: decider}]
 
 func (e *engine) initialized(t *testing.T) {
 	e.connect()
-	cluster := e.cluster()
+	e.change(func(c *clusterv1.Cluster) {
+		c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: clusterName}
+	})
+	cluster := e.pending(lifecyclev1.AfterControlPlaneInitialized)
+	cluster.Status.Conditions = append(cluster.Status.Conditions, metav1.Condition{
+		Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized", LastTransitionTime: metav1.Now(),
+	})
+	if err := e.Client.Status().Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := sdkclient.CallAll(t.Context(), e.hooks, capi.AfterControlPlaneInitialized, cluster, &hooksv1.AfterControlPlaneInitializedRequest{Cluster: *cluster}); err != nil {
 		t.Fatal(err)
 	}
@@ -165,9 +197,10 @@ func (e *engine) connect() {
 
 // calledOff leaves a run that is pruned, and one whose policy is gone.
 func (e *engine) calledOff(t *testing.T) {
-	cluster := e.cluster()
+	e.pending()
 	call := func(to string) {
 		t.Helper()
+		cluster := e.change(func(c *clusterv1.Cluster) { c.Spec.Topology.Version = to })
 		request := &hooksv1.BeforeClusterUpgradeRequest{Cluster: *cluster, FromKubernetesVersion: "v1.35.4", ToKubernetesVersion: to}
 		if _, err := sdkclient.CallAll(t.Context(), e.hooks, capi.BeforeClusterUpgrade, cluster, request); err != nil {
 			t.Fatal(err)
@@ -176,9 +209,12 @@ func (e *engine) calledOff(t *testing.T) {
 	cancelled := func(why string) func(*lifecyclev1.LifecycleRun) bool {
 		return func(run *lifecyclev1.LifecycleRun) bool { return strings.Contains(run.Spec.Cancelled, why) }
 	}
+	callOff := func() { e.change(func(c *clusterv1.Cluster) { c.Spec.Topology.Version = version }) }
 	call("v1.37.0")
+	callOff()
 	e.until(lifecyclev1.BeforeClusterUpgrade, "is cancelled", cancelled("v1.37.0 was called off"))
 	call("v1.37.1")
+	callOff()
 	e.until(lifecyclev1.BeforeClusterUpgrade, "is the last", cancelled("v1.37.1 was called off"))
 
 	call(version)
@@ -198,7 +234,7 @@ func (e *engine) calledOff(t *testing.T) {
 
 // upgraded fails at the endpoint again and again, and then runs a Job.
 func (e *engine) upgraded(t *testing.T) {
-	cluster := e.cluster()
+	cluster := e.pending(lifecyclev1.AfterClusterUpgrade)
 	if _, err := sdkclient.CallAll(t.Context(), e.hooks, capi.AfterClusterUpgrade, cluster, &hooksv1.AfterClusterUpgradeRequest{Cluster: *cluster, KubernetesVersion: version}); err != nil {
 		t.Fatal(err)
 	}

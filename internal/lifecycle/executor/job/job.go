@@ -71,10 +71,10 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 }
 
 func (e *executor) attempt(ctx context.Context, in step.Input) (step.Result, error) {
-	recorded := in.Progress.Job
-	if recorded == nil {
+	if in.Progress.Job == nil {
 		return announce(in), nil
 	}
+	recorded := located(in)
 	result, err := e.result(ctx, in, recorded)
 	if err != nil {
 		return step.Result{}, err
@@ -119,6 +119,15 @@ func reference(in step.Input) lifecyclev1.JobReference {
 		ref.Target = lifecyclev1.TargetWorkload
 	}
 	return ref
+}
+
+// located returns the recorded Job where the step has it. What the record says of its
+// place is for people: it is computed each time, so that no record can have the engine
+// work in another namespace or cluster than the policy says.
+func located(in step.Input) *lifecyclev1.JobReference {
+	ref := reference(in)
+	ref.UID = in.Progress.Job.UID
+	return &ref
 }
 
 // announce has the name of the Job recorded before there is one.
@@ -233,10 +242,10 @@ func remove(ctx context.Context, where target, ref *lifecyclev1.JobReference) {
 
 // Stop implements step.Stopper: it keeps the logs and deletes the Job.
 func (e *executor) Stop(ctx context.Context, in step.Input) error {
-	ref := in.Progress.Job
-	if ref == nil {
+	if in.Progress.Job == nil {
 		return nil
 	}
+	ref := located(in)
 	where, err := e.target(ctx, in, ref.Target)
 	if err != nil {
 		return err

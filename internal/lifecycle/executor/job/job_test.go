@@ -221,6 +221,46 @@ func TestAJobOfTheManagementClusterBelongsToTheRun(t *testing.T) {
 	f.until(t, func(r step.Result) bool { return r.Done })
 }
 
+// TestARecordLeadsNowhereElse: the place of a Job is that of the policy, whatever the
+// run records.
+func TestARecordLeadsNowhereElse(t *testing.T) {
+	f := newFixture(t, jobStep())
+	if _, err := f.attempt(t); err != nil {
+		t.Fatal(err)
+	}
+	name := f.in.Progress.Job.Name
+	f.in.Progress.Job = &lifecyclev1.JobReference{Target: lifecyclev1.TargetManagement, Namespace: metav1.NamespaceSystem, Name: "pwn"}
+	if err := f.write(t, f.in.Progress, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, runs)
+	if j := f.onlyJob(t); j.Name != name {
+		t.Errorf("the Job is %s, want %s", j.Name, name)
+	}
+	elsewhere := &batchv1.JobList{}
+	if err := management.Client.List(t.Context(), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range elsewhere.Items {
+		if j.Name == "pwn" {
+			t.Errorf("there is a Job %s/%s", j.Namespace, j.Name)
+		}
+	}
+	// What is there under the recorded name is not stopped, either.
+	victim := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pwn", Annotations: f.onlyJob(t).Annotations}}
+	victim.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "b"}}}
+	if err := management.Client.Create(t.Context(), victim); err != nil {
+		t.Fatal(err)
+	}
+	f.in.Progress.Job = &lifecyclev1.JobReference{Target: lifecyclev1.TargetManagement, Namespace: victim.Namespace, Name: victim.Name, UID: victim.UID}
+	if err := f.executor.Stop(t.Context(), f.in); err != nil {
+		t.Fatal(err)
+	}
+	if err := management.Client.Get(t.Context(), client.ObjectKeyFromObject(victim), victim); err != nil || !victim.DeletionTimestamp.IsZero() {
+		t.Errorf("the other Job: %v, deleted at %v", err, victim.DeletionTimestamp)
+	}
+}
+
 func TestAClusterOutOfReachIsWaitedFor(t *testing.T) {
 	f := newFixture(t, jobStep())
 	f.until(t, runs)
