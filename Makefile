@@ -11,8 +11,10 @@ VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo 
 
 FETCH_MODULES := $(ROOT)/hack/fetch-modules.sh
 
-# the modules of the workspace that are checked; the node bundle's go their own way
-MODULES := . plane sdk release
+# the modules with code of this repository; those of the node bundle that only pin a
+# version of upstream's programs are checked by their build
+WORK_MODULES := . plane sdk
+OWN_MODULES  := release nodebundle/build nodebundle/echo nodebundle/flannel nodebundle/pause
 
 include nodebundle/bundle.mk
 
@@ -24,6 +26,8 @@ export GOFLAGS := -trimpath
 GO_BUILD = GOGC=400 go build -v
 STEP = $(ROOT)/hack/step.sh
 TOOL = GOWORK=off go tool -modfile=$(ROOT)/go.tools.mod
+# the file of a tool in the build cache, for those that must see the workspace
+TOOL_PATH = $$(GOWORK=off go tool -n -modfile=$(ROOT)/go.tools.mod $(1))
 
 LDFLAGS = -s -w -X github.com/slipway-dev/slipway/internal/version.Version=$(VERSION)
 # what the embedded kube-apiserver answers at /version
@@ -85,49 +89,130 @@ generate: ## Write deepcopy code, CRDs, RBAC and webhook manifests from the type
 
 ##@ Check
 
-# no test may be left out for want of rights or built binaries
-test test-e2e: export SLIPWAY_REQUIRE_ROOT = 1
+.PHONY: check
+check: ## The one-minute loop: verify and the tests that need neither root nor built binaries
+	@$(MAKE) --no-print-directory verify
+	@$(MAKE) --no-print-directory test-unit
+
+# fetched first: what runs side by side would fetch it several times
+.PHONY: tools
+tools:
+	@GOWORK=off $(FETCH_MODULES) -modfile=$(ROOT)/go.tools.mod tool
+
+# Output by target: what runs side by side does not interleave.
+.PHONY: verify
+verify: tools ## Format, linters, import rules, generated files and go.mod; nothing in the work tree is changed
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint verify-imports verify-generated verify-modules
+
+.PHONY: lint
+lint: lint-work $(OWN_MODULES:%=lint-%) ## golangci-lint with kube-api-linter over every module, and the format of all files
+
+GOLANGCI_LINT = $(call TOOL_PATH,golangci-lint-kube-api-linter) run --allow-parallel-runners --config $(ROOT)/.golangci.yml
+
+.PHONY: lint-work $(OWN_MODULES:%=lint-%)
+lint-work: manifests
+	@echo "  LINT  $(WORK_MODULES)" && $(GOLANGCI_LINT) $(patsubst %,./%/...,$(WORK_MODULES))
+$(OWN_MODULES:%=lint-%): lint-%:
+	@echo "  LINT  $*" && export GOWORK=off && cd $* && $(GOLANGCI_LINT) ./...
+
+.PHONY: format
+format: ## Format all Go files as lint wants them
+	$(call TOOL_PATH,golangci-lint-kube-api-linter) fmt --config $(ROOT)/.golangci.yml
+
+.PHONY: verify-imports
+verify-imports:
+	@echo "  TEST  import rules" && go test -count=1 ./test/imports
+
+.PHONY: verify-generated
+verify-generated:
+	@echo "  DIFF  generated files" && hack/verify-generated.sh $(BIN)/verified/generated
+
+.PHONY: verify-modules
+verify-modules: $(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES))
+
+.PHONY: $(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES))
+$(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES)): verify-modules-%:
+	@echo "  DIFF  $*/go.mod" && cd $* && GOWORK=off go mod tidy -diff
+
+.PHONY: tidy
+tidy: ## Write go.mod and go.sum of every module from the imports
+	for module in $(WORK_MODULES) $(OWN_MODULES); do (cd $$module && GOWORK=off go mod tidy); done
+
+.PHONY: vulncheck
+vulncheck: manifests ## Look for known vulnerabilities in what the code calls; GOVULNDB names another database
+	@hack/vulncheck.sh $(call TOOL_PATH,govulncheck) $(WORK_MODULES) $(OWN_MODULES)
+
+.PHONY: apidiff
+apidiff: ## Fail on changes of sdk and api that break users of the last tag
+	@hack/apidiff.sh $(call TOOL_PATH,apidiff)
+
+##@ Test
+
+# $(call GOTEST,name,format): go test by gotestsum, which keeps the events of a run for
+# `make slowest`. No test may be left out for want of rights or built binaries.
+TEST_EVENTS := $(BIN)/tests
+GOTEST = mkdir -p $(TEST_EVENTS) && gotestsum=$(call TOOL_PATH,gotestsum) && \
+	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
+	$$gotestsum --format $(2) --hide-summary skipped --jsonfile-timing-events $(TEST_EVENTS)/$(1).json --
+test test-packages test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
 
 # The seed by which tests of many alike cases, such as crashes at each write, try a sample
 # of them. Give it to repeat a run.
 SLIPWAY_TEST_SAMPLE ?= $(shell date +%s)
-test test-e2e: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
+test test-packages test-e2e: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
+
+# the packages with real kubelets, one plane at a time
+E2E_PACKAGES := ./test/conformance/clusterctl ./test/e2e
+packages_without = $$(go list work $(patsubst ./%,| grep -v /%$$,$(1)))
 
 .PHONY: test
-test: build-all bundle-test ## Everything CI runs: unit, API server and end-to-end tests
-	@echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
-	$(FETCH_MODULES) -test work
-	cd release && GOWORK=off $(FETCH_MODULES) -test ./...
-	cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
-	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
-	  go test -timeout 20m $$(go list work | grep -v -e /test/e2e -e /test/conformance/clusterctl)
-	cd release && GOWORK=off go test ./...
-	$(MAKE) --no-print-directory test-e2e
+test: build-all ## All tests as CI runs them: unit, API server, modules alone, end-to-end
+	@$(MAKE) --no-print-directory test-packages
+	@$(MAKE) --no-print-directory test-modules
+	@$(MAKE) --no-print-directory test-e2e
 
 .PHONY: test-full
 test-full: ## Like test, with every case of what CI tries a sample of
 	@$(MAKE) --no-print-directory test SLIPWAY_TEST_SAMPLE=
 
-.PHONY: test-e2e
-test-e2e: ## The tests with real kubelets alone, one plane at a time: clusterctl's conformance and the end-to-end tests
-	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) go test -count=1 -p 1 -timeout 30m -v ./test/conformance/clusterctl ./test/e2e
-
 .PHONY: test-unit
 test-unit: manifests ## Only the tests that need neither root nor built binaries
-	go test -short work
+	@$(call GOTEST,unit,standard-quiet) -short work
 
-.PHONY: lint
-lint: manifests ## golangci-lint over every module of the workspace
-	for module in $(MODULES); do (cd $$module && $(TOOL) golangci-lint run --config $(ROOT)/.golangci.yml ./...); done
+.PHONY: test-packages
+test-packages: ## All tests but those with real kubelets, in random order
+	@echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
+	@$(FETCH_MODULES) -test work
+	@$(call GOTEST,packages,standard-quiet) -shuffle=on -timeout 20m $(call packages_without,$(E2E_PACKAGES))
 
-.PHONY: verify
-verify: generate tidy ## Fail when generated files or go.mod are stale
-	git diff --exit-code -- api config go.mod go.sum plane/go.mod plane/go.sum sdk/go.mod sdk/go.sum release/go.mod release/go.sum
-	for module in $(MODULES); do (cd $$module && GOWORK=off go vet ./...); done
+.PHONY: test-e2e
+test-e2e: ## The tests with real kubelets alone, one plane at a time: clusterctl's conformance and the end-to-end tests
+	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
+	@$(call GOTEST,e2e,standard-verbose) -count=1 -p 1 -timeout 30m $(E2E_PACKAGES)
 
-.PHONY: tidy
-tidy:
-	for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy); done
+# Each module with the versions that its own go.mod names, as those who require it see it.
+.PHONY: test-modules
+test-modules: export GOWORK = off
+test-modules: ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
+	@$(foreach module,sdk $(OWN_MODULES),(cd $(module) && $(FETCH_MODULES) -test ./... && \
+	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on ./...) && ) true
+
+# Concurrent code whose race build takes minutes, not tens of minutes: the plane's
+# packages compile kube-apiserver once more and are left to `make race`.
+CONCURRENT_PACKAGES := ./sdk/... ./internal/agent/... ./internal/settle ./internal/pace ./internal/controller/host
+
+.PHONY: race race-concurrent
+race: build-all ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
+	@$(call RACE,race) $(call packages_without,$(E2E_PACKAGES))
+race-concurrent: envtest ## The race detector over the packages that CI chooses
+	@$(call RACE,race) $(CONCURRENT_PACKAGES)
+RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) -race -shuffle=on -timeout 30m
+
+.PHONY: slowest
+slowest: ## The 20 slowest tests of the last runs
+	@echo "The 20 slowest tests:" && cat $(TEST_EVENTS)/*.json | $(call TOOL_PATH,gotestsum) tool slowest --num 20
+
+##@ Measure
 
 .PHONY: bench
 bench: build ## Measure the figures of docs/performance.md and print the tables
@@ -164,4 +249,4 @@ release: ## Write the release of VERSION into out/: clusterctl's repository, bin
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
