@@ -215,7 +215,7 @@ func TestRunsAreCancelled(t *testing.T) {
 func TestAMatchConditionThatFailsHoldsOn(t *testing.T) {
 	w := newWorld(t, upgrade, applyStep("cni"))
 	w.change(w.policy, func() { w.policy.Spec.MatchCondition = `cluster.spec.nothing == "x"` })
-	w.expect(lifecyclev1.RunPending, "cni", "no such key: nothing; correct the policy")
+	w.expect(lifecyclev1.RunPending, "cni", "no such key: nothing; correct it, for example with has()")
 	w.change(w.policy, func() { w.policy.Spec.MatchCondition = `cluster.metadata.name == "edge"` })
 	w.expect(lifecyclev1.RunSucceeded, "", "")
 }
