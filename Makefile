@@ -77,8 +77,12 @@ build-report: ## Tell which packages the build compiles, and which more than onc
 manifests: ## Render upstream's manifests from the module cache (not committed)
 	@cd plane && $(STEP) "manifests of Cluster API" $(SHELL) -c '$(FETCH_MODULES) work && go generate ./internal/manifests'
 
+# page of the API reference = package
+API_PAGES := infrastructure-v1beta2=api/v1beta2 infrastructure-v1beta1=api/v1beta1 \
+  lifecycle-v1alpha1=api/lifecycle/v1alpha1 runtime-v1alpha1=api/runtime/v1alpha1
+
 .PHONY: generate
-generate: ## Write deepcopy code, CRDs, RBAC and webhook manifests from the types
+generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API reference from the types
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths="./api/v1beta1;./api/v1beta2;./api/runtime/..." output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen crd paths=./api/lifecycle/... output:crd:dir=config/lifecycle/crd/bases
@@ -86,6 +90,15 @@ generate: ## Write deepcopy code, CRDs, RBAC and webhook manifests from the type
 	$(TOOL) controller-gen webhook paths=./internal/webhook/... output:webhook:dir=config/webhook
 	$(TOOL) controller-gen rbac:roleName=slipway-lifecycle-role paths=./internal/lifecycle/... output:rbac:dir=config/lifecycle/rbac
 	$(TOOL) controller-gen webhook paths=./internal/lifecycle/... output:webhook:dir=config/lifecycle/webhook
+	for page in $(API_PAGES); do $(TOOL) crd-ref-docs --log-level ERROR --config hack/crd-ref-docs.yaml --renderer markdown \
+	  --source-path $${page#*=} --output-path docs/reference/api/$${page%%=*}.md; done
+
+.PHONY: docs
+docs: generate manifests ## Write the references and the drawings of docs/ from the code
+	go test -trimpath -count=1 ./test/docs -run Reference -args -write
+	cd plane && go test -trimpath -count=1 ./internal/cli -run TestReference -args -write
+	cd docs/drawings && for text in *.d2; do $(TOOL) d2 --theme 0 --dark-theme 200 --pad 16 $$text $${text%.d2}.svg; done
+	cd docs/drawings && chmod 0644 *.svg && sha256sum *.d2 *.svg >SHA256SUMS
 
 ##@ Check
 

@@ -9,7 +9,7 @@ import (
 )
 
 var duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-	Namespace: "slipway", Subsystem: "lifecycle", Name: "hook_duration_seconds",
+	Name:    "slipway_lifecycle_hook_duration_seconds",
 	Help:    "Time that the answer to a hook took, by hook and answer: Passed, Held or Error.",
 	Buckets: []float64{.001, .0025, .005, .01, .02, .05, .1, .5, 1, 5},
 }, []string{"hook", "answer"})
