@@ -25,9 +25,9 @@ type HostSpec struct {
 	Unschedulable *bool `json:"unschedulable,omitempty"`
 
 	// evacuate empties the host for maintenance: nobody may claim it, and a pool
-	// drains and replaces its machine on the host once another host is free, at most
-	// spec.remediation.maxInFlight at once. The host is then reset as always.
-	// Machines of no pool are left alone: delete their Machine.
+	// replaces its machine on the host as in a rollout, within maxSurge and
+	// maxUnavailable of its strategy and never before another host is free. The host
+	// is then reset as always. Machines of no pool are left alone: delete their Machine.
 	// +optional
 	Evacuate *bool `json:"evacuate,omitempty"`
 
