@@ -128,6 +128,20 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// A reader has the way of a HostMachine with one drawing and at most eight files.
+func TestWayOfAHostMachine(t *testing.T) {
+	files, drawings := map[string]bool{}, 0
+	for _, l := range read(t, root+"/docs/concepts/hostmachine.md").lines {
+		for _, match := range path.FindAllStringSubmatch(l.text, -1) {
+			files[match[1]] = true
+		}
+		drawings += strings.Count(l.text, "![")
+	}
+	if len(files) == 0 || len(files) > 8 || drawings != 1 {
+		t.Errorf("the page names %d files and has %d drawings", len(files), drawings)
+	}
+}
+
 // alternatives spells out the a/{b,c} of a shell.
 func alternatives(pattern string) []string {
 	before, rest, braces := strings.Cut(pattern, "{")
