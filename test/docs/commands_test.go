@@ -21,7 +21,7 @@ var (
 	flagLine    = regexp.MustCompile(`^\s+(?:-(\w), )?--?([a-zA-Z][\w-]*)(?:(?: |\[?=)([\w.,=\[\]"-]+))?(?:\s{2,}|$)`)
 	letterLine  = regexp.MustCompile(`^\s+-(\w) (\w+)$`)
 	commandLine = regexp.MustCompile(`^  ([a-z]+) {2,}\S`)
-	target      = regexp.MustCompile(`(?m)^([a-z][a-z-]*)(?: [a-z -]+)?:(?:[^=]|$)`)
+	target      = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*)(?: [a-z0-9 -]+)?:(?:[^=]|$)`)
 	separators  = regexp.MustCompile("[|;&`()]+|\\s#\\s|\\$\\(|[<>]")
 	quoted      = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 	flagName    = regexp.MustCompile(`^--([a-z][a-z-]+)`)
