@@ -128,6 +128,36 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+var (
+	testName    = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+	declaration = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
+)
+
+// Tests that a document names as its proof exist.
+func TestProofs(t *testing.T) {
+	declared, named := map[string]bool{}, 0
+	for path, text := range sources(t) {
+		if strings.HasSuffix(path, "_test.go") {
+			for _, match := range declaration.FindAllStringSubmatch(text, -1) {
+				declared[match[1]] = true
+			}
+		}
+	}
+	for _, d := range documents(t) {
+		for _, l := range d.lines {
+			for _, name := range testName.FindAllString(l.text, -1) {
+				named++
+				if !declared[name] {
+					t.Errorf("%s:%d: there is no %s", d.path, l.number, name)
+				}
+			}
+		}
+	}
+	if named < 200 {
+		t.Errorf("only %d tests were found", named)
+	}
+}
+
 // A reader has the way of a HostMachine with one drawing and at most eight files.
 func TestWayOfAHostMachine(t *testing.T) {
 	files, drawings := map[string]bool{}, 0
