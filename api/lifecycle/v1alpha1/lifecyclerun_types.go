@@ -154,6 +154,21 @@ type JobReference struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
+// Pin is the content of the ConfigMaps and Secrets that an apply step refers to.
+type Pin struct {
+	// step whose sources they are.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Step string `json:"step,omitempty"`
+
+	// digest of their contents, in the order of the sources: sha256:<hex>.
+	// +required
+	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MaxLength=128
+	Digest string `json:"digest,omitempty"`
+}
+
 // LifecycleRunSpec is the call of a hook that a policy answers, and what has been done.
 type LifecycleRunSpec struct {
 	// clusterName is the Cluster, in the same namespace. Its UID is in the owner
@@ -200,6 +215,15 @@ type LifecycleRunSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Steps []Step `json:"steps,omitempty"`
+
+	// pins are the contents of what steps refer to, as they were when the run began.
+	// Other contents fail the step, until somebody has it retried. Written by the
+	// controller only.
+	// +optional
+	// +listType=map
+	// +listMapKey=step
+	// +kubebuilder:validation:MaxItems=64
+	Pins []Pin `json:"pins,omitempty"`
 
 	// decisions of people, oldest first. Written by the admission webhook only.
 	// +optional
@@ -341,6 +365,16 @@ func (r *LifecycleRun) Progress(step string) *StepProgress {
 		}
 	}
 	return nil
+}
+
+// Pin returns the digest of what a step refers to; empty when it is not pinned yet.
+func (r *LifecycleRun) Pin(step string) string {
+	for i := range r.Spec.Pins {
+		if r.Spec.Pins[i].Step == step {
+			return r.Spec.Pins[i].Digest
+		}
+	}
+	return ""
 }
 
 // +kubebuilder:object:root=true

@@ -180,7 +180,9 @@ type ApprovalStep struct {
 // CustomResourceDefinitions first. Objects with templates of other managers are a
 // conflict, which fails the step and names the manager.
 type ApplyStep struct {
-	// sources hold the manifests, as YAML documents, in the policy's namespace.
+	// sources hold the manifests, as YAML documents, in the policy's namespace. What is
+	// applied is what they held when the run began: later changes fail the step, until
+	// somebody has it retried.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

@@ -47,8 +47,12 @@ func settled(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) bool {
 }
 
 // dropStale removes the records of steps that are gone, or have changed before they
-// ended.
+// ended, and what they had pinned.
 func dropStale(run *lifecyclev1.LifecycleRun, before *lifecyclev1.LifecycleRunSpec) {
+	run.Spec.Pins = slices.DeleteFunc(run.Spec.Pins, func(p lifecyclev1.Pin) bool {
+		i := slices.IndexFunc(before.Steps, func(s lifecyclev1.Step) bool { return s.Name == p.Step })
+		return i < 0 || !apiequality.Semantic.DeepEqual(&before.Steps[i], run.Step(p.Step))
+	})
 	run.Spec.Progress = slices.DeleteFunc(run.Spec.Progress, func(p lifecyclev1.StepProgress) bool {
 		now := run.Step(p.Name)
 		if now == nil {

@@ -112,3 +112,33 @@ func TestAdoptKeepsWithinWhatARunCanHold(t *testing.T) {
 		t.Errorf("%d steps, %d records", len(run.Spec.Steps), len(run.Spec.Progress))
 	}
 }
+
+func TestPinsLastAsLongAsTheirStep(t *testing.T) {
+	pinned := func(run *lifecyclev1.LifecycleRun) *lifecyclev1.LifecycleRun {
+		run.Spec.Pins = []lifecyclev1.Pin{{Step: "a", Digest: "sha256:1"}, {Step: "b", Digest: "sha256:2"}}
+		return run
+	}
+	other := with(apply("b"), func(s *lifecyclev1.Step) {
+		s.Apply.Sources = []lifecyclev1.ManifestSource{{Kind: "ConfigMap", Name: "other"}}
+	})
+	run := pinned(newRun(apply("a"), apply("b")))
+	plan.Adopt(run, policyOf(apply("a"), other))
+	if run.Pin("a") == "" || run.Pin("b") != "" {
+		t.Errorf("after an edit of b: %+v", run.Spec.Pins)
+	}
+	run = pinned(newRun(apply("a"), apply("b")))
+	plan.Adopt(run, policyOf(apply("b")))
+	if run.Pin("a") != "" || run.Pin("b") == "" {
+		t.Errorf("without a: %+v", run.Spec.Pins)
+	}
+	run = pinned(newRun(apply("a"), apply("b")))
+	step := run.Step("a")
+	plan.Apply(run, plan.Action{Do: plan.Begin, Step: step}, start)
+	if run.Pin("a") == "" {
+		t.Error("a step that begins loses its pin")
+	}
+	plan.Apply(run, plan.Action{Do: plan.Restart, Step: step}, start)
+	if run.Pin("a") != "" || run.Pin("b") == "" {
+		t.Errorf("after a retry of a: %+v", run.Spec.Pins)
+	}
+}

@@ -17,7 +17,11 @@ const maxMessage = 4096
 // Apply writes a Begin, End or Restart into the run's record.
 func Apply(run *lifecyclev1.LifecycleRun, action Action, now time.Time) {
 	switch action.Do {
-	case Begin, Restart:
+	case Begin:
+		begin(run, action.Step.Name, now)
+	case Restart:
+		// Who has a step retried has it take what is there now.
+		unpin(run, action.Step.Name)
 		begin(run, action.Step.Name, now)
 	case End:
 		end(run.Progress(action.Step.Name), action.Outcome, action.Message, now)
@@ -34,6 +38,10 @@ func begin(run *lifecyclev1.LifecycleRun, name string, now time.Time) {
 		StartTime: metav1.NewTime(now),
 		Attempt:   step.DecisionsFor(run, name).Retries,
 	})
+}
+
+func unpin(run *lifecyclev1.LifecycleRun, name string) {
+	run.Spec.Pins = slices.DeleteFunc(run.Spec.Pins, func(p lifecyclev1.Pin) bool { return p.Step == name })
 }
 
 func forget(run *lifecyclev1.LifecycleRun, name string) {

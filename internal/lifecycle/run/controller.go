@@ -63,7 +63,7 @@ type scope struct {
 type phase func(context.Context, *scope) error
 
 func (r *Reconciler) phases() []phase {
-	return []phase{r.readCluster, r.readPolicy, r.cancel, r.adopt, r.advance}
+	return []phase{r.readCluster, r.readPolicy, r.cancel, r.adopt, r.pin, r.advance}
 }
 
 // Reconcile brings one LifecycleRun a step further.

@@ -4,6 +4,7 @@
 //	readCluster, readPolicy   facts
 //	cancel                    gives the run up when nothing wants it any more
 //	adopt                     takes over a changed policy
+//	pin                       records the content that steps refer to
 //	advance                   begins, executes and ends steps, one after the other
 //	report                    the status, a view of the spec
 //

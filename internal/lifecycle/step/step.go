@@ -64,6 +64,15 @@ type Stopper interface {
 	Stop(ctx context.Context, in Input) error
 }
 
+// Pinner is an Executor whose steps refer to content that others may change.
+type Pinner interface {
+	Executor
+
+	// Pin returns the digest of what the step refers to now; empty while some of it is
+	// missing. Execute works only on content of the digest that the run has pinned.
+	Pin(ctx context.Context, run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (string, error)
+}
+
 // TerminalError is a failure that a repetition cannot mend.
 type TerminalError struct {
 	// Remedy tells what to do.

@@ -26,9 +26,12 @@ const establishing = time.Second
 // maxProblems bounds how many objects an error is about.
 const maxProblems = 10
 
+// pinning is how soon manifests are looked at again that came late, or after a retry.
+const pinning = time.Second
+
 // New returns the executor of apply steps. It finds ConfigMaps and Secrets with
 // reader, which must not be a cache.
-func New(reader client.Reader, clients workload.Clients) step.Executor {
+func New(reader client.Reader, clients workload.Clients) step.Pinner {
 	return &executor{reader: reader, clients: clients}
 }
 
@@ -51,7 +54,19 @@ func FieldManager(policy string) string {
 
 // Execute implements step.Executor.
 func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, error) {
-	objects, err := load(ctx, e.reader, in.Run.Namespace, in.Step.Apply.Sources)
+	contents, err := fetch(ctx, e.reader, in.Run.Namespace, in.Step.Apply.Sources)
+	if err != nil {
+		return step.Result{}, err
+	}
+	switch in.Run.Pin(in.Step.Name) {
+	case digest(contents):
+	case "":
+		return step.Result{Message: "has the manifests pinned", After: pinning}, nil
+	default:
+		return step.Result{}, step.Terminal(errors.New("the manifests have changed since the run began"),
+			"look at them, and retry the step to apply them as they are now")
+	}
+	objects, err := decodeAll(contents)
 	if err != nil {
 		return step.Result{}, err
 	}
@@ -68,6 +83,18 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 		return a.dryRun(ctx, objects)
 	}
 	return a.run(ctx, objects)
+}
+
+// Pin implements step.Pinner.
+func (e *executor) Pin(ctx context.Context, run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (string, error) {
+	contents, err := fetch(ctx, e.reader, run.Namespace, s.Apply.Sources)
+	if errors.Is(err, errMissing) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return digest(contents), nil
 }
 
 // application is one attempt to apply objects.

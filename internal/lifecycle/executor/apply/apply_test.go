@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // fixture is a Cluster with its own namespace in both API servers.
 type fixture struct {
-	executor step.Executor
+	executor step.Pinner
 	in       step.Input
 	// namespace in the management and in the workload cluster.
 	namespace string
@@ -81,11 +81,51 @@ func (f *fixture) expand(value string) string {
 	return strings.NewReplacer("NAMESPACE", f.namespace, "GROUP", f.namespace+".example.com").Replace(value)
 }
 
+// execute makes an attempt, as of a run that begins now.
+func (f *fixture) execute(t *testing.T) (step.Result, error) {
+	t.Helper()
+	pin, err := f.executor.Pin(t.Context(), f.in.Run, f.in.Step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.in.Run.Spec.Pins = []lifecyclev1.Pin{{Step: f.in.Step.Name, Digest: pin}}
+	return f.executor.Execute(t.Context(), f.in)
+}
+
+// TestManifestsArePinned: who may write a ConfigMap must not decide what a run that has
+// begun applies with the rights of the cluster's administrator.
+func TestManifestsArePinned(t *testing.T) {
+	f := newFixture(t, configMaps("addon"))
+	f.source(t, "addon", map[string]string{"a": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: NAMESPACE}\n"})
+	if result, err := f.executor.Execute(t.Context(), f.in); err != nil || result.Done || f.configMap(t, f.namespace, "mine") != nil {
+		t.Fatalf("before it is pinned: %+v, %v", result, err)
+	}
+	pin, err := f.executor.Pin(t.Context(), f.in.Run, f.in.Step)
+	if err != nil || pin == "" {
+		t.Fatal(pin, err)
+	}
+	f.in.Run.Spec.Pins = []lifecyclev1.Pin{{Step: f.in.Step.Name, Digest: pin}}
+	changed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "addon"}, Data: map[string]string{
+		"a": f.expand("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: NAMESPACE}\n"),
+	}}
+	if err := management.Client.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.executor.Execute(t.Context(), f.in)
+	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "have changed since the run began") || f.configMap(t, f.namespace, "theirs") != nil {
+		t.Errorf("changed: %v", err)
+	}
+	// Somebody looked, and has it retried.
+	if result, err := f.execute(t); err != nil || !result.Done || f.configMap(t, f.namespace, "theirs") == nil {
+		t.Errorf("retried: %+v, %v", result, err)
+	}
+}
+
 // finish executes the step until it no longer waits for definitions.
 func (f *fixture) finish(t *testing.T) step.Result {
 	t.Helper()
 	for {
-		result, err := f.executor.Execute(t.Context(), f.in)
+		result, err := f.execute(t)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +140,7 @@ func (f *fixture) finish(t *testing.T) step.Result {
 
 func (f *fixture) fails(t *testing.T, parts ...string) error {
 	t.Helper()
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := f.execute(t)
 	if err == nil {
 		t.Fatalf("got %+v, want an error", result)
 	}
@@ -318,7 +358,7 @@ func TestAuditChangesNothing(t *testing.T) {
 	f.in.Run.Spec.Mode = lifecyclev1.ModeAudit
 	f.source(t, "m", map[string]string{"widgets.yaml": widgets})
 	f.source(t, "n", map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: NAMESPACE}}"})
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := f.execute(t)
 	if err != nil {
 		t.Fatal(err)
 	}
