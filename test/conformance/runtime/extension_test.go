@@ -13,6 +13,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -25,6 +29,60 @@ type recorder struct {
 	mu       sync.Mutex
 	calls    []string
 	blocking map[string]bool
+
+	// live reads Clusters as the API server has them, once there is one.
+	live client.Reader
+	// undue are hooks whose first call slipway-lifecycle would have refused, and why.
+	undue []string
+}
+
+// judge holds the first call of a lifecycle hook against what slipway-lifecycle takes for
+// possible.
+func (r *recorder) judge(ctx context.Context, hook string, request any) {
+	if r.count(hook) > 0 {
+		return
+	}
+	reason := "the request is unknown"
+	if asked, about := requestOf(request); about != nil {
+		cluster := &clusterv1.Cluster{}
+		if err := r.live.Get(ctx, client.ObjectKeyFromObject(about), cluster); err != nil {
+			reason = err.Error()
+		} else {
+			reason = plan.NotDue(lifecyclev1.HookName(hook), asked, cluster)
+		}
+	}
+	if reason != "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.undue = append(r.undue, hook+": "+reason)
+	}
+}
+
+func requestOf(request any) (lifecyclev1.RunRequest, *clusterv1.Cluster) {
+	upgrade := func(from, to string) lifecyclev1.RunRequest {
+		return lifecyclev1.RunRequest{FromKubernetesVersion: from, ToKubernetesVersion: to}
+	}
+	switch q := request.(type) {
+	case *hooksv1.BeforeClusterCreateRequest:
+		return lifecyclev1.RunRequest{}, &q.Cluster
+	case *hooksv1.AfterControlPlaneInitializedRequest:
+		return lifecyclev1.RunRequest{}, &q.Cluster
+	case *hooksv1.BeforeClusterUpgradeRequest:
+		return upgrade(q.FromKubernetesVersion, q.ToKubernetesVersion), &q.Cluster
+	case *hooksv1.BeforeControlPlaneUpgradeRequest:
+		return upgrade(q.FromKubernetesVersion, q.ToKubernetesVersion), &q.Cluster
+	case *hooksv1.AfterControlPlaneUpgradeRequest:
+		return lifecyclev1.RunRequest{KubernetesVersion: q.KubernetesVersion}, &q.Cluster
+	case *hooksv1.BeforeWorkersUpgradeRequest:
+		return upgrade(q.FromKubernetesVersion, q.ToKubernetesVersion), &q.Cluster
+	case *hooksv1.AfterWorkersUpgradeRequest:
+		return lifecyclev1.RunRequest{KubernetesVersion: q.KubernetesVersion}, &q.Cluster
+	case *hooksv1.AfterClusterUpgradeRequest:
+		return lifecyclev1.RunRequest{KubernetesVersion: q.KubernetesVersion}, &q.Cluster
+	case *hooksv1.BeforeClusterDeleteRequest:
+		return lifecyclev1.RunRequest{}, &q.Cluster
+	}
+	return lifecyclev1.RunRequest{}, nil
 }
 
 // called notes a call and holds the caller back the first time.
@@ -66,7 +124,8 @@ func (r *recorder) order() []string {
 
 // lifecycle handles a hook whose response has nothing but a wish to be called again.
 func lifecycle[Q, R any](s *extension.Server, r *recorder, h hook.Hook[Q, R], name string) error {
-	return extension.Handle(s, h, name, func(context.Context, *Q) (*R, error) {
+	return extension.Handle(s, h, name, func(ctx context.Context, request *Q) (*R, error) {
+		r.judge(ctx, h.Definition().Name.Hook, request)
 		return nil, r.called(h.Definition().Name.Hook)
 	}, extension.WithTimeout(5*time.Second))
 }

@@ -40,6 +40,7 @@ func TestUpstreamManager(t *testing.T) {
 	}
 	recorder, ext := startRecorder(t)
 	s := start(t)
+	recorder.live = s.Client
 	s.discover(ext)
 	s.createClass()
 	s.createCluster()
@@ -72,6 +73,9 @@ func TestUpstreamManager(t *testing.T) {
 	got := slices.DeleteFunc(recorder.order(), func(name string) bool { return !slices.Contains(lifecycle, name) })
 	if !slices.Equal(got, lifecycle) {
 		t.Errorf("the lifecycle hooks were called in the order %v, want %v", got, lifecycle)
+	}
+	if len(recorder.undue) > 0 {
+		t.Errorf("slipway-lifecycle would refuse calls of upstream's core: %q", recorder.undue)
 	}
 	for _, name := range []string{"DiscoverVariables", "GenerateUpgradePlan"} {
 		if recorder.count(name) == 0 {
