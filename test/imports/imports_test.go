@@ -51,7 +51,7 @@ var rules = []rule{
 	{folder: "internal/lifecycle/expression", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/gate", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/expression"}},
 	{folder: "internal/lifecycle/schedule", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
-	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/schedule"}, never: []string{"sigs.k8s.io/controller-runtime"}},
+	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/endpoint", "internal/lifecycle/step", "internal/lifecycle/schedule"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/match", may: []string{"api", "internal/lifecycle/expression"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step"}},
 	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/run", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/schedule"}},

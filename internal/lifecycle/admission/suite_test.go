@@ -3,10 +3,12 @@ package admission_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +45,9 @@ func serve() error {
 	if err := grantEngine(ctx); err != nil {
 		return err
 	}
+	if err := installSecretPolicy(ctx); err != nil {
+		return err
+	}
 	config := as(engine)
 	var err error
 	if engineClient, err = client.New(config, client.Options{Scheme: env.Scheme}); err != nil {
@@ -72,6 +77,24 @@ func grantEngine(ctx context.Context) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: engine}},
 	})
+}
+
+// installSecretPolicy limits the engine's Secrets as the release does.
+func installSecretPolicy(ctx context.Context) error {
+	data, err := os.ReadFile("../../../config/lifecycle/rbac/secret_policy.yaml")
+	if err != nil {
+		return err
+	}
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
+			return err
+		}
+		if err := env.Client.Create(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // as returns a config by which the API server knows its caller as the user.

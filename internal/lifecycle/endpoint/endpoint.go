@@ -35,5 +35,6 @@ func Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Shown is the URL without its query, which may be a secret.
-func Shown(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
+// Host is what may be told of a URL: its path and its query may be secrets, as those of
+// chat services are.
+func Host(u *url.URL) string { return u.Scheme + "://" + u.Host }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"fmt"
+	"net/netip"
 
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -32,10 +33,14 @@ var userAgent = reportedBy + "/" + version.Version
 
 // setupControllers adds what runs in the leader only.
 func setupControllers(mgr ctrl.Manager, o Options) error {
-	err := (&run.Reconciler{
+	networks, err := o.allowedNetworks()
+	if err != nil {
+		return err
+	}
+	err = (&run.Reconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
-		Executors: executors(mgr),
+		Executors: executors(mgr, networks),
 		Recorder:  mgr.GetEventRecorder(reportedBy),
 		Clock:     clock.RealClock{},
 	}).SetupWithManager(mgr, concurrency(o.RunConcurrency, o))
@@ -60,7 +65,7 @@ func concurrency(n int, o Options) controller.Options {
 
 // executors of all kinds of steps. Secrets, ConfigMaps, Jobs and Pods are read past
 // the cache.
-func executors(mgr ctrl.Manager) map[step.Kind]step.Executor {
+func executors(mgr ctrl.Manager, networks []netip.Prefix) map[step.Kind]step.Executor {
 	c := mgr.GetClient()
 	clients := workload.New(mgr.GetAPIReader(), userAgent)
 	return map[step.Kind]step.Executor{
@@ -69,7 +74,7 @@ func executors(mgr ctrl.Manager) map[step.Kind]step.Executor {
 		step.KindApproval:   approval.New(),
 		step.KindApply:      apply.New(mgr.GetAPIReader(), clients),
 		step.KindJob:        job.New(c, mgr.GetConfig(), clients),
-		step.KindWebhook:    webhook.New(mgr.GetAPIReader(), webhook.Options{UserAgent: userAgent}),
+		step.KindWebhook:    webhook.New(mgr.GetAPIReader(), webhook.Options{UserAgent: userAgent, AllowedNetworks: networks}),
 		step.KindWait:       wait.New(c, clients),
 		step.KindExport:     export.New(c, clients),
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -31,13 +32,17 @@ func newExtensionServer(ctx context.Context, mgr ctrl.Manager, o Options) (*exte
 	if err := hooks.Warm(ctx, mgr.GetCache()); err != nil {
 		return nil, err
 	}
-	server, err := extension.New(extension.Options{
-		CertFile:     filepath.Join(o.CertDir, "tls.crt"),
-		KeyFile:      filepath.Join(o.CertDir, "tls.key"),
-		ClientCAFile: o.ExtensionClientCAFile,
-		DrainDelay:   o.DrainDelay,
-		Logger:       slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("extension"))),
-	})
+	options := extension.Options{
+		CertFile:   filepath.Join(o.CertDir, "tls.crt"),
+		KeyFile:    filepath.Join(o.CertDir, "tls.key"),
+		DrainDelay: o.DrainDelay,
+		Logger:     slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("extension"))),
+	}
+	if !o.InsecureHooks {
+		options.ClientCAFile = o.ExtensionClientCAFile
+		options.Middleware = only(o.ExtensionClientNames)
+	}
+	server, err := extension.New(options)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +51,22 @@ func newExtensionServer(ctx context.Context, mgr ctrl.Manager, o Options) (*exte
 		return nil, err
 	}
 	return &extensionServer{server: server, address: o.ExtensionAddress}, nil
+}
+
+// only refuses callers whose certificate has another common name. Whether there must be
+// one the server itself sees to: kubelet probes without.
+func only(names []string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if len(names) > 0 && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+				if name := r.TLS.PeerCertificates[0].Subject.CommonName; !slices.Contains(names, name) {
+					http.Error(w, fmt.Sprintf("%q may not call hooks", name), http.StatusForbidden)
+					return
+				}
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
 }
 
 // Start implements manager.Runnable.

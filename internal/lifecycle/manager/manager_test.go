@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +32,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 var env *testenv.Env
@@ -44,8 +48,11 @@ type engine struct {
 	*sdkclient.Client
 	// webhooks is host:port of its webhooks, ca what signed its certificate.
 	webhooks string
+	url      string
 	ca       []byte
-	stop     func()
+	// callers signs the certificates of who may call.
+	callers *hooktest.CA
+	stop    func()
 }
 
 // startEngine runs a replica until the end of the test, or until it is stopped, and
@@ -56,6 +63,11 @@ func startEngine(t *testing.T, namespace string) *engine {
 	ca.Files(dir, "tls")
 	o := manager.DefaultOptions()
 	o.ExtensionAddress, o.CertDir, o.DrainDelay = net.JoinHostPort("127.0.0.1", freePort(t)), dir, 0
+	callers := hooktest.NewCA(t)
+	o.ExtensionClientCAFile, o.ExtensionClientNames = filepath.Join(dir, "callers.crt"), []string{"core"}
+	if err := os.WriteFile(o.ExtensionClientCAFile, callers.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	o.WebhookHost = "127.0.0.1"
 	o.WebhookPort, _ = strconv.Atoi(freePort(t))
 	o.MetricsAddress, o.ProbeAddress, o.SkipNameValidation = "0", "0", true
@@ -70,29 +82,74 @@ func startEngine(t *testing.T, namespace string) *engine {
 			t.Errorf("the engine failed: %v", err)
 		}
 	}()
-	e := &engine{webhooks: net.JoinHostPort(o.WebhookHost, strconv.Itoa(o.WebhookPort)), ca: ca.PEM, stop: func() { cancel(); <-done }}
+	e := &engine{webhooks: net.JoinHostPort(o.WebhookHost, strconv.Itoa(o.WebhookPort)), url: "https://" + o.ExtensionAddress, ca: ca.PEM, callers: callers, stop: func() { cancel(); <-done }}
 	t.Cleanup(e.stop)
-	e.discover(t, "https://"+o.ExtensionAddress, ca.PEM)
+	eventually(t, "the extension answers", func() error {
+		c, err := e.discover(t, callers, "core")
+		e.Client = c
+		return err
+	})
 	return e
 }
 
-func (e *engine) discover(t *testing.T, url string, ca []byte) {
+// discover calls with a certificate of that name; without one when nobody signs it.
+func (e *engine) discover(t *testing.T, signer *hooktest.CA, name string) (*sdkclient.Client, error) {
 	t.Helper()
 	catalog := hook.NewCatalog()
 	if err := capi.AddToCatalog(catalog); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the extension answers", func() error {
-		c, config, err := hooktest.Discover(t.Context(), catalog, hooktest.Config("slipway-lifecycle", url, ca))
-		if err != nil {
-			return err
+	handlers := registry.New(registry.Options{})
+	options := sdkclient.Options{Catalog: catalog, Registry: handlers}
+	if signer != nil {
+		options.CertFile, options.KeyFile = signer.Files(t.TempDir(), name)
+	}
+	c, err := sdkclient.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := registry.FromExtensionConfig(hooktest.Config("slipway-lifecycle", e.url, e.ca))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entry.Handlers, err = c.Discover(t.Context(), entry); err != nil {
+		return nil, err
+	}
+	if got := len(entry.Handlers); got != len(lifecyclev1.Hooks()) {
+		t.Fatalf("%d handlers", got)
+	}
+	return c, handlers.WarmUp(entry)
+}
+
+// Hooks are for Cluster API: neither who has no certificate, nor who has one of another
+// CA or another name, is answered.
+func TestHooksAreForCore(t *testing.T) {
+	testenv.Skip(t)
+	e := startEngine(t, env.Namespace(t))
+	for name, caller := range map[string]struct {
+		signer *hooktest.CA
+		name   string
+		want   string
+	}{
+		"no certificate": {want: "401"},
+		"another name":   {e.callers, "agent", "403"},
+		"another CA":     {hooktest.NewCA(t), "core", "network error"},
+	} {
+		if _, err := e.discover(t, caller.signer, caller.name); err == nil || !strings.Contains(err.Error(), caller.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, caller.want)
 		}
-		if got := len(config.Status.Handlers); got != len(lifecyclev1.Hooks()) {
-			t.Fatalf("%d handlers", got)
-		}
-		e.Client = c
-		return nil
-	})
+	}
+	if _, err := e.discover(t, e.callers, "core"); err != nil {
+		t.Error(err)
+	}
+}
+
+// An engine that would answer anybody does not start unless it is told to.
+func TestOpenHooksAreRefused(t *testing.T) {
+	err := manager.Run(t.Context(), &rest.Config{}, manager.DefaultOptions())
+	if err == nil || !strings.Contains(err.Error(), "--extension-client-ca-file") || !strings.Contains(err.Error(), "--insecure-hooks") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func freePort(t *testing.T) string {
@@ -188,6 +245,14 @@ func TestReplicas(t *testing.T) {
 	eventually(t, "the other one executes", waits(second))
 	label(second)
 	eventually(t, "it passes", func() error { return replicas[0].passes(t.Context(), second) })
+}
+
+func TestNetworksThatAreNone(t *testing.T) {
+	o := manager.DefaultOptions()
+	o.InsecureHooks, o.WebhookAllowedNetworks = true, []string{"10.20.0.0/16", "10.20.0.0"}
+	if err := manager.Run(t.Context(), &rest.Config{}, o); err == nil || !strings.Contains(err.Error(), `--webhook-allowed-networks: "10.20.0.0" is no network`) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // phaseIs is nil when the only run of a Cluster is in that phase.

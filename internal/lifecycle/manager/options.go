@@ -1,6 +1,9 @@
 package manager
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -12,9 +15,17 @@ import (
 type Options struct {
 	// ExtensionAddress serves the lifecycle hooks.
 	ExtensionAddress string
-	// ExtensionClientCAFile holds the CAs of callers' certificates; without it anyone
-	// may call.
+	// ExtensionClientCAFile holds the CAs, in PEM form, one of which must have signed
+	// the certificate of who calls hooks. It is read again when it changes.
 	ExtensionClientCAFile string
+	// ExtensionClientNames are the common names of the certificates that may call; all
+	// that the CAs have signed when empty.
+	ExtensionClientNames []string
+	// InsecureHooks has hooks answered to callers without a certificate.
+	InsecureHooks bool
+	// WebhookAllowedNetworks are those that webhook steps may call besides public
+	// addresses, in CIDR notation.
+	WebhookAllowedNetworks []string
 	// WebhookHost and WebhookPort serve the admission webhooks.
 	WebhookHost string
 	WebhookPort int
@@ -60,11 +71,37 @@ func DefaultOptions() Options {
 	}
 }
 
+// errOpenHooks is why an engine does not start that would answer anybody.
+var errOpenHooks = errors.New("anybody who reaches the port could call hooks: set --extension-client-ca-file to the CA of core's client certificate, or --insecure-hooks")
+
+func (o *Options) validate() error {
+	if o.ExtensionClientCAFile == "" && !o.InsecureHooks {
+		return errOpenHooks
+	}
+	_, err := o.allowedNetworks()
+	return err
+}
+
+func (o *Options) allowedNetworks() ([]netip.Prefix, error) {
+	networks := make([]netip.Prefix, 0, len(o.WebhookAllowedNetworks))
+	for _, text := range o.WebhookAllowedNetworks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--webhook-allowed-networks: %q is no network in CIDR notation, such as 10.20.0.0/16", text)
+		}
+		networks = append(networks, network)
+	}
+	return networks, nil
+}
+
 // BindFlags makes the options settable by flags, named as in Cluster API's own
 // managers where they have them.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ExtensionAddress, "extension-address", o.ExtensionAddress, "address of the lifecycle hooks")
-	fs.StringVar(&o.ExtensionClientCAFile, "extension-client-ca-file", o.ExtensionClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks; anyone may call when empty")
+	fs.StringVar(&o.ExtensionClientCAFile, "extension-client-ca-file", o.ExtensionClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks: that of core's --runtime-extension-client-cert-file")
+	fs.StringSliceVar(&o.ExtensionClientNames, "extension-client-names", o.ExtensionClientNames, "common names of the certificates that may call hooks; all that the CAs have signed when empty")
+	fs.BoolVar(&o.InsecureHooks, "insecure-hooks", o.InsecureHooks, "answer the hooks of callers without a certificate")
+	fs.StringSliceVar(&o.WebhookAllowedNetworks, "webhook-allowed-networks", o.WebhookAllowedNetworks, "networks, such as 10.20.0.0/16, that webhook steps may call besides public addresses; link-local addresses never")
 	fs.StringVar(&o.WebhookHost, "webhook-host", o.WebhookHost, "address of the webhooks; all when empty")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory with tls.crt and tls.key of hooks and webhooks")

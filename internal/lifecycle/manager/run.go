@@ -52,6 +52,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // Run runs the engine against an API server. It blocks until the context is done or
 // a part of it fails.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
 		return err

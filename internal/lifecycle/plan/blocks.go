@@ -6,6 +6,7 @@ import (
 	"time"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/endpoint"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 )
 
@@ -102,10 +103,19 @@ func doing(s *lifecyclev1.Step) string {
 	case s.Job != nil:
 		return "runs a Job"
 	case s.Webhook != nil:
-		return "calls " + s.Webhook.URL
+		return "calls " + host(s.Webhook.URL)
 	default:
 		return "exports objects"
 	}
+}
+
+// host is what may be told of a URL.
+func host(text string) string {
+	u, err := endpoint.Parse(text)
+	if err != nil {
+		return "an endpoint"
+	}
+	return endpoint.Host(u)
 }
 
 // seen is what the last attempt reported. It is from the status, which may be lost.

@@ -380,3 +380,12 @@ func TestAClockThatWentBackCountsAsNoTime(t *testing.T) {
 		t.Errorf("%s left, limited is %t", left, limited)
 	}
 }
+
+// Paths and queries of URLs are secrets of many services.
+func TestExplainTellsOnlyTheHostOfAnEndpoint(t *testing.T) {
+	run := begun(lifecyclev1.Step{Name: "a", Webhook: &lifecyclev1.WebhookStep{URL: "https://ci.example.com:8443/hooks/T0K3N?token=s3cr3t"}}, nil)
+	_, message := plan.Blocks(run, start)
+	if !strings.Contains(message, "calls https://ci.example.com:8443 since") || strings.Contains(message, "T0K3N") || strings.Contains(message, "s3cr3t") {
+		t.Errorf("tells %q", message)
+	}
+}

@@ -93,7 +93,7 @@ func (c *Component) Start(ctx context.Context) error {
 // resources.
 func (c *Component) build(ctx context.Context) error {
 	all := managers(c.opts.Providers)
-	common, err := newShared(c.opts.RESTConfig(all[0].client.Name), c.opts.DialExtension)
+	common, err := newShared(c.opts.RESTConfig(all[0].client.Name), c.opts.RESTConfig(ExtensionCaller.Name), c.opts.DialExtension)
 	if err != nil {
 		return fmt.Errorf("runtime extensions: %w", err)
 	}

@@ -58,6 +58,10 @@ func ServiceAccount(info manifests.Provider, name string) pki.Client {
 	}
 }
 
+// ExtensionCaller is who runtime extensions are called by: a certificate for that alone,
+// with no rights at the API server.
+var ExtensionCaller = pki.Client{Name: "runtime-extension-client", User: "slipway:cluster-api"}
+
 // managed is a manager to run.
 type managed struct {
 	info   manifests.Provider
@@ -77,9 +81,9 @@ func managers(providers []Provider) []managed {
 	return all
 }
 
-// Clients returns the identities of all managers.
+// Clients returns the identities of all managers, and of who calls extensions.
 func Clients(providers []Provider) []pki.Client {
-	var clients []pki.Client
+	clients := []pki.Client{ExtensionCaller}
 	for _, m := range managers(providers) {
 		clients = append(clients, m.client)
 	}

@@ -20,8 +20,9 @@ type shared struct {
 	client  *extensions.Client
 }
 
-// newShared acts as the core provider, which may read namespaces.
-func newShared(base *rest.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*shared, error) {
+// newShared acts as the core provider, which may read namespaces. Extensions that ask for
+// it get the certificate of caller, as by upstream's --runtime-extension-client-cert-file.
+func newShared(base, caller *rest.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*shared, error) {
 	s, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func newShared(base *rest.Config, dial func(ctx context.Context, network, addres
 	if err != nil {
 		return nil, err
 	}
-	rt, err := extensionconfig.NewRuntime(reader, catalog, sdkclient.Options{DialContext: dial})
+	rt, err := extensionconfig.NewRuntime(reader, catalog, sdkclient.Options{DialContext: dial, CertFile: caller.CertFile, KeyFile: caller.KeyFile})
 	if err != nil {
 		return nil, err
 	}

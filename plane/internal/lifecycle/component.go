@@ -32,6 +32,8 @@ type Options struct {
 	Config *rest.Config
 	// CertDir holds tls.crt and tls.key of Server.
 	CertDir string
+	// ClientCAFile verifies who calls the program's hooks.
+	ClientCAFile string
 	// Admin registers the extension.
 	Admin *rest.Config
 	// CABundle returns the PEM that verifies the program. It is asked again while the

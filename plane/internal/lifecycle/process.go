@@ -13,6 +13,8 @@ import (
 
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/slipway-dev/slipway/plane/internal/capi"
 )
 
 const (
@@ -57,6 +59,8 @@ func (c *Component) run(ctx context.Context, extension *registration) error {
 	cmd := exec.CommandContext(ctx, c.opts.Program,
 		"--cert-dir="+c.opts.CertDir,
 		"--extension-address="+extensionAddress,
+		// The plane's CA signs for others, too.
+		"--extension-client-ca-file="+c.opts.ClientCAFile, "--extension-client-names="+capi.ExtensionCaller.User,
 		"--webhook-host="+webhookHost, "--webhook-port="+webhookPort,
 		"--diagnostics-address="+metricsAddress, "--insecure-diagnostics",
 		"--health-addr="+healthAddress,

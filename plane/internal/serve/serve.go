@@ -143,6 +143,7 @@ func newLifecycle(opts Options, authority *pki.Authority) component.Component {
 		Dir:           filepath.Join(opts.StateDir, "lifecycle"),
 		Config:        authority.RESTConfig(lifecycle.Client().Name, opts.loopback()),
 		CertDir:       authority.ServerCertDir(lifecycle.Server().Name),
+		ClientCAFile:  authority.CACertFile(),
 		Admin:         authority.RESTConfig(pki.Admin.Name, opts.loopback()),
 		CABundle:      authority.CABundle,
 	})

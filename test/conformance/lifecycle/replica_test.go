@@ -57,7 +57,7 @@ func newReplica(t *testing.T, namespace string, flags ...string) *replica {
 	r.env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	r.args = append([]string{
 		"--cert-dir=" + dir, "--extension-address=" + r.extension, "--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", ports[1]),
-		"--diagnostics-address=0", "--health-addr=0", "--drain-delay=0s",
+		"--diagnostics-address=0", "--health-addr=0", "--drain-delay=0s", "--insecure-hooks", "--webhook-allowed-networks=127.0.0.0/8",
 	}, flags...)
 	t.Cleanup(func() {
 		r.end()

@@ -73,7 +73,7 @@ func startEngine(t *testing.T) *engine {
 		Namespace: engineNamespace, ServiceAccount: "slipway-lifecycle", Objects: manifests(t, kit),
 		Flags: []string{
 			fmt.Sprintf("--extension-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", ports[1]),
-			"--drain-delay=0s", "--leader-elect", "--leader-election-namespace=" + engineNamespace,
+			"--insecure-hooks", "--drain-delay=0s", "--leader-elect", "--leader-election-namespace=" + engineNamespace,
 		},
 	}
 	e.Plane, err = judge.Start(t.Context(), judge.Options{Kit: kit, Dir: t.TempDir(), Scheme: scheme, Audit: true, Subjects: []judge.Subject{e.subject}})

@@ -18,8 +18,9 @@
 //
 // The answer may be a JSON object with the key message, a text for people.
 //
-// A call goes to the address of the endpoint or fails: no redirects, no proxies, no
-// link-local addresses, where clouds keep credentials.
+// A call goes to the address of the endpoint or fails: no redirects, no proxies, and no
+// addresses but public ones and those of networks that an administrator allows. Of the
+// URL, whose path and query may be a secret, only the host is ever told.
 //
-// It may import the API, step, endpoint and sdk/client.
+// It may import the API, step and endpoint.
 package webhook

@@ -27,7 +27,6 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/endpoint"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
-	"github.com/slipway-dev/slipway/sdk/client"
 )
 
 const (
@@ -50,9 +49,9 @@ const (
 
 // Options of the executor.
 type Options struct {
-	// AllowAddress refuses addresses that no endpoint may have, after name
-	// resolution. Default: client.RefuseLinkLocal.
-	AllowAddress func(netip.Addr) error
+	// AllowedNetworks are those whose addresses endpoints may have besides public ones.
+	// Addresses are held against them after name resolution.
+	AllowedNetworks []netip.Prefix
 	// UserAgent of the calls.
 	UserAgent string
 }
@@ -62,9 +61,6 @@ type Options struct {
 // New returns the executor of webhook steps. It finds keys with reader, which must not
 // be a cache.
 func New(reader kclient.Reader, options Options) step.Executor {
-	if options.AllowAddress == nil {
-		options.AllowAddress = client.RefuseLinkLocal
-	}
 	return &executor{reader: reader, options: options}
 }
 
@@ -80,7 +76,7 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 		return step.Result{}, step.Terminal(fmt.Errorf("webhook.url: %w", err), "correct the policy, or skip the step")
 	}
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
-		return step.Result{Done: true, Message: "would call " + endpoint.Shown(address)}, nil
+		return step.Result{Done: true, Message: "would call " + endpoint.Host(address)}, nil
 	}
 	key, err := e.key(ctx, in)
 	if err != nil {
@@ -98,10 +94,10 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return step.Result{}, fmt.Errorf("call %s: %w", endpoint.Shown(address), err)
+		return step.Result{}, fmt.Errorf("call %s: %w", endpoint.Host(address), err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	return answer(response, in.Now, endpoint.Shown(address))
+	return answer(response, in.Now, endpoint.Host(address))
 }
 
 func (e *executor) key(ctx context.Context, in step.Input) ([]byte, error) {
@@ -158,7 +154,7 @@ func (e *executor) transport(caBundle string) (*http.Transport, error) {
 		if err != nil {
 			return err
 		}
-		return e.options.AllowAddress(resolved.Addr())
+		return destination(resolved.Addr(), e.options.AllowedNetworks)
 	}}
 	return &http.Transport{
 		DialContext:            dialer.DialContext,

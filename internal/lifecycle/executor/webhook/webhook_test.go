@@ -44,6 +44,9 @@ func addToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
+// loopback is where the endpoints of the tests are.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
 var rawKey = []byte("0123456789abcdef0123456789abcdef")
 
 // call is a request as the endpoint saw it.
@@ -63,7 +66,7 @@ type fixture struct {
 func newFixture(t *testing.T, answer http.HandlerFunc) *fixture {
 	t.Helper()
 	testenv.Skip(t)
-	f := &fixture{executor: webhook.New(management.Client, webhook.Options{UserAgent: "slipway-lifecycle"})}
+	f := &fixture{executor: webhook.New(management.Client, webhook.Options{UserAgent: "slipway-lifecycle", AllowedNetworks: loopback})}
 	f.endpoint = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -121,7 +124,7 @@ func status(code int) http.HandlerFunc {
 func TestCallsAreSignedAndTellTheHook(t *testing.T) {
 	f := newFixture(t, status(http.StatusNoContent))
 	result, err := f.executor.Execute(t.Context(), f.in)
-	if err != nil || !result.Done || !strings.HasSuffix(result.Message, "/hooks answered 204 No Content") {
+	if err != nil || !result.Done || result.Message != f.endpoint.URL+" answered 204 No Content" {
 		t.Fatalf("got %+v, %v", result, err)
 	}
 	got := f.calls[0]
@@ -273,21 +276,20 @@ func TestLinkLocalAddressesAreNotCalled(t *testing.T) {
 	f := newFixture(t, status(http.StatusOK))
 	for _, u := range []string{"https://169.254.169.254/latest", "https://[fe80::1%25lo]/", "https://[::ffff:169.254.169.254]/", "https://0.0.0.0/"} {
 		f.in.Step.Webhook.URL = u
-		_ = f.fails(t, "must not have the address")
+		_ = f.fails(t, "no endpoint may have the address")
 	}
 }
 
-func TestAddressesAreCheckedAfterResolution(t *testing.T) {
+// TestDestinationsAreCheckedAfterResolution: a name leads no further than an address.
+func TestDestinationsAreCheckedAfterResolution(t *testing.T) {
 	f := newFixture(t, status(http.StatusOK))
-	var seen []netip.Addr
-	f.executor = webhook.New(management.Client, webhook.Options{AllowAddress: func(a netip.Addr) error {
-		seen = append(seen, a)
-		return http.ErrNotSupported
-	}})
-	f.in.Step.Webhook.URL = strings.Replace(f.endpoint.URL, "127.0.0.1", "localhost", 1)
-	_ = f.fails(t)
-	if len(seen) == 0 || !seen[0].IsLoopback() || len(f.calls) != 0 {
-		t.Errorf("checked %v, called %d times", seen, len(f.calls))
+	f.executor = webhook.New(management.Client, webhook.Options{})
+	for _, host := range []string{"localhost", "127.0.0.1"} {
+		f.in.Step.Webhook.URL = strings.Replace(f.endpoint.URL, "127.0.0.1", host, 1)
+		_ = f.fails(t, "--webhook-allowed-networks")
+	}
+	if len(f.calls) != 0 {
+		t.Errorf("called %d times", len(f.calls))
 	}
 }
 
@@ -339,7 +341,7 @@ func TestAuditCallsNothing(t *testing.T) {
 	f := newFixture(t, status(http.StatusOK))
 	f.in.Run.Spec.Mode = lifecyclev1.ModeAudit
 	result, err := f.executor.Execute(t.Context(), f.in)
-	if err != nil || !result.Done || result.Message != "would call "+f.endpoint.URL+"/hooks" || len(f.calls) != 0 {
+	if err != nil || !result.Done || result.Message != "would call "+f.endpoint.URL || len(f.calls) != 0 {
 		t.Errorf("got %+v, %v, %d calls", result, err, len(f.calls))
 	}
 }
