@@ -248,10 +248,21 @@ func TestReplicas(t *testing.T) {
 }
 
 func TestNetworksThatAreNone(t *testing.T) {
-	o := manager.DefaultOptions()
-	o.InsecureHooks, o.WebhookAllowedNetworks = true, []string{"10.20.0.0/16", "10.20.0.0"}
-	if err := manager.Run(t.Context(), &rest.Config{}, o); err == nil || !strings.Contains(err.Error(), `--webhook-allowed-networks: "10.20.0.0" is no network`) {
-		t.Errorf("got %v", err)
+	for _, c := range []struct {
+		networks []string
+		want     string
+	}{
+		{[]string{"10.20.0.0/16", "10.20.0.0"}, `"10.20.0.0" is no network`},
+		{[]string{"10.20.0.0/16", "none"}, `"none" is no network`},
+		// Nothing is wrong with the options: the API server is missing.
+		{[]string{"none"}, "connection refused"},
+		{[]string{"10.20.0.0/16", "fd00::/8"}, "connection refused"},
+	} {
+		o := manager.DefaultOptions()
+		o.InsecureHooks, o.WebhookAllowedNetworks = true, c.networks
+		if err := manager.Run(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v", c.networks, err)
+		}
 	}
 }
 

@@ -82,7 +82,14 @@ func (o *Options) validate() error {
 	return err
 }
 
+// noNetworks is what the list of networks says in a manifest that allows none: clusterctl
+// takes a variable with an empty default for one that has to be set.
+const noNetworks = "none"
+
 func (o *Options) allowedNetworks() ([]netip.Prefix, error) {
+	if len(o.WebhookAllowedNetworks) == 1 && o.WebhookAllowedNetworks[0] == noNetworks {
+		return nil, nil
+	}
 	networks := make([]netip.Prefix, 0, len(o.WebhookAllowedNetworks))
 	for _, text := range o.WebhookAllowedNetworks {
 		network, err := netip.ParsePrefix(text)
