@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/effects/adopt"
 	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+	"github.com/slipway-dev/slipway/internal/agent/effects/logins"
 	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
 	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
@@ -79,6 +80,12 @@ func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 		}
 	}
 	if err := e.Applier.Apply(ctx, config, progress); err != nil {
+		return err
+	}
+	if err := operation.Step(progress, "kubelet unit", func() error { return e.enableKubelet(ctx, progress) }); err != nil {
+		return err
+	}
+	if err := e.recordLogins(progress); err != nil {
 		return err
 	}
 	if err := operation.Step(progress, "Node", func() error { return e.registered(ctx, order) }); err != nil {
@@ -177,6 +184,27 @@ func (e *Executor) prepare(ctx context.Context, progress operation.Progress) err
 		s.Residue, s.ResidueGeneration = journal.ResidueFiles, s.ClaimGeneration
 		s.Baseline, s.CleanProof = baseline, nil
 	})
+}
+
+// enableKubelet makes the node come back after a power cut.
+func (e *Executor) enableKubelet(ctx context.Context, progress operation.Progress) error {
+	unit := kubelet.Unit{Runner: e.Applier.Runner}
+	if starts, err := unit.StartsAtBoot(ctx); err != nil || starts {
+		return err
+	}
+	if err := progress.Update(func(s *journal.State) { s.KubeletEnabled = true }); err != nil {
+		return err
+	}
+	return unit.Enable(ctx)
+}
+
+// recordLogins keeps what the bootstrap changed about who may log in.
+func (e *Executor) recordLogins(progress operation.Progress) error {
+	made, err := logins.Changes(e.Root, progress.State())
+	if err != nil {
+		return fmt.Errorf("find out who may log in: %w", err)
+	}
+	return progress.Update(func(s *journal.State) { s.LoginChanges = &made })
 }
 
 // mustBeClean refuses a host on which somebody else has put Kubernetes.

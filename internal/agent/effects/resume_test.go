@@ -219,6 +219,9 @@ func assertClean(t *testing.T, h *effectstest.Host, s journal.State) {
 	if h.Network.Has("10.0.0.200") {
 		t.Error("the virtual IP is left")
 	}
+	if accounts := read(t, h, "/etc/passwd") + read(t, h, "/etc/group"); strings.Contains(accounts, "capi") || strings.Contains(accounts, "wheel") {
+		t.Errorf("accounts of the bootstrap are left: %q", accounts)
+	}
 }
 
 func TestBootstrapAndReset(t *testing.T) {

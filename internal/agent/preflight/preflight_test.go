@@ -215,6 +215,8 @@ func TestFindings(t *testing.T) {
 		"no Kubernetes on rpm":   {rocky, without("kubelet --version", "kubeadm version -o short"), "kubernetes", Error, "no Kubernetes version", "--disableexcludes=kubernetes"},
 		"versions differ":        {debian, says("kubeadm version -o short", "v1.35.4"), "kubernetes", Error, "kubelet is v1.36.3 and kubeadm is v1.35.4", "apt-get"},
 		"no unit":                {debian, without("systemctl cat kubelet"), "kubernetes", Error, "kubelet.service", "10-kubeadm.conf"},
+		"kubelet off at boot":    {debian, says("systemctl is-enabled kubelet", "disabled\n"), "kubernetes", Warning, "at boot", "systemctl enable kubelet"},
+		"kubelet masked":         {debian, says("systemctl is-enabled kubelet", "masked\n"), "kubernetes", Error, "masked", "systemctl unmask kubelet"},
 		"unit fixed to a file":   {debian, func(h *fakeHost) { sideBySide(h, "kubeadm", "kubelet") }, "kubernetes", Warning, "starts /usr/bin/kubelet", "systemctl edit kubelet"},
 		"incomplete version": {debian, func(h *fakeHost) {
 			sideBySide(h, "kubelet")

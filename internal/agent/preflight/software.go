@@ -190,6 +190,14 @@ func (s *scope) kubeletUnit(ctx context.Context, packaged string, versions int) 
 		return bad(Error, "install the unit and drop-in that Kubernetes publishes for kubeadm (with packages: kubelet) as /etc/systemd/system/kubelet.service{,.d/10-kubeadm.conf}",
 			"there is no unit kubelet.service")
 	}
+	// is-enabled fails, too, for what it answers.
+	switch state, _ := s.Run(ctx, "systemctl", "is-enabled", "kubelet"); strings.TrimSpace(state) {
+	case "masked", "masked-runtime":
+		return bad(Error, "sudo systemctl unmask kubelet", "kubelet.service is masked: systemd never starts the kubelet")
+	case "disabled", "enabled-runtime":
+		return bad(Warning, "sudo systemctl enable kubelet",
+			"systemd does not start the kubelet at boot; the agent enables it when the host becomes a node")
+	}
 	starts := unitProgram.FindAllStringSubmatch(unit, -1)
 	if len(starts) == 0 || versions < 2 && packaged != "" {
 		return nil

@@ -53,11 +53,23 @@ type State struct {
 	VirtualIP string `json:"virtualIP,omitempty"`
 	// Files are the paths that write_files created.
 	Files []string `json:"files,omitempty"`
-	// Users are the names of the accounts the bootstrap created.
-	Users []string `json:"users,omitempty"`
+	// Users and Groups are the names of the accounts and groups that the users of the
+	// bootstrap data created.
+	Users  []string `json:"users,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// Passwords are the password fields, of /etc/shadow, of accounts that were there
+	// before and whose password the bootstrap data set. The journal is readable by root
+	// only, as that file is.
+	Passwords map[string]string `json:"passwords,omitempty"`
+	// LoginChanges is what the bootstrap changed about who may log in; nil until it is
+	// known, at the end of the bootstrap or at the begin of a reset.
+	LoginChanges *LoginChanges `json:"loginChanges,omitempty"`
 	// Programs are the links of Kubernetes' programs on PATH as they were before
 	// the agent chose a version: the target by name, empty where there was none.
 	Programs map[string]string `json:"programs,omitempty"`
+	// KubeletEnabled is true when the agent had systemd start the kubelet at boot, which
+	// it did not before.
+	KubeletEnabled bool `json:"kubeletEnabled,omitempty"`
 	// IgnoredChecks are the preflight checks of kubeadm that the bootstrap ignored;
 	// an upgrade ignores the same.
 	IgnoredChecks []string `json:"ignoredChecks,omitempty"`
@@ -112,6 +124,39 @@ type Baseline struct {
 	CNIConfigs []string `json:"cniConfigs,omitempty"`
 	// Images are the container images of Kubernetes' namespace in the runtime.
 	Images []string `json:"images,omitempty"`
+	// Logins are who could log in; nil when that is not known.
+	Logins *Logins `json:"logins,omitempty"`
+}
+
+// Logins is who may log in to the host and act as its administrator. Digests stand for
+// everything secret.
+type Logins struct {
+	// Accounts maps each account to a digest of what makes its login; empty for one that
+	// nobody can log in to.
+	Accounts map[string]string `json:"accounts,omitempty"`
+	// Keys maps files of SSH keys to the digests of their lines.
+	Keys map[string][]string `json:"keys,omitempty"`
+	// Members maps groups to their members.
+	Members map[string][]string `json:"members,omitempty"`
+	// Sudoers maps files of sudo's rules to their digests.
+	Sudoers map[string]string `json:"sudoers,omitempty"`
+}
+
+// LoginChanges is what a bootstrap changed about Logins.
+type LoginChanges struct {
+	// Created are accounts, and Groups the groups, that were not there before.
+	Created []string `json:"created,omitempty"`
+	Groups  []string `json:"groups,omitempty"`
+	// Changed maps accounts that were there before to the digest that they have since.
+	Changed map[string]string `json:"changed,omitempty"`
+	// Keys maps files of SSH keys to the digests of the lines that came.
+	Keys map[string][]string `json:"keys,omitempty"`
+	// Members maps groups to accounts, there before, that joined them.
+	Members map[string][]string `json:"members,omitempty"`
+	// Sudoers are the files that came; Edited maps those that were there before to the
+	// digest that they have since.
+	Sudoers []string          `json:"sudoers,omitempty"`
+	Edited  map[string]string `json:"edited,omitempty"`
 }
 
 // FullReset says whether the operation is a reset of policy Full.

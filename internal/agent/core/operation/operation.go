@@ -30,6 +30,7 @@ const (
 	ReasonNotBootstrapped     = "NotBootstrapped"
 	ReasonOrderUnknown        = "OrderUnknown"
 	ReasonNodeExists          = "NodeExists"
+	ReasonKubeletMasked       = "KubeletMasked"
 
 	ReasonNotAWorkerNode  = "NotAWorkerNode"
 	ReasonOtherCluster    = "OtherCluster"

@@ -13,13 +13,15 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+	"github.com/slipway-dev/slipway/internal/agent/effects/logins"
 )
 
 // sudoersFile holds the rules of all users of the bootstrap data.
 const sudoersFile = "/etc/sudoers.d/90-slipway-users"
 
 // users makes the accounts that do not exist and sets what the data says about
-// each. Accounts stay after a reset, as their files may.
+// each. What is about to be made or changed is on record first, so that a reset can undo
+// it.
 func (a Applier) users(ctx context.Context, users []cloudconfig.User, progress operation.Progress) error {
 	var rules strings.Builder
 	for _, u := range users {
@@ -49,7 +51,12 @@ func (a Applier) user(ctx context.Context, u cloudconfig.User, progress operatio
 		if err != nil {
 			return err
 		}
-		if err := a.addUser(ctx, u); err != nil {
+		if err := a.addUser(ctx, u, progress); err != nil {
+			return err
+		}
+	}
+	if u.PasswordHash != "" || u.LockPassword {
+		if err := a.recordPassword(u.Name, progress); err != nil {
 			return err
 		}
 	}
@@ -67,13 +74,39 @@ func (a Applier) user(ctx context.Context, u cloudconfig.User, progress operatio
 	return a.authorizeKeys(u)
 }
 
-func (a Applier) addUser(ctx context.Context, u cloudconfig.User) error {
+// recordPassword keeps the password field of an account that the bootstrap did not make.
+func (a Applier) recordPassword(name string, progress operation.Progress) error {
+	state := progress.State()
+	if _, known := state.Passwords[name]; known || slices.Contains(state.Users, name) {
+		return nil
+	}
+	password, has, err := logins.Password(a.Root, name)
+	if err != nil || !has {
+		return err
+	}
+	return progress.Update(func(s *journal.State) {
+		if s.Passwords == nil {
+			s.Passwords = map[string]string{}
+		}
+		s.Passwords[name] = password
+	})
+}
+
+func (a Applier) addUser(ctx context.Context, u cloudconfig.User, progress operation.Progress) error {
 	for _, group := range append([]string{u.PrimaryGroup}, u.Groups...) {
 		if group == "" {
 			continue
 		}
 		if _, exists := lookupGroup(a.Root, group); exists {
 			continue
+		}
+		err := progress.Update(func(s *journal.State) {
+			if !slices.Contains(s.Groups, group) {
+				s.Groups = append(s.Groups, group)
+			}
+		})
+		if err != nil {
+			return err
 		}
 		if _, err := a.Runner.Run(ctx, "groupadd", group); err != nil {
 			return err

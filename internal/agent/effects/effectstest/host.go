@@ -2,7 +2,6 @@ package effectstest
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -162,7 +161,7 @@ func (p *Programs) Run(ctx context.Context, name string, args ...string) ([]byte
 	return p.RunInput(ctx, nil, name, args...)
 }
 
-// RunInput implements command.Runner. useradd and groupadd write their files.
+// RunInput implements command.Runner.
 func (p *Programs) RunInput(ctx context.Context, input []byte, name string, args ...string) ([]byte, error) {
 	line := strings.Join(append([]string{name}, args...), " ")
 	p.mu.Lock()
@@ -185,11 +184,8 @@ func (p *Programs) RunInput(ctx context.Context, input []byte, name string, args
 	if len(args) > 0 {
 		last = args[len(args)-1]
 	}
-	switch name {
-	case "useradd":
-		return nil, p.append("/etc/passwd", fmt.Sprintf("%s:x:0:0::/home/%s:/bin/sh\n", last, last))
-	case "groupadd":
-		return nil, p.append("/etc/group", last+":x:0:\n")
+	if done, err := p.accounts(name, last, args, input); done {
+		return nil, err
 	}
 	if out, linked := p.version(line); linked {
 		return []byte(out), nil
@@ -212,16 +208,6 @@ func (p *Programs) version(line string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-func (p *Programs) append(path, line string) error {
-	f, err := os.OpenFile(p.root.Path(path), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(line)
-	_ = f.Close()
-	return err
 }
 
 // Ran returns the command lines so far.

@@ -72,14 +72,16 @@ type step struct {
 func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 	state := progress.State()
 	steps := []step{
+		{"reset: what changed about logins", func() error { return c.recordLogins(progress) }},
 		{"reset: interrupted commands", func() error { return c.KillInterrupted(ctx) }},
 		{"reset: kubeadm", func() error { return c.kubeadm(ctx) }},
-		{"reset: kubelet", func() error { return c.StopKubelet(ctx) }},
+		{"reset: kubelet", func() error { return errors.Join(c.StopKubelet(ctx), c.disableKubelet(ctx, state)) }},
 		{"reset: containers", func() error { return c.containers(ctx) }},
 		{"reset: mounts", c.unmount},
 		{"reset: virtual IP", func() error { return c.releaseVIP(state, progress) }},
 		{"reset: network", func() error { return c.network(ctx, state.Baseline) }},
 		{"reset: files", func() error { return c.files(state) }},
+		{"reset: logins", func() error { return c.logins(ctx, progress.State()) }},
 		{"reset: Kubernetes version", func() error { return kubelet.RestoreLinks(c.Root, state.Programs) }},
 	}
 	if state.FullReset() {
@@ -130,6 +132,14 @@ func (c Cleaner) StopKubelet(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// disableKubelet leaves the unit as it was before the bootstrap.
+func (c Cleaner) disableKubelet(ctx context.Context, state journal.State) error {
+	if !state.KubeletEnabled {
+		return nil
+	}
+	return kubelet.Unit{Runner: c.Runner}.Disable(ctx)
 }
 
 // unitNotLoaded is systemctl's exit code for a unit that does not exist.

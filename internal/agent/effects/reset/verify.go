@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/effects/logins"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
@@ -40,6 +41,7 @@ func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, err
 		c.leftFiles,
 		func() ([]string, error) { return c.leftCNIConfigs(state.Baseline), nil },
 		func() ([]string, error) { return c.leftLinks(state.Programs), nil },
+		func() ([]string, error) { return c.leftLogins(state) },
 		func() ([]string, error) { return c.leftNetwork(state.Baseline) },
 		func() ([]string, error) { return c.leftVIP(state.VirtualIP) },
 		func() ([]string, error) { return c.leftByWorkloads(ctx, state) },
@@ -265,6 +267,8 @@ func (c Cleaner) NodeBaseline(ctx context.Context) (*journal.Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Whoever may log in was let in by the operator.
+	b.Logins = nil
 	b.CNIConfigs = slices.DeleteFunc(b.CNIConfigs, func(name string) bool {
 		return !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := filepath.Match(p, name); return ok })
 	})
@@ -277,7 +281,11 @@ func (c Cleaner) Baseline(ctx context.Context) (*journal.Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &journal.Baseline{Images: images}
+	before, err := logins.Read(c.Root)
+	if err != nil {
+		return nil, err
+	}
+	b := &journal.Baseline{Images: images, Logins: before}
 	entries, err := os.ReadDir(c.Root.Path(cniConfigs))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

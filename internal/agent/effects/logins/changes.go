@@ -1,0 +1,120 @@
+package logins
+
+import (
+	"slices"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+)
+
+// Changes tells what the bootstrap of the journal changed: what it has on record, or what
+// differs between its baseline and the host now. A journal of an agent that kept no
+// baseline of logins names the accounts only.
+func Changes(root hostfs.Root, s journal.State) (journal.LoginChanges, error) {
+	if s.LoginChanges != nil {
+		return *s.LoginChanges, nil
+	}
+	made := journal.LoginChanges{Created: slices.Clone(s.Users), Groups: slices.Clone(s.Groups)}
+	if s.Baseline == nil || s.Baseline.Logins == nil {
+		return made, nil
+	}
+	now, err := Read(root)
+	if err != nil {
+		return made, err
+	}
+	compare(*s.Baseline.Logins, *now, &made)
+	return made, nil
+}
+
+// compare adds what now has and before had not. An account that nobody can log in to is
+// no login: packages that a bootstrap installs make some.
+func compare(before, now journal.Logins, made *journal.LoginChanges) {
+	for _, name := range sorted(now.Accounts) {
+		was, existed := before.Accounts[name]
+		switch is := now.Accounts[name]; {
+		case is == "" || is == was:
+		case existed:
+			set(&made.Changed, name, is)
+		case !slices.Contains(made.Created, name):
+			made.Created = append(made.Created, name)
+		}
+	}
+	for _, path := range sorted(now.Keys) {
+		if added := without(now.Keys[path], before.Keys[path]); len(added) > 0 {
+			set(&made.Keys, path, added)
+		}
+	}
+	for _, group := range sorted(now.Members) {
+		added := slices.DeleteFunc(without(now.Members[group], before.Members[group]), func(name string) bool {
+			_, existed := before.Accounts[name]
+			return !existed || now.Accounts[name] == ""
+		})
+		if len(added) > 0 {
+			set(&made.Members, group, added)
+		}
+	}
+	for _, path := range sorted(now.Sudoers) {
+		was, existed := before.Sudoers[path]
+		switch is := now.Sudoers[path]; {
+		case !existed:
+			made.Sudoers = append(made.Sudoers, path)
+		case is != was:
+			set(&made.Edited, path, is)
+		}
+	}
+}
+
+// without returns the elements of all that are not in known.
+func without(all, known []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(known, s) })
+}
+
+func set[V any](m *map[string]V, key string, value V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = value
+}
+
+// Left says, in words for a message, what of the changes is still there. A password or a
+// file that somebody has changed again since is theirs.
+func Left(root hostfs.Root, made journal.LoginChanges) ([]string, error) {
+	now, err := Read(root)
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, name := range made.Created {
+		if _, there := now.Accounts[name]; there {
+			left = append(left, "account "+name)
+		}
+	}
+	for _, path := range sorted(made.Keys) {
+		if slices.ContainsFunc(now.Keys[path], func(d string) bool { return slices.Contains(made.Keys[path], d) }) {
+			left = append(left, "SSH keys in "+path)
+		}
+	}
+	for _, group := range sorted(made.Members) {
+		for _, name := range made.Members[group] {
+			if slices.Contains(now.Members[group], name) {
+				left = append(left, "account "+name+" in group "+group)
+			}
+		}
+	}
+	for _, path := range made.Sudoers {
+		if _, there := now.Sudoers[path]; there {
+			left = append(left, "sudo rules in "+path)
+		}
+	}
+	for _, path := range sorted(made.Edited) {
+		if now.Sudoers[path] == made.Edited[path] {
+			left = append(left, "changed sudo rules in "+path)
+		}
+	}
+	for _, name := range sorted(made.Changed) {
+		if now.Accounts[name] == made.Changed[name] {
+			left = append(left, "changed password, shell or user ID of account "+name)
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,200 @@
+package logins
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+)
+
+const (
+	passwdFile = "/etc/passwd"
+	shadowFile = "/etc/shadow"
+	groupFile  = "/etc/group"
+	sudoers    = "/etc/sudoers"
+	sudoersDir = "/etc/sudoers.d"
+)
+
+// keyFiles are where sshd looks for keys by default, below the home directory.
+var keyFiles = []string{".ssh/authorized_keys", ".ssh/authorized_keys2"}
+
+// noLogin are the shells of accounts that nobody logs in to.
+var noLogin = []string{"nologin", "false", "sync", "shutdown", "halt"}
+
+// account is a line of passwd with its password field from shadow.
+type account struct {
+	name, password, uid, gid, home, shell string
+}
+
+// mayLogIn is false for the accounts of services: they have no shell, or neither a
+// password nor a key. What has user ID 0 always may.
+func (a account) mayLogIn(keys map[string][]string) bool {
+	if a.uid == "0" {
+		return true
+	}
+	locked := strings.HasPrefix(a.password, "!") || strings.HasPrefix(a.password, "*") || a.password == "x"
+	hasKeys := slices.ContainsFunc(keyFiles, func(f string) bool { return len(keys[filepath.Join(a.home, f)]) > 0 })
+	return !slices.Contains(noLogin, filepath.Base(a.shell)) && (!locked || hasKeys)
+}
+
+func (a account) digest() string {
+	return digest([]byte(strings.Join([]string{a.name, a.password, a.uid, a.gid, a.home, a.shell}, ":")))
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Read takes a snapshot of the host.
+func Read(root hostfs.Root) (*journal.Logins, error) {
+	accounts, err := readAccounts(root)
+	if err != nil {
+		return nil, err
+	}
+	l := &journal.Logins{Accounts: map[string]string{}, Keys: map[string][]string{}, Members: map[string][]string{}, Sudoers: map[string]string{}}
+	for _, a := range accounts {
+		for _, name := range keyFiles {
+			path := filepath.Join(a.home, name)
+			lines, err := keyLines(root, path)
+			if err != nil {
+				return nil, err
+			}
+			for _, line := range lines {
+				if d := digest([]byte(line)); !slices.Contains(l.Keys[path], d) {
+					l.Keys[path] = append(l.Keys[path], d)
+				}
+			}
+		}
+	}
+	for _, a := range accounts {
+		l.Accounts[a.name] = ""
+		if a.mayLogIn(l.Keys) {
+			l.Accounts[a.name] = a.digest()
+		}
+	}
+	if l.Members, err = readMembers(root); err != nil {
+		return nil, err
+	}
+	l.Sudoers, err = readSudoers(root)
+	return l, err
+}
+
+func readAccounts(root hostfs.Root) ([]account, error) {
+	passwords := map[string]string{}
+	shadow, err := lines(root, shadowFile, 2)
+	if err != nil {
+		return nil, err
+	}
+	for _, fields := range shadow {
+		passwords[fields[0]] = fields[1]
+	}
+	passwd, err := lines(root, passwdFile, 7)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]account, 0, len(passwd))
+	for _, f := range passwd {
+		a := account{name: f[0], password: f[1], uid: f[2], gid: f[3], home: f[5], shell: f[6]}
+		if p, ok := passwords[a.name]; ok {
+			a.password = p
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// Password returns the password field of an account, and whether it has one.
+func Password(root hostfs.Root, name string) (string, bool, error) {
+	accounts, err := readAccounts(root)
+	for _, a := range accounts {
+		if a.name == name && a.password != "x" {
+			return a.password, true, nil
+		}
+	}
+	return "", false, err
+}
+
+func readMembers(root hostfs.Root) (map[string][]string, error) {
+	groups, err := lines(root, groupFile, 4)
+	members := map[string][]string{}
+	for _, f := range groups {
+		if f[3] != "" {
+			members[f[0]] = strings.Split(f[3], ",")
+		}
+	}
+	return members, err
+}
+
+func readSudoers(root hostfs.Root) (map[string]string, error) {
+	paths := []string{sudoers}
+	entries, err := os.ReadDir(root.Path(sudoersDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		paths = append(paths, filepath.Join(sudoersDir, e.Name()))
+	}
+	digests := map[string]string{}
+	for _, path := range paths {
+		data, err := os.ReadFile(root.Path(path))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		digests[path] = digest(data)
+	}
+	return digests, nil
+}
+
+// keyLines are the lines of a file that may hold keys.
+func keyLines(root hostfs.Root, path string) ([]string, error) {
+	// A home directory such as /dev/null has nothing below it.
+	data, err := os.ReadFile(root.Path(path))
+	if _, stat := os.Stat(root.Path(path)); stat != nil {
+		return nil, nil //nolint:nilerr // sshd cannot read it either
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the SSH keys: %w", err)
+	}
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			found = append(found, line)
+		}
+	}
+	return found, nil
+}
+
+// lines returns the fields of each line of a file of accounts; none of a file that is
+// not there.
+func lines(root hostfs.Root, path string, least int) ([][]string, error) {
+	data, err := os.ReadFile(root.Path(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all [][]string
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Split(strings.TrimSpace(line), ":"); len(fields) >= least {
+			all = append(all, fields)
+		}
+	}
+	return all, nil
+}
+
+// sorted returns the keys of a map in their order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

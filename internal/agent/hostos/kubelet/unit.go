@@ -1,0 +1,43 @@
+package kubelet
+
+import (
+	"context"
+	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+)
+
+// Unit is what systemd does with kubelet.service at boot.
+type Unit struct{ Runner command.Runner }
+
+// StartsAtBoot is false when systemd was told not to start the kubelet. kubeadm only
+// warns of that, and the node does not come back after a power cut.
+func (u Unit) StartsAtBoot(ctx context.Context) (bool, error) {
+	if !u.Runner.Has("systemctl") {
+		return true, nil
+	}
+	// It fails, too, for what it answers.
+	out, _ := u.Runner.Run(ctx, "systemctl", "is-enabled", "kubelet")
+	switch state := strings.TrimSpace(string(out)); state {
+	case "disabled", "enabled-runtime":
+		return false, nil
+	case "masked", "masked-runtime":
+		return false, &operation.Error{Reason: operation.ReasonKubeletMasked,
+			Message: "kubelet.service is masked, so systemd never starts the kubelet; run `systemctl unmask kubelet` on the host"}
+	default:
+		return true, ctx.Err()
+	}
+}
+
+// Enable has systemd start the kubelet at each boot; Disable takes that back.
+func (u Unit) Enable(ctx context.Context) error {
+	_, err := u.Runner.Run(ctx, "systemctl", "enable", "kubelet")
+	return err
+}
+
+// Disable is the opposite of Enable.
+func (u Unit) Disable(ctx context.Context) error {
+	_, err := u.Runner.Run(ctx, "systemctl", "disable", "kubelet")
+	return err
+}
