@@ -104,7 +104,7 @@ var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "
 
 func (s *apiServer) installCRD(t *testing.T) {
 	t.Helper()
-	data, err := os.ReadFile("../../config/crd/bases/infrastructure.slipway.dev_hosts.yaml")
+	data, err := os.ReadFile("../../../config/crd/bases/infrastructure.slipway.dev_hosts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
