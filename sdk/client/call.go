@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
@@ -23,10 +25,34 @@ const (
 	maxRetryAfter = 3600
 )
 
-// headers are shared by all requests: a transport does not change them.
-var headers = http.Header{
-	"Content-Type": {"application/json"},
-	"User-Agent":   {"slipway-runtime-client"},
+// newRequest returns a request without a body. The header is its own: a transport
+// of the caller's may add to it.
+func newRequest(ctx context.Context, u *url.URL) *http.Request {
+	return (&http.Request{
+		Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type":       {"application/json"},
+			"User-Agent":         {"slipway-runtime-client"},
+			hook.RequestIDHeader: {rand.Text()},
+		},
+	}).WithContext(ctx)
+}
+
+// send sends a request. In HTTP/1.1 an answer belongs to a request only by its place
+// on the connection: after a peer, or a proxy before it, has sent one too many, that
+// one would be taken for the answer of the next call. An extension that repeats the
+// ID of a request is safe from it.
+func send(transport http.RoundTripper, request *http.Request) (*http.Response, error) {
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if id := answer.Header.Get(hook.RequestIDHeader); id != "" && id != request.Header.Get(hook.RequestIDHeader) {
+		// Closing it unread ends the connection.
+		_ = answer.Body.Close()
+		return nil, &CallError{Reason: ReasonInvalidResponse, message: "what came is the answer to another request; the connection was closed"}
+	}
+	return answer, nil
 }
 
 // answer calls one handler and applies its failure policy.
@@ -168,18 +194,18 @@ func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook
 	if err != nil {
 		return nil, err
 	}
-	ctx, header, span := c.startSpan(ctx, r, d.Name)
-	request := (&http.Request{
-		Method: http.MethodPost, URL: r.URL, Host: r.URL.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: body, ContentLength: payload.Len(),
-	}).WithContext(ctx)
+	ctx, span := c.startSpan(ctx, r, d.Name)
+	request := newRequest(ctx, r.URL)
+	inject(ctx, span, request.Header)
+	// GetBody lets the transport try another connection as long as nothing of the
+	// request was sent.
+	request.Body, request.GetBody, request.ContentLength = body, payload.Open, payload.Len()
 	start, status := time.Now(), 0
 	defer func() {
 		c.metrics.observe(r.URL.Host, status, response, d.Name, time.Since(start))
 		endSpan(span, status, err)
 	}()
-	answer, err := transport.RoundTrip(request)
+	answer, err := send(transport, request)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,12 @@ import (
 	"syscall"
 )
 
+// dialError is an error of Options.DialContext, whose text is for the reader.
+type dialError struct{ error }
+
+// Unwrap returns the cause.
+func (e *dialError) Unwrap() error { return e.error }
+
 // describe names the cause of a transport error without addresses, ports and
 // times, which differ from call to call.
 func describe(err error) string {
@@ -15,6 +21,8 @@ func describe(err error) string {
 	var verification *tls.CertificateVerificationError
 	var alert tls.AlertError
 	var operation *net.OpError
+	var timeout net.Error
+	var dial *dialError
 	switch {
 	case errors.As(err, &dns):
 		return "the host name cannot be resolved"
@@ -24,12 +32,17 @@ func describe(err error) string {
 		return "it refused the TLS connection: " + alert.Error()
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection was refused"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was closed before the answer was complete"
 	case errors.As(err, &operation):
 		return "network error during " + operation.Op
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "the connection was not made in time"
+	case errors.As(err, &dial):
+		return dial.Error()
 	default:
-		return err.Error()
+		// The texts of net/http name streams, or quote what the peer sent.
+		return "the connection broke, or what came is not HTTP"
 	}
 }
 

@@ -49,8 +49,12 @@ type Options struct {
 	// Tracer makes a span for each call and carries it to the extension. Default:
 	// no spans.
 	Tracer trace.TracerProvider
-	// WrapTransport wraps the transport to extensions. Default: none.
-	WrapTransport func(http.RoundTripper) http.RoundTripper
+	// Transport returns what carries the calls of one extension. base trusts the CA
+	// bundle of the extension, presents the client certificate and refuses what
+	// AllowAddress refuses. It may be returned with other settings, wrapped, or
+	// replaced by a transport that answers for all of that. Transport is called
+	// again when the bundle or the certificate changes. Default: base as it is.
+	Transport func(base *http.Transport) http.RoundTripper
 	// Metrics gets the client's collectors. Default: none.
 	Metrics prometheus.Registerer
 	// OnIgnored is told each error that the failure policy Ignore swallows, to

@@ -17,12 +17,9 @@ func (c *Client) Exchange(ctx context.Context, r *registry.Registration, body []
 	if err != nil {
 		return 0, nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	request.Header = headers
-	answer, err := transport.RoundTrip(request)
+	request := newRequest(ctx, r.URL)
+	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	answer, err := send(transport, request)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -17,20 +17,24 @@ import (
 // tracerName is the instrumentation scope of the spans.
 const tracerName = "github.com/slipway-dev/slipway/sdk/client"
 
-// startSpan starts the span of a call and returns the headers that carry it to the
-// extension in the form of W3C. Without a provider there are no spans.
-func (c *Client) startSpan(ctx context.Context, r *registry.Registration, name hook.GroupVersionHook) (context.Context, http.Header, trace.Span) {
+// startSpan starts the span of a call. Without a provider there are no spans.
+func (c *Client) startSpan(ctx context.Context, r *registry.Registration, name hook.GroupVersionHook) (context.Context, trace.Span) {
 	if c.tracer == nil {
-		return ctx, headers, nil
+		return ctx, nil
 	}
 	ctx, span := c.tracer.Start(ctx, "call "+name.Hook, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("runtime.hook", name.String()),
 		attribute.String("runtime.handler", r.Name),
 		attribute.String("server.address", r.URL.Host),
 	))
-	traced := headers.Clone()
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(traced))
-	return ctx, traced, span
+	return ctx, span
+}
+
+// inject carries the span to the extension in the form of W3C.
+func inject(ctx context.Context, span trace.Span, header http.Header) {
+	if span != nil {
+		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
+	}
 }
 
 func endSpan(span trace.Span, code int, err error) {

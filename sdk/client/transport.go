@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/sdk/internal/certs"
-	"github.com/slipway-dev/slipway/sdk/internal/h1"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -40,13 +39,21 @@ type transportKey struct {
 }
 
 type transportEntry struct {
-	base *h1.Transport
 	http.RoundTripper
+	base *http.Transport
 	used time.Time
 }
 
-// transports pools connections by extension. A new CA bundle makes a new
-// transport, a new client certificate closes idle connections.
+// closeIdle closes the connections that are not in use.
+func (e *transportEntry) closeIdle() {
+	e.base.CloseIdleConnections()
+	if own, ok := e.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		own.CloseIdleConnections()
+	}
+}
+
+// transports pools connections by extension. A new CA bundle makes a new transport,
+// a new client certificate makes all of them new.
 type transports struct {
 	options *Options
 	pair    *certs.KeyPair
@@ -58,7 +65,7 @@ type transports struct {
 func newTransports(o *Options) (*transports, error) {
 	t := &transports{options: o, entries: map[transportKey]*transportEntry{}}
 	if o.CertFile != "" {
-		pair, err := certs.NewKeyPair(o.CertFile, o.KeyFile, t.closeIdle)
+		pair, err := certs.NewKeyPair(o.CertFile, o.KeyFile, t.forget)
 		if err != nil {
 			return nil, fmt.Errorf("client: %w", err)
 		}
@@ -70,7 +77,7 @@ func newTransports(o *Options) (*transports, error) {
 // get returns the transport for calls of u that trusts ca.
 func (t *transports) get(u *url.URL, ca []byte) (http.RoundTripper, error) {
 	if t.pair != nil {
-		// Looks at the files at most once a second; a change closes idle connections.
+		// Looks at the files at most once a second; a change makes new transports.
 		t.pair.Get()
 	}
 	key := transportKey{host: u.Host, ca: sha256.Sum256(ca)}
@@ -78,13 +85,13 @@ func (t *transports) get(u *url.URL, ca []byte) (http.RoundTripper, error) {
 	defer t.mu.Unlock()
 	entry, ok := t.entries[key]
 	if !ok {
-		base, err := t.build(u, ca)
+		base, err := t.build(ca)
 		if err != nil {
-			return nil, err
+			return nil, &CallError{Reason: ReasonUnreachable, Err: err, message: err.Error()}
 		}
 		entry = &transportEntry{base: base, RoundTripper: base}
-		if t.options.WrapTransport != nil {
-			entry.RoundTripper = t.options.WrapTransport(base)
+		if t.options.Transport != nil {
+			entry.RoundTripper = t.options.Transport(base)
 		}
 		t.evict()
 		t.entries[key] = entry
@@ -105,21 +112,28 @@ func (t *transports) evict() {
 			oldest, found = key, entry
 		}
 	}
-	found.base.CloseIdleConnections()
+	found.closeIdle()
 	delete(t.entries, oldest)
 }
 
-func (t *transports) closeIdle() {
+// forget drops all transports: no connection that was made with the old certificate
+// is used for another call, those in use included.
+func (t *transports) forget() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, entry := range t.entries {
-		entry.base.CloseIdleConnections()
+	entries := t.entries
+	t.entries = map[transportKey]*transportEntry{}
+	t.mu.Unlock()
+	for _, entry := range entries {
+		entry.closeIdle()
 	}
 }
 
-func (t *transports) build(u *url.URL, ca []byte) (*h1.Transport, error) {
+// build returns a transport to one extension. Connections are reused, and what may
+// be on them is judged, by net/http. No proxy, no redirects, no compression: a call
+// goes to the address of the extension as it is, or fails.
+func (t *transports) build(ca []byte) (*http.Transport, error) {
 	config := &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), NextProtos: []string{"http/1.1"},
+		MinVersion: tls.VersionTLS12,
 		// Small first records help browsers; here they would only be more writes.
 		DynamicRecordSizingDisabled: true,
 	}
@@ -134,32 +148,33 @@ func (t *transports) build(u *url.URL, ca []byte) (*h1.Transport, error) {
 			return t.pair.Get(), nil
 		}
 	}
-	// No proxy, no redirects, no compression, no HTTP/2: a call goes to the
-	// address of the extension as it is, or fails.
-	return h1.New(h1.Options{
-		Address:          addressOf(u),
-		Dial:             t.dialContext(),
-		TLS:              config,
-		MaxConns:         256,
-		MaxIdle:          64,
-		HandshakeTimeout: 10 * time.Second,
-		IdleTimeout:      90 * time.Second,
-		MaxHeaderBytes:   64 << 10,
-	}), nil
-}
-
-// addressOf returns the host and port of an https URL.
-func addressOf(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return &http.Transport{
+		DialContext:            t.dialContext(),
+		TLSClientConfig:        config,
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxConnsPerHost:        256,
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		// A record of TLS: a short request is one write.
+		WriteBufferSize:    16 << 10,
+		ReadBufferSize:     16 << 10,
+		DisableCompression: true,
+		ForceAttemptHTTP2:  true,
+		// Finds out about a connection that died without a word.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+	}, nil
 }
 
 func (t *transports) dialContext() func(context.Context, string, string) (net.Conn, error) {
-	if t.options.DialContext != nil {
-		return t.options.DialContext
+	if own := t.options.DialContext; own != nil {
+		return func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := own(ctx, network, address)
+			if err != nil {
+				return nil, &dialError{err}
+			}
+			return conn, nil
+		}
 	}
 	dialer := &net.Dialer{
 		Timeout:   5 * time.Second,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
+	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/internal/wire"
 )
 
@@ -35,6 +36,19 @@ func refuse(code int, format string, args ...any) error {
 
 // jsonType is shared by all responses; net/http does not change it.
 var jsonType = []string{"application/json"}
+
+// maxRequestID is the longest ID of a request that is taken from a caller, in bytes.
+const maxRequestID = 128
+
+// requestID returns the ID that the caller gave the request, empty if there is none
+// that is fit for a log.
+func requestID(r *http.Request) string {
+	id := r.Header.Get(hook.RequestIDHeader)
+	if len(id) > maxRequestID || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return ""
+	}
+	return id
+}
 
 // serveHook answers one call of a hook.
 func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route) {
@@ -63,6 +77,9 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	header := w.Header()
 	header["Content-Type"] = jsonType
 	header["Content-Length"] = []string{strconv.Itoa(buf.Len())}
+	if id := requestID(r); id != "" {
+		header[hook.RequestIDHeader] = []string{id}
+	}
 	if route.warning != "" {
 		header.Set("Warning", route.warning)
 	}

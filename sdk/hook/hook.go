@@ -126,6 +126,11 @@ func (d *Definition) Blocking() bool {
 	return ok && !d.Meta.NonBlocking
 }
 
+// RequestIDHeader is the header by which a caller names a request, for logs. An
+// extension should repeat it in its answer: the caller refuses an answer with the ID
+// of another request.
+const RequestIDHeader = "Runtime-Request-Id"
+
 // Path returns the URL path of the handler below the prefix of its extension.
 // A singleton hook has no handler name.
 func Path(name GroupVersionHook, handler string) string {
