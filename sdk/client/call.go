@@ -102,7 +102,7 @@ func (c *Client) call(ctx context.Context, e *encoder, r *registry.Registration,
 	if conversion.Older().Meta.Deprecated() {
 		c.metrics.deprecated.WithLabelValues(r.Name, r.Hook.Group, r.Hook.Version, r.Hook.Hook).Inc()
 	}
-	response, err := c.callWithBreaker(ctx, r, conversion.Older(), payload)
+	response, err := c.callWithBreaker(ctx, e.object, r, conversion.Older(), payload)
 	if err != nil {
 		return nil, err
 	}
@@ -133,38 +133,49 @@ func (c *Client) clamp(r *registry.Registration, response hooksv1.ResponseObject
 	return clamped
 }
 
-// callWithBreaker sends the request unless the handler's breaker is open, and reports the
-// outcome to it.
-func (c *Client) callWithBreaker(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("call of handler %s: %w", r.Name, err)
+// callWithBreaker sends the request unless the handler is left alone, and reports the
+// outcome to its breaker.
+func (c *Client) callWithBreaker(ctx context.Context, object objectKey, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx, r, "its turn did not come before the deadline for all handlers")
 	}
-	allowed, wait, last := c.breakers.allow(r)
+	allowed, wait, last := c.breakers.allow(r, object)
 	if !allowed {
 		return nil, &CallError{Handler: r.Name, Hook: r.Hook, Reason: ReasonBackoff, RetryAfter: wait, Err: last,
 			message: "it failed before and is left alone for a while: " + cause(last)}
 	}
-	response, err := c.unguarded(ctx, r, d, payload)
+	response, err := c.callOnce(ctx, r, d, payload)
 	var callErr *CallError
 	if errors.As(err, &callErr) {
-		c.breakers.done(r, callErr, callErr.aboutRequest())
+		c.breakers.done(r, object, callErr, callErr.blameless || callErr.aboutRequest())
 	} else {
-		c.breakers.done(r, nil, err != nil)
+		c.breakers.done(r, object, nil, err != nil)
 	}
 	return response, err
 }
 
-// unguarded sends the request and gives each failure its type. The end of the
+// ended returns the error of a context that ended before the handler had its time.
+// The end of Options.Deadline is a failure to call the handler, for which it is not
+// to blame; any other end is the caller's wish.
+func ended(ctx context.Context, r *registry.Registration, message string) error {
+	if errors.Is(context.Cause(ctx), errDeadline) {
+		return &CallError{Handler: r.Name, Hook: r.Hook, Reason: ReasonTimeout, Err: errDeadline, message: message, blameless: true}
+	}
+	return fmt.Errorf("call of handler %s: %w", r.Name, ctx.Err())
+}
+
+// callOnce sends the request and gives each failure its type. The end of the
 // caller's context is the caller's, whatever the transport makes of it.
-func (c *Client) unguarded(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
-	callCtx, cancel := context.WithTimeout(ctx, r.Timeout)
+func (c *Client) callOnce(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+	own := time.Now().Add(r.Timeout)
+	callCtx, cancel := context.WithDeadline(ctx, own)
 	defer cancel()
 	response, err := c.exchange(callCtx, r, d, payload)
 	if err == nil {
 		return response, nil
 	}
-	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(context.Cause(ctx), errDeadline) {
-		return nil, fmt.Errorf("call of handler %s: %w", r.Name, ctxErr)
+	if ctx.Err() != nil && !hadItsTime(ctx, own, r.Timeout) {
+		return nil, ended(ctx, r, "it had not answered when the deadline for all handlers ended")
 	}
 	if callCtx.Err() != nil {
 		err = &CallError{Reason: ReasonTimeout, Err: err, message: fmt.Sprintf("no answer within %s", r.Timeout)}
@@ -175,6 +186,13 @@ func (c *Client) unguarded(ctx context.Context, r *registry.Registration, d *hoo
 	}
 	callErr.Handler, callErr.Hook = r.Name, r.Hook
 	return nil, callErr
+}
+
+// hadItsTime tells whether a handler whose call ended with Options.Deadline had at
+// least nine tenths of its own timeout.
+func hadItsTime(ctx context.Context, own time.Time, timeout time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && errors.Is(context.Cause(ctx), errDeadline) && own.Sub(deadline) <= timeout/10
 }
 
 // aboutRequest tells whether the error says something about the request only: the

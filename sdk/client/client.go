@@ -120,7 +120,7 @@ func (c *Client) Invoke(ctx context.Context, h hook.Any, handler string, object 
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := c.newEncoder(definition, request)
+	encoder, err := c.newEncoder(definition, object, request)
 	if err != nil {
 		return nil, err
 	}

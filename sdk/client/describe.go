@@ -46,6 +46,17 @@ func describe(err error) string {
 	}
 }
 
+// aboutEndpoint tells whether an error is the same for whatever is asked: no
+// connection was made.
+func aboutEndpoint(err error) bool {
+	var dns *net.DNSError
+	var verification *tls.CertificateVerificationError
+	var dial *dialError
+	var operation *net.OpError
+	return errors.As(err, &dns) || errors.As(err, &verification) || errors.As(err, &dial) ||
+		errors.As(err, &operation) && operation.Op == "dial"
+}
+
 // cause returns the cause of a *CallError alone, to nest it in another one.
 func cause(err error) string {
 	var callErr *CallError

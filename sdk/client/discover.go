@@ -52,7 +52,7 @@ func (c *Client) Discover(ctx context.Context, entry registry.Entry) ([]runtimev
 	}
 	payload := wire.NewPayload(buf)
 	defer payload.Release()
-	answer, err := c.unguarded(ctx, r, definition, payload)
+	answer, err := c.callOnce(ctx, r, definition, payload)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ type encoder struct {
 	client     *Client
 	definition *hook.Definition
 	request    runtime.Object
+	object     objectKey
 
 	mu      sync.Mutex
 	encoded []encodedRequest
@@ -30,11 +31,11 @@ type encodedRequest struct {
 	payload  *wire.Payload
 }
 
-func (c *Client) newEncoder(definition *hook.Definition, request runtime.Object) (*encoder, error) {
+func (c *Client) newEncoder(definition *hook.Definition, object registry.Object, request runtime.Object) (*encoder, error) {
 	if !definition.IsRequest(request) {
 		return nil, fmt.Errorf("client: %T is not the request of hook %s", request, definition.Name)
 	}
-	return &encoder{client: c, definition: definition, request: request}, nil
+	return &encoder{client: c, definition: definition, request: request, object: keyOf(object)}, nil
 }
 
 // withSettings returns a copy of the request at the caller's version with the

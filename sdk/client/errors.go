@@ -48,6 +48,8 @@ type CallError struct {
 	Err error
 
 	message string
+	// blameless tells that the handler did nothing wrong.
+	blameless bool
 }
 
 // Error implements error.

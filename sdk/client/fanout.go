@@ -53,7 +53,7 @@ func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Obje
 	if err != nil {
 		return nil, fmt.Errorf("handlers of hook %s: %w", definition.Name.Hook, err)
 	}
-	encoder, err := c.newEncoder(definition, request)
+	encoder, err := c.newEncoder(definition, object, request)
 	if err != nil {
 		return nil, err
 	}

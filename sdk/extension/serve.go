@@ -1,6 +1,7 @@
 package extension
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
@@ -66,13 +68,15 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 		response.SetStatus(hooksv1.ResponseStatusFailure)
 		response.SetMessage(err.Error())
 	}
-	route.conversion.Newer().MarkResponse(response)
 	buf := wire.GetBuffer()
 	defer wire.PutBuffer(buf)
-	if err := wire.Encode(buf, response); err != nil {
-		code = http.StatusInternalServerError
-		buf.Reset()
+	if err := encode(buf, route, response); err != nil {
 		s.options.Logger.ErrorContext(r.Context(), "A response cannot be encoded", "handler", route.handler.name, "error", err)
+		response, code = undecided(route, response, code)
+		if err := encode(buf, route, response); err != nil {
+			// Status and message alone: only a type that refuses to be written does this.
+			panic(http.ErrAbortHandler)
+		}
 	}
 	header := w.Header()
 	header["Content-Type"] = jsonType
@@ -95,6 +99,30 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	endSpan(span, code, response)
 	route.count(code, response.GetStatus()).Inc()
 	route.duration.Observe(time.Since(start).Seconds())
+}
+
+// encode writes a response. Its message may hold any bytes, such as those of an
+// error of the operating system, and arrives all the same.
+func encode(buf *bytes.Buffer, route *route, response hooksv1.ResponseObject) error {
+	buf.Reset()
+	route.conversion.Newer().MarkResponse(response)
+	if message := response.GetMessage(); !utf8.ValidString(message) {
+		response.SetMessage(strings.ToValidUTF8(message, "\uFFFD"))
+	}
+	return wire.Encode(buf, response)
+}
+
+// undecided returns what is sent instead of a response that cannot be encoded. What
+// was refused stays refused; what succeeded is a defect of the handler.
+func undecided(route *route, response hooksv1.ResponseObject, code int) (hooksv1.ResponseObject, int) {
+	status, message := response.GetStatus(), response.GetMessage()
+	if status != hooksv1.ResponseStatusFailure {
+		code, message = http.StatusInternalServerError, "the response cannot be encoded; see the log of the extension"
+	}
+	response = route.conversion.Newer().NewResponse()
+	response.SetStatus(hooksv1.ResponseStatusFailure)
+	response.SetMessage(message)
+	return response, code
 }
 
 // answer reads the request and runs the handler.

@@ -74,8 +74,9 @@ func (s *Server) Handler() http.Handler {
 			s.serveReady(w, r)
 			return
 		}
-		if s.tls.requireClient() && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
-			http.Error(w, "a client certificate is required", http.StatusUnauthorized)
+		if s.tls.requireClient() && !s.tls.trusts(r) {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "a client certificate of a trusted CA is required", http.StatusUnauthorized)
 			return
 		}
 		t := s.table.Load()
@@ -144,7 +145,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          discardLog,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, trustKey{}, &trust{})
+		},
+		ErrorLog: discardLog,
 		// HTTP/2 would bring one connection per caller, and its own ways to
 		// exhaust a server; pooled HTTP/1.1 connections are as fast.
 		TLSNextProto: map[string]tlsHandler{},

@@ -1,12 +1,15 @@
 package extension_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +18,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
@@ -345,5 +349,96 @@ func TestDrainLetsHandlersEnd(t *testing.T) {
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReplacedClientCAEndsConnections replaces the CA of the callers under an open
+// connection: the next request on it is refused, and it is closed.
+func TestReplacedClientCAEndsConnections(t *testing.T) {
+	first, second := hooktest.NewCA(t), hooktest.NewCA(t)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, first.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ext := hooktest.Start(t, extension.Options{ClientCAFile: file}, func(s *extension.Server) error { return handle(s, "h", answerNil) })
+	pair, err := tls.X509KeyPair(first.Issue("caller"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(ext.URL, "https://"), &tls.Config{
+		RootCAs: ext.CA.Pool(), ServerName: "localhost", Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	reader := bufio.NewReader(conn)
+	call := func() (code int, closed bool) {
+		t.Helper()
+		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", createPath)
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		return response.StatusCode, response.Close
+	}
+	for range 2 {
+		if code, closed := call(); code != http.StatusOK || closed {
+			t.Fatalf("under the first CA: HTTP status %d, closed: %t", code, closed)
+		}
+	}
+	if err := os.WriteFile(file, second.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		code, closed := call()
+		if code == http.StatusUnauthorized && closed {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("HTTP status %d on the open connection of a caller whose CA was replaced", code)
+		}
+	}
+}
+
+// TestEveryRefusalHasABody refuses with texts that are not UTF-8, and answers with
+// what cannot be encoded: there is always a body that decodes, and a refusal stays one.
+func TestEveryRefusalHasABody(t *testing.T) {
+	type (
+		patchRequest  = hooksv1.GeneratePatchesRequest
+		patchResponse = hooksv1.GeneratePatchesResponse
+	)
+	broken := func(status hooksv1.ResponseStatus) *patchResponse {
+		r := &patchResponse{Items: []hooksv1.GeneratePatchesResponseItem{{UID: "a\xffb"}}}
+		r.Status, r.Message = status, "quota \xff used up"
+		return r
+	}
+	for name, tt := range map[string]struct {
+		response *patchResponse
+		err      error
+		code     int
+		message  string
+	}{
+		"error":           {nil, errors.New("quota \xff used up"), http.StatusOK, "quota \uFFFD used up"},
+		"broken refusal":  {broken(hooksv1.ResponseStatusFailure), nil, http.StatusOK, "quota \uFFFD used up"},
+		"error with data": {broken(""), errors.New("quota \xff used up"), http.StatusOK, "quota \uFFFD used up"},
+		"broken success":  {broken(hooksv1.ResponseStatusSuccess), nil, http.StatusInternalServerError, "cannot be encoded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, extension.Options{Logger: slog.New(slog.DiscardHandler)})
+			if err := extension.Handle(s, capi.GeneratePatches, "h", func(context.Context, *patchRequest) (*patchResponse, error) { return tt.response, tt.err }); err != nil {
+				t.Fatal(err)
+			}
+			w := post(s, hook.Path(capi.GeneratePatches.Definition().Name, "h"), "{}")
+			var got patchResponse
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !utf8.Valid(w.Body.Bytes()) {
+				t.Fatalf("%v: %q", err, w.Body)
+			}
+			if w.Code != tt.code || got.Status != hooksv1.ResponseStatusFailure || !strings.Contains(got.Message, tt.message) {
+				t.Errorf("HTTP status %d, %+v", w.Code, got)
+			}
+		})
 	}
 }

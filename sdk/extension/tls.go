@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/slipway-dev/slipway/sdk/internal/certs"
 )
@@ -44,6 +45,40 @@ func newTLSSource(o Options) (*tlsSource, error) {
 }
 
 func (t *tlsSource) requireClient() bool { return t.pool != nil }
+
+// trustKey is the key of a *trust in the context of a connection.
+type trustKey struct{}
+
+// trust is what is known about the caller of one connection.
+type trust struct {
+	// in is the bundle that the caller's certificate was verified with last.
+	in atomic.Pointer[x509.CertPool]
+}
+
+// trusts tells whether the caller of r has a certificate of a current client CA. A
+// connection outlives the bundle that it was made under, hence once per connection
+// and bundle the certificate is verified again.
+func (t *tlsSource) trusts(r *http.Request) bool {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return false
+	}
+	current := t.pool.Get()
+	known, ok := r.Context().Value(trustKey{}).(*trust)
+	if ok && known.in.Load() == current {
+		return true
+	}
+	intermediates := x509.NewCertPool()
+	for _, certificate := range r.TLS.PeerCertificates[1:] {
+		intermediates.AddCert(certificate)
+	}
+	_, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: current, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err == nil && ok {
+		known.in.Store(current)
+	}
+	return err == nil
+}
 
 // configFor returns the configuration of one connection. A new client CA makes a
 // new configuration and with it new keys for session tickets, so that no session

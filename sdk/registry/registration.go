@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -132,6 +133,16 @@ func (e Entry) fingerprint() (string, error) {
 	}
 	sum := sha256.Sum256(spec)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// errNoObject means that a hook is called for nothing: no selector can say whether
+// that is selected.
+var errNoObject = errors.New("the object that the hook is called for is nil")
+
+// isNil tells whether object is nil, or an interface of a nil pointer.
+func isNil(object Object) bool {
+	v := reflect.ValueOf(object)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // matches tells whether the handlers of e are called for object.

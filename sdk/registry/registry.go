@@ -193,8 +193,11 @@ func (r *Registry) Match(ctx context.Context, name hook.GroupHook, object Object
 	r.mu.RLock()
 	ready, extensions := r.ready, maps.Clone(r.extensions)
 	r.mu.RUnlock()
-	if !ready {
+	switch {
+	case !ready:
 		return nil, ErrNotReady
+	case isNil(object):
+		return nil, errNoObject
 	}
 	var list []*Registration
 	var errs []error
@@ -224,6 +227,9 @@ func (r *Registry) Match(ctx context.Context, name hook.GroupHook, object Object
 // MatchHandler returns the handler with the given qualified name if it is to be
 // called for object, and an error otherwise.
 func (r *Registry) MatchHandler(ctx context.Context, name string, object Object) (*Registration, error) {
+	if isNil(object) {
+		return nil, errNoObject
+	}
 	r.mu.RLock()
 	registration, e, err := r.find(name)
 	r.mu.RUnlock()
