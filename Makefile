@@ -174,7 +174,7 @@ test test-packages test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
 SLIPWAY_TEST_SAMPLE ?= $(shell date +%s)
 test test-packages test-e2e: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
 
-# the packages with real kubelets, one plane at a time
+# the packages with real kubelets, side by side; SLIPWAY_TEST_HOSTS=1 has one plane at a time
 E2E_PACKAGES := ./test/conformance/clusterctl ./test/e2e
 packages_without = $$(go list work $(patsubst ./%,| grep -v /%$$,$(1)))
 
@@ -199,9 +199,9 @@ test-packages: ## All tests but those with real kubelets, in random order
 	@$(call GOTEST,packages,standard-quiet) -shuffle=on -timeout 20m $(call packages_without,$(E2E_PACKAGES))
 
 .PHONY: test-e2e
-test-e2e: ## The tests with real kubelets alone, one plane at a time: clusterctl's conformance and the end-to-end tests
+test-e2e: ## The tests with real kubelets alone, side by side: clusterctl's conformance and the end-to-end tests
 	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
-	@$(call GOTEST,e2e,standard-verbose) -count=1 -p 1 -timeout 30m $(E2E_PACKAGES)
+	@$(call GOTEST,e2e,standard-verbose) -count=1 -p 2 -timeout 60m $(E2E_PACKAGES)
 
 # Each module with the versions that its own go.mod names, as those who require it see it.
 .PHONY: test-modules

@@ -33,7 +33,7 @@ spec:
 // TestAdoption joins a host by hand, with no agent on it, and has the node adopted:
 // nothing on it notices. Then it is released as any other.
 func TestAdoption(t *testing.T) {
-	p := newPlane(t)
+	p := newPlane(t, 2)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(file, []byte(clusterOf("v1.36.3", "machineDeployments: [{class: default-worker, name: md, replicas: 0}]")), 0o600); err != nil {
 		t.Fatal(err)

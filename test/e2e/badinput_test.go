@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 )
 
 // oneHost are the flags of a plane that is enough to try most things on.
@@ -30,8 +32,8 @@ spec:
 // TestRefused is what is refused before anything is started: it must leave
 // nothing, not even a state directory.
 func TestRefused(t *testing.T) {
-	p := newPlane(t)
-	before := look(t, p.bin)
+	p := newPlane(t, 0)
+	before := p.Look(t, p.bin)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +94,7 @@ func TestRefused(t *testing.T) {
 			q := *p
 			q.t = t
 			q.refused(c.args, c.want...)
-			if _, err := os.Stat(p.stateDir); !os.IsNotExist(err) {
+			if _, err := os.Stat(p.StateDir); !os.IsNotExist(err) {
 				t.Errorf("a state directory was left: %v", err)
 			}
 		})
@@ -107,16 +109,16 @@ func TestRefused(t *testing.T) {
 			t.Errorf("down of nothing says %q", out)
 		}
 	}
-	before.assertUnchanged(t, look(t, p.bin))
+	before.AssertUnchanged(t)
 }
 
 // TestOnePlane is what users and crashes do to a plane that is there.
 func TestOnePlane(t *testing.T) {
-	p := newPlane(t)
-	before := look(t, p.bin)
+	p := newPlane(t, 1)
+	before := p.Look(t, p.bin)
 	first := p.command(oneHost...).start()
 	p.waitFor("a lock", func() bool {
-		_, err := os.Stat(filepath.Join(p.stateDir, "status.json"))
+		_, err := os.Stat(filepath.Join(p.StateDir, "status.json"))
 		return err == nil
 	})
 	p.refused(oneHost, "another slipway command", strconv.Itoa(first.Process.Pid), "wait for it")
@@ -146,7 +148,7 @@ func TestOnePlane(t *testing.T) {
 			return
 		}
 	}
-	before.assertUnchanged(t, look(t, p.bin))
+	before.AssertUnchanged(t)
 }
 
 func (p *plane) waitFor(what string, ok func() bool) {
@@ -161,8 +163,8 @@ func (p *plane) waitFor(what string, ok func() bool) {
 func secondUp(t *testing.T, p *plane) {
 	pid := p.status().Plane.PID
 	begin := time.Now()
-	p.must(time.Minute, append(append([]string{"up"}, p.flags...), oneHost[1:]...)...)
-	if took := time.Since(begin); took > 5*time.Second {
+	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
+	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("took %s, and all was there", took)
 	}
 	if s := p.status(); s.Plane.PID != pid || len(s.Hosts) != 1 {
@@ -181,9 +183,9 @@ func unchangeable(_ *testing.T, p *plane) {
 	p.refused([]string{"up", "-f", file}, "nope", "slipway-local")
 	// Another state directory with the name of this plane would tear it down.
 	q := *p
-	q.stateDir = filepath.Join(p.t.TempDir(), "s")
-	q.refused([]string{"up", "--no-cluster", "--api-port", strconv.Itoa(freePort(p.t))}, p.stateDir, "--name")
-	if _, err := os.Stat(q.stateDir); !os.IsNotExist(err) {
+	q.StateDir = filepath.Join(p.t.TempDir(), "s")
+	q.refused([]string{"up", "--no-cluster", "--api-port", strconv.Itoa(ports.Free(p.t))}, p.StateDir, "--name")
+	if _, err := os.Stat(q.StateDir); !os.IsNotExist(err) {
 		p.t.Errorf("a state directory was left: %v", err)
 	}
 }
@@ -229,7 +231,7 @@ func (p *plane) agents() []int { return p.processesOn("[^/]+", "slipway-agent") 
 
 // processesOn are those of a name on the hosts that match an expression.
 func (p *plane) processesOn(host, name string) []int {
-	group := regexp.MustCompile("(?m)/" + p.flags[1] + "/" + host + "(/|$)")
+	group := regexp.MustCompile("(?m)/" + p.Name + "/" + host + "(/|$)")
 	var pids []int
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, path := range names {
@@ -302,20 +304,20 @@ func downTwice(t *testing.T, p *plane) {
 	if out := p.must(time.Minute, "down", "--purge"); !strings.Contains(out, "Nothing to take down") {
 		t.Errorf("down of nothing says %q", out)
 	}
-	if _, err := os.Stat(p.stateDir); !os.IsNotExist(err) {
+	if _, err := os.Stat(p.StateDir); !os.IsNotExist(err) {
 		t.Errorf("the state directory is still there: %v", err)
 	}
 }
 
 // TestInterruptedUp stops `up` at several moments, kindly and not.
 func TestInterruptedUp(t *testing.T) {
-	p := newPlane(t)
-	before := look(t, p.bin)
+	p := newPlane(t, 1)
+	before := p.Look(t, p.bin)
 	for _, after := range []time.Duration{50, 150, 250, 400} {
 		// `down` at once must find whatever the dead command had begun.
 		_ = p.command(oneHost...).start().interrupt(after*time.Millisecond, syscall.SIGKILL)
 		p.must(time.Minute, "down", "--purge")
-		before.assertUnchanged(t, look(t, p.bin))
+		before.AssertUnchanged(t)
 	}
 	p.command(append(oneHost, "--timeout", "300ms")...).refused("not all is ready after 300ms: plane", "status --watch` shows", "up` goes on waiting")
 	for i, after := range []time.Duration{20, 100, 300, 700, 1500, 3000} {
@@ -328,7 +330,7 @@ func TestInterruptedUp(t *testing.T) {
 			up.assertRefused(err, "interrupted", "up` goes on", "down")
 		}
 	}
-	p.must(time.Minute, append(append([]string{"up"}, p.flags...), oneHost[1:]...)...)
+	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
 	p.eventually(10*time.Second, "the host is available", func(s status) string {
 		if s.Plane.Ready && len(s.Hosts) == 1 && s.Hosts[0].Phase == "Available" {
 			return ""
@@ -336,33 +338,32 @@ func TestInterruptedUp(t *testing.T) {
 		return "not available"
 	})
 	p.must(time.Minute, "down", "--purge")
-	before.assertUnchanged(t, look(t, p.bin))
+	before.AssertUnchanged(t)
 }
 
 // TestFullDisk runs out of room before the start and goes on once there is some.
 func TestFullDisk(t *testing.T) {
-	p := newPlane(t)
-	p.stateDir = filepath.Join(t.TempDir(), "disk")
-	if err := os.Mkdir(p.stateDir, 0o700); err != nil {
+	p := newPlane(t, 1)
+	if err := os.Mkdir(p.StateDir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("none", p.stateDir, "tmpfs", 0, "size=64m"); err != nil {
+	if err := syscall.Mount("none", p.StateDir, "tmpfs", 0, "size=64m"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(p.stateDir, 0); err != nil {
+		if err := syscall.Unmount(p.StateDir, 0); err != nil {
 			t.Error(err)
 		}
 	})
-	before := look(t, p.bin)
-	p.refused(oneHost, "disk", p.stateDir, "free some space", "--state-dir")
-	if err := syscall.Mount("none", p.stateDir, "tmpfs", syscall.MS_REMOUNT, "size=1700m"); err != nil {
+	before := p.Look(t, p.bin)
+	p.refused(oneHost, "disk", p.StateDir, "free some space", "--state-dir")
+	if err := syscall.Mount("none", p.StateDir, "tmpfs", syscall.MS_REMOUNT, "size=1700m"); err != nil {
 		t.Fatal(err)
 	}
-	p.must(time.Minute, append(append([]string{"up"}, p.flags...), oneHost[1:]...)...)
+	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
 
 	// A disk that is full while the plane runs must not keep it from going down.
-	full, err := os.Create(filepath.Join(p.stateDir, "filler"))
+	full, err := os.Create(filepath.Join(p.StateDir, "filler"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,5 +375,5 @@ func TestFullDisk(t *testing.T) {
 	p.must(time.Minute, "down")
 	p.refused(oneHost, "disk", "free some space")
 	p.must(time.Minute, "down", "--purge")
-	before.assertUnchanged(t, look(t, p.bin))
+	before.AssertUnchanged(t)
 }

@@ -27,9 +27,10 @@ type invocation struct {
 // command prepares a run of slipway on p; `up` gets the flags of the plane.
 func (p *plane) command(args ...string) *invocation {
 	if args[0] == "up" {
-		args = append(append([]string{"up"}, p.flags...), args[1:]...)
+		args = append(append([]string{"up"}, p.Flags()...), args[1:]...)
 	}
-	i := &invocation{t: p.t, Cmd: exec.Command(filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.stateDir}, args...)...)}
+	i := &invocation{t: p.t, Cmd: exec.Command(filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.StateDir}, args...)...)}
+	i.Env = p.Environ()
 	i.Stdout, i.Stderr = &i.stdout, &i.stderr
 	return i
 }

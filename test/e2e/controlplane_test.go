@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
 
@@ -40,7 +41,8 @@ spec:
 
 // TestControlPlane is what three control planes and their hosts outlive.
 func TestControlPlane(t *testing.T) {
-	p := newPlane(t)
+	// On a busy machine six hosts miss a term of the address now and then.
+	p := newPlane(t, live.Alone)
 	p.up("--fast", "--no-cluster", "--hosts", "6")
 	// Two hosts a rack: a worker may take one of them first.
 	for i, rack := range []string{"a", "a", "b", "b", "c", "c"} {
@@ -221,7 +223,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 		return p.mustKubectl("local", "get", "lease", "-n", "kube-system", "slipway-control-plane-endpoint", "-o", "jsonpath={.spec.leaseTransitions} {.spec.holderIdentity}")
 	}
 	before := term()
-	prober := probe.Start(t, p.flags[1], probe.APIServer(virtualIP))
+	prober := probe.Start(t, p.Name, probe.APIServer(virtualIP))
 	begin := time.Now()
 	killed := p.processesOn(name, "slipway-agent")
 	for _, pid := range killed {
@@ -250,7 +252,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 // takeOver breaks the holder and measures until the API answers at the address.
 func takeOver(t *testing.T, p *plane, name string, fault ...string) {
 	t.Helper()
-	prober := probe.Start(t, p.flags[1], probe.APIServer(virtualIP))
+	prober := probe.Start(t, p.Name, probe.APIServer(virtualIP))
 	prober.AnswerAfter(t, time.Now(), time.Minute)
 	begin := time.Now()
 	p.must(time.Minute, append(append([]string{"host"}, fault...), name)...)
@@ -269,7 +271,7 @@ func whole(t *testing.T, p *plane) {
 	t.Helper()
 	for _, m := range controlPlanes(p) {
 		address := p.mustKubectl("", "get", "host", m.host(), "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
-		prober := probe.Start(t, p.flags[1], probe.APIServer(address))
+		prober := probe.Start(t, p.Name, probe.APIServer(address))
 		prober.AnswerAfter(t, time.Now(), 3*time.Minute)
 		prober.End()
 	}

@@ -3,5 +3,6 @@
 // command line and the public APIs.
 //
 // It needs root and SLIPWAY_BIN, the directory of the binaries that
-// `make build` writes; `make test` sets both up.
+// `make build` writes; `make test` sets both up. Its tests run side by side, as many as
+// the machine has room for (see test/live).
 package e2e

@@ -93,7 +93,7 @@ spec:
 // machine's loopback through the SDK: it holds back one Cluster until it lets it go,
 // and one that is dead holds back what it selects, nothing else. No host boots.
 func TestExtension(t *testing.T) {
-	p := newPlane(t)
+	p := newPlane(t, 1)
 	g := &gate{}
 	live := hooktest.Start(t, extension.Options{}, g.register)
 	dead := hooktest.Start(t, extension.Options{}, g.register)

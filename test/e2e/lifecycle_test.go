@@ -171,7 +171,7 @@ func (l *lifecycle) passedAt(limit time.Duration, hook string) {
 // after the control plane and after all workers, and it is deleted when its archive
 // exists. Cluster API's calls are those of the guide, in its order.
 func TestLifecycle(t *testing.T) {
-	l := &lifecycle{newPlane(t), &recorder{}}
+	l := &lifecycle{newPlane(t, 3), &recorder{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, err := l.kubectl("", "get", "lifecyclepolicy,lifecyclerun", "-o", "yaml")

@@ -26,7 +26,7 @@ spec:
 // TestPool upgrades a cluster with a pool under a workload that is asked all the time,
 // cuts the power of a host on the way, and has a health check replace a dead one.
 func TestPool(t *testing.T) {
-	p := newPlane(t)
+	p := newPlane(t, 4)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(file, []byte(oldCluster("machinePools: [{class: default-worker, name: pool, replicas: 2}]")), 0o600); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestPool(t *testing.T) {
 }
 
 func rollingUpgrade(t *testing.T, p *plane) {
-	prober := probe.Start(t, p.flags[1], anyNode(p))
+	prober := probe.Start(t, p.Name, anyNode(p))
 	begin := prober.AnswerAfter(t, time.Now(), time.Minute)
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
 	host := joining(t, p, 5*time.Minute)
@@ -69,7 +69,7 @@ func rollingUpgrade(t *testing.T, p *plane) {
 	if now := hostMachineOf(p, host); now != machine {
 		t.Errorf("%s was of %s when its power was cut, and is of %q", host, machine, now)
 	}
-	log, err := os.ReadFile(filepath.Join(p.stateDir, "hosts", host, "var/log/slipway-agent.log"))
+	log, err := os.ReadFile(filepath.Join(p.StateDir, "hosts", host, "var/log/slipway-agent.log"))
 	if err != nil || !strings.Contains(string(log), "resuming an interrupted operation") {
 		t.Errorf("the power of %s was cut too late: nothing was interrupted (%v)", host, err)
 	}
@@ -90,7 +90,7 @@ func joining(t *testing.T, p *plane, limit time.Duration) string {
 		for _, pid := range p.processesOn("[^/]+", "kubeadm") {
 			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-			host := regexp.MustCompile("/" + p.flags[1] + "/([^/\n]+)").FindStringSubmatch(string(groups))
+			host := regexp.MustCompile("/" + p.Name + "/([^/\n]+)").FindStringSubmatch(string(groups))
 			switch {
 			case host == nil || !strings.Contains(string(command), "\x00join\x00"):
 			case controlPlane == "":

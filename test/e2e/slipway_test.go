@@ -4,25 +4,24 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // plane is one instance under test, driven through its command line.
 type plane struct {
-	t        *testing.T
-	bin      string
-	stateDir string
-	flags    []string // flags of `up`
+	live.Plane
+	t   *testing.T
+	bin string
 }
 
 // status mirrors what `slipway status -o json` promises; it is written down
@@ -63,15 +62,30 @@ type replicas struct {
 	Ready   int `json:"ready"`
 }
 
-func newPlane(t *testing.T) *plane {
+// testsAtOnce is how many tests may wait for a turn at once: all of them.
+const testsAtOnce = "32"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// newPlane is one for a test that has up to so many local hosts at once: 0 for a test that
+// starts nothing, and at least 1 for any other.
+func newPlane(t *testing.T, hosts int) *plane {
 	t.Helper()
 	bin := os.Getenv("SLIPWAY_BIN")
 	if bin == "" || os.Geteuid() != 0 {
 		rights.Skip(t, "needs root and SLIPWAY_BIN; run it with `make test`")
 	}
-	port := freePort(t)
-	p := &plane{t: t, bin: bin, stateDir: filepath.Join(t.TempDir(), "s")}
-	p.flags = []string{"--name", fmt.Sprintf("e2e-%d", port), "--api-port", strconv.Itoa(port)}
+	t.Parallel()
+	p := &plane{Plane: live.New(t), t: t, bin: bin}
+	if hosts > 0 {
+		live.Turn(t, hosts)
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			p.dump()
@@ -83,21 +97,12 @@ func newPlane(t *testing.T) *plane {
 	return p
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // run runs slipway and returns what it printed.
 func (p *plane) run(limit time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.stateDir}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.StateDir}, args...)...)
+	cmd.Env = p.Environ()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -121,7 +126,7 @@ func (p *plane) up(args ...string) {
 	p.t.Helper()
 	begin := time.Now()
 	// Far more than it takes: other work on the machine must not fail the test.
-	p.must(15*time.Minute, append(append([]string{"up"}, p.flags...), args...)...)
+	p.must(15*time.Minute, append(append([]string{"up"}, p.Flags()...), args...)...)
 	p.t.Logf("slipway up: %.1fs", time.Since(begin).Seconds())
 }
 
@@ -163,7 +168,7 @@ func (p *plane) kubectl(cluster string, args ...string) (string, error) {
 		return "", err
 	}
 	cmd := exec.Command(filepath.Join(p.bin, "kubectl"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+strings.TrimSpace(path))
+	cmd.Env = append(p.Environ(), "KUBECONFIG="+strings.TrimSpace(path))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
@@ -203,7 +208,7 @@ func (p *plane) dump() {
 		}
 	}
 	for _, pattern := range []string{"plane.log", "hosts/*/var/log/*.log"} {
-		files, _ := filepath.Glob(filepath.Join(p.stateDir, pattern))
+		files, _ := filepath.Glob(filepath.Join(p.StateDir, pattern))
 		for _, file := range files {
 			data, _ := os.ReadFile(file)
 			p.t.Logf("%s\n%s", file, tail(string(data), 40))

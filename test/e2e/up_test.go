@@ -13,8 +13,8 @@ import (
 
 // TestUp is the life of a plane as the README tells it.
 func TestUp(t *testing.T) {
-	p := newPlane(t)
-	before := look(t, p.bin)
+	p := newPlane(t, 4)
+	before := p.Look(t, p.bin)
 	p.up("--fast")
 
 	steps := []struct {
@@ -42,8 +42,8 @@ func TestUp(t *testing.T) {
 		}
 	}
 	p.must(time.Minute, "down", "--purge")
-	before.assertUnchanged(t, look(t, p.bin))
-	if _, err := os.Stat(p.stateDir); !os.IsNotExist(err) {
+	before.AssertUnchanged(t)
+	if _, err := os.Stat(p.StateDir); !os.IsNotExist(err) {
 		t.Errorf("the state directory is still there after down --purge: %v", err)
 	}
 }

@@ -40,7 +40,7 @@ const deferred = `machineDeployments: [{class: default-worker, name: md, replica
 // TestUpgradeInPlace takes a worker from 1.35.4 to 1.36.3 without a new Machine and
 // reboots it, then another one that loses its power on the way.
 func TestUpgradeInPlace(t *testing.T) {
-	p := newPlane(t)
+	p := newPlane(t, 4)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(file, []byte(oldCluster(deferred)), 0o600); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func upgradedThroughAPowerCut(p *plane) {
 // which the agent keeps reports back.
 func awaitSwitch(p *plane, host string) string {
 	p.t.Helper()
-	file := filepath.Join(p.stateDir, "hosts", host, "var/lib/slipway-agent/journal")
+	file := filepath.Join(p.StateDir, "hosts", host, "var/lib/slipway-agent/journal")
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		state, err := journal.Read(file)
 		if err != nil {

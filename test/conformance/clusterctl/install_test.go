@@ -46,7 +46,7 @@ func (u *user) finishNamespace() {
 
 // The life of a provider in a management cluster, step by step on one API server.
 func TestInstallUpgradeDelete(t *testing.T) {
-	skipShort(t)
+	begin(t, 1)
 	u := newUser(t, shared.repository)
 	u.managementCluster()
 
@@ -117,7 +117,7 @@ func (u *user) assertProvider(version string) {
 // A contract that core does not know, or a series that metadata does not have, must
 // not be installed.
 func TestWrongContract(t *testing.T) {
-	skipShort(t)
+	begin(t, 1)
 	for name, tc := range map[string]struct{ old, changed, want string }{
 		"contract": {"contract: v1beta2", "contract: v1alpha3", "v1alpha3"},
 		"series":   {"minor: 1", "minor: 7", "invalid provider metadata"},

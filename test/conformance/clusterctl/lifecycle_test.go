@@ -17,7 +17,7 @@ const (
 // provider. Its registration is no component, so that clusterctl, which deletes all
 // components when it upgrades, does not let hooks pass meanwhile.
 func TestLifecycleEngine(t *testing.T) {
-	skipShort(t)
+	begin(t, 1)
 	u := newUser(t, shared.repository)
 	u.managementCluster()
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/test/conformance/judge"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // Versions of the releases that are made here.
@@ -35,6 +36,9 @@ type assets struct {
 
 var shared assets
 
+// testsAtOnce is how many tests may wait for a turn at once: all of them.
+const testsAtOnce = "32"
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {
@@ -42,7 +46,7 @@ func TestMain(m *testing.M) {
 	}
 	dir, err := os.MkdirTemp("", "clusterctl-")
 	if err == nil {
-		err = shared.make(dir)
+		err = errors.Join(flag.Set("test.parallel", testsAtOnce), live.MarkProcess(), shared.make(dir))
 	}
 	code := 1
 	if err != nil {
@@ -54,10 +58,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func skipShort(t *testing.T) {
+// begin is the first line of each test. The test runs beside others, and has so many hosts
+// at once or what is as heavy: a management cluster with its managers is as a host.
+func begin(t *testing.T, hosts int) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds clusterctl and a release, skipped by -short")
+	}
+	t.Parallel()
+	if hosts > 0 {
+		live.Turn(t, hosts)
 	}
 }
 

@@ -61,7 +61,7 @@ var stored = []struct{ resource, kind, spec, status, oldStatus string }{
 // one without v1beta1. clusterctl leaves objects as they are stored; the manager has to
 // bring them along, or the API server refuses to drop the version.
 func TestUpgradeMigratesObjects(t *testing.T) {
-	skipShort(t)
+	begin(t, 1)
 	m := installed(t, migrating(t))
 	m.finishNamespace()
 	kit := judge.NewKit(t.TempDir())

@@ -30,7 +30,7 @@ import (
 // A Cluster on running hosts goes from one management cluster to another and back, and
 // again while a host is off and clusterctl is killed. The steps build on each other.
 func TestMove(t *testing.T) {
-	skipShort(t)
+	begin(t, 2)
 	w := newWorld(t, judge.NewKit(t.TempDir()))
 	a, b := newManagement(t, w.kit), newManagement(t, w.kit)
 	w.build(a)

@@ -30,7 +30,7 @@ import (
 // and its templates go along; the controllers there find all as it should be, and make
 // and delete nothing.
 func TestMoveTopology(t *testing.T) {
-	skipShort(t)
+	begin(t, 2)
 	w := newWorld(t, judge.NewKit(t.TempDir()))
 	a, b := newManagement(t, w.kit), newManagement(t, w.kit)
 	for i := range 4 {

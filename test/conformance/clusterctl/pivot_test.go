@@ -21,11 +21,11 @@ import (
 // A cluster of real kubelets that `slipway up` made goes to another plane and back while
 // its workload is asked all the time. The steps build on each other.
 func TestPivot(t *testing.T) {
-	skipShort(t)
-	home := newLivePlane(t, "pivot-home", "36592")
+	begin(t, 5)
+	home := newLivePlane(t)
 	home.up()
-	away := newLivePlane(t, "pivot-away", "36593")
-	away.up("--beside", home.name)
+	away := newLivePlane(t)
+	away.up("--beside", home.Name)
 
 	p := &pivot{t: t, home: home}
 	p.startWorkload()
@@ -102,7 +102,7 @@ func (p *pivot) startWorkload() {
 			addresses = append(addresses, a.Address)
 		}
 	}
-	p.prober = probe.Start(p.t, p.home.name, probe.AnyDoor(addresses))
+	p.prober = probe.Start(p.t, p.home.Name, probe.AnyDoor(addresses))
 	p.prober.AnswerAfter(p.t, time.Now(), time.Minute)
 }
 
@@ -155,7 +155,7 @@ func (p *pivot) arrived(at, gone *livePlane, nodes int) {
 	p.t.Helper()
 	moved := time.Now()
 	p.running(at, nodes)
-	eventually(p.t, "every agent renews its Lease at "+at.name, func(context.Context) error {
+	eventually(p.t, "every agent renews its Lease at "+at.Name, func(context.Context) error {
 		for name := range hosts(p.t, at) {
 			lease := coordinationv1.Lease{}
 			if err := read(at.kubeconfig, &lease, "get", "lease", name); err != nil {
@@ -167,7 +167,7 @@ func (p *pivot) arrived(at, gone *livePlane, nodes int) {
 		}
 		return nil
 	})
-	eventually(p.t, gone.name+" lets go", func(context.Context) error {
+	eventually(p.t, gone.Name+" lets go", func(context.Context) error {
 		if left := gone.kubectl("", "get", "hosts,leases,hostmachines,hostmachinepools,hostclusters,machines,machinepools,clusters", "-o", "name"); left != "" {
 			return fmt.Errorf("it has %s", left)
 		}
@@ -179,7 +179,7 @@ func (p *pivot) arrived(at, gone *livePlane, nodes int) {
 // running waits until the cluster has that many nodes and a plane knows all of them.
 func (p *pivot) running(at *livePlane, want int) {
 	p.t.Helper()
-	eventually(p.t, fmt.Sprintf("%s has %d nodes", at.name, want), func(context.Context) error {
+	eventually(p.t, fmt.Sprintf("%s has %d nodes", at.Name, want), func(context.Context) error {
 		pools, machines := clusterv1.MachinePoolList{}, clusterv1.MachineList{}
 		if err := read(at.kubeconfig, &pools, "get", "machinepools"); err != nil {
 			return err

@@ -39,7 +39,7 @@ func (p *pivot) lives(t *testing.T, at *livePlane) map[string]life {
 		lives[name] = life{
 			nodeUID: string(node.UID),
 			boots:   node.Status.NodeInfo.BootID + " " + h.Status.BootID,
-			kubelet: kubelet(t, p.home.name, name),
+			kubelet: kubelet(t, p.home.Name, name),
 			claim:   fmt.Sprintf("%s %d %s", h.Spec.Claim.ClaimID, h.Spec.ClaimGeneration, ptr.Deref(h.Spec.Desired, infrav1.HostDesired{}).OperationID),
 		}
 	}

@@ -11,33 +11,28 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // livePlane is a plane of this repository, and who uses it.
 type livePlane struct {
 	*user
-	dir, name string
-	flags     []string
+	live.Plane
 }
 
 // newLivePlane is down.
-func newLivePlane(t *testing.T, name, port string) *livePlane {
+func newLivePlane(t *testing.T) *livePlane {
 	t.Helper()
 	if os.Getuid() != 0 {
 		rights.Skip(t, "a plane needs root")
 	}
-	dir, err := os.MkdirTemp("", "clusterctl-plane-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &livePlane{user: newUser(t, shared.repository), dir: dir, name: name, flags: []string{"--name", name, "--api-port", port, "--fast"}}
+	p := &livePlane{user: newUser(t, shared.repository), Plane: live.New(t)}
 	t.Cleanup(func() {
 		p.t = t
 		if t.Failed() {
 			p.dump()
 		}
 		p.slipway("down", "--purge")
-		_ = os.RemoveAll(dir)
 	})
 	return p
 }
@@ -46,8 +41,8 @@ func newLivePlane(t *testing.T, name, port string) *livePlane {
 func (p *livePlane) up(args ...string) {
 	p.t.Helper()
 	begin := time.Now()
-	p.slipway(append(append([]string{"up"}, p.flags...), args...)...)
-	p.t.Logf("slipway up, %s: %.1fs", p.name, time.Since(begin).Seconds())
+	p.slipway(append(append([]string{"up", "--fast"}, p.Flags()...), args...)...)
+	p.t.Logf("slipway up, %s: %.1fs", p.Name, time.Since(begin).Seconds())
 	p.kubeconfig = p.slipway("kubeconfig")
 }
 
@@ -55,8 +50,8 @@ func (p *livePlane) up(args ...string) {
 func (p *livePlane) slipway(args ...string) string {
 	p.t.Helper()
 	var stderr bytes.Buffer
-	cmd := exec.Command(shared.slipway, append([]string{"--state-dir", p.dir}, args...)...)
-	cmd.Stderr = &stderr
+	cmd := exec.Command(shared.slipway, append([]string{"--state-dir", p.StateDir}, args...)...)
+	cmd.Env, cmd.Stderr = p.Environ(), &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		p.t.Fatalf("slipway %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
@@ -68,14 +63,14 @@ func (p *livePlane) slipway(args ...string) string {
 func (p *livePlane) dump() {
 	const last = 4000
 	for _, args := range [][]string{
-		{shared.slipway, "--state-dir", p.dir, "status", "-o", "wide"},
+		{shared.slipway, "--state-dir", p.StateDir, "status", "-o", "wide"},
 		{shared.kubectl, "--kubeconfig", p.kubeconfig, "get", "events", "-A", "--sort-by=.lastTimestamp"},
 	} {
 		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		p.t.Logf("%s: %s (%v)\n%s", p.name, strings.Join(args[1:], " "), err, out[max(0, len(out)-last):])
+		p.t.Logf("%s: %s (%v)\n%s", p.Name, strings.Join(args[1:], " "), err, out[max(0, len(out)-last):])
 	}
-	logs, _ := filepath.Glob(filepath.Join(p.dir, "hosts/*/var/log/slipway-agent.log"))
-	for _, log := range append(logs, filepath.Join(p.dir, "plane.log")) {
+	logs, _ := filepath.Glob(filepath.Join(p.StateDir, "hosts/*/var/log/slipway-agent.log"))
+	for _, log := range append(logs, filepath.Join(p.StateDir, "plane.log")) {
 		text, _ := os.ReadFile(log)
 		p.t.Logf("%s\n%s", log, text[max(0, len(text)-last):])
 	}
@@ -84,8 +79,8 @@ func (p *livePlane) dump() {
 // What every template makes is taken by the plane's admission, and Cluster API begins
 // to work on it: the objects are owned, and the topology is reconciled.
 func TestTemplatesOnPlane(t *testing.T) {
-	skipShort(t)
-	plane := newLivePlane(t, "clusterctl", "36591")
+	begin(t, 1)
+	plane := newLivePlane(t)
 	plane.up("--no-cluster", "--hosts", "0")
 	for i, flavor := range flavors {
 		name := "demo-" + strings.TrimSuffix("default-"+flavor, "-")

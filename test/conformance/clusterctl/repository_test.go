@@ -13,7 +13,7 @@ import (
 var flavors = []string{"", "machinepool", "ha", "external-endpoint", "clusterclass"}
 
 func TestRepositories(t *testing.T) {
-	skipShort(t)
+	begin(t, 0)
 	u := newUser(t, shared.repository)
 	if out := u.run("config", "repositories"); !strings.Contains(out, "slipway") {
 		t.Errorf("clusterctl does not know the provider:\n%s", out)
@@ -22,7 +22,7 @@ func TestRepositories(t *testing.T) {
 
 // Our own linter has nothing to say about our release.
 func TestOwnCheck(t *testing.T) {
-	skipShort(t)
+	begin(t, 0)
 	for _, version := range []string{oldVersion, newVersion} {
 		for _, label := range []string{"infrastructure-slipway", "runtime-extension-slipway-lifecycle"} {
 			dir := filepath.Join(shared.repository, label, version)
@@ -34,7 +34,7 @@ func TestOwnCheck(t *testing.T) {
 }
 
 func TestComponents(t *testing.T) {
-	skipShort(t)
+	begin(t, 0)
 	u := newUser(t, shared.repository)
 	u.env = []string{"SLIPWAY_LOG_LEVEL=4"}
 	components := u.run("generate", "provider", "--infrastructure", "slipway", "--target-namespace", "elsewhere")
@@ -56,7 +56,7 @@ func TestComponents(t *testing.T) {
 
 // The documentation lists the variables that clusterctl finds.
 func TestVariables(t *testing.T) {
-	skipShort(t)
+	begin(t, 0)
 	docs, err := os.ReadFile(filepath.Join(shared.root, "docs", "clusterctl.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestVariables(t *testing.T) {
 }
 
 func TestMissingVariable(t *testing.T) {
-	skipShort(t)
+	begin(t, 0)
 	u := newUser(t, shared.repository)
 	u.refused("SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST", "generate", "cluster", "demo", "--target-namespace", "default",
 		"--infrastructure", "slipway:"+oldVersion, "--kubernetes-version", "v1.36.3", "--flavor", "machinepool")
@@ -112,13 +112,13 @@ func spoiled(t *testing.T, file, old, changed string) string {
 }
 
 func TestTwoNamespaces(t *testing.T) {
-	skipShort(t)
+	begin(t, 0)
 	repository := spoiled(t, "infrastructure-components.yaml", "---\n", "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: another\n---\n")
 	newUser(t, repository).refused("no more than one resource with Kind Namespace", "generate", "provider", "--infrastructure", "slipway")
 }
 
 func TestDirectoryIsNoVersion(t *testing.T) {
-	skipShort(t)
+	begin(t, 0)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(shared.repository)); err != nil {
 		t.Fatal(err)

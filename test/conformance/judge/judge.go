@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 )
 
 // Options of a plane.
@@ -185,11 +187,11 @@ func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health
 	if err != nil {
 		return nil, "", err
 	}
-	ports, err := FreePorts(2)
+	free, err := ports.Find(2)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := Install(ctx, p.Client, objects, ports[0], p.ca); err != nil {
+	if err := Install(ctx, p.Client, objects, free[0], p.ca); err != nil {
 		return nil, "", err
 	}
 	config, err := as(ctx, p.Client, p.Config, s.Namespace, s.ServiceAccount)
@@ -200,11 +202,11 @@ func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health
 	if err != nil {
 		return nil, "", err
 	}
-	health = fmt.Sprintf("127.0.0.1:%d", ports[1])
+	health = fmt.Sprintf("127.0.0.1:%d", free[1])
 	return p.start(ctx, s.Name, program{
 		path: path, environment: []string{"KUBECONFIG=" + kubeconfig},
 		args: slices.Concat([]string{
-			fmt.Sprintf("--webhook-port=%d", ports[0]),
+			fmt.Sprintf("--webhook-port=%d", free[0]),
 			fmt.Sprintf("--%s=%s", cmp.Or(s.CertDirFlag, "webhook-cert-dir"), p.certDir),
 			"--health-addr=" + health,
 		}, s.Flags),

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -126,32 +123,4 @@ func (p *process) awaitReady(ctx context.Context, address string) error {
 		return fmt.Errorf("wait until %s is ready: %w\n%s", p.name, err, p.tail())
 	}
 	return nil
-}
-
-// Ports for managers are below those the kernel gives to connections: one of these
-// could be taken by a client before the manager listens.
-const firstPort, ports = 20000, 12000
-
-// nextPort begins anywhere, for several tests run at once, and gives none twice.
-var nextPort = func() *atomic.Int64 {
-	next := &atomic.Int64{}
-	next.Store(rand.Int64N(ports))
-	return next
-}()
-
-// FreePorts finds ports of 127.0.0.1 that nobody listens on, for flags of managers.
-func FreePorts(count int) ([]int, error) {
-	var free []int
-	for range ports {
-		port := firstPort + int(nextPort.Add(1)%ports)
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		_ = listener.Close()
-		if free = append(free, port); len(free) == count {
-			return free, nil
-		}
-	}
-	return nil, fmt.Errorf("no %d free ports from %d to %d", count, firstPort, firstPort+ports-1)
 }

@@ -14,11 +14,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
-	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
 // replica is slipway-lifecycle in a process of its own, which is started again as
@@ -41,7 +41,7 @@ type replica struct {
 
 func newReplica(t *testing.T, namespace string, flags ...string) *replica {
 	t.Helper()
-	ports, err := judge.FreePorts(2)
+	free, err := ports.Find(2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,14 +49,14 @@ func newReplica(t *testing.T, namespace string, flags ...string) *replica {
 	ca.Files(dir, "tls")
 	r := &replica{t: t, effects: &effects{}, log: filepath.Join(dir, "log"), ca: ca.PEM}
 	r.kill = r.end
-	r.extension, r.webhooks = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[1]))
+	r.extension, r.webhooks = net.JoinHostPort("127.0.0.1", strconv.Itoa(free[0])), net.JoinHostPort("127.0.0.1", strconv.Itoa(free[1]))
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, startProxy(t, shared.account, namespace, r.effects).kubeconfig(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	r.args = append([]string{
-		"--cert-dir=" + dir, "--extension-address=" + r.extension, "--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", ports[1]),
+		"--cert-dir=" + dir, "--extension-address=" + r.extension, "--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", free[1]),
 		"--diagnostics-address=0", "--health-addr=0", "--drain-delay=0s", "--insecure-hooks", "--webhook-allowed-networks=127.0.0.0/8",
 	}, flags...)
 	t.Cleanup(func() {

@@ -17,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	// The manifests are read by another program: so the cache of `go test` knows
 	// when they change.
 	_ "github.com/slipway-dev/slipway/config"
@@ -58,11 +59,11 @@ func startEngine(t *testing.T) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := judge.FreePorts(2)
+	free, err := ports.Find(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{t: t, metrics: fmt.Sprintf("https://127.0.0.1:%d/metrics", ports[1])}
+	e := &engine{t: t, metrics: fmt.Sprintf("https://127.0.0.1:%d/metrics", free[1])}
 	if e.workload, err = judge.StartServer(scheme); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func startEngine(t *testing.T) *engine {
 		Name: "slipway-lifecycle", Package: module + "/cmd/slipway-lifecycle", CertDirFlag: "cert-dir",
 		Namespace: engineNamespace, ServiceAccount: "slipway-lifecycle", Objects: manifests(t, kit),
 		Flags: []string{
-			fmt.Sprintf("--extension-address=127.0.0.1:%d", ports[0]), fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", ports[1]),
+			fmt.Sprintf("--extension-address=127.0.0.1:%d", free[0]), fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", free[1]),
 			"--insecure-hooks", "--drain-delay=0s", "--leader-elect", "--leader-election-namespace=" + engineNamespace,
 		},
 	}
@@ -81,7 +82,7 @@ func startEngine(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.stop(e.Plane) })
-	e.discover(fmt.Sprintf("https://127.0.0.1:%d", ports[0]))
+	e.discover(fmt.Sprintf("https://127.0.0.1:%d", free[0]))
 	return e
 }
 

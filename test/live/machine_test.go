@@ -1,0 +1,58 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// What a test leaves behind is told from what another one has, by the name of its plane.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	p := Plane{Name: "planetest-20001"}
+	got := p.own([]string{
+		"/sys/fs/cgroup/planetest-20001", "/sys/fs/cgroup/planetest-20002", "/sys/fs/cgroup/cpu/planetest-20002-preflight",
+		"/run/netns/planetest-20001", "/run/netns/planetest-200011", "/run/netns/slipway", "/proc",
+	})
+	if want := []string{"/sys/fs/cgroup/planetest-20001", "/run/netns/planetest-20001", "/run/netns/slipway", "/proc"}; !slices.Equal(got, want) {
+		t.Errorf("own are %v, want %v", got, want)
+	}
+}
+
+func TestProcessesOfOtherTestsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	program, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	path := filepath.Join(bin, "sleep")
+	if err := os.WriteFile(path, program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, other := Plane{Name: "planetest-20001"}, Plane{Name: "planetest-20002"}
+	start := func(environ []string) string {
+		process := exec.CommandContext(t.Context(), path, "600")
+		process.Env = environ
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = process.Wait() })
+		return fmt.Sprintf("%d %s", process.Process.Pid, path)
+	}
+	own, unmarked := start(p.Environ()), start(nil)
+	start(other.Environ())
+	got := p.processes(bin)
+	slices.Sort(got)
+	want := []string{own, unmarked}
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("processes %v, want %v", got, want)
+	}
+}
