@@ -27,6 +27,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/manager"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // startManager runs the provider with its caches, as slipway-manager does, until
@@ -116,7 +117,7 @@ func every(ctx context.Context, interval time.Duration) bool {
 // eventually waits for what the manager does on its own.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	testenv.Eventually(t, 60*time.Second, what, check)
+	poll.Until(t, 60*time.Second, what, check)
 }
 
 func hosts(t *testing.T, namespace string) []infrav1.Host {

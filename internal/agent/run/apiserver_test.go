@@ -9,9 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
@@ -57,10 +57,10 @@ func startAPIServer(t *testing.T) *apiServer {
 	tokens := adminToken + ",admin,admin,system:masters\n" +
 		bootstrapToken + `,system:bootstrap:abcdef,bootstrap,"system:bootstrappers:slipway:ns"` + "\n"
 	writeFile(t, filepath.Join(dir, "tokens"), tokens)
-	etcd, peer := fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	etcd, peer := fmt.Sprintf("http://127.0.0.1:%d", ports.Free(t)), fmt.Sprintf("http://127.0.0.1:%d", ports.Free(t))
 	start(t, filepath.Join(assets, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--listen-peer-urls", peer)
-	port := freePort(t)
+	port := ports.Free(t)
 	s.url = fmt.Sprintf("https://127.0.0.1:%d", port)
 	start(t, filepath.Join(assets, "kube-apiserver"), "--etcd-servers", etcd, "--secure-port", fmt.Sprint(port), "--bind-address", "127.0.0.1",
 		"--cert-dir", filepath.Join(dir, "serving"), "--client-ca-file", filepath.Join(dir, "ca.crt"), "--token-auth-file", filepath.Join(dir, "tokens"),
@@ -200,16 +200,6 @@ func start(t *testing.T, path string, args ...string) {
 	})
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func writeFile(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -220,12 +210,5 @@ func writeFile(t *testing.T, path, content string) {
 // eventually polls a server until it answers as wanted.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline, err := time.Now().Add(60*time.Second), io.EOF
-	for time.Now().Before(deadline) {
-		if err = check(); err == nil {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("never came true: %s: %v", what, err)
+	poll.Until(t, 60*time.Second, what, check)
 }

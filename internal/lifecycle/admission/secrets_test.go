@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // TestTheEngineWritesOnlyItsOwnSecrets: its role alone would let it make a token of any
@@ -33,7 +34,7 @@ func TestTheEngineWritesOnlyItsOwnSecrets(t *testing.T) {
 		return nil
 	}
 	// The API server takes a moment to learn of the policy.
-	testenv.Eventually(t, 30*time.Second, "a token is refused", func() error {
+	poll.Until(t, 30*time.Second, "a token is refused", func() error {
 		_ = env.Client.Delete(t.Context(), token.DeepCopy())
 		return refused(engineClient.Create(t.Context(), token.DeepCopy()))
 	})

@@ -25,6 +25,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -269,7 +270,7 @@ func change[T client.Object](t testing.TB, object T, do func(T)) {
 // eventually waits for what a cache sees a moment later.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	testenv.Eventually(t, 30*time.Second, what, check)
+	poll.Until(t, 30*time.Second, what, check)
 }
 
 // held fails unless the answer holds the cluster back.

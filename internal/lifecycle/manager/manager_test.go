@@ -28,6 +28,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -62,14 +64,14 @@ func startEngine(t *testing.T, namespace string) *engine {
 	ca, dir := hooktest.NewCA(t), t.TempDir()
 	ca.Files(dir, "tls")
 	o := manager.DefaultOptions()
-	o.ExtensionAddress, o.CertDir, o.DrainDelay = net.JoinHostPort("127.0.0.1", freePort(t)), dir, 0
+	o.ExtensionAddress, o.CertDir, o.DrainDelay = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(t))), dir, 0
 	callers := hooktest.NewCA(t)
 	o.ExtensionClientCAFile, o.ExtensionClientNames = filepath.Join(dir, "callers.crt"), []string{"core"}
 	if err := os.WriteFile(o.ExtensionClientCAFile, callers.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o.WebhookHost = "127.0.0.1"
-	o.WebhookPort, _ = strconv.Atoi(freePort(t))
+	o.WebhookPort = ports.Free(t)
 	o.MetricsAddress, o.ProbeAddress, o.SkipNameValidation = "0", "0", true
 	o.LeaderElect, o.LeaderElectionNamespace = true, namespace
 	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 3*time.Second, 2*time.Second, 200*time.Millisecond
@@ -152,23 +154,9 @@ func TestOpenHooksAreRefused(t *testing.T) {
 	}
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	testenv.Eventually(t, 90*time.Second, what, check)
+	poll.Until(t, 90*time.Second, what, check)
 }
 
 func newCluster(t *testing.T, namespace, name string) *clusterv1.Cluster {

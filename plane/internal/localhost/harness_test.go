@@ -177,16 +177,6 @@ func mustOnHost(t *testing.T, m *Manager, host string, argv ...string) string {
 	return out
 }
 
-// waitFor polls until ok, for what has no event to wait for.
-func waitFor(t *testing.T, what string, within time.Duration, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(within); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", within, what)
-		}
-	}
-}
-
 func hostOf(t *testing.T, m *Manager, name string) Host {
 	t.Helper()
 	h, err := m.Get(t.Context(), name)

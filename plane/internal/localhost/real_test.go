@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
@@ -77,7 +78,7 @@ func TestKubeadmOnHost(t *testing.T) {
 	start := time.Now()
 	host := bootHost(t, m, 1, nil)
 	t.Logf("created and booted in %s", time.Since(start))
-	waitFor(t, "containerd answers", 10*time.Second, func() bool {
+	poll.True(t, 10*time.Second, "containerd answers", func() bool {
 		_, code := onHost(t, m, host, "ctr", "version")
 		return code == 0
 	})
@@ -104,7 +105,7 @@ func TestKubeadmOnHost(t *testing.T) {
 	if err := m.PowerCycle(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "API server is back after a power cut", 60*time.Second, func() bool {
+	poll.True(t, 60*time.Second, "API server is back after a power cut", func() bool {
 		_, code := onHost(t, m, host, "kubectl", "get", "--raw", "/readyz", "--request-timeout=2s")
 		return code == 0
 	})
@@ -144,7 +145,7 @@ func kubeadm(t *testing.T, m *Manager, host, verb, config string) {
 	}
 	// containerd answers on its socket a moment before its CRI service does
 	// ("server is not initialized yet"); kubeadm's own checks tell when it is there.
-	waitFor(t, "the container runtime is initialized", 20*time.Second, func() bool {
+	poll.True(t, 20*time.Second, "the container runtime is initialized", func() bool {
 		_, code := onHost(t, m, host, "kubeadm", verb, "phase", "preflight", "--config", "/root/"+verb+".yaml")
 		return code == 0
 	})

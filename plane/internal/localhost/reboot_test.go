@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // TestRebootFromInside lets a host ask for a reboot while nobody serves it, then
@@ -18,7 +20,7 @@ func TestRebootFromInside(t *testing.T) {
 	mustOnHost(t, m, rebooted, "sh", "-c", "echo kept > /var/lib/kept")
 	for _, host := range []string{rebooted, off} {
 		askReboot(t, m, host)
-		waitFor(t, host+" is down", 20*time.Second, func() bool { return hostOf(t, m, host).State == StateOff })
+		poll.True(t, 20*time.Second, host+" is down", func() bool { return hostOf(t, m, host).State == StateOff })
 	}
 	if err := m.PowerOff(t.Context(), off, true); err != nil {
 		t.Fatal(err)
@@ -36,7 +38,7 @@ func TestRebootFromInside(t *testing.T) {
 			reports <- host
 		})
 	}()
-	waitFor(t, "the host is up again", 20*time.Second, func() bool { return hostOf(t, m, rebooted).State == StateRunning })
+	poll.True(t, 20*time.Second, "the host is up again", func() bool { return hostOf(t, m, rebooted).State == StateRunning })
 	if host := <-reports; host != rebooted {
 		t.Errorf("%s was switched on", host)
 	}
@@ -50,7 +52,7 @@ func TestRebootFromInside(t *testing.T) {
 
 	// Asked while it is served; and what happened meanwhile to the other host.
 	askReboot(t, m, rebooted)
-	waitFor(t, "the host is up once more", 20*time.Second, func() bool {
+	poll.True(t, 20*time.Second, "the host is up once more", func() bool {
 		h := hostOf(t, m, rebooted)
 		return h.State == StateRunning && h.BootID != after.BootID
 	})

@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
@@ -32,7 +34,7 @@ const testNamespace = "tenant"
 // one test because a plane takes seconds to come up.
 func TestPlane(t *testing.T) {
 	dir := t.TempDir()
-	args := []string{dir, net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t))), strconv.Itoa(freePort(t))}
+	args := []string{dir, net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(t))), strconv.Itoa(ports.Free(t))}
 
 	first := start(t, args)
 	t.Run("administrator's kubeconfig is private", first.kubeconfigIsPrivate)
@@ -238,9 +240,13 @@ func (p *plane) secondIsRefused(t *testing.T) {
 func eventually(t *testing.T, what string, f wait.ConditionWithContextFunc) {
 	t.Helper()
 	began := time.Now()
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 40*time.Second, true, f); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
+	poll.Until(t, 40*time.Second, what, func() error {
+		ok, err := f(t.Context())
+		if err == nil && !ok {
+			err = errors.New("it is not")
+		}
+		return err
+	})
 	t.Logf("%s after %s", what, time.Since(began).Round(time.Millisecond))
 }
 
@@ -249,13 +255,4 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// freePort is a port that was free a moment ago.
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
 )
@@ -174,19 +174,8 @@ func (m *management) handOver(to *management) {
 // eventuallyTimeout is how long anything may take on a loaded machine.
 const eventuallyTimeout = 3 * time.Minute
 
-// eventually polls until check returns nil.
+// eventually waits for what managers and agents do.
 func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
 	t.Helper()
-	err := fmt.Errorf("not looked")
-	for deadline := time.Now().Add(eventuallyTimeout); err != nil && time.Now().Before(deadline); {
-		if err = check(t.Context()); err != nil {
-			select {
-			case <-t.Context().Done():
-			case <-time.After(100 * time.Millisecond):
-			}
-		}
-	}
-	if err != nil {
-		t.Fatalf("never came true: %s: %v", what, err)
-	}
+	poll.Until(t, eventuallyTimeout, what, func() error { return check(t.Context()) })
 }

@@ -20,6 +20,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 const oldVersion, newVersion = "v1.35.4", "v1.36.3"
@@ -83,7 +84,7 @@ func (s *stage) createPolicy(name string, steps ...lifecyclev1.Step) {
 // eventually waits for what other processes do.
 func (s *stage) eventually(what string, check func() error) {
 	s.t.Helper()
-	testenv.Eventually(s.t, patience, what, check)
+	poll.Until(s.t, patience, what, check)
 }
 
 // callWebhooks has the API server call the webhooks of a replica for this namespace.

@@ -6,26 +6,17 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // patience is how long a rule waits for controllers on a loaded machine.
 const patience = 2 * time.Minute
 
-// eventually polls until check returns nil.
+// eventually waits for what controllers do.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	err := check()
-	for err != nil && time.Now().Before(deadline) {
-		select {
-		case <-t.Context().Done():
-		case <-time.After(50 * time.Millisecond):
-		}
-		err = check()
-	}
-	if err != nil {
-		t.Fatalf("never came true: %s: %v", what, err)
-	}
+	poll.Until(t, patience, what, check)
 }
 
 // reach reads an object until it is as wanted; explain says what is missing, "" for

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // fakeProcesses runs nothing. A process ends when it gets a signal, unless it is deaf.
@@ -108,11 +110,7 @@ func (s *Supervisor) state(name string) string {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not in time: " + what)
-		}
-	}
+	poll.True(t, 5*time.Second, what, ok)
 }
 
 func TestSystemctlAnswers(t *testing.T) {
