@@ -248,6 +248,7 @@ func TestNetworksThatAreNone(t *testing.T) {
 	} {
 		o := manager.DefaultOptions()
 		o.InsecureHooks, o.WebhookAllowedNetworks = true, c.networks
+		o.MetricsAddress, o.ProbeAddress = "0", "0"
 		if err := manager.Run(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v", c.networks, err)
 		}
