@@ -347,7 +347,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(p.StateDir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("none", p.StateDir, "tmpfs", 0, "size=64m"); err != nil {
+	if err := syscall.Mount("none", p.StateDir, "tmpfs", 0, "size=64m,mode=700"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

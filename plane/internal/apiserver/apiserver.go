@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,9 +24,19 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
-// Options configure a Server. All fields but Listener, Advertise and ExtraArgs
-// are required.
+// Options configure a Server. All fields but Listener, Advertise, NoAuditLog and
+// ExtraArgs are required.
 type Options struct {
+	// Dir holds the files that configure the server, and the audit log. It is made
+	// with mode 0700.
+	Dir string
+
+	// NoAuditLog turns the audit log off.
+	NoAuditLog bool
+
+	// EncryptionConfigFile is an EncryptionConfiguration, which is there before Start.
+	EncryptionConfigFile string
+
 	// EtcdEndpoint is the URL of etcd.
 	EtcdEndpoint string
 
@@ -83,9 +94,11 @@ const Name = "kube-apiserver"
 // Name implements component.Component.
 func (s *Server) Name() string { return Name }
 
-// Init tells early when the port is taken. The API server itself keeps no
-// state on disk.
+// Init writes the configuration files and tells early when the port is taken.
 func (s *Server) Init(ctx context.Context) error {
+	if err := s.writeFiles(); err != nil {
+		return err
+	}
 	if s.opts.Listener == nil {
 		var lc net.ListenConfig
 		ln, err := lc.Listen(ctx, "tcp", s.opts.Bind)
@@ -251,8 +264,10 @@ func (s *Server) args() ([]string, error) {
 		"--client-ca-file=" + s.opts.ClientCAFile,
 		"--service-account-key-file=" + s.opts.ServiceAccountKeyFile,
 		"--service-account-signing-key-file=" + s.opts.ServiceAccountKeyFile,
+		"--authentication-config=" + s.file("authentication.yaml"),
+		"--encryption-provider-config=" + s.opts.EncryptionConfigFile,
 		"--disable-admission-plugins=" + strings.Join(disabledAdmission, ","),
 		"--runtime-config=" + strings.Join(disabledAPIs, ","),
 	}
-	return append(append(args, fixedArgs...), s.opts.ExtraArgs...), nil
+	return slices.Concat(args, s.auditArgs(), fixedArgs, s.opts.ExtraArgs), nil
 }

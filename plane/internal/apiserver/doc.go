@@ -5,6 +5,12 @@
 // switched off: built-in APIs for workloads (the plane runs none), and the
 // admission plugins that belong to them.
 //
+//	apiserver.go       the component
+//	args.go            flags, and which built-in APIs and admission plugins are off
+//	files.go           configuration files: anonymous requests, the audit log
+//	watchcache.go      which kinds have a watch cache
+//	roles.go           RBAC's default roles as a component of its own
+//
 // Upstream keeps some state in package variables (feature gates, metrics): one
 // process may run several servers one after the other, not with different
 // feature gates.

@@ -16,11 +16,12 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
-// gates are the feature gates of Cluster API that the plane turns on.
-const gates = "ClusterTopology=true,MachinePool=true,RuntimeSDK=true,InPlaceUpdates=true"
-
-// Options configure a Component. All fields but Providers are required.
+// Options configure a Component. All fields but FeatureGates and Providers are required.
 type Options struct {
+	// FeatureGates of Cluster API to set ("Name=true,Other=false") beside those that a
+	// plane turns on; see CheckFeatureGates.
+	FeatureGates string
+
 	// RESTConfig returns the client configuration of an identity returned by
 	// Clients, by its name.
 	RESTConfig func(client string) *rest.Config
@@ -61,12 +62,9 @@ var _ component.Mortal = (*Component)(nil)
 // Name implements component.Component.
 func (c *Component) Name() string { return "cluster-api" }
 
-// Init turns the feature gates on, which upstream keeps in a package variable.
+// Init sets the feature gates, which upstream keeps in a package variable.
 func (c *Component) Init(context.Context) error {
-	if err := feature.MutableGates.Set(gates); err != nil {
-		return fmt.Errorf("feature gates: %w", err)
-	}
-	return nil
+	return setGates(feature.MutableGates, c.opts.FeatureGates)
 }
 
 // Start builds all managers, then runs them. No controller runs before all

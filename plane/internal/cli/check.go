@@ -15,7 +15,6 @@ func checkCommand(g *global) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "Check what others made against the contracts of Cluster API",
-		Args:  cobra.NoArgs,
 	}
 	command.AddCommand(checkProviderCommand(), checkExtensionCommand(), checkUpgradeCommand(g))
 	return command

@@ -60,6 +60,33 @@ func TestStateDirFromTheEnvironment(t *testing.T) {
 	}
 }
 
+// A typing error must not pass for success, at any level.
+func TestUnknownCommandsFail(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		path := strings.Fields(c.CommandPath())[1:]
+		if !c.HasSubCommands() {
+			return
+		}
+		for _, args := range [][]string{append(slices.Clone(path), "bogus"), append(append([]string{"help"}, path...), "bogus")} {
+			out, err := run(t, args...)
+			if err == nil || !strings.Contains(err.Error(), `unknown command "bogus" for "`+c.CommandPath()+`"`) || out != "" {
+				t.Errorf("slipway %s: %v, printed %q", strings.Join(args, " "), err, out)
+			}
+		}
+		if out, err := run(t, path...); err != nil || !strings.Contains(out, "Available Commands:") && !strings.Contains(out, "Commands:") {
+			t.Errorf("%s alone shows its help: %v\n%s", c.CommandPath(), err, out)
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(Root())
+	if _, err := run(t, "check", "provder"); err == nil || !strings.Contains(err.Error(), `did you mean "provider"?`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestFlagsThatAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve", "--logging-format", "xml"},
@@ -68,6 +95,18 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		if _, err := run(t, append(args, "--state-dir", t.TempDir())...); err == nil || !strings.HasPrefix(err.Error(), args[1]+" "+args[2]+": want ") {
 			t.Errorf("%s: %v", args, err)
 		}
+	}
+}
+
+func TestFeatureGatesAreCheckedBeforeAnythingIsMade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "s")
+	for _, command := range []string{"up", "serve"} {
+		if _, err := run(t, command, "--feature-gates", "Bogus=true", "--state-dir", dir); err == nil || !strings.Contains(err.Error(), `no feature gate "Bogus"`) {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the state directory was made: %v", err)
 	}
 }
 

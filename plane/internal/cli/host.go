@@ -20,9 +20,6 @@ func hostCommand(g *global) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "host",
 		Short: "Look at hosts, enter them, and break and mend them",
-		Args:  cobra.NoArgs,
-		// Without it the name of an unknown subcommand would be taken for `help`.
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	command.AddCommand(hostListCommand(g), hostTokenCommand(g), hostShellCommand(g), hostLogsCommand(g),
 		hostAction(g, "power-cycle", "Cut the power of a local host and switch it on again",

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/up"
@@ -53,8 +54,9 @@ func sameFile(a, b string) bool {
 
 // instanceFlags choose what a plane is, in `up` and `serve`.
 type instanceFlags struct {
-	config instance.Config
-	flags  *pflag.FlagSet
+	config   instance.Config
+	auditLog bool
+	flags    *pflag.FlagSet
 }
 
 func (f *instanceFlags) bind(command *cobra.Command) {
@@ -63,6 +65,8 @@ func (f *instanceFlags) bind(command *cobra.Command) {
 	f.flags.IntVar(&f.config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.Beside, "beside", "", "name of another plane on this machine whose network this one joins, to move clusters there and back; this one has no local hosts then, and stays beside it for its life")
 	f.flags.BoolVar(&f.config.Fast, "fast", false, "do without fsync, for throw-away planes; kept when the plane starts again without it")
+	f.flags.BoolVar(&f.auditLog, "audit-log", true, "keep an audit log of who wrote what, in apiserver/audit.log of the state directory; kept when the plane starts again without it")
+	f.flags.StringVar(&f.config.FeatureGates, "feature-gates", "", "feature gates of Cluster API, as in MachineTaintPropagation=false,PriorityQueue=true; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.Bundle, "bundle", defaultBundle(), "directory of the node bundle; $"+envBundle+" when set")
 }
 
@@ -78,6 +82,12 @@ func (f *instanceFlags) change(inst *instance.Instance) instance.Change {
 	if f.flags.Changed("fast") {
 		c.Fast = &f.config.Fast
 	}
+	if f.flags.Changed("feature-gates") {
+		c.FeatureGates = &f.config.FeatureGates
+	}
+	if f.flags.Changed("audit-log") {
+		c.AuditLog = &f.auditLog
+	}
 	// A bundle that has moved away is looked for beside the executable again.
 	if _, err := os.Stat(filepath.Join(inst.Bundle, "bundle.json")); err != nil || f.flags.Changed("bundle") || os.Getenv(envBundle) != "" {
 		c.Bundle = f.config.Bundle
@@ -85,15 +95,19 @@ func (f *instanceFlags) change(inst *instance.Instance) instance.Change {
 	return c
 }
 
-// take opens the plane that the flags ask for, making it if need be, and keeps
+// acquire opens the plane that the flags ask for, making it if need be, and keeps
 // other commands out.
-func (f *instanceFlags) take(g *global) (*instance.Instance, *instance.Lock, error) {
+func (f *instanceFlags) acquire(g *global) (*instance.Instance, *instance.Lock, error) {
+	if err := capi.CheckFeatureGates(f.config.FeatureGates); err != nil {
+		return nil, nil, err
+	}
 	if os.Geteuid() != 0 {
 		return nil, nil, errNotRoot
 	}
 	if bundle, err := filepath.Abs(f.config.Bundle); err == nil {
 		f.config.Bundle = bundle
 	}
+	f.config.NoAuditLog = !f.auditLog
 	inst, err := instance.Create(g.stateDir, f.config)
 	if err != nil {
 		return nil, nil, err
@@ -102,14 +116,15 @@ func (f *instanceFlags) take(g *global) (*instance.Instance, *instance.Lock, err
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := f.settle(inst); err != nil {
+	if err := f.applyChange(inst); err != nil {
 		lock.Release()
 		return nil, nil, err
 	}
 	return inst, lock, nil
 }
 
-func (f *instanceFlags) settle(inst *instance.Instance) error {
+// applyChange brings what was given to a plane that is there.
+func (f *instanceFlags) applyChange(inst *instance.Instance) error {
 	_, running, err := serve.Running(inst.Dir)
 	if err != nil {
 		return err

@@ -49,7 +49,48 @@ by Cluster API. "slipway up" brings a whole plane and a cluster to this machine.
 	}
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
+	refuseUnknown(root)
 	return root
+}
+
+// refuseUnknown makes the name of an unknown subcommand an error at every level. Cobra
+// itself does so for the root only; elsewhere it shows the help and ends with 0, which
+// a script takes for success.
+func refuseUnknown(root *cobra.Command) {
+	for _, command := range root.Commands() {
+		if !command.HasSubCommands() {
+			continue
+		}
+		command.Args = knownSubcommand
+		command.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		refuseUnknown(command)
+	}
+	if root.HasParent() {
+		return
+	}
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		if err != nil {
+			return err
+		}
+		return knownSubcommand(about, rest)
+	}
+}
+
+// knownSubcommand refuses what is left of a command line once all names of commands in it
+// are gone.
+func knownSubcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	cmd.SuggestionsMinimumDistance = max(cmd.SuggestionsMinimumDistance, 2) // cobra's own default for the root
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf(", did you mean %q?", near[0])
+	}
+	return fmt.Errorf("unknown command %q for %q%s; see `%s --help`", args[0], cmd.CommandPath(), hint, cmd.CommandPath())
 }
 
 // defaultBundle is the node bundle beside the executable.

@@ -65,7 +65,7 @@ under a service manager.`,
 // enterNetwork opens the socket on the machine's loopback, then goes on as the same
 // command inside the network namespace of the plane.
 func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
-	inst, lock, err := f.take(g)
+	inst, lock, err := f.acquire(g)
 	if err != nil {
 		return err
 	}
@@ -136,6 +136,8 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		// From the first event on the plane holds its own lock.
 		Progress: func(component.Event) { lock.Release() },
 		StateDir: inst.Dir, Name: inst.Name, Fast: inst.Fast,
+		FeatureGates:     inst.FeatureGates,
+		NoAuditLog:       inst.NoAuditLog,
 		Advertise:        net.IP(inst.Network().Address().AsSlice()),
 		AdminServer:      "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
 		DialExtension:    dialer.DialContext,

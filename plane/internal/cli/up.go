@@ -126,7 +126,7 @@ func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
 	if err != nil {
 		return err
 	}
-	inst, lock, err := f.take(g)
+	inst, lock, err := f.acquire(g)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/plane/internal/private"
 )
 
 // Defaults of a plane.
@@ -38,6 +39,10 @@ type Config struct {
 	APIPort int `json:"apiPort"`
 	// Fast gives up fsync: for throw-away planes.
 	Fast bool `json:"fast,omitempty"`
+	// NoAuditLog turns the audit log of the API server off.
+	NoAuditLog bool `json:"noAuditLog,omitempty"`
+	// FeatureGates of Cluster API, as in "Name=true,Other=false".
+	FeatureGates string `json:"featureGates,omitempty"`
 	// Bundle is the directory of the node bundle.
 	Bundle string `json:"bundle"`
 	// Beside is the name of the plane whose network this one joins. Such a plane has
@@ -87,6 +92,10 @@ func Open(dir string) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Commands of root act on what is in it: kubeconfigs and paths of programs.
+	if err := private.Check(dir); err != nil {
+		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
 	i := &Instance{Dir: dir}
 	if err := json.Unmarshal(data, &i.Config); err != nil {
 		return nil, fmt.Errorf("%s: %w; remove the directory to start anew", filepath.Join(dir, configFile), err)
@@ -120,6 +129,9 @@ func Create(dir string, c Config) (*Instance, error) {
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !leftover(e.Name()) }) {
 		return nil, fmt.Errorf("--state-dir %s is not empty and holds no plane: choose a new directory", dir)
 	}
+	if err := private.Check(dir); err != nil {
+		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
 	i := &Instance{Dir: dir, New: true, Config: c}
 	return i, i.save()
 }
@@ -127,11 +139,14 @@ func Create(dir string, c Config) (*Instance, error) {
 // Change is what may be chosen anew for a plane that is there. The zero value of
 // a field leaves it as it is.
 type Change struct {
-	Name    string
-	APIPort int
-	Fast    *bool
-	Bundle  string
-	Beside  string
+	Name     string
+	APIPort  int
+	Fast     *bool
+	AuditLog *bool
+	// FeatureGates replace all that were given before.
+	FeatureGates *string
+	Bundle       string
+	Beside       string
 }
 
 // Apply makes the change, which must wait for a plane that runs to be down.
@@ -148,11 +163,23 @@ func (i *Instance) Apply(c Change, running bool) error {
 	if c.Fast != nil {
 		next.Fast = *c.Fast
 	}
+	if c.AuditLog != nil {
+		next.NoAuditLog = !*c.AuditLog
+	}
 	if running && next.APIPort != i.APIPort {
 		return fmt.Errorf("--api-port %d: the plane runs with port %d; run `slipway down` first", next.APIPort, i.APIPort)
 	}
 	if running && next.Fast != i.Fast {
 		return fmt.Errorf("--fast=%t: the plane runs with --fast=%t; run `slipway down` first", next.Fast, i.Fast)
+	}
+	if c.FeatureGates != nil {
+		next.FeatureGates = *c.FeatureGates
+	}
+	if running && next.FeatureGates != i.FeatureGates {
+		return fmt.Errorf("--feature-gates=%s: the plane runs with --feature-gates=%s; run `slipway down` first", next.FeatureGates, i.FeatureGates)
+	}
+	if running && next.NoAuditLog != i.NoAuditLog {
+		return fmt.Errorf("--audit-log=%t: the plane runs with --audit-log=%t; run `slipway down` first", !next.NoAuditLog, !i.NoAuditLog)
 	}
 	if err := next.Validate(); err != nil || next == i.Config {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/plane/internal/private"
 )
 
 func config() Config {
@@ -43,17 +44,21 @@ func TestApplyChangesWhatMayChange(t *testing.T) {
 		want    Config
 		wantErr string
 	}{
-		"nothing":                 {Change{}, true, config(), ""},
-		"a port":                  {Change{APIPort: 7}, false, Config{Name: "a", APIPort: 7, Bundle: "/bundle"}, ""},
-		"a port of a running one": {Change{APIPort: 7}, true, config(), "slipway down"},
-		"the port it has":         {Change{APIPort: DefaultAPIPort}, true, config(), ""},
-		"a bad port":              {Change{APIPort: -1}, false, config(), "--api-port"},
-		"fast":                    {Change{Fast: &yes}, false, Config{Name: "a", APIPort: DefaultAPIPort, Fast: true, Bundle: "/bundle"}, ""},
-		"fast while it runs":      {Change{Fast: &yes}, true, config(), "slipway down"},
-		"not fast as it is":       {Change{Fast: &no}, true, config(), ""},
-		"another name":            {Change{Name: "b"}, false, config(), "has the name a"},
-		"beside another":          {Change{Beside: "b"}, false, config(), "--beside b"},
-		"another bundle":          {Change{Bundle: "/moved"}, true, Config{Name: "a", APIPort: DefaultAPIPort, Bundle: "/moved"}, ""},
+		"nothing":                        {Change{}, true, config(), ""},
+		"a port":                         {Change{APIPort: 7}, false, Config{Name: "a", APIPort: 7, Bundle: "/bundle"}, ""},
+		"an audit log of a running one":  {Change{AuditLog: new(bool)}, true, config(), "slipway down"},
+		"no audit log":                   {Change{AuditLog: new(bool)}, false, func() Config { c := config(); c.NoAuditLog = true; return c }(), ""},
+		"feature gates of a running one": {Change{FeatureGates: new("A=true")}, true, config(), "slipway down"},
+		"feature gates":                  {Change{FeatureGates: new("A=true")}, false, func() Config { c := config(); c.FeatureGates = "A=true"; return c }(), ""},
+		"a port of a running one":        {Change{APIPort: 7}, true, config(), "slipway down"},
+		"the port it has":                {Change{APIPort: DefaultAPIPort}, true, config(), ""},
+		"a bad port":                     {Change{APIPort: -1}, false, config(), "--api-port"},
+		"fast":                           {Change{Fast: &yes}, false, Config{Name: "a", APIPort: DefaultAPIPort, Fast: true, Bundle: "/bundle"}, ""},
+		"fast while it runs":             {Change{Fast: &yes}, true, config(), "slipway down"},
+		"not fast as it is":              {Change{Fast: &no}, true, config(), ""},
+		"another name":                   {Change{Name: "b"}, false, config(), "has the name a"},
+		"beside another":                 {Change{Beside: "b"}, false, config(), "--beside b"},
+		"another bundle":                 {Change{Bundle: "/moved"}, true, Config{Name: "a", APIPort: DefaultAPIPort, Bundle: "/moved"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, err := Create(filepath.Join(t.TempDir(), "s"), config())
@@ -77,8 +82,39 @@ func TestCreateRefusesADirectoryThatIsNotItsOwn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Create(dir, config()); err == nil {
-		t.Error("a directory with files of somebody else was taken; down --purge would remove them")
+	if _, err := Create(dir, config()); err == nil || !strings.Contains(err.Error(), "is not empty and holds no plane") {
+		t.Errorf("a directory with files of somebody else, which down --purge would remove: %v", err)
+	}
+}
+
+// Whoever can write into the directory of a plane is root of the machine by it.
+func TestADirectoryThatIsOpenToOthersIsRefused(t *testing.T) {
+	var open *private.Error
+	dir := filepath.Join(t.TempDir(), "empty")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(dir, config()); !errors.As(err, &open) || !strings.Contains(err.Error(), "chmod 700 "+dir) {
+		t.Errorf("Create in an empty directory with mode 755 = %v", err)
+	}
+	i := newInstance(t)
+	if err := os.Chmod(i.Dir, 0o770); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(i.Dir); !errors.As(err, &open) {
+		t.Errorf("Open with mode 770 = %v", err)
+	}
+	if _, err := Create(i.Dir, config()); !errors.As(err, &open) {
+		t.Errorf("Create of a plane that is there with mode 770 = %v", err)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := errors.Join(os.Chmod(i.Dir, 0o700), os.Chown(i.Dir, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(i.Dir); !errors.As(err, &open) || open.UID != 65534 {
+		t.Errorf("Open of somebody else's directory = %v", err)
 	}
 }
 

@@ -9,6 +9,8 @@
 //	kubeconfig       the administrator's, mode 0600
 //	plane.sock       /healthz, /readyz, /metrics and /openapi/ over HTTP
 //	etcd/  pki/      the data, and the certificates
+//	encryption/      the key that Secrets in etcd are encrypted with
+//	apiserver/       configuration of the API server, and its audit log
 //
 // The package imports every other package of the plane's API half.
 package serve

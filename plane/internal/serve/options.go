@@ -52,6 +52,13 @@ type Options struct {
 	// not call fsync.
 	Fast bool
 
+	// FeatureGates of Cluster API ("Name=true,Other=false"), beside those that a plane
+	// turns on.
+	FeatureGates string
+
+	// NoAuditLog turns the API server's audit log off.
+	NoAuditLog bool
+
 	// DialExtension connects to runtime extensions. Default: from the network
 	// namespace of the process.
 	DialExtension func(ctx context.Context, network, address string) (net.Conn, error)

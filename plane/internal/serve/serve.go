@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/encryption"
 	"github.com/slipway-dev/slipway/plane/internal/etcd"
 	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
 	"github.com/slipway-dev/slipway/plane/internal/kubecontrollers"
@@ -93,12 +94,15 @@ func assemble(opts Options) [][]component.Component {
 		CABundle:   authority.CABundle,
 		Extras:     extras,
 	})
-	api := newAPIServer(opts, authority, database.Endpoint(), installed.Converted)
+	// Not in etcd's directory: a copy of that alone gives no Secret away.
+	key := encryption.NewKey(filepath.Join(opts.StateDir, "encryption"), database)
+	api := newAPIServer(opts, authority, database.Endpoint(), key.ConfigFile(), installed.Converted)
 	stages := [][]component.Component{
 		{authority, database},
+		{key},
 		{api},
 		// What comes after acts under RBAC.
-		{apiserver.NewRoles(api), installed},
+		{apiserver.NewRoles(api), installed, encryption.NewMigration(key, restConfig(pki.Admin.Name))},
 		{kubecontrollers.New(kubecontrollers.Options{
 			RESTConfig:      restConfig,
 			SigningCertFile: authority.CACertFile(),
@@ -106,6 +110,7 @@ func assemble(opts Options) [][]component.Component {
 		})},
 		// Its managers act under ClusterRoles that the controllers aggregate.
 		{capi.New(capi.Options{
+			FeatureGates:   opts.FeatureGates,
 			RESTConfig:     restConfig,
 			WebhookHost:    "127.0.0.1",
 			WebhookPort:    opts.WebhookPort,
@@ -121,8 +126,11 @@ func assemble(opts Options) [][]component.Component {
 	return append(stages, []component.Component{newLifecycle(opts, authority)})
 }
 
-func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint string, converted func(schema.GroupVersionKind) bool) *apiserver.Server {
+func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint, encryptionConfig string, converted func(schema.GroupVersionKind) bool) *apiserver.Server {
 	return apiserver.New(apiserver.Options{
+		Dir:                   filepath.Join(opts.StateDir, "apiserver"),
+		NoAuditLog:            opts.NoAuditLog,
+		EncryptionConfigFile:  encryptionConfig,
 		EtcdEndpoint:          etcdEndpoint,
 		Bind:                  opts.Bind,
 		Listener:              opts.Listener,

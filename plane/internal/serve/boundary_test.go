@@ -1,0 +1,170 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/slipway-dev/slipway/plane/internal/apiserver"
+	"github.com/slipway-dev/slipway/plane/internal/encryption"
+)
+
+// confidential is the content of a Secret, and found in no file if all is well.
+const confidential = "the-launch-code-is-1-2-3-4-5"
+
+// anonymous asks without credentials: probes are answered, nothing else is.
+func (p *plane) anonymous(t *testing.T) {
+	config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig(p.dir))
+	must(t, err)
+	client, err := rest.HTTPClientFor(rest.AnonymousClientConfig(config))
+	must(t, err)
+	for path, want := range map[string]int{
+		"/healthz": http.StatusOK, "/livez": http.StatusOK, "/readyz": http.StatusOK,
+		"/version": http.StatusUnauthorized, "/api": http.StatusUnauthorized, "/openapi/v3": http.StatusUnauthorized,
+		"/apis/infrastructure.slipway.dev": http.StatusUnauthorized, "/readyz/etcd": http.StatusUnauthorized,
+		"/api/v1/namespaces/kube-public/configmaps/cluster-info": http.StatusUnauthorized,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, nil)
+		must(t, err)
+		resp, err := client.Do(req)
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("GET %s without credentials: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+}
+
+// audited writes a Secret and reads in the audit log who did so, and not what.
+func (p *plane) audited(t *testing.T) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "audited"}, StringData: map[string]string{"key": confidential}}
+	_, err := p.client.CoreV1().Secrets(testNamespace).Create(t.Context(), secret, metav1.CreateOptions{})
+	must(t, err)
+	path := filepath.Join(p.dir, "apiserver", apiserver.AuditLog)
+	eventually(t, "the audit log tells of it", func(context.Context) (bool, error) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return false, err
+		}
+		for line := range bytes.Lines(data) {
+			var event struct {
+				Verb      string
+				User      struct{ Username string }
+				ObjectRef struct{ Resource, Namespace, Name string }
+			}
+			if err := json.Unmarshal(line, &event); err != nil {
+				return false, nil // a line that is being written
+			}
+			if event.Verb == "create" && event.ObjectRef.Resource == "secrets" && event.ObjectRef.Name == "audited" {
+				return event.User.Username == "kubernetes-admin" && event.ObjectRef.Namespace == testNamespace, nil
+			}
+		}
+		return false, nil
+	})
+	info, err := os.Stat(path)
+	must(t, err)
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the audit log has mode %o", info.Mode().Perm())
+	}
+}
+
+// confidentialIsNowhere looks for the content of Secrets in every file of the plane.
+func (p *plane) confidentialIsNowhere(t *testing.T) {
+	must(t, filepath.WalkDir(p.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, text := range []string{confidential, base64.StdEncoding.EncodeToString([]byte(confidential))} {
+			if bytes.Contains(data, []byte(text)) {
+				t.Errorf("%s holds the content of a Secret", path)
+			}
+		}
+		return err
+	}))
+}
+
+const plainKey = "/registry/secrets/" + testNamespace + "/earlier"
+
+func (p *plane) etcd(t *testing.T) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(p.dir, "etcd", "etcd.sock")}})
+	must(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// storePlain leaves a Secret as a plane without encryption stored it.
+func (p *plane) storePlain(t *testing.T) {
+	data, err := json.Marshal(corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "earlier", UID: "0b9f2a4e-9c9f-4f0e-8a55-5a2f1d0f7f11"},
+		Data:       map[string][]byte{"key": []byte("from-an-earlier-plane")},
+		Type:       corev1.SecretTypeOpaque,
+	})
+	must(t, err)
+	_, err = p.etcd(t).Put(t.Context(), plainKey, string(data))
+	must(t, err)
+	p.readEarlier(t)
+}
+
+// readEarlier reads that Secret, whichever way it is stored.
+func (p *plane) readEarlier(t *testing.T) {
+	secret, err := p.client.CoreV1().Secrets(testNamespace).Get(t.Context(), "earlier", metav1.GetOptions{})
+	must(t, err)
+	if got := string(secret.Data["key"]); got != "from-an-earlier-plane" {
+		t.Errorf("content %q", got)
+	}
+}
+
+// earlierIsEncrypted waits until the Secret of the earlier plane is stored anew.
+func (p *plane) earlierIsEncrypted(t *testing.T) {
+	client := p.etcd(t)
+	eventually(t, "it is encrypted", func(ctx context.Context) (bool, error) {
+		resp, err := client.Get(ctx, plainKey)
+		if err != nil || len(resp.Kvs) != 1 {
+			return false, fmt.Errorf("read %s: %v, %w", plainKey, resp, err)
+		}
+		return bytes.HasPrefix(resp.Kvs[0].Value, []byte("k8s:enc:secretbox:v1:")), nil
+	})
+	p.readEarlier(t)
+}
+
+// withoutItsKey starts the plane after its key was lost: it must not make another one.
+func withoutItsKey(t *testing.T, args []string) {
+	key := filepath.Join(args[0], "encryption", encryption.ConfigFile)
+	kept, err := os.ReadFile(key)
+	must(t, err)
+	must(t, os.Remove(key))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, os.Args[0], append([]string{"plane"}, args...)...).Output()
+	if err == nil || !strings.Contains(string(out), key+" does not hold: restore that file from a backup") {
+		t.Errorf("the plane ended with %v and said\n%s", err, out)
+	}
+	if _, err := os.Stat(key); !os.IsNotExist(err) {
+		t.Errorf("a new key was made: %v", err)
+	}
+	must(t, os.WriteFile(key, kept, 0o644))
+	out, err = exec.CommandContext(ctx, os.Args[0], append([]string{"plane"}, args...)...).Output()
+	if err == nil || !strings.Contains(string(out), "chmod 600 "+key) {
+		t.Errorf("with a key that all can read the plane ended with %v and said\n%s", err, out)
+	}
+	must(t, os.Chmod(key, 0o600))
+}
