@@ -65,7 +65,7 @@ const HeartbeatIntervalAnnotation = "infrastructure.slipway.dev/heartbeat-interv
 // Enrollment: the identity of an agent (architecture, "Enrollment").
 const (
 	// AgentUserPrefix starts the user name of an agent's client certificate:
-	// slipway:host:<namespace>:<name>.
+	// slipway:host:<namespace>:<name>:<first digits of spec.hostID>; see AgentUser.
 	AgentUserPrefix = "slipway:host:"
 	// AgentGroup is the organization of an agent's client certificate.
 	AgentGroup = "slipway:hosts"
@@ -173,7 +173,13 @@ func ProviderID(namespace, host, claimID string) string {
 	return ProviderIDPrefix + namespace + "/" + host + "/" + claimID
 }
 
-// AgentUser is the user name of the agent of a host.
-func AgentUser(namespace, host string) string {
-	return AgentUserPrefix + namespace + ":" + host
+// agentKeyDigits of spec.hostID, 128 bits, are part of the user name of an agent. Nobody
+// finds a second key for them.
+const agentKeyDigits = 32
+
+// AgentUser is the user name of the agent of a host. Its last part binds rights to the
+// machine, by its key: another machine under the name of the host is another user, and a
+// machine that was replaced has no right to what its successor is given.
+func AgentUser(namespace, host, hostID string) string {
+	return AgentUserPrefix + namespace + ":" + host + ":" + hostID[:min(len(hostID), agentKeyDigits)]
 }

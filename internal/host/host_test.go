@@ -212,10 +212,10 @@ func TestOrderReset(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	if ns, name, ok := host.ParseAgentUser(infrav1.AgentUser("ns", "h.example")); !ok || ns != "ns" || name != "h.example" {
+	if ns, name, ok := host.ParseAgentUser(infrav1.AgentUser("ns", "h.example", "0123")); !ok || ns != "ns" || name != "h.example" {
 		t.Errorf("ParseAgentUser = %s, %s, %t", ns, name, ok)
 	}
-	for _, user := range []string{"", "slipway:host:", "slipway:host:ns", "slipway:host:ns:", "slipway:host::h", "slipway:host:ns:h:x", "system:node:h"} {
+	for _, user := range []string{"", "slipway:host:", "slipway:host:ns", "slipway:host:ns:", "slipway:host::h", "slipway:host:ns:h", "slipway:host:ns:h:", "slipway:host:ns:h:x:y", "system:node:h"} {
 		if _, _, ok := host.ParseAgentUser(user); ok {
 			t.Errorf("ParseAgentUser accepts %q", user)
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -24,18 +25,25 @@ func ID(publicKey crypto.PublicKey) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// ParseAgentUser splits the user name of an agent, slipway:host:<namespace>:<name>.
-// ok is false when user is anything else.
+// ParseAgentUser splits the user name of an agent; see infrav1.AgentUser. ok is false when
+// user is anything else.
 func ParseAgentUser(user string) (namespace, name string, ok bool) {
 	rest, found := strings.CutPrefix(user, infrav1.AgentUserPrefix)
 	if !found {
 		return "", "", false
 	}
-	namespace, name, found = strings.Cut(rest, ":")
-	if !found || namespace == "" || name == "" || strings.Contains(name, ":") {
+	parts := strings.Split(rest, ":")
+	if len(parts) != 3 || slices.Contains(parts, "") {
 		return "", "", false
 	}
-	return namespace, name, true
+	return parts[0], parts[1], true
+}
+
+// FormerAgentUser is the user name that agents of v0.1 have in their certificates, without
+// the key. No right is bound to it; with it an agent asks for its first certificate of
+// today's form.
+func FormerAgentUser(namespace, name string) string {
+	return infrav1.AgentUserPrefix + namespace + ":" + name
 }
 
 // ParseProviderID splits slipway://<namespace>/<host>/<claimID>. ok is false when

@@ -275,7 +275,7 @@ func TestAgentMayDoNoMore(t *testing.T) {
 		}
 	}
 	testenv.NewMachine(t, env.Client, namespace, "m1")
-	agent := impersonate(t, infrav1.AgentUser(namespace, "host-1"), infrav1.AgentGroup)
+	agent := impersonate(t, infrav1.AgentUser(namespace, "host-1", testenv.HostID(namespace, "host-1")), infrav1.AgentGroup)
 	secret := func(name string) func() error {
 		return func() error {
 			return agent.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})

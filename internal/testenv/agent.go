@@ -38,11 +38,14 @@ type Agent struct {
 	Status infrav1.HostStatus
 }
 
+// HostID is the identity of the host that NewHost makes.
+func HostID(namespace, name string) string { return "id-of-" + namespace + "-" + name }
+
 // NewHost makes a Host whose agent is connected and proved it clean.
 func NewHost(t *testing.T, c client.Client, namespace, name string, now time.Time, mutate ...func(*infrav1.Host)) *Agent {
 	t.Helper()
 	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	h.Spec.HostID = "id-of-" + namespace + "-" + name
+	h.Spec.HostID = HostID(namespace, name)
 	for _, m := range mutate {
 		m(h)
 	}

@@ -94,7 +94,7 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	config := rest.CopyConfig(o.Config)
 	config.UserAgent = "slipway-agent"
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: infrav1.AgentUser(o.Namespace, name), Groups: []string{infrav1.AgentGroup, "system:authenticated"},
+		UserName: infrav1.AgentUser(o.Namespace, name, Enrolled(o.Namespace, name).Spec.HostID), Groups: []string{infrav1.AgentGroup, "system:authenticated"},
 	}
 	config.Wrap(f.Requests.Count)
 	number := machines.Add(1)

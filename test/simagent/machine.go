@@ -65,6 +65,7 @@ func (m *Machine) Run(ctx context.Context) error {
 	serving := &run.Service{
 		Enroller: &enroll.Enroller{
 			StateDir: m.StateDir, BootstrapKubeconfig: m.BootstrapKubeconfig, Namespace: m.Namespace, HostName: m.Name, Log: m.Log, Now: time.Now,
+			AllowLoopback: true,
 		},
 		Journal: kept, Patience: m.Patience, Log: m.Log,
 		Options: link.Options{

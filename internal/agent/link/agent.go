@@ -46,6 +46,8 @@ type Options struct {
 	// Disconnected is called when the server could not be reached, Refused when
 	// it did not accept the certificate. May be nil.
 	Disconnected, Refused func()
+	// Served is called with each version of the Host that the server shows. May be nil.
+	Served func()
 	// HandOver is told what the management cluster says besides the Host. May be nil.
 	HandOver HandOver
 	Log      *slog.Logger
@@ -150,6 +152,9 @@ func (a *Agent) observe(host *infrav1.Host) {
 	}
 	if a.options.HandOver != nil {
 		a.options.HandOver.Served()
+	}
+	if a.options.Served != nil {
+		a.options.Served()
 	}
 	if host.Status.BootID == "" {
 		// The server lost the report, or never had one.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,6 +98,10 @@ func checkManagementAPI(ctx context.Context, s *scope) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	kubeconfig := s.config.BootstrapKubeconfig
+	if enrolled := filepath.Join(s.config.StateDir, "kubeconfig"); !s.exists(kubeconfig) && s.exists(enrolled) {
+		// The agent removes the other one once the host is enrolled.
+		kubeconfig = enrolled
+	}
 	endpoint, err := s.Probe(ctx, kubeconfig)
 	if err != nil {
 		remedy, message := explain(err, kubeconfig)

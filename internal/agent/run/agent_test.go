@@ -82,7 +82,7 @@ func (m *manager) grant(ctx context.Context, t *testing.T, csr *unstructured.Uns
 	m.mu.Lock()
 	m.requests[csr.GetName()] = request
 	m.mu.Unlock()
-	m.makeHost(ctx, t, csr.GetLabels()[infrav1.HostLabel])
+	m.makeHost(ctx, t, csr.GetLabels()[infrav1.HostLabel], userOf(t, request))
 	_ = unstructured.SetNestedSlice(csr.Object, []any{map[string]any{"type": "Approved", "status": "True", "reason": "Test", "message": "test"}}, "status", "conditions")
 	approved, err := m.client.Resource(csrs).Update(ctx, csr, metav1.UpdateOptions{}, "approval")
 	if err != nil {
@@ -94,8 +94,19 @@ func (m *manager) grant(ctx context.Context, t *testing.T, csr *unstructured.Uns
 	}
 }
 
+// userOf is the user that a certificate request is for.
+func userOf(t *testing.T, request []byte) string {
+	block, _ := pem.Decode(request)
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	return parsed.Subject.CommonName
+}
+
 // makeHost gives the agent what the Host controller gives it.
-func (m *manager) makeHost(ctx context.Context, t *testing.T, name string) {
+func (m *manager) makeHost(ctx context.Context, t *testing.T, name, user string) {
 	this := []any{name}
 	for gvr, object := range map[schema.GroupVersionResource]map[string]any{
 		hosts:  {"apiVersion": infrav1.GroupVersion.String(), "kind": "Host"},
@@ -107,7 +118,7 @@ func (m *manager) makeHost(ctx context.Context, t *testing.T, name string) {
 		}},
 		bindings: {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
 			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": infrav1.AgentUser("ns", name)}}},
+			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}}},
 	} {
 		object["metadata"] = map[string]any{"name": name, "namespace": "ns"}
 		_, err := m.client.Resource(gvr).Namespace("ns").Create(ctx, &unstructured.Unstructured{Object: object}, createNow)
@@ -167,12 +178,12 @@ func runAgent(t *testing.T, m *manager, h *effectstest.Host, stateDir string) (s
 kind: Config
 current-context: c
 contexts: [{name: c, context: {cluster: c, user: u}}]
-clusters: [{name: c, cluster: {server: "%s", insecure-skip-tls-verify: true}}]
+clusters: [{name: c, cluster: {server: "%s", certificate-authority-data: "%s"}}]
 users: [{name: u, user: {token: "%s"}}]
-`, m.url, bootstrapToken))
+`, m.url, m.authority(t), bootstrapToken))
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		enroller := &enroll.Enroller{StateDir: stateDir, BootstrapKubeconfig: kubeconfig, Namespace: "ns", HostName: "host-1", Log: log, Now: time.Now}
+		enroller := &enroll.Enroller{StateDir: stateDir, BootstrapKubeconfig: kubeconfig, Namespace: "ns", HostName: "host-1", Log: log, Now: time.Now, AllowLoopback: true}
 		session, err := enroller.Enroll(ctx)
 		if err != nil {
 			if ctx.Err() == nil {

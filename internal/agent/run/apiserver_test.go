@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -75,6 +76,16 @@ func startAPIServer(t *testing.T) *apiServer {
 	s.awaitReady(t)
 	s.installCRD(t)
 	return s
+}
+
+// authority is the base64 PEM by which the server, which signed itself, is verified.
+func (s *apiServer) authority(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.dir, "serving", "apiserver.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(data)
 }
 
 func (s *apiServer) config(token string) *rest.Config {

@@ -18,7 +18,7 @@ import (
 type Service struct {
 	Enroller *enroll.Enroller
 	Journal  *journal.Journal
-	// Options of the agent, but Config, Journal, HandOver, Disconnected and Refused,
+	// Options of the agent, but Config, Journal, HandOver, Disconnected, Refused and Served,
 	// which depend on the management cluster.
 	Options link.Options
 	// Patience is how long a management cluster may be away before the agent looks for
@@ -63,7 +63,7 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 	}
 	o := s.Options
 	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
-	o.Disconnected, o.Refused = session.CloseConnections, session.Refused
+	o.Disconnected, o.Refused, o.Served = session.CloseConnections, session.Refused, session.Served
 	if served, err = link.New(o); err != nil {
 		return err
 	}

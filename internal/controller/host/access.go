@@ -110,15 +110,32 @@ func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
 	binding := &rbacv1.RoleBinding{ObjectMeta: named(s.host, name)}
 	_, err = controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
 		binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
-		binding.Subjects = []rbacv1.Subject{{
-			APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(s.host.Namespace, s.host.Name),
-		}}
+		binding.Subjects = subjects(s.host)
 		return r.own(s.host, binding)
 	})
 	if err != nil {
 		return false, fmt.Errorf("apply RoleBinding %s: %w", name, err)
 	}
 	return true, nil
+}
+
+// subjects is the agent of a host; nobody while the host has no identity yet.
+func subjects(h *infrav1.Host) []rbacv1.Subject {
+	if h.Spec.HostID == "" {
+		return nil
+	}
+	return []rbacv1.Subject{{
+		APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(h.Namespace, h.Name, h.Spec.HostID),
+	}}
+}
+
+// revokeRBAC takes the rights of the agent away at once: the garbage collector comes later.
+func (r *Reconciler) revokeRBAC(ctx context.Context, h *infrav1.Host) error {
+	binding := &rbacv1.RoleBinding{ObjectMeta: named(h, RoleName(h.Name))}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, binding)); err != nil {
+		return fmt.Errorf("delete RoleBinding %s: %w", binding.Name, err)
+	}
+	return nil
 }
 
 // agentRules are the rights of the agent of a host that never change.

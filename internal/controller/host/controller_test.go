@@ -94,7 +94,7 @@ func TestAgentRights(t *testing.T) {
 	if err := env.Client.Get(context.Background(), client.ObjectKey{Namespace: w.namespace, Name: "slipway-host-host-1"}, binding); err != nil {
 		t.Fatal(err)
 	}
-	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != "slipway:host:"+w.namespace+":host-1" {
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != infrav1.AgentUser(w.namespace, "host-1", testenv.HostID(w.namespace, "host-1")) {
 		t.Errorf("subjects = %+v", binding.Subjects)
 	}
 	if err := env.Client.Get(context.Background(), agent.Key, &coordinationv1.Lease{}); err != nil {

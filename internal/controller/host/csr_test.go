@@ -41,7 +41,7 @@ type enrollment struct {
 }
 
 func TestEnrollment(t *testing.T) {
-	const ns = "<namespace>"
+	const ns, id = "<namespace>", "<key>"
 	same, other, empty := "same", "0000", ""
 	for name, tc := range map[string]struct {
 		enrollment
@@ -49,14 +49,17 @@ func TestEnrollment(t *testing.T) {
 		message string
 		noHost  bool
 	}{
-		"new host":                  {want: "Approved"},
-		"same host again":           {enrollment: enrollment{existing: &same}, want: "Approved"},
-		"host made in advance":      {enrollment: enrollment{existing: &empty}, want: "Approved"},
-		"another key":               {enrollment: enrollment{existing: &other}, want: "Denied", message: "already belongs to a machine with another key"},
-		"renewal":                   {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &same}, want: "Approved"},
-		"renewal with another key":  {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &other}, want: "Denied", message: "another key"},
-		"renewal of a deleted host": {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts"}, want: "Denied", message: "enroll the host again", noHost: true},
-		"renewal for a neighbour":   {enrollment: enrollment{user: "slipway:host:" + ns + ":h2", group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent"},
+		"new host":                           {want: "Approved"},
+		"same host again":                    {enrollment: enrollment{existing: &same}, want: "Approved"},
+		"host made in advance":               {enrollment: enrollment{existing: &empty}, want: "Approved"},
+		"another key":                        {enrollment: enrollment{existing: &other}, want: "Denied", message: "already belongs to a machine with another key"},
+		"renewal":                            {enrollment: enrollment{user: "slipway:host:" + ns + ":h1:" + id, group: "slipway:hosts", existing: &same}, want: "Approved"},
+		"renewal under the name of v0.1":     {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &same}, want: "Approved"},
+		"another key under the name of v0.1": {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &other}, want: "Denied", message: "another key"},
+		"renewal with another key":           {enrollment: enrollment{user: "slipway:host:" + ns + ":h1:" + id, group: "slipway:hosts", existing: &other}, want: "Denied", message: "another key"},
+		"renewal of a deleted host":          {enrollment: enrollment{user: "slipway:host:" + ns + ":h1:" + id, group: "slipway:hosts"}, want: "Denied", message: "enroll the host again", noHost: true},
+		"renewal of a predecessor":           {enrollment: enrollment{user: "slipway:host:" + ns + ":h1:0123", group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent"},
+		"renewal for a neighbour":            {enrollment: enrollment{user: "slipway:host:" + ns + ":h2:" + id, group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent"},
 		"token of another namespace": {
 			enrollment: enrollment{user: "system:bootstrap:abcdef", group: "system:bootstrappers:slipway:other"}, want: "Denied", message: "auth-extra-groups", noHost: true,
 		},
@@ -67,7 +70,7 @@ func TestEnrollment(t *testing.T) {
 		"another organization": {
 			enrollment: enrollment{subject: func(n *pkix.Name) {
 				n.Organization = []string{"slipway:hosts-of-others"}
-				n.CommonName = "slipway:host:x:h1"
+				n.CommonName = "slipway:host:x:h1:0123"
 			}}, want: "Denied", message: "exactly slipway:hosts", noHost: true,
 		},
 		"more in the subject": {
@@ -86,8 +89,10 @@ func TestEnrollment(t *testing.T) {
 			enrollment: enrollment{usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature}}, want: "Denied", message: "client auth is missing", noHost: true,
 		},
 		"group without a host name": {enrollment: enrollment{commonName: "root"}, want: "Denied", message: "common name", noHost: true},
-		"invalid host name":         {enrollment: enrollment{commonName: "slipway:host:" + ns + ":Host_1"}, want: "Denied", message: "is not valid", noHost: true},
-		"host name with more parts": {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:x"}, want: "Denied", message: "common name", noHost: true},
+		"invalid host name":         {enrollment: enrollment{commonName: "slipway:host:" + ns + ":Host_1:" + id}, want: "Denied", message: "is not valid", noHost: true},
+		"name of another key":       {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:0123"}, want: "Denied", message: "not that of the key", noHost: true},
+		"name without a key":        {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1"}, want: "Denied", message: "common name", noHost: true},
+		"host name with more parts": {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:x:" + id}, want: "Denied", message: "common name", noHost: true},
 		"somebody else's request": {
 			enrollment: enrollment{commonName: "jane", subject: func(n *pkix.Name) { n.Organization = []string{"dev"} }}, noHost: true,
 		},
@@ -99,7 +104,7 @@ func TestEnrollment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			key, hostID := newKey(t)
-			expand := func(s string) string { return strings.ReplaceAll(s, ns, w.namespace) }
+			expand := strings.NewReplacer(ns, w.namespace, id, hostID[:32]).Replace
 			if tc.existing != nil {
 				id := *tc.existing
 				if id == same {
@@ -139,11 +144,20 @@ func newKey(t *testing.T) (*ecdsa.PrivateKey, string) {
 	return key, id
 }
 
+func keyID(t *testing.T, key *ecdsa.PrivateKey) string {
+	t.Helper()
+	id, err := host.ID(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
 // file files the request as the user it is from: the API server writes the
 // requester into it.
 func (w *world) file(e enrollment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
 	w.t.Helper()
-	subject := pkix.Name{CommonName: "slipway:host:" + w.namespace + ":h1", Organization: []string{"slipway:hosts"}}
+	subject := pkix.Name{CommonName: infrav1.AgentUser(w.namespace, "h1", keyID(w.t, key)), Organization: []string{"slipway:hosts"}}
 	if e.commonName != "" {
 		subject.CommonName = expand(e.commonName)
 	}

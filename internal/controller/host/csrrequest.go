@@ -48,7 +48,7 @@ func parseRequest(csr *certificatesv1.CertificateSigningRequest) (_ *request, ou
 	_, r.handedOver = csr.Labels[infrav1.HandOverLabel]
 	var ok bool
 	if r.namespace, r.name, ok = host.ParseAgentUser(subject.CommonName); !ok {
-		return r.refuse("InvalidSubject", "the common name must be %s<namespace>:<host>", infrav1.AgentUserPrefix)
+		return r.refuse("InvalidSubject", "the common name must be %s<namespace>:<host>:<key>; agents of v0.1 need an upgrade", infrav1.AgentUserPrefix)
 	}
 	if problem := checkContent(x509CSR, csr.Spec.Usages, r.name); problem != "" {
 		return r.refuse("InvalidRequest", "%s", problem)
@@ -56,7 +56,10 @@ func parseRequest(csr *certificatesv1.CertificateSigningRequest) (_ *request, ou
 	if r.hostID, err = host.ID(x509CSR.PublicKey); err != nil {
 		return r.refuse("InvalidRequest", "%v", err)
 	}
-	return r.checkRequester(csr)
+	if subject.CommonName != infrav1.AgentUser(r.namespace, r.name, r.hostID) {
+		return r.refuse("InvalidSubject", "the last part of the common name is not that of the key")
+	}
+	return r.checkRequester(csr, subject.CommonName)
 }
 
 func (r *request) refuse(reason, format string, args ...any) (*request, bool) {
@@ -64,10 +67,12 @@ func (r *request) refuse(reason, format string, args ...any) (*request, bool) {
 	return r, true
 }
 
-// checkRequester allows a bootstrap token of the host's own namespace, or the
-// agent itself.
-func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest) (*request, bool) {
-	if csr.Spec.Username == infrav1.AgentUser(r.namespace, r.name) && slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) {
+// checkRequester allows a bootstrap token of the host's own namespace, or the agent
+// itself: under the name it asks for, or the one it had before v0.2, since the request is
+// signed by the key that the Host must name.
+func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, user string) (*request, bool) {
+	known := csr.Spec.Username == user || csr.Spec.Username == host.FormerAgentUser(r.namespace, r.name)
+	if known && slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) {
 		r.renewal = true
 		return r, true
 	}

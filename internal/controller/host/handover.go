@@ -132,12 +132,10 @@ func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret) e
 }
 
 // withAgents adds the agents of hosts to a list, which it sorts.
-func withAgents(subjects []rbacv1.Subject, hosts []infrav1.Host) []rbacv1.Subject {
-	agents := slices.Clone(subjects)
+func withAgents(known []rbacv1.Subject, hosts []infrav1.Host) []rbacv1.Subject {
+	agents := slices.Clone(known)
 	for i := range hosts {
-		agents = append(agents, rbacv1.Subject{
-			APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(hosts[i].Namespace, hosts[i].Name),
-		})
+		agents = append(agents, subjects(&hosts[i])...)
 	}
 	slices.SortFunc(agents, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Compact(agents)

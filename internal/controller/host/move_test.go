@@ -263,7 +263,7 @@ func TestHandOverIsSignedAndReadable(t *testing.T) {
 	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(secret), binding); err != nil {
 		t.Fatal(err)
 	}
-	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != infrav1.AgentUser(w.namespace, "host-1") {
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != infrav1.AgentUser(w.namespace, "host-1", testenv.HostID(w.namespace, "host-1")) {
 		t.Errorf("subjects = %+v", binding.Subjects)
 	}
 }

@@ -137,6 +137,9 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) (bool, error) {
 	if !controllerutil.RemoveFinalizer(changed, infrav1.HostFinalizer) {
 		return false, nil
 	}
+	if err := r.revokeRBAC(ctx, s.host); err != nil {
+		return false, err
+	}
 	if err := r.Client.Update(ctx, changed); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("remove the finalizer: %w", err)
 	}

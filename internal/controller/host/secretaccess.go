@@ -97,9 +97,7 @@ func (r *SecretAccessReconciler) agents(ctx context.Context, secret client.Objec
 	var agents []rbacv1.Subject
 	for i := range hosts.Items {
 		if h := &hosts.Items[i]; bootstrapSecret(h) == secret.Name {
-			agents = append(agents, rbacv1.Subject{
-				APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(h.Namespace, h.Name),
-			})
+			agents = append(agents, subjects(h)...)
 		}
 	}
 	slices.SortFunc(agents, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })

@@ -60,7 +60,9 @@ func TestSecretIsReadableWhileItIsNamed(t *testing.T) {
 	w := newWorld(t)
 	r := &hostcontroller.SecretAccessReconciler{Client: env.Client, Clock: w.clock}
 	first, second := w.host("host-1"), w.host("host-2")
-	user := func(host string) string { return infrav1.AgentUser(w.namespace, host) }
+	user := func(host string) string {
+		return infrav1.AgentUser(w.namespace, host, testenv.HostID(w.namespace, host))
+	}
 
 	if agents, _ := w.access(r); len(agents) > 0 {
 		t.Errorf("%v may read the Secret that no host names", agents)

@@ -180,7 +180,7 @@ func (p *plane) certificate(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: "slipway:host:tenant:h1", Organization: []string{"slipway:hosts"}},
+		Subject: pkix.Name{CommonName: "slipway:host:tenant:h1:0123", Organization: []string{"slipway:hosts"}},
 	}, key)
 	must(t, err)
 	requests := p.client.CertificatesV1().CertificateSigningRequests()

@@ -8,8 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -17,11 +21,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // parseCertificate pairs a PEM certificate with the key. It fails when the
-// certificate is for another key or user, or is not valid now.
-func parseCertificate(data []byte, key *ecdsa.PrivateKey, user string, now time.Time) (*tls.Certificate, error) {
+// certificate is for another key or none of the users, or is not valid now.
+func parseCertificate(data []byte, key *ecdsa.PrivateKey, now time.Time, users ...string) (*tls.Certificate, error) {
 	parsed := certificates(data)
 	chain := make([][]byte, 0, len(parsed))
 	for _, c := range parsed {
@@ -37,8 +42,8 @@ func parseCertificate(data []byte, key *ecdsa.PrivateKey, user string, now time.
 	switch {
 	case !key.PublicKey.Equal(leaf.PublicKey):
 		return nil, errors.New("it is for another key")
-	case leaf.Subject.CommonName != user:
-		return nil, fmt.Errorf("it is for %q, not for %q", leaf.Subject.CommonName, user)
+	case !slices.Contains(users, leaf.Subject.CommonName):
+		return nil, fmt.Errorf("it is for %q, not for %q", leaf.Subject.CommonName, users[0])
 	case now.After(leaf.NotAfter):
 		return nil, fmt.Errorf("it expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
@@ -52,7 +57,11 @@ func (e *Enroller) loadCertificate(key *ecdsa.PrivateKey) *tls.Certificate {
 	if err != nil {
 		return nil
 	}
-	cert, err := parseCertificate(data, key, e.user(), e.Now())
+	user, err := e.user(key)
+	if err != nil {
+		return nil
+	}
+	cert, err := parseCertificate(data, key, e.Now(), user, host.FormerAgentUser(e.Namespace, e.HostName))
 	if err != nil {
 		e.Log.Warn("the client certificate is not usable, asking for a new one", "file", path, "why", err)
 		return nil
@@ -70,10 +79,14 @@ func (e *Enroller) server() (*rest.Config, error) {
 		}
 		return serverOf(*target), nil
 	}
-	path := e.BootstrapKubeconfig
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		path = filepath.Join(e.StateDir, kubeconfigFile)
+	if _, err := os.Stat(e.BootstrapKubeconfig); !errors.Is(err, fs.ErrNotExist) {
+		target, err := e.configured()
+		if err != nil {
+			return nil, err
+		}
+		return serverOf(target), nil
 	}
+	path := filepath.Join(e.StateDir, kubeconfigFile)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("neither %s nor an enrollment exists; copy a bootstrap kubeconfig to the host (slipway host token makes one)", e.BootstrapKubeconfig)
@@ -81,12 +94,43 @@ func (e *Enroller) server() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig %s: %w", path, err)
 	}
+	if config.Insecure || !strings.HasPrefix(config.Host, "https://") {
+		return nil, fmt.Errorf("the kubeconfig %s does not verify its server; enroll the host again with a bootstrap kubeconfig that does", path)
+	}
 	return &rest.Config{
 		Host: config.Host, APIPath: config.APIPath,
-		TLSClientConfig: rest.TLSClientConfig{
-			CAFile: config.CAFile, CAData: config.CAData, ServerName: config.ServerName, Insecure: config.Insecure,
-		},
+		TLSClientConfig: rest.TLSClientConfig{CAFile: config.CAFile, CAData: config.CAData, ServerName: config.ServerName},
 	}, nil
+}
+
+// configured is the management cluster of the bootstrap kubeconfig.
+func (e *Enroller) configured() (host.Target, error) {
+	data, err := os.ReadFile(e.BootstrapKubeconfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return host.Target{}, fmt.Errorf("there is no bootstrap kubeconfig %s (the agent removes it once the host is enrolled); put one with a valid token there (slipway host token makes one)", e.BootstrapKubeconfig)
+	}
+	if err != nil {
+		return host.Target{}, err
+	}
+	target, err := host.ParseTarget(data)
+	if err == nil && !e.AllowLoopback && loopback(target.Server) {
+		err = fmt.Errorf("its server %s is on this host's own loopback, where any program may listen; use the address by which hosts reach the management cluster", target.Server)
+	}
+	if err != nil {
+		return host.Target{}, fmt.Errorf("the bootstrap kubeconfig %s: %w", e.BootstrapKubeconfig, err)
+	}
+	return target, nil
+}
+
+// loopback reports whether a URL names this machine.
+func loopback(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	name := u.Hostname()
+	ip, err := netip.ParseAddr(name)
+	return err == nil && (ip.IsLoopback() || ip.IsUnspecified()) || name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
 // bootstrap returns the configuration with the bootstrap token.
@@ -97,11 +141,11 @@ func (e *Enroller) bootstrap() (*rest.Config, error) {
 		}
 		return withToken(*target), nil
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", e.BootstrapKubeconfig)
+	target, err := e.configured()
 	if err != nil {
-		return nil, fmt.Errorf("the bootstrap kubeconfig %s: %w; copy one with a valid token to the host", e.BootstrapKubeconfig, err)
+		return nil, err
 	}
-	return config, nil
+	return withToken(target), nil
 }
 
 // saveKubeconfig writes a kubeconfig for the agent and for people on the host.
@@ -116,7 +160,7 @@ func (e *Enroller) saveKubeconfig(server *rest.Config) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["management"] = &clientcmdapi.Cluster{
 		Server: server.Host + server.APIPath, CertificateAuthorityData: ca,
-		TLSServerName: server.ServerName, InsecureSkipTLSVerify: server.Insecure,
+		TLSServerName: server.ServerName,
 	}
 	config.AuthInfos["agent"] = &clientcmdapi.AuthInfo{
 		ClientCertificate: filepath.Join(e.StateDir, certificateFile), ClientKey: filepath.Join(e.StateDir, keyFile),

@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 const (
@@ -34,7 +35,11 @@ const (
 	deniedLast  = 5 * time.Minute
 )
 
-func (e *Enroller) user() string { return infrav1.AgentUser(e.Namespace, e.HostName) }
+// user is the name in the certificates of this host, with the identity of its key.
+func (e *Enroller) user(key *ecdsa.PrivateKey) (string, error) {
+	id, err := host.ID(&key.PublicKey)
+	return infrav1.AgentUser(e.Namespace, e.HostName, id), err
+}
 
 // request is why a certificate is asked for.
 type request struct {
@@ -43,6 +48,8 @@ type request struct {
 	reason string
 	// handedOver says that the Host comes with a move.
 	handedOver bool
+	// user is the name that is asked for.
+	user string
 }
 
 // requestName is the same for the same key, reason and attempt: a restart finds
@@ -59,15 +66,18 @@ func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.P
 	if err != nil {
 		return nil, err
 	}
+	if why.user, err = e.user(key); err != nil {
+		return nil, err
+	}
 	for attempt := 1; ; attempt++ {
-		name := requestName(der, e.user(), why.reason, attempt)
+		name := requestName(der, why.user, why.reason, attempt)
 		csr, filed, err := e.await(ctx, client, key, name, why)
 		if err != nil {
 			return nil, err
 		}
 		refused := refusal(csr)
 		if refused == nil {
-			if _, err := parseCertificate(csr.Status.Certificate, key, e.user(), e.Now()); err == nil {
+			if _, err := parseCertificate(csr.Status.Certificate, key, e.Now(), why.user); err == nil {
 				return csr.Status.Certificate, nil
 			}
 			continue
@@ -100,7 +110,7 @@ func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.Pr
 		if apierrors.IsNotFound(err) {
 			if csr, err = client.CreateCSR(ctx, request); err == nil {
 				filed = true
-				e.Log.Info("filed a certificate request", "request", name, "user", e.user())
+				e.Log.Info("filed a certificate request", "request", name, "user", why.user)
 			}
 		}
 		switch {
@@ -132,7 +142,7 @@ func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.Pr
 
 func (e *Enroller) template(key *ecdsa.PrivateKey, name string, why request) (*certificatesv1.CertificateSigningRequest, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: e.user(), Organization: []string{infrav1.AgentGroup}},
+		Subject: pkix.Name{CommonName: why.user, Organization: []string{infrav1.AgentGroup}},
 	}, key)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // refusedPause is the least time between two tries to replace a certificate
@@ -35,6 +36,9 @@ type Enroller struct {
 	Log                 *slog.Logger
 	// Now is the clock that judges certificates.
 	Now func() time.Time
+	// AllowLoopback accepts a bootstrap kubeconfig whose server is on this machine, as that
+	// of simulated hosts is.
+	AllowLoopback bool
 }
 
 // Session is an enrolled agent.
@@ -48,6 +52,9 @@ type Session struct {
 
 	mu          sync.Mutex
 	certificate *tls.Certificate
+	// configured is the digest of the bootstrap kubeconfig the session began with; empty
+	// for none, and once that is removed.
+	configured string
 }
 
 // Enroll blocks until the agent has a valid certificate. It tries for ever; an
@@ -75,6 +82,10 @@ func (e *Enroller) Enroll(ctx context.Context) (*Session, error) {
 }
 
 func (s *Session) connect(ctx context.Context) error {
+	configured, err := s.enroller.configuredDigest()
+	if err != nil {
+		return err
+	}
 	server, err := s.enroller.server()
 	if err != nil {
 		return err
@@ -87,7 +98,7 @@ func (s *Session) connect(ctx context.Context) error {
 	if err := s.enroller.saveKubeconfig(server); err != nil {
 		return fmt.Errorf("save the kubeconfig: %w", err)
 	}
-	s.server = server
+	s.server, s.configured = server, configured
 	s.config, s.close, err = following(server, s.current)
 	return err
 }
@@ -124,6 +135,10 @@ func (s *Session) Run(ctx context.Context) {
 	for {
 		leaf := s.current().Leaf
 		due := leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
+		if leaf.Subject.CommonName == host.FormerAgentUser(s.enroller.Namespace, s.enroller.HostName) {
+			// Nothing is granted to that name any more.
+			due = s.enroller.Now()
+		}
 		timer := time.NewTimer(max(due.Sub(s.enroller.Now()), 0))
 		withToken := false
 		select {
@@ -174,7 +189,11 @@ func (s *Session) replace(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := parseCertificate(data, s.key, e.user(), e.Now())
+	user, err := e.user(s.key)
+	if err != nil {
+		return err
+	}
+	fresh, err := parseCertificate(data, s.key, e.Now(), user)
 	if err != nil {
 		return err
 	}
@@ -184,7 +203,7 @@ func (s *Session) replace(ctx context.Context, config *rest.Config) error {
 	s.mu.Lock()
 	s.certificate = fresh
 	s.mu.Unlock()
-	e.Log.Info("have a client certificate", "user", e.user(), "expires", fresh.Leaf.NotAfter)
+	e.Log.Info("have a client certificate", "user", user, "expires", fresh.Leaf.NotAfter)
 	if s.close != nil {
 		s.close()
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -49,7 +50,7 @@ func newSigner(t *testing.T) *signer {
 	}
 	s := &signer{key: key, csrs: map[string]*certificatesv1.CertificateSigningRequest{}}
 	s.decide = func(_ int, csr *certificatesv1.CertificateSigningRequest) { s.sign(csr, time.Hour) }
-	s.Server = httptest.NewServer(s)
+	s.Server = httptest.NewTLSServer(s)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -68,6 +69,11 @@ func (s *signer) sign(csr *certificatesv1.CertificateSigningRequest, life time.D
 		panic(err)
 	}
 	csr.Status.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// authority is the base64 PEM by which the server is verified.
+func (s *signer) authority() string {
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
 func deny(csr *certificatesv1.CertificateSigningRequest, at time.Time) {
@@ -113,13 +119,22 @@ func enroller(t *testing.T, s *signer) *Enroller {
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "bootstrap")
 	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
-clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {token: t}}]}`, s.URL)
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {token: t}}]}`, s.URL, s.authority())
 	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return &Enroller{
-		StateDir: dir, BootstrapKubeconfig: kubeconfig, Namespace: "ns", HostName: "h", Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		StateDir: dir, BootstrapKubeconfig: kubeconfig, Namespace: "ns", HostName: "h", Log: slog.New(slog.DiscardHandler), Now: time.Now, AllowLoopback: true,
 	}
+}
+
+func identity(t *testing.T, e *Enroller) string {
+	t.Helper()
+	id, err := Identity(e.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 func enroll(t *testing.T, e *Enroller) *Session {
@@ -149,7 +164,7 @@ func TestEnrollOnceForLife(t *testing.T) {
 		t.Errorf("request is %+v", csr)
 	}
 	leaf := first.current().Leaf
-	if leaf.Subject.CommonName != "slipway:host:ns:h" || len(leaf.Subject.Organization) != 1 || leaf.Subject.Organization[0] != infrav1.AgentGroup {
+	if leaf.Subject.CommonName != infrav1.AgentUser("ns", "h", identity(t, e)) || len(leaf.Subject.Organization) != 1 || leaf.Subject.Organization[0] != infrav1.AgentGroup {
 		t.Errorf("subject is %v", leaf.Subject)
 	}
 	// The token is needed no more.

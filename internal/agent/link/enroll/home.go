@@ -57,6 +57,9 @@ func (e *Enroller) configuredDigest() (string, error) {
 // moveHome writes down, in one step, that the host belongs to another management cluster.
 func (e *Enroller) moveHome(kubeconfig []byte) error {
 	supersedes, err := e.configuredDigest()
+	if err == nil && supersedes == "" {
+		supersedes, err = e.removedDigest()
+	}
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,11 @@ func (s *Session) Transfer(ctx context.Context, kubeconfig []byte, reason string
 		return nil, err
 	}
 	t := &Transfer{enroller: e, kubeconfig: kubeconfig}
-	if t.certificate, err = parseCertificate(data, s.key, e.user(), e.Now()); err != nil {
+	user, err := e.user(s.key)
+	if err != nil {
+		return nil, err
+	}
+	if t.certificate, err = parseCertificate(data, s.key, e.Now(), user); err != nil {
 		return nil, err
 	}
 	t.config, t.close, err = following(serverOf(target), func() *tls.Certificate { return t.certificate })

@@ -1,0 +1,86 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+)
+
+// agentOf is a client with what the certificate of an agent says.
+func (w *world) agentOf(name, hostID string) client.Client {
+	w.t.Helper()
+	config := rest.CopyConfig(env.Config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: infrav1.AgentUser(w.namespace, name, hostID), Groups: []string{infrav1.AgentGroup, "system:authenticated"},
+	}
+	c, err := client.New(config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// TestReplacedHostHasNoRights holds that a machine which was replaced under its name reads
+// nothing of its successor, from the moment its Host is gone.
+func TestReplacedHostHasNoRights(t *testing.T) {
+	w := newWorld(t)
+	const oldID, newID = "00000000000000000000000000000000-old", "11111111111111111111111111111111-new"
+	a := w.host("host-1", func(h *infrav1.Host) { h.Spec.HostID = oldID })
+	w.reconcile(a)
+	old := w.agentOf("host-1", oldID)
+	eventually := func(what string, try func() error, want func(error) bool) {
+		t.Helper()
+		var err error
+		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if err = try(); want(err) {
+				return
+			}
+		}
+		t.Fatalf("%s: %v", what, err)
+	}
+	granted := func(err error) bool { return err == nil }
+	eventually("the agent reads its Host", func() error { return old.Get(t.Context(), a.Key, &infrav1.Host{}) }, granted)
+	if err := env.Client.Delete(t.Context(), a.Host(t)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		_, _ = w.Reconcile(t.Context(), ctrl.Request{NamespacedName: a.Key})
+	}
+	// No garbage collector runs here: the binding is gone without one.
+	binding := client.ObjectKey{Namespace: w.namespace, Name: hostcontroller.RoleName("host-1")}
+	if err := env.Client.Get(t.Context(), binding, &rbacv1.RoleBinding{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the rights of a deleted Host are left: %v", err)
+	}
+	if err := env.Client.Delete(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: hostcontroller.RoleName("host-1")}}); err != nil {
+		t.Fatal(err)
+	}
+
+	b := w.host("host-1", func(h *infrav1.Host) { h.Spec.HostID = newID })
+	w.orders(b, "secret-1")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "secret-1"}}
+	if err := env.Client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	w.access(&hostcontroller.SecretAccessReconciler{Client: env.Client, Clock: w.clock})
+	read := func(c client.Client) error {
+		return c.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
+	}
+	successor := w.agentOf("host-1", newID)
+	eventually("the successor reads its bootstrap data", func() error { return read(successor) }, granted)
+	if err := read(old); !apierrors.IsForbidden(err) {
+		t.Errorf("the replaced machine reads the bootstrap data of its successor: %v", err)
+	}
+	if err := old.Get(t.Context(), b.Key, &infrav1.Host{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the replaced machine reads the Host of its successor: %v", err)
+	}
+}
