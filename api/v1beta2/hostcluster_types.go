@@ -170,6 +170,7 @@ type HostClusterList struct {
 type HostClusterTemplateSpec struct {
 	// template is what a HostCluster is made from.
 	// +required
+	// +kubebuilder:default={}
 	Template HostClusterTemplateResource `json:"template"`
 }
 
@@ -180,6 +181,7 @@ type HostClusterTemplateResource struct {
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 	// spec is copied to the HostCluster.
 	// +optional
+	// +kubebuilder:default={}
 	Spec HostClusterSpec `json:"spec,omitempty,omitzero"`
 }
 

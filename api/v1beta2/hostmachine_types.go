@@ -202,6 +202,7 @@ type HostMachineList struct {
 type HostMachineTemplateSpec struct {
 	// template is what HostMachines are made from.
 	// +required
+	// +kubebuilder:default={}
 	Template HostMachineTemplateResource `json:"template"`
 }
 
@@ -212,6 +213,7 @@ type HostMachineTemplateResource struct {
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 	// spec is copied to the HostMachine.
 	// +optional
+	// +kubebuilder:default={}
 	Spec HostMachineTemplateResourceSpec `json:"spec,omitempty,omitzero"`
 }
 

@@ -220,6 +220,7 @@ type HostMachinePoolList struct {
 type HostMachinePoolTemplateSpec struct {
 	// template is what HostMachinePools are made from.
 	// +required
+	// +kubebuilder:default={}
 	Template HostMachinePoolTemplateResource `json:"template"`
 }
 
@@ -230,6 +231,7 @@ type HostMachinePoolTemplateResource struct {
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 	// spec is copied to the HostMachinePool.
 	// +optional
+	// +kubebuilder:default={}
 	Spec HostMachinePoolTemplateResourceSpec `json:"spec,omitempty,omitzero"`
 }
 

@@ -189,9 +189,15 @@ func (b *planner) removeSurplus() {
 		return
 	}
 	reason := fmt.Sprintf("the pool has %d machines and may have %d", b.total, allowed)
+	var machineless []string
 	for _, m := range b.removalOrder(b.staying)[:surplus] {
+		if m.Provisioned && !m.Machine && !b.pool.Deleting {
+			machineless = append(machineless, m.Name)
+			continue
+		}
 		b.remove(m, reason)
 	}
+	b.holdMachineless(machineless)
 }
 
 // removeNeedless removes one of each two members of which one was made to replace the
@@ -208,6 +214,14 @@ func (b *planner) removeNeedless() {
 			}
 			b.remove(pair[0], "its replacement is not needed any more")
 		}
+	}
+}
+
+// holdMachineless tells which members wait to be drained. Core makes a Machine for each
+// member, but for those of a pool that is being deleted.
+func (b *planner) holdMachineless(names []string) {
+	if len(names) > 0 {
+		b.holdf("Cluster API has not made the Machines yet that are needed to drain %s", named(names))
 	}
 }
 

@@ -126,7 +126,7 @@ func TestSize(t *testing.T) {
 		"unplaced before booting":        {desired: 1, members: members(running("a", 1, booting), running("b", 0, unplaced)), want: "DeleteMachine b"},
 		"booting before down":            {desired: 1, members: members(running("a", 1, down), running("b", 0, booting)), want: "DeleteMachine b"},
 		"down before available":          {desired: 1, members: members(running("a", 1), running("b", 0, down)), want: "DeleteMachine b"},
-		"nothing to drain":               {desired: 0, members: members(running("a", 0, noMachine)), want: "DeleteHostMachine a"},
+		"nothing to drain":               {desired: 0, members: members(running("a", 0, noMachine, booting)), want: "DeleteHostMachine a"},
 		"leaving is replaced at once":    {desired: 1, members: members(running("a", 0, leaving)), want: "Create"},
 		"leaving is not deleted again":   {desired: 0, members: members(running("a", 0, leaving))},
 		"Machine follows HostMachine":    {desired: 0, members: members(running("a", 0, func(m *rollout.Member) { m.Leaving = true })), want: "DeleteMachine a"},
@@ -360,5 +360,28 @@ func TestEvacuation(t *testing.T) {
 		"size of somebody else": {desired: 2, members: pair, mutate: func(p *rollout.Pool) { p.External, p.FreeHosts = true, 1 }, want: "Create for a"},
 	} {
 		t.Run(name, tc.run)
+	}
+}
+
+// Who runs workload is drained through a Machine, which core makes for every member: until
+// then it is not surplus. Nobody makes one for a pool that is being deleted.
+func TestSurplusWaitsForItsMachine(t *testing.T) {
+	pool := rollout.Pool{Desired: 1, Version: newVersion, Revision: revision, Strategy: rolling(1, 0),
+		Members: members(running("a", 1), running("b", 2, noMachine, down))}
+	p := rollout.Make(pool)
+	if len(p.Steps) != 0 || !strings.Contains(strings.Join(p.Holds, " "), "needed to drain b") {
+		t.Errorf("steps %+v, holds %q", p.Steps, p.Holds)
+	}
+	pool.Members[1].Machine = true
+	if p = rollout.Make(pool); len(p.Steps) != 1 || p.Steps[0].Action != rollout.ActionDeleteMachine || p.Steps[0].Name != "b" {
+		t.Errorf("steps %+v", p.Steps)
+	}
+	pool.Members[1] = running("b", 2, noMachine, booting)
+	if p = rollout.Make(pool); len(p.Steps) != 1 || p.Steps[0].Action != rollout.ActionDeleteHostMachine {
+		t.Errorf("one that runs nothing yet: steps %+v", p.Steps)
+	}
+	pool.Members[1], pool.Deleting, pool.Desired = running("b", 2, noMachine), true, 0
+	if p = rollout.Make(pool); len(p.Steps) != 2 {
+		t.Errorf("a pool that is being deleted: steps %+v", p.Steps)
 	}
 }

@@ -158,9 +158,7 @@ func (b *planner) replace() {
 		}
 		b.remove(m, b.difference(m))
 	}
-	if len(machineless) > 0 {
-		b.holdf("Cluster API has not made the Machines yet that are needed to drain %s", named(machineless))
-	}
+	b.holdMachineless(machineless)
 	if len(homeless) > 0 {
 		b.holdf("%d machines are to leave their hosts (%s), but no other host is free and fits: add one", len(homeless), named(homeless))
 	}

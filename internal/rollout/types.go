@@ -21,6 +21,9 @@ type Pool struct {
 	// (cluster.x-k8s.io/replicas-managed-by): the plan only replaces them, one
 	// for one.
 	External bool
+	// Deleting is true when the pool or its MachinePool is being deleted: core makes no
+	// Machines for its members then, and nothing waits to be drained.
+	Deleting bool
 	// Stalled is true when the progress deadline has passed.
 	Stalled bool
 	// FreeHosts is the number of hosts that new members could claim now.

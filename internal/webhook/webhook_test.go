@@ -233,3 +233,30 @@ func with[T interface{ DeepCopyObject() runtime.Object }](o T, change func(T)) T
 	change(changed)
 	return changed
 }
+
+// A template whose last field is taken away again stays a template: the topology
+// controller applies it without the field, and owns nothing else below spec.
+func TestTemplateMayBecomeEmpty(t *testing.T) {
+	for name, tc := range templates() {
+		t.Run(name, func(t *testing.T) {
+			testenv.Skip(t)
+			namespace := env.Namespace(t)
+			apply := func(spec map[string]any, options ...client.ApplyOption) error {
+				object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+				object.SetGroupVersionKind(infrav1.GroupVersion.WithKind(name))
+				object.SetNamespace(namespace)
+				object.SetName("x")
+				object.SetAnnotations(map[string]string{clusterv1.TopologyDryRunAnnotation: ""})
+				return env.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append(options, client.FieldOwner("capi-topology"), client.ForceOwnership)...)
+			}
+			if err := apply(map[string]any{"template": map[string]any{"spec": runtime.DeepCopyJSON(tc.change)}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, empty := range []map[string]any{{"template": map[string]any{}}, {"template": map[string]any{"spec": map[string]any{}}}} {
+				if err := apply(empty, client.DryRunAll); err != nil {
+					t.Errorf("with spec %v: %v", empty, err)
+				}
+			}
+		})
+	}
+}

@@ -31,6 +31,7 @@ func (s *scope) makePlan() error {
 		Strategy: strategy,
 		Hold:     s.outOfDate,
 		External: s.external(),
+		Deleting: s.deleting() || !s.machinePool.DeletionTimestamp.IsZero(),
 		Stalled:  s.stalled,
 		Members:  s.members(),
 	}

@@ -2,16 +2,19 @@ package hostmachinetemplate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/predicates"
 
@@ -21,6 +24,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinetemplates;hosts,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinetemplates/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
 // pollInterval is how long a change of the hosts may go unnoticed: watching them
 // would wake every template with every host.
@@ -40,8 +44,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, template); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !template.DeletionTimestamp.IsZero() || annotations.HasPaused(template) {
-		return ctrl.Result{}, nil
+	cluster, err := util.GetClusterFromMetadata(ctx, r.Client, template.ObjectMeta)
+	if err != nil && !errors.Is(err, util.ErrNoCluster) && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, fmt.Errorf("get the Cluster of HostMachineTemplate %s: %w", template.Name, err)
+	}
+	if !template.DeletionTimestamp.IsZero() || annotations.HasPaused(template) || (err == nil && annotations.IsPaused(cluster, template)) {
+		return ctrl.Result{RequeueAfter: wait.Jitter(pollInterval, 0.2)}, nil
 	}
 	hosts := &infrav1.HostList{}
 	if err := r.Client.List(ctx, hosts, client.InNamespace(template.Namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -2,15 +2,19 @@ package hostmachinetemplate_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinetemplate"
@@ -19,7 +23,7 @@ import (
 func TestCapacityIsReported(t *testing.T) {
 	ctx := context.Background()
 	scheme := runtime.NewScheme()
-	if err := infrav1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(infrav1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "workers"}
@@ -51,6 +55,19 @@ func TestCapacityIsReported(t *testing.T) {
 		t.Error("the status is written at each reconcile")
 	}
 	if err := c.Delete(ctx, h); err != nil {
+		t.Fatal(err)
+	}
+	// A paused Cluster pauses its templates: they may be on the move.
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Spec: clusterv1.ClusterSpec{Paused: ptr.To(true)}}
+	template.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
+	if err := errors.Join(c.Create(ctx, cluster), c.Update(ctx, template)); err != nil {
+		t.Fatal(err)
+	}
+	if template = reconcile(); len(template.Status.Capacity) == 0 {
+		t.Error("written while its Cluster is paused")
+	}
+	cluster.Spec.Paused = nil
+	if err := c.Update(ctx, cluster); err != nil {
 		t.Fatal(err)
 	}
 	if template = reconcile(); len(template.Status.Capacity) != 0 {
