@@ -164,6 +164,16 @@ func (w *world) awaitTopology(m *management, count int) {
 				return fmt.Errorf("KubeadmControlPlane %+v", plane.Status)
 			}
 		}
+		pools := &clusterv1.MachinePoolList{}
+		if err := m.Client.List(ctx, pools, client.InNamespace(team)); err != nil {
+			return err
+		}
+		for i := range pools.Items {
+			// Core takes the list from the pool of hosts, after the Machines run.
+			if pool := &pools.Items[i]; len(pool.Spec.ProviderIDList) != int(ptr.Deref(pool.Spec.Replicas, 0)) {
+				return fmt.Errorf("MachinePool %s has the providerIDs %v", pool.Name, pool.Spec.ProviderIDList)
+			}
+		}
 		machines := &clusterv1.MachineList{}
 		if err := m.Client.List(ctx, machines, client.InNamespace(team)); err != nil {
 			return err
