@@ -25,6 +25,8 @@ type upFlags struct {
 	// controlPlanes of the default cluster.
 	controlPlanes int
 	timeout       time.Duration
+	// forceConflicts takes back what others have changed.
+	forceConflicts bool
 }
 
 // upTimeout is generous: the default cluster takes about a minute.
@@ -55,6 +57,7 @@ machine pool of two. With three control planes the cluster outlives any one host
 	flags.BoolVar(&f.noCluster, "no-cluster", false, "bring up the plane and the hosts only")
 	flags.IntVar(&f.controlPlanes, "control-planes", 1, "control planes of the default cluster: 1, 3 or 5")
 	flags.DurationVar(&f.timeout, "timeout", upTimeout, "how long to wait until all is ready; 0 waits as long as it takes")
+	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "apply objects also where others have changed them since; without it those are left as they are, and named")
 	f.bind(command)
 	command.MarkFlagsMutuallyExclusive("file", "no-cluster", "kubernetes-version")
 	command.MarkFlagsMutuallyExclusive("file", "no-cluster", "control-planes")
@@ -63,7 +66,7 @@ machine pool of two. With three control planes the cluster outlives any one host
 }
 
 func (f *upFlags) options() (up.Options, error) {
-	o := up.Options{Hosts: f.hosts, Version: f.version, Timeout: f.timeout}
+	o := up.Options{Hosts: f.hosts, Version: f.version, Timeout: f.timeout, ForceConflicts: f.forceConflicts}
 	if f.hosts < 0 {
 		return o, fmt.Errorf("--hosts %d: want a number of hosts, or leave it out", f.hosts)
 	}

@@ -3,8 +3,8 @@
 // already, so that a second run continues where the first was cut off.
 //
 //	options.go   what the user chose
-//	session.go   what the phases share
-//	phases.go    the stages as data; one phase_*.go each
+//	session.go   what the phases share, and the stages as data; one phase_*.go each
+//	apply.go     objects are applied without changing what others have changed
 //
 // It is imported by internal/cli only.
 package up

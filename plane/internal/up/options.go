@@ -28,6 +28,8 @@ type Options struct {
 	// KeepExisting leaves objects of the file alone that are there already: set
 	// for the default file, since the user may have scaled its cluster.
 	KeepExisting bool
+	// ForceConflicts applies objects also where others have changed them since.
+	ForceConflicts bool
 	// Version of Kubernetes for the default cluster; empty takes the newest that
 	// the hosts offer. Only a default file goes by it.
 	Version string

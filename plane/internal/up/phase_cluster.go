@@ -2,6 +2,7 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -31,7 +32,7 @@ func (s *Session) applyCluster(ctx context.Context, step *progress.Step) error {
 		return err
 	}
 	for _, o := range local {
-		if err := apply(ctx, s.client, &o); err != nil {
+		if err := s.apply(ctx, &o); err != nil {
 			return err
 		}
 	}
@@ -66,7 +67,22 @@ func (s *Session) applyUser(ctx context.Context, o *unstructured.Unstructured) e
 			return err
 		}
 	}
-	return apply(ctx, s.client, o)
+	return s.apply(ctx, o)
+}
+
+// apply brings an object to the plane; one that somebody else has changed is left alone,
+// and the user told so.
+func (s *Session) apply(ctx context.Context, o *unstructured.Unstructured) error {
+	applied, err := readApplied(s.Instance.Path(appliedFile))
+	if err != nil {
+		return err
+	}
+	err = (&applier{client: s.client, applied: applied, force: s.Options.ForceConflicts}).apply(ctx, o)
+	if changed := (*ChangedByOthersError)(nil); errors.As(err, &changed) {
+		s.Progress.Note(fmt.Sprintf("Note: %v. It is left as it is; --force-conflicts applies it all the same.", changed))
+		return nil
+	}
+	return err
 }
 
 // noteVersion tells that a version asked for does not change a Cluster that exists.

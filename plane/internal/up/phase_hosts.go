@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
@@ -100,15 +99,7 @@ func (s *Session) createHost(ctx context.Context, n int, files []sandbox.File) e
 // agentFiles returns what a host needs to enroll. The plane makes its certificates
 // before all else, so hosts boot while it starts.
 func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(host string) []sandbox.File, error) {
-	token, err := s.token()
-	if err != nil {
-		return nil, err
-	}
-	ca, err := s.authority(ctx, step)
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig, err := enroll.BootstrapKubeconfig(s.Instance.Server(), ca, token)
+	kubeconfig, err := s.bootstrapKubeconfig(ctx, step)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +109,19 @@ func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(hos
 			{Path: enroll.BootstrapKubeconfigPath, Mode: 0o600, Content: kubeconfig},
 		}
 	}, nil
+}
+
+// bootstrapKubeconfig is what local hosts enroll with.
+func (s *Session) bootstrapKubeconfig(ctx context.Context, step *progress.Step) ([]byte, error) {
+	token, err := s.token()
+	if err != nil {
+		return nil, err
+	}
+	ca, err := s.authority(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	return enroll.BootstrapKubeconfig(s.Instance.Server(), ca, token)
 }
 
 // token is kept in the state directory, so that a second run writes the same
@@ -138,41 +142,4 @@ func (s *Session) token() (string, error) {
 		return "", err
 	}
 	return token, atomicfile.Write(path, []byte(token+"\n"), 0o600)
-}
-
-// enrollHosts waits until every host is known. The token is made good once more:
-// the attempt while the plane started may have failed.
-func (s *Session) enrollHosts(ctx context.Context, step *progress.Step) error {
-	if err := s.ensureBootstrapToken(ctx); err != nil {
-		return err
-	}
-	return poll(ctx, func() (bool, error) {
-		var hosts infrav1.HostList
-		if err := s.client.List(ctx, &hosts); err != nil {
-			return false, nil //nolint:nilerr // a server that is busy now is asked again
-		}
-		known, missing := 0, ""
-		for n := 1; n <= s.Options.Hosts; n++ {
-			if host := find(hosts.Items, hostName(n)); host == nil || host.Status.Phase == "" || host.Status.Phase == infrav1.HostPhaseEnrolling {
-				missing = hostName(n)
-			} else {
-				known++
-			}
-		}
-		if missing == "" {
-			step.Donef("%d hosts", known)
-			return true, nil
-		}
-		step.Waitf("%d of %d hosts; waiting for the agent of %s (`slipway host logs %s`)", known, s.Options.Hosts, missing, missing)
-		return false, nil
-	})
-}
-
-func find(hosts []infrav1.Host, name string) *infrav1.Host {
-	for i := range hosts {
-		if hosts[i].Name == name && hosts[i].Namespace == Namespace {
-			return &hosts[i]
-		}
-	}
-	return nil
 }

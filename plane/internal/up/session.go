@@ -36,7 +36,8 @@ type Session struct {
 
 	tokenMu sync.Mutex // guards the token's file: two phases want it first
 	begun   bool
-	away    bool // set by the machine phase: local hosts belong elsewhere
+	started time.Time // when Run was called
+	away    bool      // set by the machine phase: local hosts belong elsewhere
 }
 
 // phase is one step that the user sees. It returns nil when what it stands for
@@ -85,6 +86,7 @@ func (e *TimeoutError) Error() string {
 
 // Run brings everything up, or says what could not be.
 func (s *Session) Run(ctx context.Context) error {
+	s.started = time.Now()
 	if s.Options.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, s.Options.Timeout, errTimeout)

@@ -1,0 +1,140 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/plane/internal/enroll"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/progress"
+)
+
+// agentCertificate is what an agent that was enrolled has, in agentState.
+const agentCertificate = "client.crt"
+
+// enrollHosts waits until every local host is known to the plane, those of an earlier run
+// with more of them, too. The token is made good once more: the attempt while the plane
+// started may have failed.
+func (s *Session) enrollHosts(ctx context.Context, step *progress.Step) error {
+	if err := s.ensureBootstrapToken(ctx); err != nil {
+		return err
+	}
+	local, err := s.Hosts.List(ctx)
+	if err != nil {
+		return err
+	}
+	told := map[string]bool{}
+	return poll(ctx, func() (bool, error) {
+		var list infrav1.HostList
+		if err := s.client.List(ctx, &list); err != nil {
+			return false, nil //nolint:nilerr // a server that is busy now is asked again
+		}
+		standing := whereAre(local, list.Items)
+		for _, e := range standing.elsewhere {
+			if !told[e.name] {
+				told[e.name] = true
+				s.Progress.Note(fmt.Sprintf("Note: %s is enrolled in the namespace %s: it serves no cluster of %s, and is not waited for.", e.name, e.namespace, Namespace))
+			}
+		}
+		for _, name := range standing.unknown {
+			if told[name] {
+				continue
+			}
+			again, err := s.enrolledBefore(name, s.started)
+			if err == nil && again {
+				told[name] = true
+				step.Waitf("%s has no Host any more, enrolling it again", name)
+				err = s.enrollAgain(ctx, step, name)
+			}
+			if err != nil {
+				return false, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		missing := slices.Concat(standing.unknown, standing.pending)
+		if len(missing) == 0 {
+			step.Donef("%d hosts", standing.known)
+			return true, nil
+		}
+		step.Waitf("%d of %d hosts; waiting for the agent of %s (`slipway host logs %s`)", standing.known, standing.known+len(missing), missing[0], missing[0])
+		return false, nil
+	})
+}
+
+// whereabouts of the local hosts.
+type whereabouts struct {
+	// known is how many are enrolled into Namespace.
+	known int
+	// pending have a Host whose agent has not reported yet, unknown have none.
+	pending, unknown []string
+	elsewhere        []enrolledElsewhere
+}
+
+type enrolledElsewhere struct{ name, namespace string }
+
+// whereAre finds the Host of each local host. A machine that somebody enrolled into
+// another namespace is known by its machine ID there, whatever it is called.
+func whereAre(local []localhost.Host, hosts []infrav1.Host) whereabouts {
+	var w whereabouts
+	for _, l := range local {
+		own := slices.IndexFunc(hosts, func(h infrav1.Host) bool { return h.Namespace == Namespace && h.Name == l.Name })
+		other := slices.IndexFunc(hosts, func(h infrav1.Host) bool {
+			return h.Namespace != Namespace && h.Status.Inventory.MachineID != "" && h.Status.Inventory.MachineID == l.MachineID
+		})
+		switch {
+		case own >= 0 && hosts[own].Status.Phase != "" && hosts[own].Status.Phase != infrav1.HostPhaseEnrolling:
+			w.known++
+		case other >= 0:
+			w.elsewhere = append(w.elsewhere, enrolledElsewhere{l.Name, hosts[other].Namespace})
+		case own >= 0:
+			w.pending = append(w.pending, l.Name)
+		default:
+			w.unknown = append(w.unknown, l.Name)
+		}
+	}
+	return w
+}
+
+// enrolledBefore reports whether the agent of a local host was enrolled before a time: it
+// takes itself for enrolled then, and never asks for it again, though its Host is gone.
+func (s *Session) enrolledBefore(host string, before time.Time) (bool, error) {
+	info, err := os.Stat(filepath.Join(s.Hosts.Dir(host), agentState, agentCertificate))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return info.ModTime().Before(before), nil
+}
+
+// forgetEnrollment gives the agent the bootstrap kubeconfig on standard input, takes its
+// certificate away, and starts it again. The key stays: the machine is who it was.
+const forgetEnrollment = `set -e; umask 077; cat >"$1"; rm -f "$2"; systemctl restart slipway-agent`
+
+// enrollAgain has the agent of a local host ask for a certificate, and so for a Host.
+func (s *Session) enrollAgain(ctx context.Context, step *progress.Step, host string) error {
+	kubeconfig, err := s.bootstrapKubeconfig(ctx, step)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	argv := []string{"sh", "-c", forgetEnrollment, "sh", enroll.BootstrapKubeconfigPath, path.Join("/", agentState, agentCertificate)}
+	code, err := s.Hosts.Exec(ctx, host, argv, localhost.Stdio{In: bytes.NewReader(kubeconfig), Out: io.Discard, Err: &out})
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("cannot enroll it again: exit code %d: %s", code, bytes.TrimSpace(out.Bytes()))
+	}
+	return nil
+}
