@@ -212,7 +212,7 @@ test-modules: ## The modules outside of the workspace, and the SDK alone, with G
 
 # Concurrent code whose race build takes minutes, not tens of minutes: the plane's
 # packages compile kube-apiserver once more and are left to `make race`.
-CONCURRENT_PACKAGES := ./sdk/... ./internal/agent/... ./internal/settle ./internal/pace ./internal/controller/host
+CONCURRENT_PACKAGES := ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host
 
 .PHONY: race race-concurrent
 race: build-all ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
