@@ -88,7 +88,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	s := &scope{hostCluster: hostCluster, cluster: cluster}
 	defer func() {
-		setReady(s)
+		// After an error nothing is known that Ready could tell.
+		if reterr == nil {
+			setReady(s)
+		}
 		err := helper.Patch(ctx, hostCluster, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition, infrav1.EndpointHeldCondition}})
 		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()

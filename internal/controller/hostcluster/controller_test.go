@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -333,5 +334,43 @@ func TestLifecycle(t *testing.T) {
 	}
 	if hc = reconcile(t, hc); hc != nil {
 		t.Errorf("does not go: %+v", hc)
+	}
+}
+
+// An error ends the reconcile, and nothing that it left unknown is reported as good.
+func TestAnErrorIsNeverReady(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	hc := &infrav1.HostCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1", OwnerReferences: []metav1.OwnerReference{newCluster(t, namespace, nil)}},
+		Spec:       infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443}},
+	}
+	if err := env.Client.Create(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	broken := interceptor.NewClient(env.Client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(*infrav1.HostList); ok {
+				return errors.New("no hosts today")
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	r := &hostcluster.Reconciler{Client: broken, Recorder: &events.FakeRecorder{}}
+	var err error
+	for range 4 {
+		_, err = r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(hc)})
+	}
+	if err == nil || !strings.Contains(err.Error(), "no hosts today") {
+		t.Errorf("the error is swallowed: %v", err)
+	}
+	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(hc), hc); err != nil {
+		t.Fatal(err)
+	}
+	if conditions.IsTrue(hc, clusterv1.ReadyCondition) || ptr.Deref(hc.Status.Initialization.Provisioned, false) {
+		t.Errorf("ready after an error: %+v", hc.Status)
+	}
+	if hc = reconcile(t, hc); !conditions.IsTrue(hc, clusterv1.ReadyCondition) {
+		t.Errorf("not ready without an error: %+v", hc.Status)
 	}
 }

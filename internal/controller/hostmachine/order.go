@@ -10,6 +10,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"sigs.k8s.io/cluster-api/util/annotations"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
@@ -117,8 +119,15 @@ func (r *Reconciler) newOrder(ctx context.Context, s *scope) (*infrav1.HostDesir
 	if err != nil {
 		return nil, err
 	}
-	if hostCluster != nil && hostCluster.Spec.Endpoint.Type != infrav1.EndpointExternal {
-		order.VirtualIP = hostCluster.Spec.ControlPlaneEndpoint.Host
-	}
+	order.VirtualIP = virtualIP(hostCluster)
 	return order, nil
+}
+
+// virtualIP is the address that the hosts of a control plane hold; empty when somebody
+// else does: a load balancer, or who manages the infrastructure of the cluster.
+func virtualIP(hostCluster *infrav1.HostCluster) string {
+	if hostCluster == nil || annotations.IsExternallyManaged(hostCluster) || hostCluster.Spec.Endpoint.Type == infrav1.EndpointExternal {
+		return ""
+	}
+	return hostCluster.Spec.ControlPlaneEndpoint.Host
 }

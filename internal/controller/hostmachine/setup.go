@@ -57,12 +57,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{},
 			handler.EnqueueRequestsFromMapFunc(util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("HostMachine"))),
 			builder.WithPredicates(changed)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.goneToMachines), builder.WithPredicates(gone())).
-		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(r.goneToMachines), builder.WithPredicates(gone())).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(gone())).
+		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(gone())).
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(r.machinePoolToMachines), builder.WithPredicates(changed)).
 		Watches(&clusterv1.MachinePool{}, handler.Funcs{UpdateFunc: r.takenOver}).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
 			builder.WithPredicates(changed, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
+		Watches(&infrav1.HostCluster{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines), builder.WithPredicates(changed)).
 		Complete(r)
 	if err != nil {
@@ -84,9 +85,10 @@ func (r *Reconciler) hostToMachines(ctx context.Context, o client.Object) []reco
 	return r.waiting(ctx, h.Namespace)
 }
 
-// goneToMachines maps a HostMachine or Machine that is gone to the machines that wait for a host: its
-// own may be taken now.
-func (r *Reconciler) goneToMachines(ctx context.Context, o client.Object) []reconcile.Request {
+// toWaiting maps an object to the machines of its namespace that wait for a host: a
+// HostMachine or Machine that is gone, whose host may be taken now, or a HostCluster that
+// names other failure domains.
+func (r *Reconciler) toWaiting(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.waiting(ctx, o.GetNamespace())
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +28,7 @@ func (r *Reconciler) alignMembers(ctx context.Context, s *scope) error {
 		if !m.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if m.Labels[infrav1.RevisionLabel] != "" && ownedByPool(m) && m.Spec.ResetPolicy == s.pool.Spec.ResetPolicy {
+		if m.Labels[infrav1.RevisionLabel] != "" && slices.Contains(m.OwnerReferences, ownerReference(s.pool)) && m.Spec.ResetPolicy == s.pool.Spec.ResetPolicy {
 			continue
 		}
 		before := m.DeepCopy()
@@ -44,14 +45,18 @@ func align(m *infrav1.HostMachine, s *scope) {
 		m.Labels[infrav1.RevisionLabel] = s.revision
 		m.Spec.Version = cmp.Or(m.Spec.Version, m.Status.Version, s.machineVersion(m.Name), s.version())
 	}
-	if !ownedByPool(m) {
-		m.OwnerReferences = append(m.OwnerReferences, ownerReference(s.pool))
-	}
+	own(m, s.pool)
 	m.Spec.ResetPolicy = s.pool.Spec.ResetPolicy
 }
 
-func ownedByPool(m *infrav1.HostMachine) bool {
-	return slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "HostMachinePool" })
+// own makes m refer to its pool as the API has it now. A reference of an older version of
+// the API, or to an earlier object of that name, gives way.
+func own(m *infrav1.HostMachine, pool *infrav1.HostMachinePool) {
+	m.OwnerReferences = slices.DeleteFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		version, err := schema.ParseGroupVersion(ref.APIVersion)
+		return err == nil && version.Group == infrav1.GroupVersion.Group && ref.Kind == "HostMachinePool"
+	})
+	m.OwnerReferences = append(m.OwnerReferences, ownerReference(pool))
 }
 
 // machineVersion is what the Node of a member runs, as core tells it.

@@ -2,6 +2,7 @@ package hostmachinepool_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
@@ -59,5 +61,29 @@ func TestMovedPoolDeletesNothing(t *testing.T) {
 	}
 	if n := len(w.hostMachines()); n != 2 {
 		t.Errorf("%d HostMachines are left", n)
+	}
+}
+
+// After a move or an update of the API a member may refer to its pool by an older version
+// of the API, or by the UID of the object it was copied from.
+func TestMemberRefersToThePoolAsItIs(t *testing.T) {
+	w := newWorld(t, 1)
+	w.reconcile()
+	pool := w.reconcile()
+	m := w.hostMachines()[0]
+	m.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "infrastructure.slipway.dev/v1beta1", Kind: "HostMachinePool", Name: pool.Name, UID: "of-another-cluster"},
+		{APIVersion: "example.com/v1", Kind: "HostMachinePool", Name: "of-somebody-else", UID: "x"},
+	}
+	if err := env.Client.Update(ctx, &m); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile()
+	want := []metav1.OwnerReference{
+		{APIVersion: "example.com/v1", Kind: "HostMachinePool", Name: "of-somebody-else", UID: "x"},
+		{APIVersion: infrav1.GroupVersion.String(), Kind: "HostMachinePool", Name: pool.Name, UID: pool.UID},
+	}
+	if got := w.hostMachines()[0].OwnerReferences; !reflect.DeepEqual(got, want) {
+		t.Errorf("owners %+v, want %+v", got, want)
 	}
 }
