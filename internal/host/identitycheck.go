@@ -26,7 +26,7 @@ func TwinOf(h *infrav1.Host, hosts []infrav1.Host) *Twin {
 		if other.Namespace == h.Namespace && other.Name == h.Name {
 			continue
 		}
-		shared := ""
+		var shared string
 		switch {
 		case h.Spec.HostID != "" && other.Spec.HostID == h.Spec.HostID:
 			shared = "key"

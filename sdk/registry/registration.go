@@ -83,7 +83,7 @@ func (e *extension) addHandlers() error {
 	if err != nil {
 		return err
 	}
-	print, err := e.entry.fingerprint()
+	fingerprint, err := e.entry.fingerprint()
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (e *extension) addHandlers() error {
 			Timeout:         timeout,
 			FailurePolicy:   policy,
 			Settings:        maps.Clone(e.entry.Settings),
-			Fingerprint:     print,
+			Fingerprint:     fingerprint,
 		})
 	}
 	return nil

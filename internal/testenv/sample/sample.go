@@ -34,7 +34,7 @@ func Of(t testing.TB, n int) []int {
 	}
 	name := fnv.New64a()
 	_, _ = name.Write([]byte(t.Name()))
-	cases := pick(n, max(least, n/share), rand.New(rand.NewPCG(seed, name.Sum64()))) //nolint:gosec // no secret
+	cases := pick(n, max(least, n/share), rand.New(rand.NewPCG(seed, name.Sum64())))
 	t.Logf("tries %v of %d; the seed is %s=%d", cases, n, Variable, seed)
 	return cases
 }

@@ -114,7 +114,7 @@ func (s *stage) decide() {
 	for _, runs := range s.runs() {
 		for _, run := range runs {
 			for _, progress := range run.Spec.Progress {
-				annotation := ""
+				var annotation string
 				switch current := run.Step(progress.Name); {
 				case current.Approval != nil && progress.Outcome == "":
 					annotation = lifecyclev1.ApproveAnnotation

@@ -140,7 +140,7 @@ func (s *Session) Run(ctx context.Context) {
 			due = s.enroller.Now()
 		}
 		timer := time.NewTimer(max(due.Sub(s.enroller.Now()), 0))
-		withToken := false
+		var withToken bool
 		select {
 		case <-ctx.Done():
 			timer.Stop()
