@@ -3,6 +3,8 @@ package up
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +13,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/plane/internal/enroll"
@@ -127,6 +133,9 @@ func (s *Session) enrollAgain(ctx context.Context, step *progress.Step, host str
 	if err != nil {
 		return err
 	}
+	if err := s.forgetRequests(ctx, host); err != nil {
+		return err
+	}
 	var out bytes.Buffer
 	argv := []string{"sh", "-c", forgetEnrollment, "sh", enroll.BootstrapKubeconfigPath, path.Join("/", agentState, agentCertificate)}
 	code, err := s.Hosts.Exec(ctx, host, argv, localhost.Stdio{In: bytes.NewReader(kubeconfig), Out: io.Discard, Err: &out})
@@ -137,4 +146,35 @@ func (s *Session) enrollAgain(ctx context.Context, step *progress.Step, host str
 		return fmt.Errorf("cannot enroll it again: exit code %d: %s", code, bytes.TrimSpace(out.Bytes()))
 	}
 	return nil
+}
+
+// forgetRequests deletes the certificate requests of a host. An agent without a
+// certificate gives its request the name of the first one, and would take the certificate
+// that is there, without a Host being made.
+func (s *Session) forgetRequests(ctx context.Context, host string) error {
+	var requests certificatesv1.CertificateSigningRequestList
+	if err := s.client.List(ctx, &requests); err != nil {
+		return err
+	}
+	for i := range requests.Items {
+		if !isRequestOf(requests.Items[i].Spec.Request, host) {
+			continue
+		}
+		if err := s.client.Delete(ctx, &requests.Items[i]); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete the earlier certificate request: %w", err)
+		}
+	}
+	return nil
+}
+
+// isRequestOf reports whether a certificate request asks for an agent of the host, with
+// whichever key.
+func isRequestOf(request []byte, host string) bool {
+	block, _ := pem.Decode(request)
+	if block == nil {
+		return false
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	user := infrav1.AgentUserPrefix + Namespace + ":" + host
+	return err == nil && (parsed.Subject.CommonName == user || strings.HasPrefix(parsed.Subject.CommonName, user+":"))
 }

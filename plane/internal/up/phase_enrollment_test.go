@@ -1,6 +1,12 @@
 package up
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -59,5 +65,31 @@ func TestEnrolledBefore(t *testing.T) {
 		if again, err := s.enrolledBefore("host-1", time.Now().Add(at)); again != want || err != nil {
 			t.Errorf("%s: %t, %v", at, again, err)
 		}
+	}
+}
+
+func TestIsRequestOf(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for user, want := range map[string]bool{
+		infrav1.AgentUserPrefix + Namespace + ":host-1":      true,
+		infrav1.AgentUserPrefix + Namespace + ":host-1:abc":  true,
+		infrav1.AgentUserPrefix + Namespace + ":host-10":     false,
+		infrav1.AgentUserPrefix + Namespace + ":host-10:abc": false,
+		infrav1.AgentUserPrefix + "other:host-1":             false,
+		"host-1":                                             false,
+	} {
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := isRequestOf(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), "host-1"); got != want {
+			t.Errorf("%s: %t", user, got)
+		}
+	}
+	if isRequestOf([]byte("none"), "host-1") {
+		t.Error("what is no request is one")
 	}
 }
