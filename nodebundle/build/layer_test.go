@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// sourceFile makes a file with a time and mode of its own.
-func sourceFile(t *testing.T, content string, mode os.FileMode, modified time.Time) string {
+// sourceFile makes a file of one content with a time and mode of its own.
+func sourceFile(t *testing.T, mode os.FileMode, modified time.Time) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "source")
-	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+	if err := os.WriteFile(path, []byte("program"), mode); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chtimes(path, modified, modified); err != nil {
@@ -36,8 +36,8 @@ func mustLayer(t *testing.T, entries ...entry) *layer {
 }
 
 func TestLayerDependsOnContentAlone(t *testing.T) {
-	early := sourceFile(t, "program", 0o700, time.Unix(1, 0))
-	late := sourceFile(t, "program", 0o644, time.Unix(1e9, 0))
+	early := sourceFile(t, 0o700, time.Unix(1, 0))
+	late := sourceFile(t, 0o644, time.Unix(1e9, 0))
 
 	a := mustLayer(t, program("usr/bin/p", early), file("etc/f", "x"), symlink("usr/bin/q", "p"))
 	b := mustLayer(t, symlink("usr/bin/q", "p"), file("etc/f", "x"), program("usr/bin/p", late))
@@ -52,7 +52,7 @@ func TestLayerDependsOnContentAlone(t *testing.T) {
 }
 
 func TestLayerStreamMatchesItsDescription(t *testing.T) {
-	l := mustLayer(t, program("bin/p", sourceFile(t, "program", 0o644, time.Now())), directory("tmp", 0o777|os.ModeSticky))
+	l := mustLayer(t, program("bin/p", sourceFile(t, 0o644, time.Now())), directory("tmp", 0o777|os.ModeSticky))
 	stream, err := l.Compressed()
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestLayerStreamMatchesItsDescription(t *testing.T) {
 
 func TestLayerHeaders(t *testing.T) {
 	l := mustLayer(t,
-		program("usr/bin/p", sourceFile(t, "program", 0o600, time.Now())),
+		program("usr/bin/p", sourceFile(t, 0o600, time.Now())),
 		symlink("usr/bin/q", "p"),
 		file("etc/f", "x"),
 		directory("tmp", 0o777|os.ModeSticky),

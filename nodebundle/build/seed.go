@@ -31,8 +31,8 @@ var importLabels = []string{"io.cri-containerd.pinned=pinned"}
 // seed makes the bundle's store: a containerd root directory that holds all
 // images, unpacked for the overlayfs snapshotter. Without root it leaves the
 // store out, says so, and succeeds.
-func seed(ctx context.Context, bundle string, out io.Writer) error {
-	bundle, err := filepath.Abs(bundle)
+func seed(ctx context.Context, bundle string, out io.Writer) (err error) {
+	bundle, err = filepath.Abs(bundle)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func seed(ctx context.Context, bundle string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { err = errors.Join(err, unlock()) }()
 	m, err := readManifest(bundle)
 	if err != nil {
 		return fmt.Errorf("the bundle is not assembled: %w", err)

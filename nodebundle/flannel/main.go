@@ -51,8 +51,9 @@ func main() {
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, opts); err != nil && !errors.Is(err, context.Canceled) {
+	err := run(ctx, opts)
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "flanneld:", err)
 		os.Exit(1)
 	}

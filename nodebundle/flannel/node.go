@@ -113,7 +113,7 @@ func (n *node) publish(ctx context.Context, network backend.Network, wg *sync.Wa
 		}
 	}
 	if err := n.subnets.CompleteLease(ctx, own, wg); err != nil {
-		return fmt.Errorf("Node condition NetworkUnavailable: %w", err)
+		return fmt.Errorf("set the Node's condition NetworkUnavailable: %w", err)
 	}
 	klog.InfoS("Pods can be connected", "subnet", own.Subnet, "interface", n.iface.Iface.Name)
 	return nil

@@ -50,7 +50,6 @@ func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
 }
 
 func setReady(s *scope) {
-
 	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Provisioned"}
 	switch {
 	case s.problem != nil:

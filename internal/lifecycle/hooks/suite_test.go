@@ -198,6 +198,8 @@ func becomeDue(t testing.TB, cluster *clusterv1.Cluster, hook lifecyclev1.HookNa
 		if err := env.Client.Status().Update(t.Context(), cluster); err != nil {
 			t.Fatal(err)
 		}
+	default:
+		// Core marks the others as pending, below.
 	}
 	pending := hook
 	if hook == lifecyclev1.BeforeControlPlaneUpgrade {

@@ -19,11 +19,11 @@ import (
 type Mismatch string
 
 const (
-	// None: the policy is about the Cluster.
+	// None means that the policy is about the Cluster.
 	None Mismatch = ""
-	// NotSelected: the labels of the Cluster are not selected.
+	// NotSelected means that the labels of the Cluster are not selected.
 	NotSelected Mismatch = "its clusterSelector does not select the Cluster"
-	// ConditionFalse: the matchCondition is false for the Cluster.
+	// ConditionFalse means that the matchCondition is false for the Cluster.
 	ConditionFalse Mismatch = "its matchCondition is false"
 )
 

@@ -20,7 +20,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
 	}
 	if err != nil {
 		s.stopped, s.held = true, err.Error()
-		return nil
+		return nil //nolint:nilerr // the run is held and says why
 	}
 	if reason == "" {
 		return nil

@@ -58,7 +58,7 @@ func world() (objects []client.Object, cluster *clusterv1.Cluster, single, membe
 	machinePool.Spec.FailureDomains = []string{"a", "b"}
 	machinePool.Spec.Template.Spec.Version = "v1.35.4"
 	pool := &infrav1.HostMachinePool{ObjectMeta: meta("pool", ownedBy(clusterv1.GroupVersion, "MachinePool", "workers"))}
-	pool.Spec.Placement.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "fast"}}
+	pool.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "fast"}}
 	member = &infrav1.HostMachine{ObjectMeta: meta("pool-1", ownedBy(infrav1.GroupVersion, "HostMachinePool", "pool"))}
 	member.Labels = map[string]string{clusterv1.ClusterNameLabel: "c", clusterv1.MachinePoolNameLabel: "workers"}
 	member.Spec.Placement = pool.Spec.Placement

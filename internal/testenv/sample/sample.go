@@ -48,7 +48,7 @@ func pick(n, size int, random *rand.Rand) []int {
 		return all
 	}
 	random.Shuffle(n-1, func(i, j int) { all[i], all[j] = all[j], all[i] })
-	cases := append(all[:size-1], n)
+	cases := append(slices.Clone(all[:size-1]), n)
 	slices.Sort(cases)
 	return cases
 }

@@ -12,7 +12,7 @@ func TestCheckFeatureGates(t *testing.T) {
 	for gates, want := range map[string]string{
 		"":                              "",
 		"MachineTaintPropagation=false": "",
-		" PriorityQueue=true, InPlaceUpdates=false ": "",
+		" PriorityQueue=true, InPlaceUpdates=false ": "", //nolint:gocritic // spaces are what it tries,
 		"AllAlpha=true":           "",
 		"MachineTaints=true":      `no feature gate "MachineTaints"; it has AllAlpha`,
 		"PriorityQueue":           "want PriorityQueue=true or PriorityQueue=false",

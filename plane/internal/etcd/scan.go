@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,7 +27,7 @@ func (s *Server) Scan(ctx context.Context, prefix string, visit func(key string,
 			if err := visit(string(kv.Key), kv.Value); err != nil {
 				return err
 			}
-			from = append(kv.Key, 0)
+			from = append(slices.Clone(kv.Key), 0)
 		}
 		if !page.More || len(page.Kvs) == 0 {
 			return nil

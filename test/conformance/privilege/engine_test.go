@@ -17,10 +17,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	// The manifests are read by another program: so the cache of `go test` knows
 	// when they change.
 	_ "github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
