@@ -18,5 +18,5 @@ var FS embed.FS
 //
 //go:embed lifecycle/crd/bases/*.yaml lifecycle/extension/extensionconfig.yaml
 //go:embed lifecycle/webhook/manifests.yaml
-//go:embed lifecycle/rbac/role.yaml lifecycle/rbac/role_binding.yaml lifecycle/rbac/decider_role.yaml lifecycle/rbac/secret_policy.yaml
+//go:embed lifecycle/rbac/role.yaml lifecycle/rbac/role_binding.yaml lifecycle/rbac/decider_role.yaml lifecycle/admission/secret_policy.yaml
 var Lifecycle embed.FS

@@ -81,7 +81,7 @@ func grantEngine(ctx context.Context) error {
 
 // installSecretPolicy limits the engine's Secrets as the release does.
 func installSecretPolicy(ctx context.Context) error {
-	data, err := os.ReadFile("../../../config/lifecycle/rbac/secret_policy.yaml")
+	data, err := os.ReadFile("../../../config/lifecycle/admission/secret_policy.yaml")
 	if err != nil {
 		return err
 	}
