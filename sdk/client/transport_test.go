@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -149,22 +151,55 @@ func TestUntrustedIsRefused(t *testing.T) {
 	}
 }
 
+// watchedConn tells that the client has closed it.
+type watchedConn struct {
+	net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *watchedConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
 // TestRestartedServer stops an extension and starts it again at the same address:
-// the kept connections are of no use, and no call is lost once it serves.
+// the kept connections are of no use, and no call is lost once the client has seen
+// their end. A call that is written before that may be lost: no transport can know.
 func TestRestartedServer(t *testing.T) {
 	dir := t.TempDir()
 	ca := hooktest.NewCA(t)
 	certFile, keyFile := ca.Files(dir, "tls")
 	options := extension.Options{CertFile: certFile, KeyFile: keyFile}
 	ext := hooktest.Start(t, options, handles)
-	c := newClient(t, client.Options{Backoff: noBackoff}, discovered(ext, ca.PEM))
+	conns := make(chan *watchedConn, 16)
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		watched := &watchedConn{Conn: conn, closed: make(chan struct{})}
+		conns <- watched
+		return watched, nil
+	}
+	c := newClient(t, client.Options{Backoff: noBackoff, DialContext: dial}, discovered(ext, ca.PEM))
 	options.Address = strings.TrimPrefix(ext.URL, "https://")
 	for range 3 {
-		if _, err := create(t.Context(), t, c); err != nil {
-			t.Fatal(err)
+		for range 2 { // the second uses the connection of the first
+			if _, err := create(t.Context(), t, c); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := ext.Stop(); err != nil {
 			t.Fatal(err)
+		}
+		if n := len(conns); n != 1 {
+			t.Fatalf("%d connections for two calls, want 1", n)
+		}
+		select {
+		case <-(<-conns).closed:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the client keeps a connection that the extension has ended")
 		}
 		ext = hooktest.Start(t, options, handles)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
@@ -241,19 +242,27 @@ func (s *stage) expectBlocked(hook string) {
 // playProvider does what the controllers of the provider would do.
 func (s *stage) playProvider() {
 	s.t.Helper()
-	infra, controlPlane := s.object(infraKind), s.object(controlPlaneKind)
-	s.set(infra, "10.0.0.1", "spec", "controlPlaneEndpoint", "host")
-	s.set(infra, int64(6443), "spec", "controlPlaneEndpoint", "port")
-	if err := s.Update(s.t.Context(), infra); err != nil {
-		s.t.Fatal(err)
-	}
-	s.set(infra, true, "status", "initialization", "provisioned")
-	if err := s.Status().Update(s.t.Context(), infra); err != nil {
-		s.t.Fatal(err)
-	}
-	s.set(controlPlane, true, "status", "initialization", "controlPlaneInitialized")
-	s.set(controlPlane, oldVersion, "status", "version")
-	if err := s.Status().Update(s.t.Context(), controlPlane); err != nil {
+	s.write(infraKind, func(infra *unstructured.Unstructured) error {
+		s.set(infra, "10.0.0.1", "spec", "controlPlaneEndpoint", "host")
+		s.set(infra, int64(6443), "spec", "controlPlaneEndpoint", "port")
+		return s.Update(s.t.Context(), infra)
+	})
+	s.write(infraKind, func(infra *unstructured.Unstructured) error {
+		s.set(infra, true, "status", "initialization", "provisioned")
+		return s.Status().Update(s.t.Context(), infra)
+	})
+	s.write(controlPlaneKind, func(controlPlane *unstructured.Unstructured) error {
+		s.set(controlPlane, true, "status", "initialization", "controlPlaneInitialized")
+		s.set(controlPlane, oldVersion, "status", "version")
+		return s.Status().Update(s.t.Context(), controlPlane)
+	})
+}
+
+// write changes the object of kind, again when upstream has written it meanwhile.
+func (s *stage) write(kind string, change func(*unstructured.Unstructured) error) {
+	s.t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return change(s.object(kind)) })
+	if err != nil {
 		s.t.Fatal(err)
 	}
 }
