@@ -26,7 +26,7 @@ export GOFLAGS := -trimpath
 GO_BUILD = GOGC=400 go build -v
 STEP = $(ROOT)/hack/step.sh
 TOOL = GOWORK=off go tool -modfile=$(ROOT)/go.tools.mod
-# the file of a tool in the build cache, for those that must see the workspace
+# the file of a tool in the build cache, for those that must see a workspace
 TOOL_PATH = $$(GOWORK=off go tool -n -modfile=$(ROOT)/go.tools.mod $(1))
 
 LDFLAGS = -s -w -X github.com/slipway-dev/slipway/internal/version.Version=$(VERSION)
@@ -81,16 +81,19 @@ manifests: ## Render upstream's manifests from the module cache (not committed)
 API_PAGES := infrastructure-v1beta2=api/v1beta2 infrastructure-v1beta1=api/v1beta1 \
   lifecycle-v1alpha1=api/lifecycle/v1alpha1 runtime-v1alpha1=api/runtime/v1alpha1
 
+CONTROLLER_GEN = $(call TOOL_PATH,controller-gen)
+
 .PHONY: generate
+generate: export GOWORK = $(ROOT)/hack/root.work
 generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API reference from the types
-	$(TOOL) controller-gen object paths=./api/...
-	$(TOOL) controller-gen crd paths="./api/v1beta1;./api/v1beta2;./api/runtime/..." output:crd:dir=config/crd/bases
-	$(TOOL) controller-gen crd paths=./api/lifecycle/... output:crd:dir=config/lifecycle/crd/bases
-	$(TOOL) controller-gen rbac:roleName=slipway-manager-role paths="./internal/controller/...;./internal/manager/...;./internal/webhook/..." output:rbac:dir=config/rbac
-	$(TOOL) controller-gen webhook paths=./internal/webhook/... output:webhook:dir=config/webhook
-	$(TOOL) controller-gen rbac:roleName=slipway-lifecycle-role paths=./internal/lifecycle/... output:rbac:dir=config/lifecycle/rbac
-	$(TOOL) controller-gen webhook paths=./internal/lifecycle/... output:webhook:dir=config/lifecycle/webhook
-	for page in $(API_PAGES); do $(TOOL) crd-ref-docs --log-level ERROR --config hack/crd-ref-docs.yaml --renderer markdown \
+	$(CONTROLLER_GEN) object paths=./api/...
+	$(CONTROLLER_GEN) crd paths="./api/v1beta1;./api/v1beta2;./api/runtime/..." output:crd:dir=config/crd/bases
+	$(CONTROLLER_GEN) crd paths=./api/lifecycle/... output:crd:dir=config/lifecycle/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=slipway-manager-role paths="./internal/controller/...;./internal/manager/...;./internal/webhook/..." output:rbac:dir=config/rbac
+	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:dir=config/webhook
+	$(CONTROLLER_GEN) rbac:roleName=slipway-lifecycle-role paths=./internal/lifecycle/... output:rbac:dir=config/lifecycle/rbac
+	$(CONTROLLER_GEN) webhook paths=./internal/lifecycle/... output:webhook:dir=config/lifecycle/webhook
+	for page in $(API_PAGES); do $(call TOOL_PATH,crd-ref-docs) --log-level ERROR --config hack/crd-ref-docs.yaml --renderer markdown \
 	  --source-path $${page#*=} --output-path docs/reference/api/$${page%%=*}.md; done
 
 .PHONY: docs
@@ -145,11 +148,11 @@ verify-modules: $(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES))
 
 .PHONY: $(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES))
 $(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES)): verify-modules-%:
-	@echo "  DIFF  $*/go.mod" && cd $* && GOWORK=off go mod tidy -diff
+	@echo "  DIFF  $*/go.mod" && cd $* && $(ROOT)/hack/tidy.sh -diff
 
 .PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module from the imports
-	for module in $(WORK_MODULES) $(OWN_MODULES); do (cd $$module && GOWORK=off go mod tidy); done
+	for module in $(WORK_MODULES) $(OWN_MODULES); do (cd $$module && $(ROOT)/hack/tidy.sh); done
 
 .PHONY: vulncheck
 vulncheck: manifests ## Look for known vulnerabilities in what the code calls; GOVULNDB names another database

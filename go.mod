@@ -10,7 +10,7 @@ require (
 	github.com/nikolalohinski/gonja/v2 v2.9.1
 	github.com/prometheus/client_golang v1.23.2
 	github.com/robfig/cron/v3 v3.0.1
-	github.com/slipway-dev/slipway/sdk v0.0.0
+	github.com/slipway-dev/slipway/sdk v0.1.0
 	github.com/spf13/pflag v1.0.10
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
@@ -109,6 +109,3 @@ require (
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 )
-
-// The SDK is released with the rest of the repository.
-replace github.com/slipway-dev/slipway/sdk => ./sdk

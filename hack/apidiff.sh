@@ -17,9 +17,9 @@ git archive "$base" | tar --extract --directory "$work/base"
 
 # $(1): the tree, $(2): the file to write the API to, $(3): sdk or api
 export_api() {
-  local dir=$1
-  if [ "$3" = sdk ]; then dir=$1/sdk; fi
-  (cd "$dir" && GOWORK=off "$apidiff" -m -w "$2" "$module/$3" 2> >(grep -v '^Ignoring internal package' >&2))
+  local dir=$1 work=off
+  if [ "$3" = sdk ]; then dir=$1/sdk; elif [ -e "$1/hack/root.work" ]; then work=$1/hack/root.work; fi
+  (cd "$dir" && GOWORK=$work "$apidiff" -m -w "$2" "$module/$3" 2> >(grep -v '^Ignoring internal package' >&2))
 }
 
 broken=0

@@ -15,5 +15,7 @@ if ! reachable; then
 fi
 for module in "$@"; do
   echo "  VULN  $module"
-  (cd "$module" && GOWORK=off "$govulncheck" -db "$database" ./...)
+  work=off
+  if [ "$module" = . ]; then work=$PWD/hack/root.work; fi
+  (cd "$module" && GOWORK=$work "$govulncheck" -db "$database" ./...)
 done

@@ -7,7 +7,7 @@ require (
 	github.com/owenrumney/go-sarif/v3 v3.3.1
 	github.com/prometheus/client_golang v1.23.2
 	github.com/slipway-dev/slipway v0.0.0
-	github.com/slipway-dev/slipway/sdk v0.0.0
+	github.com/slipway-dev/slipway/sdk v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/vishvananda/netlink v1.3.1

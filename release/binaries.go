@@ -8,8 +8,12 @@ import (
 	"path/filepath"
 )
 
-// versionVariable is set by the linker.
-const versionVariable = "github.com/slipway-dev/slipway/internal/version.Version"
+const (
+	// ownModule is what this tree is published as; its SDK is a module below it.
+	ownModule = "github.com/slipway-dev/slipway"
+	// versionVariable is set by the linker.
+	versionVariable = ownModule + "/internal/version.Version"
+)
 
 // beside are files that go with the programs, by the names they are released under.
 // The ExtensionConfig is no component of its provider: clusterctl deletes all
@@ -41,7 +45,7 @@ func (r *release) build(ctx context.Context, name, arch string) error {
 	ldflags := fmt.Sprintf("-s -w -X %s=%s", versionVariable, r.version)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", r.binary(name, arch), "./cmd/"+name)
 	cmd.Dir = r.source
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(r.source, "hack", "root.work"), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build %s for %s: %w", name, arch, err)

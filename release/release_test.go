@@ -95,6 +95,9 @@ func TestRelease(t *testing.T) {
 		if !strings.Contains(bill, "pkg:golang/sigs.k8s.io/controller-runtime@v") {
 			t.Error("the manager's bill of materials lacks controller-runtime")
 		}
+		if sdk := "pkg:golang/github.com/slipway-dev/slipway/sdk@" + r.version; !strings.Contains(bill, `"`+sdk+`"`) || strings.Contains(bill, "(devel)") {
+			t.Errorf("the manager's bill of materials lacks %s, or names what nobody can find", sdk)
+		}
 	})
 	t.Run("checksums", func(t *testing.T) {
 		for name := range all {

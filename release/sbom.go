@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
@@ -46,7 +47,10 @@ func (r *release) writeSBOM(name, binary string) (err error) {
 func (r *release) billOf(name string, info *debug.BuildInfo) *cdx.BOM {
 	components := []cdx.Component{library("std", info.GoVersion)}
 	for _, m := range info.Deps {
-		if m.Replace != nil {
+		switch {
+		case m.Path == ownModule || strings.HasPrefix(m.Path, ownModule+"/"):
+			m = &debug.Module{Path: m.Path, Version: r.version} // of this tree, tagged with the release
+		case m.Replace != nil:
 			m = m.Replace
 		}
 		components = append(components, library(m.Path, m.Version))

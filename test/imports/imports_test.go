@@ -2,6 +2,7 @@ package imports
 
 import (
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -132,7 +133,11 @@ func list(t *testing.T, format string) map[string][]string {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-f", format, module+"...")
 	cmd.Dir = "../.."
-	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	workspace, err := filepath.Abs("../../hack/root.work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Environ(), "GOWORK="+workspace)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

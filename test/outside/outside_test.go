@@ -1,0 +1,68 @@
+package outside
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+// TestNothingIsReplaced holds what is published to what the go command refuses in a
+// module that somebody installs a program of, and ignores in one that is required.
+func TestNothingIsReplaced(t *testing.T) {
+	for folder, path := range published {
+		name := filepath.Join("../..", folder, "go.mod")
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := modfile.Parse(name, data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parsed.Module.Mod.Path != path {
+			t.Errorf("%s is module %s, want %s", name, parsed.Module.Mod.Path, path)
+		}
+		for _, replaced := range parsed.Replace {
+			t.Errorf("%s replaces %s", name, replaced.Old.Path)
+		}
+		for _, excluded := range parsed.Exclude {
+			t.Errorf("%s excludes %s", name, excluded.Mod)
+		}
+	}
+}
+
+// TestInstall installs each program of the root module by its tag.
+func TestInstall(t *testing.T) {
+	o := newOutsider(t)
+	for program, ask := range map[string]string{"slipway-agent": "version", "slipway-manager": "--version", "slipway-lifecycle": "--version"} {
+		o.run("go", "install", rootModule+"/cmd/"+program+"@"+tag)
+		if got := strings.TrimSpace(o.run(o.bin(program), ask)); got != tag {
+			t.Errorf("%s %s prints %q, want %q", program, ask, got, tag)
+		}
+	}
+}
+
+// TestRequireSDK builds the SDK's example as a module of its own, which gets the SDK by
+// its tag and neither client-go nor anything else of this repository with it.
+func TestRequireSDK(t *testing.T) {
+	o := newOutsider(t)
+	example, err := os.ReadFile("../../sdk/examples/quota/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(o.dir, "main.go"), example, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.run("go", "mod", "init", "example.com/extension")
+	o.run("go", "get", sdkModule+"@"+tag)
+	o.run("go", "mod", "tidy")
+	o.run("go", "build", "-o", o.bin("extension"), ".")
+	for dependency := range strings.FieldsSeq(o.run("go", "list", "-deps", ".")) {
+		if strings.HasPrefix(dependency, "k8s.io/client-go/") || strings.HasPrefix(dependency, rootModule+"/") && !strings.HasPrefix(dependency, sdkModule+"/") {
+			t.Errorf("an extension depends on %s", dependency)
+		}
+	}
+}
