@@ -23,12 +23,12 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
-// recorder is an extension that writes down how it is called. The first call of
-// each blocking hook that is told to asks to be called again.
+// recorder is an extension that writes down how it is called. It asks to be called again
+// by each hook that may hold the Cluster back, until that is released.
 type recorder struct {
 	mu       sync.Mutex
 	calls    []string
-	blocking map[string]bool
+	released map[string]bool
 
 	// live reads Clusters as the API server has them, once there is one.
 	live client.Reader
@@ -85,16 +85,22 @@ func requestOf(request any) (lifecyclev1.RunRequest, *clusterv1.Cluster) {
 	return lifecyclev1.RunRequest{}, nil
 }
 
-// called notes a call and holds the caller back the first time.
+// called notes a call, and holds the caller back unless the hook was released.
 func (r *recorder) called(hook string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, hook)
-	if r.blocking[hook] {
-		r.blocking[hook] = false
+	if slices.Contains(lifecyclev1.Hooks(), lifecyclev1.HookName(hook)) && lifecyclev1.HookName(hook).Blocking() && !r.released[hook] {
 		return extension.RetryAfter(time.Second, "waiting for "+hook)
 	}
 	return nil
+}
+
+// release lets pass from the next call of the hook on.
+func (r *recorder) release(hook string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.released[hook] = true
 }
 
 func (r *recorder) count(hook string) int {
@@ -133,7 +139,7 @@ func lifecycle[Q, R any](s *extension.Server, r *recorder, h hook.Hook[Q, R], na
 // startRecorder serves a recorder built on the SDK.
 func startRecorder(t *testing.T) (*recorder, *hooktest.Extension) {
 	t.Helper()
-	r := &recorder{blocking: map[string]bool{"BeforeClusterCreate": true, "BeforeClusterUpgrade": true, "AfterControlPlaneUpgrade": true, "BeforeClusterDelete": true}}
+	r := &recorder{released: map[string]bool{}}
 	return r, hooktest.Start(t, extension.Options{PathPrefix: "/hooks"}, func(s *extension.Server) error {
 		return errors.Join(
 			lifecycle(s, r, capi.BeforeClusterCreate, "before-create"),

@@ -30,11 +30,13 @@ func TestMain(m *testing.M) { judge.Main(m) }
 const (
 	oldVersion = "v1.35.4"
 	newVersion = "v1.36.3"
+	// nextVersion is that of an upgrade that nobody may begin yet.
+	nextVersion = "v1.36.4"
 )
 
 // TestUpstreamManager lets upstream's core manager discover an extension built on
 // the SDK and call it through the life of a Cluster: created, initialized, upgraded
-// and deleted.
+// and deleted. At each of the moments it waits for the extension.
 func TestUpstreamManager(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server, skipped by -short")
@@ -44,32 +46,18 @@ func TestUpstreamManager(t *testing.T) {
 	recorder.live = s.Client
 	s.discover(ext)
 	s.createClass()
-	s.createCluster()
-	s.expectBlocked("BeforeClusterCreate")
-	s.playProvider()
-	s.eventually("the hooks of a new Cluster are called", func() bool {
-		return recorder.count("BeforeClusterCreate") > 1 && recorder.count("AfterControlPlaneInitialized") > 0 &&
-			recorder.count("GeneratePatches") > 0 && recorder.count("ValidateTopology") > 0
-	})
-	s.expectPatched()
-	s.refuseSize()
-
-	s.update(func(c *clusterv1.Cluster) { c.Spec.Topology.Version = newVersion })
-	s.expectBlocked("BeforeClusterUpgrade")
-	s.eventually("the hooks of an upgrade are called", func() bool {
-		s.followVersion()
-		return recorder.count("AfterControlPlaneUpgrade") > 1 && recorder.count("AfterClusterUpgrade") > 0
-	})
-
-	if err := s.Delete(t.Context(), s.cluster()); err != nil {
-		t.Fatal(err)
+	moments := life()
+	for i, m := range moments {
+		m.comes(s)
+		s.expectHeld(recorder, m, moments[i+1:])
+		recorder.release(m.hook)
 	}
 	s.eventually("the Cluster is deleted after its hook let it go", func() bool {
-		return apierrors.IsNotFound(s.Get(t.Context(), s.key, &clusterv1.Cluster{})) && recorder.count("BeforeClusterDelete") > 1
+		return apierrors.IsNotFound(s.Get(t.Context(), s.key, &clusterv1.Cluster{}))
 	})
-	lifecycle := []string{
-		"BeforeClusterCreate", "AfterControlPlaneInitialized", "BeforeClusterUpgrade", "BeforeControlPlaneUpgrade", "AfterControlPlaneUpgrade",
-		"BeforeWorkersUpgrade", "AfterWorkersUpgrade", "AfterClusterUpgrade", "BeforeClusterDelete",
+	var lifecycle []string
+	for _, m := range moments {
+		lifecycle = append(lifecycle, m.hook)
 	}
 	got := slices.DeleteFunc(recorder.order(), func(name string) bool { return !slices.Contains(lifecycle, name) })
 	if !slices.Equal(got, lifecycle) {
@@ -78,7 +66,7 @@ func TestUpstreamManager(t *testing.T) {
 	if len(recorder.undue) > 0 {
 		t.Errorf("slipway-lifecycle would refuse calls of upstream's core: %q", recorder.undue)
 	}
-	for _, name := range []string{"DiscoverVariables", "GenerateUpgradePlan"} {
+	for _, name := range []string{"GeneratePatches", "ValidateTopology", "DiscoverVariables", "GenerateUpgradePlan"} {
 		if recorder.count(name) == 0 {
 			t.Errorf("hook %s was never called", name)
 		}
@@ -227,15 +215,6 @@ func (s *stage) update(change func(*clusterv1.Cluster)) {
 		cluster := s.cluster()
 		change(cluster)
 		return s.Update(s.t.Context(), cluster) == nil
-	})
-}
-
-// expectBlocked waits until upstream tells what the extension waits for.
-func (s *stage) expectBlocked(hook string) {
-	s.t.Helper()
-	s.eventually("upstream tells that "+hook+" holds it back", func() bool {
-		condition := conditions.Get(s.cluster(), clusterv1.ClusterTopologyReconciledCondition)
-		return condition != nil && strings.Contains(condition.Message, hook)
 	})
 }
 
