@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "slices"
+
 // HookName is a lifecycle hook of Cluster API.
 // +kubebuilder:validation:Enum=BeforeClusterCreate;AfterControlPlaneInitialized;BeforeClusterUpgrade;BeforeControlPlaneUpgrade;AfterControlPlaneUpgrade;BeforeWorkersUpgrade;AfterWorkersUpgrade;AfterClusterUpgrade;BeforeClusterDelete
 type HookName string
@@ -42,3 +44,10 @@ func Hooks() []HookName {
 
 // Blocking says whether Cluster API waits for the answer of the hook.
 func (h HookName) Blocking() bool { return h != AfterControlPlaneInitialized }
+
+// DelaysTopology says whether all other changes of the topology, such as scaling, wait
+// with the hook: Cluster API changes nothing of what is yet to be upgraded (seed
+// lifecycle-hooks-guide, notes to BeforeClusterUpgrade and AfterControlPlaneUpgrade).
+func (h HookName) DelaysTopology() bool {
+	return slices.Contains([]HookName{BeforeClusterUpgrade, BeforeControlPlaneUpgrade, AfterControlPlaneUpgrade, BeforeWorkersUpgrade}, h)
+}

@@ -25,6 +25,36 @@ type RunRequest struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+
+	// controlPlaneUpgrades are the versions that the control plane had yet to get when
+	// the run began, in this order.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	ControlPlaneUpgrades []UpgradeStep `json:"controlPlaneUpgrades,omitempty"`
+
+	// workersUpgrades are the versions that the workers had yet to get when the run
+	// began, in this order.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	WorkersUpgrades []UpgradeStep `json:"workersUpgrades,omitempty"`
+}
+
+// UpgradeStep is one version on the way of an upgrade.
+type UpgradeStep struct {
+	// version of Kubernetes.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+}
+
+// Versions are what makes a request another one: from which version, to which, and which
+// was reached. What is yet to come of an upgrade is none of them, since it changes while
+// the same step of it waits.
+func (r *RunRequest) Versions() [3]string {
+	return [3]string{r.FromKubernetesVersion, r.ToKubernetesVersion, r.KubernetesVersion}
 }
 
 // DecisionType is what a person decided.

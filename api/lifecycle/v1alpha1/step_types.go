@@ -117,9 +117,10 @@ type ExpressionStep struct {
 	// expression must be true; one that cannot be evaluated is not. It is evaluated
 	// again every intervalSeconds and when the Cluster changes. Variables: cluster (the
 	// Cluster, with its status), request (hook, fromKubernetesVersion,
-	// toKubernetesVersion, kubernetesVersion, as far as the hook has them), hosts and
-	// clusters (the Hosts and Clusters of the namespace). The libraries of Kubernetes
-	// are there: semver, quantity, regex, lists.
+	// toKubernetesVersion, kubernetesVersion, as far as the hook has them, and
+	// controlPlaneUpgrades and workersUpgrades, lists of what is yet to come, each with
+	// its version), hosts and clusters (the Hosts and Clusters of the namespace). The
+	// libraries of Kubernetes are there: semver, quantity, regex, lists.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096

@@ -22,9 +22,12 @@ func variables(t testing.TB, hosts int) map[string]any {
 	cluster.Spec.Topology.ClassRef.Name = "slipway"
 	cluster.Spec.Topology.Version = "v1.36.3"
 	in := expression.Inputs{
-		Cluster:  &cluster,
-		Hook:     lifecyclev1.BeforeClusterUpgrade,
-		Request:  lifecyclev1.RunRequest{FromKubernetesVersion: "v1.35.4", ToKubernetesVersion: "v1.36.3"},
+		Cluster: &cluster,
+		Hook:    lifecyclev1.BeforeClusterUpgrade,
+		Request: lifecyclev1.RunRequest{
+			FromKubernetesVersion: "v1.35.4", ToKubernetesVersion: "v1.36.3",
+			ControlPlaneUpgrades: []lifecyclev1.UpgradeStep{{Version: "v1.36.3"}, {Version: "v1.37.0"}},
+		},
 		Hosts:    make([]infrav1.Host, hosts),
 		Clusters: []clusterv1.Cluster{cluster},
 		Objects: []unstructured.Unstructured{{Object: map[string]any{
@@ -53,6 +56,9 @@ func TestEval(t *testing.T) {
 		{expression.Step, `semver(request.toKubernetesVersion, true).compareTo(semver(request.fromKubernetesVersion, true)) > 0`, true},
 		{expression.Step, `has(request.kubernetesVersion)`, false},
 		{expression.Step, `request.hook == "BeforeClusterUpgrade"`, true},
+		{expression.Step, `request.controlPlaneUpgrades.size() > 1 && request.controlPlaneUpgrades[1].version == "v1.37.0"`, true},
+		{expression.Step, `request.workersUpgrades.exists(u, u.version == "v1.37.0")`, false},
+		{expression.Wait, `objects.size() > 0 && request.workersUpgrades.size() == 0`, true},
 		{expression.Step, `size(hosts) >= 3 && clusters.filter(c, c.metadata.name == cluster.metadata.name).size() == 1`, true},
 		{expression.Step, `hosts.all(h, clusters.exists(c, c.metadata.name == h.metadata.name))`, false},
 		{expression.Step, `quantity("2Gi").isGreaterThan(quantity("1Gi"))`, true},
@@ -77,6 +83,7 @@ func TestErrorsHaveAPosition(t *testing.T) {
 		expression, want string
 	}{
 		{expression.Match, `cluster.spec ==`, "at character 16: Syntax error"},
+		{expression.Step, `request.workersUpgrades.all(u, u.name == "")`, "undefined field 'name'"},
 		{expression.Match, `hosts.size() > 0`, "at character 1: undeclared reference to 'hosts'"},
 		{expression.Match, "cluster.spec.paused &&\n  hosts.size() > 0", "at line 2, character 3: undeclared reference to 'hosts'"},
 		{expression.Step, `objects.size() > 0`, "undeclared reference to 'objects'"},

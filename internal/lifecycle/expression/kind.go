@@ -74,8 +74,19 @@ var requestType = func() *apiservercel.DeclType {
 	for _, name := range []string{"hook", "fromKubernetesVersion", "toKubernetesVersion", "kubernetesVersion"} {
 		fields[name] = apiservercel.NewDeclField(name, apiservercel.StringType, false, nil, nil)
 	}
+	for _, name := range []string{"controlPlaneUpgrades", "workersUpgrades"} {
+		fields[name] = apiservercel.NewDeclField(name, apiservercel.NewListType(upgradeType, maxUpgrades), false, nil, nil)
+	}
 	return apiservercel.NewObjectType("slipway.lifecycle.Request", fields)
 }()
+
+// upgradeType is one version of the plan of an upgrade.
+var upgradeType = apiservercel.NewObjectType("slipway.lifecycle.UpgradeStep", map[string]*apiservercel.DeclField{
+	"version": apiservercel.NewDeclField("version", apiservercel.StringType, true, nil, nil),
+})
+
+// maxUpgrades is the length of a plan that the API takes.
+const maxUpgrades = 256
 
 // environments are built when the first expression is compiled: it takes a while, and
 // looks at feature gates, which programs set when they start.
@@ -85,7 +96,7 @@ var environments = sync.OnceValues(func() (map[Kind]*cel.Env, error) {
 		set, err := environment.MustBaseEnvSet(compatibility).Extend(environment.VersionedOptions{
 			IntroducedVersion: version.MajorMinor(1, 0),
 			EnvOptions:        kind.variables(),
-			DeclTypes:         []*apiservercel.DeclType{requestType},
+			DeclTypes:         []*apiservercel.DeclType{requestType, upgradeType},
 		}, environment.StrictCostOpt)
 		if err != nil {
 			return nil, fmt.Errorf("build the CEL environment: %w", err)

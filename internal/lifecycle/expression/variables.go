@@ -65,7 +65,18 @@ func request(hook lifecyclev1.HookName, request lifecyclev1.RunRequest) map[stri
 			fields[name] = value
 		}
 	}
+	// Lists of a hook that has none are empty, so that an expression need not ask first.
+	fields["controlPlaneUpgrades"] = upgrades(request.ControlPlaneUpgrades)
+	fields["workersUpgrades"] = upgrades(request.WorkersUpgrades)
 	return fields
+}
+
+func upgrades(steps []lifecyclev1.UpgradeStep) []any {
+	list := make([]any, len(steps))
+	for i, step := range steps {
+		list[i] = map[string]any{"version": step.Version}
+	}
+	return list
 }
 
 // toMap returns nil, CEL's null, for no object.

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -68,17 +70,23 @@ func TestEachHookWaitsForItsRun(t *testing.T) {
 
 func checkRun(t *testing.T, run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, policy *lifecyclev1.LifecyclePolicy, hook lifecyclev1.HookName) {
 	t.Helper()
+	upgrade := lifecyclev1.RunRequest{
+		FromKubernetesVersion: from, ToKubernetesVersion: to,
+		ControlPlaneUpgrades: []lifecyclev1.UpgradeStep{{Version: "v1.35.9"}, {Version: to}}, WorkersUpgrades: []lifecyclev1.UpgradeStep{{Version: to}},
+	}
+	upgraded := upgrade
+	upgraded.FromKubernetesVersion, upgraded.ToKubernetesVersion, upgraded.KubernetesVersion = "", "", to
 	want := map[lifecyclev1.HookName]lifecyclev1.RunRequest{
-		lifecyclev1.BeforeClusterUpgrade:      {FromKubernetesVersion: from, ToKubernetesVersion: to},
-		lifecyclev1.BeforeControlPlaneUpgrade: {FromKubernetesVersion: from, ToKubernetesVersion: to},
-		lifecyclev1.BeforeWorkersUpgrade:      {FromKubernetesVersion: from, ToKubernetesVersion: to},
-		lifecyclev1.AfterControlPlaneUpgrade:  {KubernetesVersion: to},
-		lifecyclev1.AfterWorkersUpgrade:       {KubernetesVersion: to},
+		lifecyclev1.BeforeClusterUpgrade:      upgrade,
+		lifecyclev1.BeforeControlPlaneUpgrade: upgrade,
+		lifecyclev1.BeforeWorkersUpgrade:      upgrade,
+		lifecyclev1.AfterControlPlaneUpgrade:  upgraded,
+		lifecyclev1.AfterWorkersUpgrade:       upgraded,
 		lifecyclev1.AfterClusterUpgrade:       {KubernetesVersion: to},
 	}[hook]
 	s := run.Spec
 	if s.ClusterName != cluster.Name || s.PolicyName != policy.Name || s.PolicyGeneration != policy.Generation ||
-		s.Hook != hook || s.Request != want || s.Attempt != 1 || s.Mode != lifecyclev1.ModeEnforce || len(s.Steps) != 1 {
+		s.Hook != hook || !equality.Semantic.DeepEqual(s.Request, want) || s.Attempt != 1 || s.Mode != lifecyclev1.ModeEnforce || len(s.Steps) != 1 {
 		t.Errorf("the spec of the run is %+v", s)
 	}
 	owner := run.OwnerReferences[0]
@@ -94,6 +102,75 @@ func remove(t *testing.T, cluster *clusterv1.Cluster) {
 	t.Helper()
 	if err := env.Client.Delete(t.Context(), cluster); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A plan gets shorter while a step of it waits; that is no other call.
+func TestShorterPlanIsTheSameCall(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	r := startReplica(t, namespace)
+	cluster := newCluster(t, namespace, "c1", nil)
+	newPolicy(t, namespace, "p1", nil, lifecyclev1.BeforeClusterUpgrade)
+	shorter := calling(capi.BeforeClusterUpgrade, func(c clusterv1.Cluster) *hooksv1.BeforeClusterUpgradeRequest {
+		return &hooksv1.BeforeClusterUpgradeRequest{Cluster: c, FromKubernetesVersion: from, ToKubernetesVersion: to, ControlPlaneUpgrades: controlPlanePlan[1:]}
+	})
+	for _, call := range []call{all[lifecyclev1.BeforeClusterUpgrade], shorter} {
+		eventually(t, "it holds back", func() error { return held(call(t.Context(), r, *cluster)) })
+	}
+	if run := onlyRun(t, namespace); len(run.Spec.Request.ControlPlaneUpgrades) != 2 {
+		t.Errorf("the run records the plan %v, want that of the first call", run.Spec.Request.ControlPlaneUpgrades)
+	}
+}
+
+// Cluster API does not call before the time that it was told, so the policy that moves
+// on first must say when.
+func TestShortestWishCounts(t *testing.T) {
+	testenv.Skip(t)
+	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+		t.Run(order[0]+" waits", func(t *testing.T) {
+			namespace := env.Namespace(t)
+			r := startReplica(t, namespace)
+			cluster := newCluster(t, namespace, "c1", nil)
+			for _, name := range order {
+				newPolicy(t, namespace, name, nil, lifecyclev1.BeforeClusterCreate)
+			}
+			eventually(t, "both policies have a run", func() error {
+				if err := held(beforeCreate(t.Context(), r, *cluster)); err != nil {
+					return err
+				}
+				if n := len(runs(t, namespace)); n != len(order) {
+					return fmt.Errorf("%d runs", n)
+				}
+				return nil
+			})
+			for i, name := range order {
+				reach(t, namespace, name)
+				eventually(t, "the cache knows that "+name+" waits", func() error {
+					a, err := beforeCreate(t.Context(), r, *cluster)
+					if err != nil || !strings.Contains(a.message, "LifecyclePolicy "+name+", step ask: waits since") {
+						return fmt.Errorf("answered %+v, %w", a, err)
+					}
+					// A run that has not begun goes on by itself; one that waits for somebody is slow.
+					if want := []int32{5, 10}[i]; a.retryAfter != want {
+						t.Errorf("asked to be called again after %d s, want %d: %s", a.retryAfter, want, a.message)
+					}
+					return nil
+				})
+			}
+		})
+	}
+}
+
+// reach records that the approval of a policy's run is waited for.
+func reach(t *testing.T, namespace, policy string) {
+	t.Helper()
+	for _, run := range runs(t, namespace) {
+		if run.Spec.PolicyName == policy {
+			change(t, &run, func(run *lifecyclev1.LifecycleRun) {
+				run.Spec.Progress = []lifecyclev1.StepProgress{{Name: "ask", StartTime: metav1.NewTime(time.Now().Truncate(time.Second))}}
+			})
+		}
 	}
 }
 

@@ -23,17 +23,15 @@ type call struct {
 // is tells whether a run answers the call.
 func (c call) is(run *lifecyclev1.LifecycleRun) bool {
 	s := &run.Spec
-	return s.ClusterName == c.cluster && s.PolicyName == c.policy && s.Hook == c.hook && s.Request == c.request
+	return s.ClusterName == c.cluster && s.PolicyName == c.policy && s.Hook == c.hook && s.Request.Versions() == c.request.Versions()
 }
 
 // runName returns the name of an attempt: a DNS label of at most 52 characters. It
 // must not depend on the UID of the Cluster, which clusterctl move changes: the run
 // that came along has to be in the way of a second one.
 func (c call) runName(attempt int32) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{
-		c.cluster, c.policy, string(c.hook),
-		c.request.FromKubernetesVersion, c.request.ToKubernetesVersion, c.request.KubernetesVersion,
-	}, "\x00")))
+	versions := c.request.Versions()
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.cluster, c.policy, string(c.hook)}, versions[:]...), "\x00")))
 	suffix := fmt.Sprintf("-%s-%s-%d", kebab(c.hook), hex.EncodeToString(sum[:])[:8], attempt)
 	cluster := strings.ReplaceAll(c.cluster, ".", "-")
 	if room := max(maxRunName-len(suffix), 1); len(cluster) > room {

@@ -131,9 +131,17 @@ var beforeCreate = calling(capi.BeforeClusterCreate, func(c clusterv1.Cluster) *
 
 func beforeUpgrade(from, to string) call {
 	return calling(capi.BeforeClusterUpgrade, func(c clusterv1.Cluster) *hooksv1.BeforeClusterUpgradeRequest {
-		return &hooksv1.BeforeClusterUpgradeRequest{Cluster: c, FromKubernetesVersion: from, ToKubernetesVersion: to}
+		return &hooksv1.BeforeClusterUpgradeRequest{
+			Cluster: c, FromKubernetesVersion: from, ToKubernetesVersion: to, ControlPlaneUpgrades: controlPlanePlan, WorkersUpgrades: workersPlan,
+		}
 	})
 }
+
+// The plan of the upgrade of all, of which the workers leave a version out.
+var (
+	controlPlanePlan = []hooksv1.UpgradeStepInfo{{Version: "v1.35.9"}, {Version: to}}
+	workersPlan      = []hooksv1.UpgradeStepInfo{{Version: to}}
+)
 
 // all calls each hook with the versions of one upgrade.
 var all = map[lifecyclev1.HookName]call{
@@ -143,16 +151,24 @@ var all = map[lifecyclev1.HookName]call{
 	}),
 	lifecyclev1.BeforeClusterUpgrade: beforeUpgrade(from, to),
 	lifecyclev1.BeforeControlPlaneUpgrade: calling(capi.BeforeControlPlaneUpgrade, func(c clusterv1.Cluster) *hooksv1.BeforeControlPlaneUpgradeRequest {
-		return &hooksv1.BeforeControlPlaneUpgradeRequest{Cluster: c, FromKubernetesVersion: from, ToKubernetesVersion: to}
+		return &hooksv1.BeforeControlPlaneUpgradeRequest{
+			Cluster: c, FromKubernetesVersion: from, ToKubernetesVersion: to, ControlPlaneUpgrades: controlPlanePlan, WorkersUpgrades: workersPlan,
+		}
 	}),
 	lifecyclev1.AfterControlPlaneUpgrade: calling(capi.AfterControlPlaneUpgrade, func(c clusterv1.Cluster) *hooksv1.AfterControlPlaneUpgradeRequest {
-		return &hooksv1.AfterControlPlaneUpgradeRequest{Cluster: c, KubernetesVersion: to}
+		return &hooksv1.AfterControlPlaneUpgradeRequest{
+			Cluster: c, KubernetesVersion: to, ControlPlaneUpgrades: controlPlanePlan, WorkersUpgrades: workersPlan,
+		}
 	}),
 	lifecyclev1.BeforeWorkersUpgrade: calling(capi.BeforeWorkersUpgrade, func(c clusterv1.Cluster) *hooksv1.BeforeWorkersUpgradeRequest {
-		return &hooksv1.BeforeWorkersUpgradeRequest{Cluster: c, FromKubernetesVersion: from, ToKubernetesVersion: to}
+		return &hooksv1.BeforeWorkersUpgradeRequest{
+			Cluster: c, FromKubernetesVersion: from, ToKubernetesVersion: to, ControlPlaneUpgrades: controlPlanePlan, WorkersUpgrades: workersPlan,
+		}
 	}),
 	lifecyclev1.AfterWorkersUpgrade: calling(capi.AfterWorkersUpgrade, func(c clusterv1.Cluster) *hooksv1.AfterWorkersUpgradeRequest {
-		return &hooksv1.AfterWorkersUpgradeRequest{Cluster: c, KubernetesVersion: to}
+		return &hooksv1.AfterWorkersUpgradeRequest{
+			Cluster: c, KubernetesVersion: to, ControlPlaneUpgrades: controlPlanePlan, WorkersUpgrades: workersPlan,
+		}
 	}),
 	lifecyclev1.AfterClusterUpgrade: calling(capi.AfterClusterUpgrade, func(c clusterv1.Cluster) *hooksv1.AfterClusterUpgradeRequest {
 		return &hooksv1.AfterClusterUpgradeRequest{Cluster: c, KubernetesVersion: to}

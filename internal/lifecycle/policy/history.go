@@ -72,11 +72,11 @@ func superfluous(policy *lifecyclev1.LifecyclePolicy, runs []lifecyclev1.Lifecyc
 			continue
 		}
 		slices.SortFunc(all, newestFirst)
-		newest := map[lifecyclev1.RunRequest]bool{}
+		newest := map[[3]string]bool{}
 		for i, candidate := range all {
-			request := candidate.Spec.Request
-			first := !newest[request]
-			newest[request] = true
+			request := &candidate.Spec.Request
+			first := !newest[request.Versions()]
+			newest[request.Versions()] = true
 			if i < limit || first && current(request, cluster) {
 				continue
 			}
@@ -87,9 +87,9 @@ func superfluous(policy *lifecyclev1.LifecyclePolicy, runs []lifecyclev1.Lifecyc
 }
 
 // current says whether a hook may be called again with a request.
-func current(request lifecyclev1.RunRequest, cluster *clusterv1.Cluster) bool {
+func current(request *lifecyclev1.RunRequest, cluster *clusterv1.Cluster) bool {
 	wanted := cluster.Spec.Topology.Version
-	return request == lifecyclev1.RunRequest{} || request.ToKubernetesVersion == wanted || request.KubernetesVersion == wanted
+	return request.Versions() == [3]string{} || request.ToKubernetesVersion == wanted || request.KubernetesVersion == wanted
 }
 
 // newestFirst orders by what was last done: clusterctl move creates all runs anew.

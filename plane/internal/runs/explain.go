@@ -86,6 +86,9 @@ func runOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.T
 	if r.Blocks, message, _ = plan.Holds(run, cluster, now); r.Blocks && r.Phase == lifecyclev1.RunSucceeded {
 		r.Message = message
 	}
+	if r.Blocks && r.Hook.DelaysTopology() {
+		r.Message += "; until it passes, other changes of the topology wait, too, such as scaling"
+	}
 	current := plan.Current(run)
 	for i := range s.Steps {
 		told := stepOf(run, &s.Steps[i])

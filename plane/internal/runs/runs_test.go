@@ -84,6 +84,24 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// What waits besides what was asked about is told: nobody looks for a policy who only
+// wanted to scale.
+func TestExplainTellsWhatIsDelayed(t *testing.T) {
+	delaying := []lifecyclev1.HookName{
+		lifecyclev1.BeforeClusterUpgrade, lifecyclev1.BeforeControlPlaneUpgrade, lifecyclev1.AfterControlPlaneUpgrade, lifecyclev1.BeforeWorkersUpgrade,
+	}
+	for _, hook := range lifecyclev1.Hooks() {
+		cluster := &clusterv1.Cluster{ObjectMeta: in("prod")}
+		e, err := Explain(t.Context(), reader(t, cluster, asked("first", hook)), client.ObjectKeyFromObject(cluster), start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Contains(e.Runs[0].Message, "such as scaling"); told != slices.Contains(delaying, hook) {
+			t.Errorf("%s: blocks %t, %s", hook, e.Runs[0].Blocks, e.Runs[0].Message)
+		}
+	}
+}
+
 func TestToApprove(t *testing.T) {
 	key := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: "default", Name: name} }
 	one := reader(t, asked("first", lifecyclev1.BeforeClusterCreate))
