@@ -1,0 +1,200 @@
+package trust
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// attempt is what somebody tries with what is not theirs.
+type attempt struct {
+	name string
+	try  func(ctx context.Context, c client.Client) error
+}
+
+func meta(in, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: in, Name: name} }
+
+func read(object client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Get(ctx, client.ObjectKeyFromObject(object), object)
+	}
+}
+
+func list(objects client.ObjectList) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.List(ctx, objects, client.InNamespace(namespace))
+	}
+}
+
+func create(object client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Create(ctx, object.DeepCopyObject().(client.Object))
+	}
+}
+
+func remove(object client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.Delete(ctx, object) }
+}
+
+// patch writes fields without reading the object first.
+func patch(object client.Object, fields map[string]any, subresource ...string) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		data, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		change := client.RawPatch("application/merge-patch+json", data)
+		target := object.DeepCopyObject().(client.Object)
+		if len(subresource) > 0 {
+			return c.SubResource(subresource[0]).Patch(ctx, target, change)
+		}
+		return c.Patch(ctx, target, change)
+	}
+}
+
+// onHosts are what nobody but the manager, and the victim's agent where it says so, may do.
+func onHosts() []attempt {
+	host, lease := &infrav1.Host{ObjectMeta: meta(namespace, victim)}, &coordinationv1.Lease{ObjectMeta: meta(namespace, victim)}
+	smuggled := &infrav1.Host{ObjectMeta: meta(namespace, "smuggled"), Spec: infrav1.HostSpec{HostID: "smuggled"}}
+	return []attempt{
+		{"read the Host", read(host)},
+		{"list Hosts", list(&infrav1.HostList{})},
+		{"list HostMachines", list(&infrav1.HostMachineList{})},
+		{"read bootstrap data", read(&corev1.Secret{ObjectMeta: meta(namespace, bootstrapSecret)})},
+		{"read another Secret", read(&corev1.Secret{ObjectMeta: meta(namespace, "database")})},
+		{"list Secrets", list(&corev1.SecretList{})},
+		{"order a reset", patch(host, map[string]any{"spec": map[string]any{"claim": nil, "desired": nil}})},
+		{"claim the Host", patch(host, map[string]any{"spec": map[string]any{"claim": map[string]any{"machineName": "m", "clusterName": "c", "claimID": "x"}}})},
+		{"order other bootstrap data", patch(host, map[string]any{"spec": map[string]any{"desired": map[string]any{"bootstrapSecretName": "database"}}})},
+		{"take the Host over with another key", patch(host, map[string]any{"spec": map[string]any{"hostID": formerHostID}})},
+		{"forge facts", patch(host, map[string]any{"status": map[string]any{"observed": map[string]any{"phase": "Available"}}}, "status")},
+		{"forge a heartbeat", patch(lease, map[string]any{"spec": map[string]any{"renewTime": "2099-01-01T00:00:00.000000Z"}})},
+		{"end the heartbeat", remove(lease)},
+		{"delete the Host", remove(host)},
+		{"smuggle a Host in", create(smuggled)},
+		{"make a token", create(&corev1.Secret{ObjectMeta: meta(metav1.NamespaceSystem, "bootstrap-token-zzzzzz"), Type: corev1.SecretTypeBootstrapToken})},
+		{"grant themselves more", create(&rbacv1.RoleBinding{
+			ObjectMeta: meta(namespace, "more"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}},
+		})},
+	}
+}
+
+// onRuns are what nobody but the engine may do.
+func (w *world) onRuns() []attempt {
+	run, policy := &lifecyclev1.LifecycleRun{ObjectMeta: meta(namespace, runName)}, &lifecyclev1.LifecyclePolicy{ObjectMeta: meta(namespace, policyName)}
+	approved := w.newRun("approved")
+	approved.Spec.Decisions = []lifecyclev1.Decision{{Type: lifecyclev1.DecisionApprove, Step: "approve", By: "boss", Time: metav1.Now().Rfc3339Copy()}}
+	return []attempt{
+		{"make a run that is approved", create(approved)},
+		{"make a run", create(w.newRun("another"))},
+		{"write a decision into the run", patch(run, map[string]any{"spec": map[string]any{"decisions": approved.Spec.Decisions}})},
+		{"write progress into the run", patch(run, map[string]any{"spec": map[string]any{"progress": []any{map[string]any{
+			"name": "approve", "startTime": "2026-01-01T00:00:00Z", "endTime": "2026-01-01T00:00:01Z", "outcome": "Succeeded",
+		}}}})},
+		{"give the run up", patch(run, map[string]any{"spec": map[string]any{"cancelled": "never mind"}})},
+		{"lead the run to another Cluster", patch(run, map[string]any{"spec": map[string]any{"clusterName": "another"}})},
+		{"write its status", patch(run, map[string]any{"status": map[string]any{"phase": "Succeeded"}}, "status")},
+		{"take the run from its Cluster", patch(run, map[string]any{"metadata": map[string]any{"ownerReferences": []any{map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b",
+		}}}})},
+		{"keep the run for ever", patch(run, map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/stay"}}})},
+		{"delete the run", remove(run)},
+		{"delete the policy", remove(policy)},
+	}
+}
+
+// approve is what a decider may do with the policy's verb.
+func approve() attempt {
+	run := &lifecyclev1.LifecycleRun{ObjectMeta: meta(namespace, runName)}
+	return attempt{"approve", patch(run, map[string]any{"metadata": map[string]any{"annotations": map[string]any{lifecyclev1.ApproveAnnotation: "approve: because"}}})}
+}
+
+// may are the attempts that a persona may make: what makes the others prove something.
+var may = map[string][]string{
+	"the victim's own agent": {"read the Host", "forge facts", "forge a heartbeat"},
+	"decider":                {"approve"},
+}
+
+// TestTrust has everybody who has credentials try what is not theirs.
+func TestTrust(t *testing.T) {
+	w := newWorld(t)
+	for _, p := range w.personas() {
+		t.Run(p.name, func(t *testing.T) {
+			w.checkRights(t, p)
+			c := w.client(p.config)
+			for _, attempts := range [][]attempt{onHosts(), w.onRuns(), {approve()}} {
+				for _, a := range attempts {
+					w.judge(t, p, c, a)
+				}
+			}
+		})
+	}
+	t.Run("nobody", w.nobody)
+}
+
+// judge fails when an attempt succeeds that should not, or fails for another reason than
+// that it is refused.
+func (w *world) judge(t *testing.T, p persona, c client.Client, a attempt) {
+	t.Helper()
+	err := a.try(t.Context(), c)
+	switch {
+	case slices.Contains(may[p.name], a.name):
+		if err != nil {
+			t.Errorf("may not %s, so that others may not proves nothing: %v", a.name, err)
+		}
+	case err == nil:
+		t.Errorf("could %s", a.name)
+	case !refused(err):
+		t.Errorf("%s: the refusal proves nothing: %v", a.name, err)
+	}
+}
+
+// nobody has no credentials, as a pod that reaches the ports.
+func (w *world) nobody(t *testing.T) {
+	anonymous := w.client(rest.AnonymousClientConfig(w.Config))
+	for _, attempts := range [][]attempt{onHosts(), w.onRuns(), {approve()}} {
+		for _, a := range attempts {
+			w.judge(t, persona{name: "nobody"}, anonymous, a)
+		}
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // an adversary does not care who serves
+	defer transport.CloseIdleConnections()
+	pod := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	post := func(url string) (int, error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
+		if err != nil {
+			return 0, err
+		}
+		answer, err := pod.Do(request)
+		if err != nil {
+			return 0, err
+		}
+		return answer.StatusCode, answer.Body.Close()
+	}
+	hook := "https://" + w.hooks + "/hooks.runtime.cluster.x-k8s.io/v1alpha1/beforeclusterdelete/slipway"
+	if status, err := post(hook); err == nil && status != http.StatusUnauthorized && status != http.StatusForbidden {
+		t.Errorf("a hook without a certificate is answered with %d", status)
+	} else if refusal := (*tls.CertificateVerificationError)(nil); errors.As(err, &refusal) {
+		t.Errorf("the refusal proves nothing: %v", err)
+	}
+	if status, err := post("https://" + w.diagnostics + "/metrics"); err != nil || status != http.StatusUnauthorized && status != http.StatusForbidden {
+		t.Errorf("metrics without a token: %d, %v", status, err)
+	}
+}
