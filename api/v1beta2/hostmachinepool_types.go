@@ -52,7 +52,7 @@ type HostMachinePoolInstanceStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// version of Kubernetes the machine was asked to run.
+	// version of Kubernetes the machine runs; empty until it does.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
@@ -62,7 +62,8 @@ type HostMachinePoolInstanceStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	Revision string `json:"revision,omitempty"`
 
-	// ready is true when the machine is provisioned.
+	// ready is true while the machine is provisioned and its condition Ready has not
+	// fallen since.
 	// +optional
 	Ready bool `json:"ready"`
 }
@@ -115,11 +116,12 @@ type HostMachinePoolStatus struct {
 	// +optional
 	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// replicas is the number of machines in the pool.
+	// replicas is the number of machines that have a host.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is the number of provisioned machines.
+	// readyReplicas is the number of machines that are provisioned and whose condition
+	// Ready has not fallen since.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
@@ -177,8 +179,8 @@ type HostMachinePoolStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hostmachinepools,scope=Namespaced,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
-// +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas",description="Machines in the pool"
-// +kubebuilder:printcolumn:name="ReadyReplicas",type="integer",JSONPath=".status.readyReplicas",description="Provisioned machines"
+// +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas",description="Machines that have a host"
+// +kubebuilder:printcolumn:name="ReadyReplicas",type="integer",JSONPath=".status.readyReplicas",description="Machines that are provisioned and well"
 // +kubebuilder:printcolumn:name="Available",type="integer",JSONPath=".status.availableReplicas",description="Machines whose Node is ready"
 // +kubebuilder:printcolumn:name="Updated",type="integer",JSONPath=".status.updatedReplicas",description="Machines of the pool's version and revision"
 // +kubebuilder:printcolumn:name="RollingOut",type="string",JSONPath=".status.conditions[?(@.type=='RollingOut')].status",description="Whether machines are being replaced or upgraded"

@@ -40,6 +40,15 @@ const (
 	UpgradeFailedReason   = "UpgradeFailed"
 )
 
+// Reasons of the condition Ready of a HostMachine that was provisioned and is not well.
+const (
+	// NodeDeletedReason means that its Node was deleted while the machine lives.
+	NodeDeletedReason = "NodeDeleted"
+	// NodeNotReadyReason means that its Node has not been ready for five minutes while
+	// others of its cluster are, or that its kubelet has been silent as long.
+	NodeNotReadyReason = "NodeNotReady"
+)
+
 // WaitingForMachinePoolReason of the condition BootstrapSucceeded of a HostMachine means
 // that its host is claimed and must not become a Node yet: a MachinePool would delete the
 // Node for a former one of the host.

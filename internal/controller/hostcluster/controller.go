@@ -78,12 +78,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, hostCluster, infrav1.HostClusterFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, hostCluster); err != nil || isPaused || requeue {
-		return ctrl.Result{}, err
-	}
-
+	// The helper comes first: what is left to write of Paused, it writes.
 	helper, err := patch.NewHelper(hostCluster, r.Client)
 	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, hostCluster); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
 	s := &scope{hostCluster: hostCluster, cluster: cluster}
@@ -92,7 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		if reterr == nil {
 			setReady(s)
 		}
-		err := helper.Patch(ctx, hostCluster, patch.WithOwnedConditions{Conditions: []string{clusterv1.ReadyCondition, infrav1.EndpointHeldCondition}})
+		err := helper.Patch(ctx, hostCluster, patch.WithOwnedConditions{Conditions: []string{
+			clusterv1.ReadyCondition, infrav1.EndpointHeldCondition, clusterv1.PausedCondition,
+		}})
 		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()
 	if !hostCluster.DeletionTimestamp.IsZero() {

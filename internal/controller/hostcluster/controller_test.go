@@ -373,4 +373,16 @@ func TestAnErrorIsNeverReady(t *testing.T) {
 	if hc = reconcile(t, hc); !conditions.IsTrue(hc, clusterv1.ReadyCondition) {
 		t.Errorf("not ready without an error: %+v", hc.Status)
 	}
+
+	// Every condition is of the generation that it was computed from.
+	hc.Spec.FailureDomainLabel = "rack"
+	if err := env.Client.Update(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	hc = reconcile(t, hc)
+	for _, condition := range hc.Status.Conditions {
+		if condition.ObservedGeneration != hc.Generation {
+			t.Errorf("%s is of generation %d, the object of %d", condition.Type, condition.ObservedGeneration, hc.Generation)
+		}
+	}
 }

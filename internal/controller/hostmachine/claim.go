@@ -24,7 +24,7 @@ func (r *Reconciler) recordIntent(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	claimID := string(uuid.NewUUID())
-	if err := s.writeSpec(ctx, func(spec *infrav1.HostMachineSpec) { spec.ClaimID = claimID }); err != nil {
+	if err := s.write(ctx, func(m *infrav1.HostMachine) { m.Spec.ClaimID = claimID }); err != nil {
 		return false, fmt.Errorf("record the claim: %w", err)
 	}
 	s.newIntent = true
@@ -52,7 +52,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (bool, error) {
 	}
 	s.claimed = claimed
 	providerID := infrav1.ProviderID(claimed.Namespace, claimed.Name, s.hostMachine.Spec.ClaimID)
-	if err := s.writeSpec(ctx, func(spec *infrav1.HostMachineSpec) { spec.ProviderID = providerID }); err != nil {
+	if err := s.write(ctx, func(m *infrav1.HostMachine) { m.Spec.ProviderID = providerID }); err != nil {
 		return false, fmt.Errorf("record the providerID: %w", err)
 	}
 	return true, nil

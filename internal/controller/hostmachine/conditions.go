@@ -34,13 +34,9 @@ const (
 	reasonClusterCAUnknown  = "WaitingForClusterCA"
 )
 
-// setConditions computes every condition but Paused from what was seen.
+// setConditions computes every condition from what was seen.
 func setConditions(m *infrav1.HostMachine, s *scope) {
-	if !conditions.Has(m, clusterv1.PausedCondition) {
-		conditions.Set(m, metav1.Condition{
-			Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason, ObservedGeneration: m.Generation,
-		})
-	}
+	conditions.Set(m, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
 	claimed, bootstrapped := hostClaimed(s), bootstrapSucceeded(m, s)
 	conditions.Set(m, claimed)
 	conditions.Set(m, bootstrapped)
@@ -104,7 +100,8 @@ func bootstrapReportedFailed(m *infrav1.HostMachine) bool {
 	return conditions.GetReason(m, infrav1.BootstrapSucceededCondition) == reasonFailed
 }
 
-// ready is true while the machine has its host and its host was bootstrapped.
+// ready is true while the machine has its host, its host was bootstrapped, and nothing is
+// known to be wrong with its agent and its Node.
 func ready(m *infrav1.HostMachine, s *scope, claimed, bootstrapped metav1.Condition) metav1.Condition {
 	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse}
 	switch {
@@ -114,6 +111,8 @@ func ready(m *infrav1.HostMachine, s *scope, claimed, bootstrapped metav1.Condit
 		condition.Reason, condition.Message = claimed.Reason, claimed.Message
 	case bootstrapped.Status != metav1.ConditionTrue:
 		condition.Reason, condition.Message = "Bootstrap"+bootstrapped.Reason, bootstrapped.Message
+	case s.ailment != nil:
+		condition.Reason, condition.Message = s.ailment.reason, s.ailment.message
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, reasonProvisioned
 	}

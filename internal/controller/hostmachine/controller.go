@@ -27,6 +27,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/seen"
 	"github.com/slipway-dev/slipway/internal/throttle"
 )
 
@@ -67,6 +68,8 @@ type Reconciler struct {
 	reservations reservations
 	rankings     rankings
 	settling     throttle.Status
+	// nodes are what was seen of Nodes that are not ready.
+	nodes seen.Values[client.ObjectKey, nodeView]
 	// machines are the writes to machines, orders those to hosts.
 	machines, orders written
 }
@@ -79,6 +82,9 @@ type phase func(context.Context, *scope) (proceed bool, err error)
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	hostMachine := &infrav1.HostMachine{}
 	if err := r.Client.Get(ctx, req.NamespacedName, hostMachine); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.nodes.Forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// What others watch comes here, too, by way of what it refers to.
@@ -107,6 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	defer func() { result, reterr = r.report(ctx, s, result, reterr) }()
 
 	if err := r.run(ctx, s); err != nil {
+		s.partial = true
 		if apierrors.IsConflict(err) {
 			// Somebody else wrote first, which is how races for a host end.
 			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
@@ -128,7 +135,9 @@ func (r *Reconciler) report(ctx context.Context, s *scope, result ctrl.Result, f
 	if s.movedAway {
 		return result, failed
 	}
-	setConditions(s.hostMachine, s)
+	if !s.partial {
+		setConditions(s.hostMachine, s)
+	}
 	if wait := r.settling.Wait(client.ObjectKeyFromObject(s.hostMachine), inTransition(s), r.Settle, r.Clock.Now()); wait > 0 && failed == nil {
 		if result.RequeueAfter == 0 || result.RequeueAfter > wait {
 			result.RequeueAfter = wait
@@ -147,6 +156,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		r.observeHost,
 		r.awaitTakeover,
 		r.syncOrder,
+		r.observeNode,
 	}
 	if !s.hostMachine.DeletionTimestamp.IsZero() {
 		phases = []phase{r.confirmDeletion, r.orderReset, r.awaitRelease}
@@ -208,6 +218,10 @@ type scope struct {
 	waiting *waiting
 	// takeover says why a claimed host has no order yet; empty when nothing holds it back.
 	takeover string
+	// ailment says what is wrong with a machine that was provisioned; nil when nothing is.
+	ailment *waiting
+	// partial is true after an error: what was not seen must not make a condition fall.
+	partial bool
 	// released is true when a deleted machine has let go of its host.
 	released bool
 	// withdrawn is true when the claim on a node that was not adopted was ended.
@@ -269,11 +283,11 @@ func (s *scope) patch(ctx context.Context) error {
 	return nil
 }
 
-// writeSpec changes the spec at once, and only if nobody changed the object in
-// the meantime: the claim depends on the order of its writes.
-func (s *scope) writeSpec(ctx context.Context, mutate func(*infrav1.HostMachineSpec)) error {
+// write changes the spec or the metadata at once, and only if nobody changed the object
+// in the meantime: the claim depends on the order of its writes.
+func (s *scope) write(ctx context.Context, mutate func(*infrav1.HostMachine)) error {
 	changed := s.hostMachine.DeepCopy()
-	mutate(&changed.Spec)
+	mutate(changed)
 	before := client.MergeFromWithOptions(s.hostMachine.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	if err := s.client.Patch(ctx, changed, before); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/rollout"
 )
 
-// ownedConditions are all that this controller sets, but for Paused.
+// ownedConditions are all that this controller sets.
 var ownedConditions = []string{
 	clusterv1.ReadyCondition,
 	clusterv1.RollingOutCondition,
@@ -22,19 +22,23 @@ var ownedConditions = []string{
 	clusterv1.MachinesReadyCondition,
 	clusterv1.MachinesUpToDateCondition,
 	clusterv1.RemediatingCondition,
+	clusterv1.PausedCondition,
 }
 
-// setConditions computes every condition but Paused and Remediating from what was
-// seen.
-func setConditions(s *scope) {
+// setConditions computes every condition but Paused and Remediating from what was seen.
+// After an error it was not all: nothing becomes Ready by that.
+func setConditions(s *scope, failed bool) {
+	if condition := ready(s); !failed || condition.Status != metav1.ConditionTrue {
+		conditions.Set(s.pool, condition)
+	}
 	for _, condition := range []metav1.Condition{
-		ready(s), rollingOut(s), scalingUp(s), scalingDown(s), machinesReady(s), machinesUpToDate(s),
+		rollingOut(s), scalingUp(s), scalingDown(s), machinesReady(s), machinesUpToDate(s),
 	} {
 		conditions.Set(s.pool, condition)
 	}
 }
 
-// ready is true while every machine that is wanted is provisioned.
+// ready is true while as many machines as are wanted are provisioned and well.
 func ready(s *scope) metav1.Condition {
 	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse}
 	readyReplicas := int(s.pool.Status.ReadyReplicas)
@@ -51,13 +55,13 @@ func ready(s *scope) metav1.Condition {
 	return condition
 }
 
-// firstProblem quotes the machine that is furthest from running, since its message
+// firstProblem quotes the machine that is furthest from running well, since its message
 // tells an operator most: usually that no host fits.
 func firstProblem(s *scope) string {
 	if s.unknown != "" {
 		return "; " + s.unknown
 	}
-	for _, conditionType := range []string{infrav1.HostClaimedCondition, infrav1.BootstrapSucceededCondition} {
+	for _, conditionType := range []string{infrav1.HostClaimedCondition, infrav1.BootstrapSucceededCondition, clusterv1.ReadyCondition} {
 		for i := range s.hostMachines {
 			m := &s.hostMachines[i]
 			if conditions.IsFalse(m, conditionType) && conditions.GetMessage(m, conditionType) != "" {

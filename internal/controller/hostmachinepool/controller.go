@@ -100,19 +100,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if wait, moving := onTheMove(pool, cluster); moving {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, pool); err != nil || isPaused || requeue {
-		return ctrl.Result{}, err
-	}
-
+	// The helper comes first: what is left to write of Paused, it writes.
 	helper, err := patch.NewHelper(pool, r.Client)
 	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, pool); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
 	s := newScope(pool, machinePool, cluster)
 	defer func() {
 		// Without a plan nothing is known that wasn't known before.
 		if s.planned {
-			setConditions(s)
+			setConditions(s, reterr != nil)
 			r.reportRollout(s)
 		}
 		err := helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: ownedConditions})

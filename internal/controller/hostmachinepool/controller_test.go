@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -168,7 +169,7 @@ func TestScaleUpAndDown(t *testing.T) {
 
 	w.scale(3)
 	pool = w.reconcile()
-	if pool.Status.Replicas != 3 || len(pool.Spec.ProviderIDList) != 0 || len(w.machines()) != 3 {
+	if pool.Status.Replicas != 0 || len(pool.Status.Instances) != 3 || len(pool.Spec.ProviderIDList) != 0 || len(w.machines()) != 3 {
 		t.Fatalf("status %+v, list %v, %d machines", pool.Status, pool.Spec.ProviderIDList, len(w.machines()))
 	}
 	for _, m := range w.hostMachines() {
@@ -184,8 +185,8 @@ func TestScaleUpAndDown(t *testing.T) {
 
 	w.claim()
 	pool = w.reconcile()
-	if ids := pool.Spec.ProviderIDList; len(ids) != 3 || !slices.IsSorted(ids) {
-		t.Fatalf("providerIDList = %v", ids)
+	if ids := pool.Spec.ProviderIDList; len(ids) != 3 || !slices.IsSorted(ids) || pool.Status.Replicas != 3 {
+		t.Fatalf("providerIDList = %v, %d replicas", ids, pool.Status.Replicas)
 	}
 	w.provision()
 	pool = w.reconcile()
@@ -378,8 +379,53 @@ func TestInstancesAreCapped(t *testing.T) {
 	w := newWorld(t, infrav1.MaxInstances+5)
 	start := time.Now()
 	pool := w.reconcile()
-	if len(pool.Status.Instances) != infrav1.MaxInstances || pool.Status.Replicas != infrav1.MaxInstances+5 {
-		t.Errorf("%d instances, %d replicas", len(pool.Status.Instances), pool.Status.Replicas)
+	members := len(w.hostMachines())
+	if len(pool.Status.Instances) != infrav1.MaxInstances || members != infrav1.MaxInstances+5 {
+		t.Errorf("%d instances of %d members", len(pool.Status.Instances), members)
 	}
-	t.Logf("%d members in %s", pool.Status.Replicas, time.Since(start))
+	t.Logf("%d members in %s", members, time.Since(start))
+}
+
+// A member that is provisioned and not well is none that is ready; the pool stays
+// provisioned all the same, which core relies on.
+func TestReadyReplicasFall(t *testing.T) {
+	w := newWorld(t, 2)
+	w.reconcile()
+	w.claim()
+	w.provision()
+	if pool := w.reconcile(); pool.Status.ReadyReplicas != 2 || !conditions.IsTrue(pool, clusterv1.ReadyCondition) {
+		t.Fatalf("status %+v", pool.Status)
+	}
+	sick := w.hostMachines()[0]
+	sick.Status.Version = "v1.35.4"
+	conditions.Set(&sick, metav1.Condition{
+		Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.NodeNotReadyReason, Message: "The Node has not been ready",
+	})
+	if err := env.Client.Status().Update(ctx, &sick); err != nil {
+		t.Fatal(err)
+	}
+	pool := w.reconcile()
+	if pool.Status.Replicas != 2 || pool.Status.ReadyReplicas != 1 || !pool.Status.Ready || !ptr.Deref(pool.Status.Initialization.Provisioned, false) {
+		t.Errorf("status %+v", pool.Status)
+	}
+	want := "1 of 2 machines ready; " + sick.Name + ": The Node has not been ready"
+	if ready := conditions.Get(pool, clusterv1.ReadyCondition); ready.Status != metav1.ConditionFalse || ready.Message != want {
+		t.Errorf("Ready = %+v, want %q", ready, want)
+	}
+	for _, i := range pool.Status.Instances {
+		if ill := i.InstanceName == sick.Name; i.Ready == ill || (i.Version == "v1.35.4") != ill {
+			t.Errorf("instance %+v", i)
+		}
+	}
+	// Every condition is of the generation that it was computed from.
+	pool.Spec.ResetPolicy = infrav1.ResetPolicyManual
+	if err := env.Client.Update(ctx, pool); err != nil {
+		t.Fatal(err)
+	}
+	pool = w.reconcile()
+	for _, condition := range pool.Status.Conditions {
+		if condition.ObservedGeneration != pool.Generation {
+			t.Errorf("%s is of generation %d, the object of %d", condition.Type, condition.ObservedGeneration, pool.Generation)
+		}
+	}
 }

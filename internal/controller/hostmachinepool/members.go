@@ -78,6 +78,12 @@ func provisioned(m *infrav1.HostMachine) bool {
 	return ptr.Deref(m.Status.Initialization.Provisioned, false)
 }
 
+// well says whether a member is provisioned and nothing is known to be wrong with its
+// agent and its Node.
+func well(m *infrav1.HostMachine) bool {
+	return provisioned(m) && m.DeletionTimestamp.IsZero() && !conditions.IsFalse(m, clusterv1.ReadyCondition)
+}
+
 // upgrading is true from the moment another version is asked of a machine that runs
 // until its host runs it.
 func upgrading(m *infrav1.HostMachine) bool {

@@ -28,7 +28,7 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 
 	status := &s.pool.Status
 	status.InfrastructureMachineKind = machineKind
-	status.Replicas = int32(len(s.hostMachines))
+	status.Replicas = int32(len(ids))
 	status.ReadyReplicas = readyReplicas(s.hostMachines)
 	status.Instances = instances(s)
 	if !status.Ready && s.pool.DeletionTimestamp.IsZero() && complete(s, len(ids)) {
@@ -72,7 +72,7 @@ func drops(before, after []string) bool {
 func readyReplicas(machines []infrav1.HostMachine) int32 {
 	var n int32
 	for i := range machines {
-		if provisioned(&machines[i]) && machines[i].DeletionTimestamp.IsZero() {
+		if well(&machines[i]) {
 			n++
 		}
 	}
@@ -92,9 +92,9 @@ func instances(s *scope) []infrav1.HostMachinePoolInstanceStatus {
 			HostName:     m.Status.HostRef.Name,
 			Addresses:    m.Status.Addresses,
 			ProviderID:   m.Spec.ProviderID,
-			Version:      m.Spec.Version,
+			Version:      m.Status.Version,
 			Revision:     m.Labels[infrav1.RevisionLabel],
-			Ready:        provisioned(m),
+			Ready:        well(m),
 		})
 	}
 	return list

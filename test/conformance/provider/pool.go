@@ -63,8 +63,9 @@ func instancesCap(t *testing.T, s *Suite) {
 	reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
 	const many = infrav1.MaxInstances + 5
 	p := f.newPool(many)
-	reach(t, s, p.infra, "the pool has its members", func(p *infrav1.HostMachinePool) string {
-		return unless(p.Status.Replicas == many && len(p.Status.Instances) == infrav1.MaxInstances, "%d replicas, %d instances", p.Status.Replicas, len(p.Status.Instances))
+	reach(t, s, p.infra, "the pool has its members", func(infra *infrav1.HostMachinePool) string {
+		members := len(f.members(p))
+		return unless(members == many && len(infra.Status.Instances) == infrav1.MaxInstances, "%d members, %d instances", members, len(infra.Status.Instances))
 	})
 	f.scale(p, 0)
 }
@@ -152,7 +153,7 @@ func initialization(t *testing.T, s *Suite) {
 	f := newReadyFixture(t, s)
 	p := f.newPool(1)
 	reach(t, s, p.infra, "the pool waits for a host", func(p *infrav1.HostMachinePool) string {
-		return unless(p.Status.Replicas == 1 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
+		return unless(len(p.Status.Instances) == 1 && p.Status.Replicas == 0 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
 	})
 	s.passTime(t)
 	key := client.ObjectKeyFromObject(p.infra)
@@ -176,7 +177,7 @@ func initialization(t *testing.T, s *Suite) {
 	}
 	f.scale(p, 2)
 	reach(t, s, p.infra, "the pool waits for another host", func(p *infrav1.HostMachinePool) string {
-		return unless(p.Status.Replicas == 2 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
+		return unless(len(p.Status.Instances) == 2 && p.Status.Replicas == 1 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
 	})
 	if got := initialized(s.asCoreReads(t, "HostMachinePool", key)); !slices.Equal(got, want) {
 		t.Errorf("taken back: %v, want %v", got, want)
@@ -200,7 +201,7 @@ func poolPausing(t *testing.T, s *Suite) {
 	p := f.newPool(1)
 	ready := func(replicas int32) {
 		reach(t, s, p.infra, fmt.Sprintf("the pool has %d members", replicas), func(p *infrav1.HostMachinePool) string {
-			return unless(p.Status.Replicas == replicas, "%d", p.Status.Replicas)
+			return unless(len(p.Status.Instances) == int(replicas), "%d", len(p.Status.Instances))
 		})
 	}
 	ready(1)
