@@ -49,6 +49,11 @@ const (
 	NodeNotReadyReason = "NodeNotReady"
 )
 
+// NodeDeletedRebootAnnotation on a HostMachine says that its host was rebooted since its
+// Node was deleted; its value is spec.reboots of that order. It is taken off once the Node
+// is back. It lives in metadata because status is lost on a move.
+const NodeDeletedRebootAnnotation = "infrastructure.slipway.dev/node-deleted-reboot"
+
 // WaitingForMachinePoolReason of the condition BootstrapSucceeded of a HostMachine means
 // that its host is claimed and must not become a Node yet: a MachinePool would delete the
 // Node for a former one of the host.

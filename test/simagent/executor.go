@@ -72,6 +72,8 @@ func (e *executor) Upgrade(ctx context.Context, order operation.Upgrade, progres
 // Reboot implements operation.Executor. A simulated host has no boot to lose.
 func (e *executor) Reboot(context.Context) error { return errNoReboot }
 
+func (e *executor) Rebooted(context.Context) error { return errNoReboot }
+
 // Reset implements operation.Executor. The Node stays: deleting it is up to Cluster
 // API.
 func (e *executor) Reset(context.Context, operation.Progress) error { return nil }

@@ -97,6 +97,8 @@ func (f *fakeExecutor) Reboot(context.Context) error {
 	return nil
 }
 
+func (f *fakeExecutor) Rebooted(context.Context) error { f.call("rebooted"); return nil }
+
 func (f *fakeExecutor) StopKubelet(context.Context) error { f.call("stop"); return nil }
 
 func (f *fakeExecutor) Verify(context.Context, journal.State) ([]string, error) {

@@ -31,7 +31,8 @@ func (l *Loop) upgrade(ctx context.Context, spec *infrav1.HostSpec) error {
 func (l *Loop) reboot(ctx context.Context) error {
 	op := l.Journal.State().Operation
 	if op.Step == stepReboot && l.BootID != "" && op.StepBootID != l.BootID {
-		return l.settle(ctx, nil, func(s *journal.State) { succeed(s, l.Now()) })
+		err := l.supervised(ctx, l.Executor.Rebooted)
+		return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 	}
 	err := l.supervised(ctx, l.goDown)
 	return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })

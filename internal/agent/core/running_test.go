@@ -53,7 +53,7 @@ func TestReboot(t *testing.T) {
 		calls  string
 		done   bool
 	}{
-		{"boot-1", "reboot", false}, {"boot-1", "reboot", false}, {"boot-2", "", true}, {"boot-3", "", true},
+		{"boot-1", "reboot", false}, {"boot-1", "reboot", false}, {"boot-2", "rebooted", true}, {"boot-3", "", true},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := &fakeExecutor{onReboot: cancel}

@@ -156,6 +156,9 @@ func (e *Executor) Upgrade(ctx context.Context, order operation.Upgrade, progres
 // Reboot implements operation.Executor. A host that goes down ends all programs, and
 // may come to systemctl before that has had its answer: then it was obeyed.
 func (e *Executor) Reboot(ctx context.Context) error {
+	if err := e.registerAnew(ctx); err != nil {
+		return err
+	}
 	_, err := e.Upgrader.Runner.Run(ctx, "systemctl", "reboot")
 	exit := (*command.ExitError)(nil)
 	if errors.As(err, &exit) && (exit.Code == 128+int(syscall.SIGTERM) || exit.Code == 128+int(syscall.SIGKILL)) {

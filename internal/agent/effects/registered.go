@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
@@ -22,24 +25,64 @@ const (
 // credential to look with, or no Node appears, the kubelet stays as it is: whether a
 // machine has a Node is Cluster API's to judge.
 func (e *Executor) registered(ctx context.Context, order operation.Bootstrap) error {
+	node, err := e.awaitNode(ctx)
+	switch {
+	case err != nil || node == nil:
+		return err
+	case foreign(node.Spec.ProviderID, order.ProviderID):
+		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryAfterReset, Message: "Node " + node.Name +
+			" is still that of an earlier machine on this host (" + node.Spec.ProviderID + "); it has to be deleted first"}
+	}
+	return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: order.ProviderID, NodeIP: e.NodeIP, Registered: true})
+}
+
+// registerAnew lets the kubelet make its Node once more, with the next boot, when that is
+// gone for certain. Only the claim that holds the host orders a reboot, so the host is to
+// be a node.
+func (e *Executor) registerAnew(ctx context.Context) error {
 	client, err := e.Upgrader.Connect()
 	if err != nil {
-		return nil //nolint:nilerr // see above
+		return nil //nolint:nilerr // without a credential there is no Node to look for
+	}
+	if _, err := client.Get(ctx); !apierrors.IsNotFound(err) {
+		return nil
+	}
+	e.Log.Warn("the Node is gone; the kubelet registers it anew in the next boot")
+	return kubelet.SetRegistered(e.Root, false)
+}
+
+// Rebooted implements operation.Executor. It ends what registerAnew began, as registered
+// does after a bootstrap.
+func (e *Executor) Rebooted(ctx context.Context) error {
+	pinned, err := kubelet.Registered(e.Root)
+	if err != nil || pinned {
+		return err
+	}
+	node, err := e.awaitNode(ctx)
+	if err != nil || node == nil {
+		return err
+	}
+	return kubelet.SetRegistered(e.Root, true)
+}
+
+// awaitNode waits for the Node of the kubelet. It returns nil when there is no credential to
+// look with, or no Node appears.
+func (e *Executor) awaitNode(ctx context.Context) (*corev1.Node, error) {
+	client, err := e.Upgrader.Connect()
+	if err != nil {
+		return nil, nil //nolint:nilerr // see above
 	}
 	for deadline := e.Upgrader.Now().Add(registerTimeout); ; {
 		node, err := client.Get(ctx)
-		switch {
-		case err == nil && foreign(node.Spec.ProviderID, order.ProviderID):
-			return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryAfterReset, Message: "Node " + node.Name +
-				" is still that of an earlier machine on this host (" + node.Spec.ProviderID + "); it has to be deleted first"}
-		case err == nil:
-			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: order.ProviderID, NodeIP: e.NodeIP, Registered: true})
-		case e.Upgrader.Now().After(deadline):
+		if err == nil {
+			return node, nil
+		}
+		if e.Upgrader.Now().After(deadline) {
 			e.Log.Warn("the kubelet has not registered its Node", "error", err)
-			return nil
+			return nil, nil
 		}
 		if err := e.Upgrader.Sleep(ctx, registerPause); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
@@ -49,6 +51,40 @@ func TestNodeIsRegisteredOnce(t *testing.T) {
 			}
 			if got := read(t, h, "/etc/default/kubelet"); strings.Contains(got, pinned) != c.pinned {
 				t.Errorf("the arguments of the kubelet are %q, want %s: %t", got, pinned, c.pinned)
+			}
+		})
+	}
+}
+
+// A Node that is gone comes back with a reboot, and with nothing else.
+func TestNodeIsRegisteredAnew(t *testing.T) {
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "host-1")
+	for name, c := range map[string]struct {
+		before, after error
+		reboot        bool // whether the kubelet may register in the next boot
+		pinned        bool // whether it is kept from it in the end
+	}{
+		"there":              {nil, nil, false, true},
+		"gone, and is back":  {gone, nil, true, true},
+		"gone for good":      {gone, gone, true, false},
+		"nobody knows":       {apierrors.NewServiceUnavailable("restarts"), nil, false, true},
+		"no right to see it": {apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "host-1", nil), nil, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pinned := func(h *effectstest.Host) bool {
+				return strings.Contains(read(t, h, "/etc/default/kubelet"), "--register-node=false")
+			}
+			h := effectstest.New(t)
+			if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte("#cloud-config\n")}, newRecord(t)); err != nil || !pinned(h) {
+				t.Fatalf("pinned at first: %t, %v", pinned(h), err)
+			}
+			h.Node.Fails = c.before
+			if err := h.Executor.Reboot(t.Context()); err != nil || pinned(h) == c.reboot {
+				t.Errorf("pinned before the reboot: %t, %v", pinned(h), err)
+			}
+			h.Node.Fails = c.after
+			if err := h.Executor.Rebooted(t.Context()); err != nil || pinned(h) != c.pinned {
+				t.Errorf("pinned after the reboot: %t, %v", pinned(h), err)
 			}
 		})
 	}

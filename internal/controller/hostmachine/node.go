@@ -3,10 +3,12 @@ package hostmachine
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -17,9 +19,14 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// nodeNotReadyGrace is how long a Node may be not ready before its machine is not, either:
-// a reboot or a rollout of the network takes less.
-const nodeNotReadyGrace = 5 * time.Minute
+const (
+	// nodeNotReadyGrace is how long a Node may be not ready before its machine is not,
+	// either: a reboot or a rollout of the network takes less.
+	nodeNotReadyGrace = 5 * time.Minute
+	// nodeDeletedGrace is how long a Node may be gone before its host is rebooted: who
+	// deleted it on purpose may be about to delete the Machine, too.
+	nodeDeletedGrace = time.Minute
+)
 
 // nodeView is what can be said of a Node.
 type nodeView int
@@ -80,44 +87,46 @@ func (r *Reconciler) observeNode(ctx context.Context, s *scope) (bool, error) {
 	if err == nil && machine != nil && machine.DeletionTimestamp.IsZero() && s.cluster != nil && s.cluster.DeletionTimestamp.IsZero() {
 		view = viewNode(machine, s.cluster)
 	}
-	r.judgeView(s, machine, view)
+	if err := r.judgeView(ctx, s, machine, view); err != nil {
+		return false, err
+	}
 	if agent := conditions.Get(s.host, infrav1.AgentConnectedCondition); agent != nil && agent.Status == metav1.ConditionFalse {
 		s.ailment = &waiting{host.ReasonDisconnected, fmt.Sprintf("Host %s: %s", s.host.Name, agent.Message)}
 	}
 	return true, nil
 }
 
-// judgeView says what is wrong with the Node, if anything is.
-func (r *Reconciler) judgeView(s *scope, machine *clusterv1.Machine, view nodeView) {
+// judgeView says what is wrong with the Node, if anything is, and heals what it can.
+func (r *Reconciler) judgeView(ctx context.Context, s *scope, machine *clusterv1.Machine, view nodeView) error {
 	key := client.ObjectKeyFromObject(s.hostMachine)
-	since := r.Clock.Now()
-	if view != nodeUnseen {
-		since = r.nodes.Since(key, view, since)
-	}
-	before := nodeAilment(s.hostMachine)
 	switch view {
 	case nodeUnseen:
-		s.ailment = before
+		s.ailment = nodeAilment(s.hostMachine)
+		return nil
 	case nodeDeleted:
-		r.nodeDeleted(s, machine)
+		return r.nodeDeleted(ctx, s, machine, r.nodes.Since(key, view, r.Clock.Now()))
 	case nodeReady:
 		r.nodes.Forget(key)
-	case nodeWithoutNetwork:
+	case nodeWithoutNetwork, nodeNotReady:
+		r.nodeNotReady(s, machine, view, r.nodes.Since(key, view, r.Clock.Now()))
+	}
+	return r.nodeIsBack(ctx, s)
+}
+
+// nodeNotReady reports a Node that is there and has not been ready for long.
+func (r *Reconciler) nodeNotReady(s *scope, machine *clusterv1.Machine, view nodeView, since time.Time) {
+	left := since.Add(nodeNotReadyGrace).Sub(r.Clock.Now())
+	before := nodeAilment(s.hostMachine)
+	switch {
+	case before != nil && before.reason == infrav1.NodeNotReadyReason:
+		s.ailment = before
+	case view == nodeWithoutNetwork:
 		s.requeueAfter = nodeNotReadyGrace
-		if before != nil && before.reason == infrav1.NodeNotReadyReason {
-			s.ailment = before
-		}
-	case nodeNotReady:
-		left := since.Add(nodeNotReadyGrace).Sub(r.Clock.Now())
-		switch {
-		case before != nil && before.reason == infrav1.NodeNotReadyReason:
-			s.ailment = before
-		case left > 0:
-			s.requeueAfter = left
-		default:
-			s.ailment = &waiting{infrav1.NodeNotReadyReason, fmt.Sprintf("The Node has not been ready for %s. Condition %s of Machine %s says why",
-				nodeNotReadyGrace, clusterv1.MachineNodeReadyCondition, machine.Name)}
-		}
+	case left > 0:
+		s.requeueAfter = left
+	default:
+		s.ailment = &waiting{infrav1.NodeNotReadyReason, fmt.Sprintf("The Node has not been ready for %s. Condition %s of Machine %s says why",
+			nodeNotReadyGrace, clusterv1.MachineNodeReadyCondition, machine.Name)}
 	}
 }
 
@@ -131,17 +140,59 @@ func nodeAilment(m *infrav1.HostMachine) *waiting {
 	return &waiting{before.Reason, before.Message}
 }
 
-// nodeDeleted reports a Node that went while its machine lives. A kubelet registers its
-// Node once and never again, lest a host be a Node after its machine was replaced: so the
-// machine has to be.
-func (r *Reconciler) nodeDeleted(s *scope, machine *clusterv1.Machine) {
+// nodeDeleted reports a Node that went while its machine lives, and has a worker register
+// again, which a kubelet does when it starts: its host is rebooted, once. The pods were
+// lost with the Node. Who watches the machine by a MachineHealthCheck decides for himself;
+// a control plane is more than its Node.
+func (r *Reconciler) nodeDeleted(ctx context.Context, s *scope, machine *clusterv1.Machine, since time.Time) error {
 	m, node := s.hostMachine, machine.Status.NodeRef.Name
 	if before := nodeAilment(m); before == nil || before.reason != infrav1.NodeDeletedReason {
 		r.Recorder.Eventf(m, s.host, "Warning", infrav1.NodeDeletedReason, "Observe", "Node %s was deleted while the machine lives", node)
 	}
-	next := "Delete the Machine to replace it"
-	if conditions.Has(machine, clusterv1.MachineHealthCheckSucceededCondition) {
+	left, next, reboot := since.Add(nodeDeletedGrace).Sub(r.Clock.Now()), "", false
+	_, rebooted := m.Annotations[infrav1.NodeDeletedRebootAnnotation]
+	switch {
+	case conditions.Has(machine, clusterv1.MachineHealthCheckSucceededCondition):
 		next = "Its MachineHealthCheck decides what is done about it"
+	case util.IsControlPlaneMachine(machine):
+		next = "Delete the Machine to replace it"
+	case rebooted:
+		next = "The host is rebooted, so that its kubelet registers again. If that does not help, delete the Machine to replace it"
+	default:
+		next = "The host will be rebooted, so that its kubelet registers again"
+		s.requeueAfter = max(left, 0)
+		reboot = left <= 0
 	}
 	s.ailment = &waiting{infrav1.NodeDeletedReason, fmt.Sprintf("Node %s was deleted while the machine lives. %s", node, next)}
+	if !reboot || host.StateOf(s.host).Phase != infrav1.HostPhaseRunning || !conditions.IsTrue(s.host, infrav1.AgentConnectedCondition) {
+		return nil
+	}
+	return r.rebootForNode(ctx, s, node)
+}
+
+// rebootForNode orders the reboot. The annotation comes with the order, so that a crash or
+// a move never makes it two.
+func (r *Reconciler) rebootForNode(ctx context.Context, s *scope, node string) error {
+	reboots := ptr.Deref(s.hostMachine.Spec.Reboots, 0) + 1
+	err := s.write(ctx, func(m *infrav1.HostMachine) {
+		m.Spec.Reboots = ptr.To(reboots)
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, infrav1.NodeDeletedRebootAnnotation, strconv.Itoa(int(reboots)))
+	})
+	if err != nil {
+		return fmt.Errorf("order a reboot: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Rebooting a host whose Node was deleted", "Host", s.host.Name, "Node", node)
+	return nil
+}
+
+// nodeIsBack lets another deletion of the Node cost another reboot.
+func (r *Reconciler) nodeIsBack(ctx context.Context, s *scope) error {
+	if _, rebooted := s.hostMachine.Annotations[infrav1.NodeDeletedRebootAnnotation]; !rebooted {
+		return nil
+	}
+	err := s.write(ctx, func(m *infrav1.HostMachine) { delete(m.Annotations, infrav1.NodeDeletedRebootAnnotation) })
+	if err != nil {
+		return fmt.Errorf("note that the Node is back: %w", err)
+	}
+	return nil
 }

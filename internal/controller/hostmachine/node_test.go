@@ -182,21 +182,47 @@ func TestReadyFallsWithTheAgent(t *testing.T) {
 	w.wantReady("", "")
 }
 
-// A Node that somebody deleted is told of once, and until it is back.
-func TestDeletedNode(t *testing.T) {
+// A kubelet registers its Node when it starts, and only then: the host of a Node that
+// somebody deleted is rebooted, once for each time.
+func TestDeletedNodeIsBroughtBack(t *testing.T) {
 	w := newProvisionedWorld(t)
-	for range 2 {
+	for n := int32(1); n <= 2; n++ {
 		w.coreSays(deletedNode)
-		w.wantReady(infrav1.NodeDeletedReason, "Node host-1 was deleted while the machine lives. Delete the Machine to replace it")
+		m, result := w.wantReady(infrav1.NodeDeletedReason, "Node host-1 was deleted while the machine lives. The host will be rebooted")
+		if ptr.Deref(m.Spec.Reboots, 0) != n-1 || result.RequeueAfter <= 0 || result.RequeueAfter > time.Minute {
+			t.Errorf("%d reboots, again after %s: who deleted the Node may be about to delete the Machine", ptr.Deref(m.Spec.Reboots, 0), result.RequeueAfter)
+		}
 		w.wantReady(infrav1.NodeDeletedReason, "")
 		if got := w.events(infrav1.NodeDeletedReason); got != 1 {
 			t.Errorf("%d events of one deletion", got)
 		}
+
+		w.pass(2 * time.Minute)
+		w.connected(false)
+		if m, _ = w.wantReady(host.ReasonDisconnected, ""); ptr.Deref(m.Spec.Reboots, 0) != n-1 {
+			t.Error("rebooted while its agent is away")
+		}
+		w.connected(true)
+		m, _ = w.wantReady(infrav1.NodeDeletedReason, "The host is rebooted")
+		w.events(infrav1.NodeDeletedReason)
+		if ptr.Deref(m.Spec.Reboots, 0) != n || w.agent.Host(t).Spec.Desired.Phase != infrav1.HostDesiredRebooted {
+			t.Fatalf("%d reboots, host asked for %s", ptr.Deref(m.Spec.Reboots, 0), w.agent.Host(t).Spec.Desired.Phase)
+		}
+		w.pass(time.Hour)
+		w.agent.Obey(t, w.clock.Now())
+		w.Reconciler = w.reconciler(env.Client)
+		w.Recorder = w.recorder
+		w.wantReady(infrav1.NodeDeletedReason, "delete the Machine")
+		w.pass(time.Hour)
+		if m, _ = w.wantReady(infrav1.NodeDeletedReason, ""); ptr.Deref(m.Spec.Reboots, 0) != n {
+			t.Errorf("%d reboots for one deletion", ptr.Deref(m.Spec.Reboots, 0))
+		}
+
 		w.coreSays(readyNode)
-		w.wantReady("", "")
+		if m, _ = w.wantReady("", ""); m.Annotations[infrav1.NodeDeletedRebootAnnotation] != "" {
+			t.Errorf("annotations %v", m.Annotations)
+		}
 	}
-	w.coreSays(deletedNode, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue, Reason: "Succeeded"})
-	w.wantReady(infrav1.NodeDeletedReason, "Its MachineHealthCheck decides")
 }
 
 // events counts those of a reason that were recorded since it was last asked.
@@ -213,14 +239,52 @@ func (w *provisionedWorld) events(reason string) (n int) {
 	}
 }
 
-// A Node that goes with its Machine is no failure.
-func TestNodeOfALeavingMachine(t *testing.T) {
-	w := newProvisionedWorld(t, func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Finalizers = []string{"test.slipway.dev/drain"} })
-	if err := env.Client.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: w.key.Name}}); err != nil {
-		t.Fatal(err)
+// Who else decides about a machine is left to decide; a control plane is not made whole by
+// a kubelet that registers again; and a Node that goes with its Machine is no failure.
+func TestDeletedNodeIsLeftToOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		machine func(*clusterv1.Machine, *infrav1.HostMachine)
+		more    []metav1.Condition
+		leaves  bool
+		want    string
+	}{
+		"a MachineHealthCheck watches": {
+			more: []metav1.Condition{{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue, Reason: "Succeeded"}},
+			want: "Its MachineHealthCheck decides",
+		},
+		"control plane": {
+			machine: func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+				m.Labels = map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName, clusterv1.MachineControlPlaneLabel: ""}
+			},
+			want: "Delete the Machine to replace it",
+		},
+		"its Machine leaves": {
+			machine: func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Finalizers = []string{"test.slipway.dev/drain"} },
+			leaves:  true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.machine == nil {
+				tc.machine = func(*clusterv1.Machine, *infrav1.HostMachine) {}
+			}
+			w := newProvisionedWorld(t, tc.machine)
+			if tc.leaves {
+				if err := env.Client.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: w.key.Name}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.coreSays(append(tc.more, deletedNode)...)
+			reason := infrav1.NodeDeletedReason
+			if tc.leaves {
+				reason = ""
+			}
+			w.wantReady(reason, tc.want)
+			w.pass(time.Hour)
+			if m, _ := w.wantReady(reason, tc.want); m.Spec.Reboots != nil {
+				t.Errorf("%d reboots", *m.Spec.Reboots)
+			}
+		})
 	}
-	w.coreSays(deletedNode)
-	w.wantReady("", "")
 }
 
 // What an error kept from being seen makes no condition fall.

@@ -171,8 +171,11 @@ type Executor interface {
 	Disown() error
 	// Upgrade brings a bootstrapped node to another Kubernetes version.
 	Upgrade(ctx context.Context, order Upgrade, progress Progress) error
-	// Reboot asks the host to reboot and returns once that is under way.
+	// Reboot asks the host to reboot and returns once that is under way. A kubelet
+	// whose Node is gone makes it anew in the next boot.
 	Reboot(ctx context.Context) error
+	// Rebooted is called in the boot after Reboot.
+	Rebooted(ctx context.Context) error
 	// Reset undoes a bootstrap, in whatever state it is.
 	Reset(ctx context.Context, progress Progress) error
 	// StopKubelet stops the kubelet and leaves everything else.

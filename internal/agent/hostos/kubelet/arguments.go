@@ -69,6 +69,63 @@ func Apply(root hostfs.Root, args Arguments) error {
 	return nil
 }
 
+// SetRegistered changes that argument and leaves the others as Apply wrote them. Without
+// arguments of Apply it does nothing.
+func SetRegistered(root hostfs.Root, registered bool) error {
+	for _, path := range files(root) {
+		content, err := read(path)
+		if err != nil {
+			return err
+		}
+		args, found := applied(content)
+		if !found {
+			continue
+		}
+		args.Registered = registered
+		if err := atomicfile.Write(path, []byte(add(content, args)), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Registered says whether Apply or SetRegistered wrote so last, in every file.
+func Registered(root hostfs.Root) (bool, error) {
+	for _, path := range files(root) {
+		content, err := read(path)
+		if err != nil {
+			return false, err
+		}
+		if args, found := applied(content); !found || !args.Registered {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// applied reads the arguments that add wrote; found is false when there are none.
+func applied(content string) (args Arguments, found bool) {
+	ours := false
+	for line := range strings.Lines(content) {
+		if ours {
+			value := strings.Trim(strings.TrimSpace(strings.TrimPrefix(line, "KUBELET_EXTRA_ARGS=")), `"'`)
+			for _, word := range strings.Fields(value) {
+				switch name, value, _ := strings.Cut(word, "="); name {
+				case "--provider-id":
+					args.ProviderID = value
+				case "--node-ip":
+					args.NodeIP = value
+				case "--register-node":
+					args.Registered = value == "false"
+				}
+			}
+			return args, true
+		}
+		ours = strings.HasPrefix(line, addedMark) || strings.HasPrefix(line, replacedMark)
+	}
+	return Arguments{}, false
+}
+
 // Remove restores what the files held before Apply, and deletes those it made.
 func Remove(root hostfs.Root) error {
 	var errs []error

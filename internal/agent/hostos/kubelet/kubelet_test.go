@@ -50,6 +50,32 @@ func TestApplyAndRemove(t *testing.T) {
 	}
 }
 
+// What SetRegistered writes is what Apply would have written.
+func TestSetRegistered(t *testing.T) {
+	for _, before := range []string{"", "KUBELET_EXTRA_ARGS=\"--v=4\"\n", "KUBELET_EXTRA_ARGS='--node-ip 1.1.1.1 --v=4'\n"} {
+		root := hostfs.Root(t.TempDir())
+		path := root.Path(defaultFile)
+		put(t, path, before)
+		if err := SetRegistered(root, false); err != nil || get(t, path) != before {
+			t.Errorf("without arguments of ours: %q, %v", get(t, path), err)
+		}
+		for _, registered := range []bool{true, false, true} {
+			wanted := args
+			wanted.Registered = registered
+			if err := Apply(root, wanted); err != nil {
+				t.Fatal(err)
+			}
+			want := get(t, path)
+			if err := errors.Join(SetRegistered(root, !registered), SetRegistered(root, registered)); err != nil || get(t, path) != want {
+				t.Errorf("got %q, want %q: %v", get(t, path), want, err)
+			}
+			if got, err := Registered(root); got != registered || err != nil {
+				t.Errorf("registered: %t, want %t: %v", got, registered, err)
+			}
+		}
+	}
+}
+
 func TestApplyMakesAndRemovesFiles(t *testing.T) {
 	root := hostfs.Root(t.TempDir())
 	if err := os.MkdirAll(filepath.Dir(root.Path(sysconfigFile)), 0o755); err != nil {
