@@ -1,10 +1,11 @@
-// Package admission keeps bad LifecyclePolicies out, and turns the annotations by which
-// people decide into decisions of a LifecycleRun.
+// Package admission keeps bad LifecyclePolicies out and those that a deletion waits for in,
+// and turns the annotations by which people decide into decisions of a LifecycleRun.
 //
 //	policy.go    the webhook of policies: Validate, and what only the API server knows
 //	validate.go  Validate: what can be said of a policy alone, pure
+//	deletion.go  policies and namespaces that a Cluster's deletion waits for are not deleted
 //	run.go       the webhook of runs: who may decide, and that nobody else makes or changes one
 //	decision.go  which decisions a run can take now, pure
 //
-// It may import policy, plan, step, expression, schedule, jobspec and endpoint.
+// It may import policy, plan, match, step, expression, schedule, jobspec and endpoint.
 package admission

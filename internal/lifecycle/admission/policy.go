@@ -25,7 +25,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 )
 
-// +kubebuilder:webhook:verbs=create;update,path=/validate-lifecycle-slipway-dev-v1alpha1-lifecyclepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=lifecycle.slipway.dev,resources=lifecyclepolicies,versions=v1alpha1,name=validation.lifecyclepolicy.lifecycle.slipway.dev,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update;delete,path=/validate-lifecycle-slipway-dev-v1alpha1-lifecyclepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=lifecycle.slipway.dev,resources=lifecyclepolicies,versions=v1alpha1,name=validation.lifecyclepolicy.lifecycle.slipway.dev,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=create
@@ -38,6 +38,7 @@ type policyValidator struct {
 	// reader looks for ConfigMaps and Secrets, which no cache holds.
 	reader client.Reader
 	access *access
+	gates  *deletionGates
 	now    func() time.Time
 }
 
@@ -56,8 +57,8 @@ func (v *policyValidator) ValidateUpdate(ctx context.Context, before, p *lifecyc
 }
 
 // ValidateDelete implements admission.Validator.
-func (v *policyValidator) ValidateDelete(context.Context, *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
-	return nil, nil
+func (v *policyValidator) ValidateDelete(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
+	return nil, v.gates.keepPolicy(ctx, p)
 }
 
 func (v *policyValidator) validate(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
@@ -16,9 +17,13 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
-	validator := &policyValidator{client: mgr.GetClient(), reader: mgr.GetAPIReader(), access: access, now: time.Now}
+	gates := &deletionGates{reader: mgr.GetAPIReader()}
+	validator := &policyValidator{client: mgr.GetClient(), reader: mgr.GetAPIReader(), access: access, gates: gates, now: time.Now}
 	if err := ctrl.NewWebhookManagedBy(mgr, &lifecyclev1.LifecyclePolicy{}).WithValidator(validator).Complete(); err != nil {
 		return fmt.Errorf("set up the webhook of LifecyclePolicies: %w", err)
+	}
+	if err := ctrl.NewWebhookManagedBy(mgr, &corev1.Namespace{}).WithValidator(namespaceKeeper{gates}).Complete(); err != nil {
+		return fmt.Errorf("set up the webhook of Namespaces: %w", err)
 	}
 	decider := &runDecider{access: access, now: time.Now}
 	if err := ctrl.NewWebhookManagedBy(mgr, &lifecyclev1.LifecycleRun{}).WithDefaulter(decider).Complete(); err != nil {

@@ -99,7 +99,7 @@ func (w *world) start(ctx context.Context, dir string) error {
 	if w.workload, err = judge.StartServer(scheme); err != nil {
 		return err
 	}
-	if err := w.management.Run(ctx, judge.Options{Dir: dir, Scheme: scheme, Controllers: []string{"job-controller"}}); err != nil {
+	if err := w.management.Run(ctx, judge.Options{Dir: dir, Scheme: scheme, Controllers: []string{"job-controller", "namespace-controller"}}); err != nil {
 		return err
 	}
 	w.receiver = startReceiver()
