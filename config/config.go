@@ -7,9 +7,10 @@ package config
 
 import "embed"
 
-// FS holds crd/bases/*.yaml, rbac/*.yaml and webhook/manifests.yaml.
+// FS holds crd/bases/*.yaml, rbac/*.yaml, webhook/manifests.yaml and the admission policy
+// of Hosts.
 //
-//go:embed crd/bases/*.yaml webhook/manifests.yaml
+//go:embed crd/bases/*.yaml webhook/manifests.yaml admission/host_policy.yaml
 //go:embed rbac/role.yaml rbac/manager_binding.yaml rbac/aggregated_role.yaml rbac/agent_roles.yaml
 var FS embed.FS
 

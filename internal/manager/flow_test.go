@@ -269,7 +269,10 @@ func TestAgentMayDoNoMore(t *testing.T) {
 	own := testenv.NewHost(t, env.Client, namespace, "host-1", time.Now())
 	other := testenv.NewHost(t, env.Client, namespace, "host-2", time.Now(), func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) })
 	for _, name := range []string{"bootstrap-m1", "of-others"} {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName}},
+			Type:       clusterv1.ClusterSecretType,
+		}
 		if err := env.Client.Create(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}

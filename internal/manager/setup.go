@@ -113,7 +113,12 @@ func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 }
 
 func setupSecretAccess(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	return (&host.SecretAccessReconciler{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(ctx, mgr, concurrency(1, o))
+	return (&host.SecretAccessReconciler{
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Recorder:  mgr.GetEventRecorder(reportedBy),
+		Clock:     clock.RealClock{},
+	}).SetupWithManager(ctx, mgr, concurrency(1, o))
 }
 
 func setupHandOver(ctx context.Context, mgr ctrl.Manager, o Options) error {

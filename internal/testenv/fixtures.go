@@ -93,7 +93,10 @@ func NewMachinePool(t *testing.T, c client.Client, namespace, name string, repli
 		m(machinePool, pool)
 	}
 	if name := machinePool.Spec.Template.Spec.Bootstrap.DataSecretName; name != nil {
-		create(t, c, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: *name}, Data: map[string][]byte{"value": []byte(BootstrapData)}})
+		create(t, c, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: *name, Labels: labels},
+			Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": []byte(BootstrapData)},
+		})
 	}
 	create(t, c, machinePool)
 	pool.OwnerReferences = []metav1.OwnerReference{owner("MachinePool", machinePool)}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,13 +29,16 @@ var (
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error {
 		env = e
+		if err := installHostPolicy(); err != nil {
+			return err
+		}
 		return serve()
 	}))
 }
 
 func addToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, apiextensionsv1.AddToScheme, infrav1.AddToScheme, v1beta1.AddToScheme,
+		corev1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme, infrav1.AddToScheme, v1beta1.AddToScheme,
 		runtimev1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {

@@ -28,6 +28,8 @@ import (
 const FieldOwner = "slipway-host-controller"
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch;create;update;patch
+// The admission policy of Hosts asks for the verb order: config/admission/host_policy.yaml.
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=order
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts/finalizers,verbs=update
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch

@@ -67,11 +67,8 @@ func TestReplacedHostHasNoRights(t *testing.T) {
 
 	b := w.host("host-1", func(h *infrav1.Host) { h.Spec.HostID = newID })
 	w.orders(b, "secret-1")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "secret-1"}}
-	if err := env.Client.Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	w.access(&hostcontroller.SecretAccessReconciler{Client: env.Client, Clock: w.clock})
+	secret := w.bootstrapData("secret-1")
+	w.access(w.accessReconciler())
 	read := func(c client.Client) error {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
 	}

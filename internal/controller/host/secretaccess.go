@@ -2,16 +2,19 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +26,9 @@ const (
 	// secretAccessPrefix starts the name of the Role and of the RoleBinding of a
 	// bootstrap Secret.
 	secretAccessPrefix = "slipway-bootstrap-"
+	// refusedRetry is when to look again at a Secret that not all agents may read which
+	// are ordered to: its Machine, or the Secret itself, may come a moment later.
+	refusedRetry = 2 * time.Second
 	// batchPerAgent and longestBatch are how long changes of a list of agents are
 	// gathered: a long list is written every two seconds, one of two at once.
 	batchPerAgent = 40 * time.Millisecond
@@ -36,11 +42,15 @@ const (
 func SecretAccessName(secret string) string { return secretAccessPrefix + secret }
 
 // SecretAccessReconciler lets agents read a bootstrap Secret exactly while their
-// hosts name it in spec.desired. There is one list of agents for each Secret: a
+// hosts name it in spec.desired, and only if it is the bootstrap data of the machine
+// that claimed the host (see misuse). There is one list of agents for each Secret: a
 // pool shares its Secret, and two writes to a Role of each host would be a quarter
 // of all that its members cost. Requests name the Secret.
 type SecretAccessReconciler struct {
 	Client client.Client
+	// APIReader reads Secrets, which no cache holds.
+	APIReader client.Reader
+	Recorder  events.EventRecorder
 	// Clock times the batches.
 	Clock clock.PassiveClock
 
@@ -51,20 +61,24 @@ type SecretAccessReconciler struct {
 
 // Reconcile brings the list of agents of one Secret up to date.
 func (r *SecretAccessReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	agents, err := r.agents(ctx, req.NamespacedName)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	name := client.ObjectKey{Namespace: req.Namespace, Name: SecretAccessName(req.Name)}
 	binding := &rbacv1.RoleBinding{}
-	err = r.Client.Get(ctx, name, binding)
+	err := r.Client.Get(ctx, name, binding)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("get RoleBinding %s: %w", name.Name, err)
 	}
 	exists := err == nil
+	agents, refused, err := r.agents(ctx, req.NamespacedName, binding.Subjects)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	result := ctrl.Result{}
+	if refused {
+		result.RequeueAfter = refusedRetry
+	}
 	switch {
 	case !exists && len(agents) == 0, exists && equality.Semantic.DeepEqual(binding.Subjects, agents):
-		return ctrl.Result{}, nil
+		return result, nil
 	}
 	if wait := r.wait(req.NamespacedName, max(len(agents), len(binding.Subjects))); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
@@ -84,24 +98,69 @@ func (r *SecretAccessReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("let %d agents read Secret %s: %w", len(agents), req.Name, err)
 	}
-	return ctrl.Result{}, nil
+	return result, nil
 }
 
-// agents are those whose hosts name the Secret, by name.
-func (r *SecretAccessReconciler) agents(ctx context.Context, secret client.ObjectKey) ([]rbacv1.Subject, error) {
+// agents are those whose hosts name the Secret, by name; refused says that there are some
+// besides that may not read it. Those who may read it already are not judged again: a
+// pool has thousands.
+func (r *SecretAccessReconciler) agents(ctx context.Context, secret client.ObjectKey, before []rbacv1.Subject) (agents []rbacv1.Subject, refused bool, _ error) {
 	hosts := &infrav1.HostList{}
 	// They are read only, and thousands.
 	if err := r.Client.List(ctx, hosts, client.InNamespace(secret.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list hosts: %w", err)
+		return nil, false, fmt.Errorf("list hosts: %w", err)
 	}
-	var agents []rbacv1.Subject
+	known := make(map[string]bool, len(before))
+	for _, subject := range before {
+		known[subject.Name] = true
+	}
+	var data *corev1.Secret
 	for i := range hosts.Items {
-		if h := &hosts.Items[i]; bootstrapSecret(h) == secret.Name {
-			agents = append(agents, subjects(h)...)
+		h := &hosts.Items[i]
+		if bootstrapSecret(h) != secret.Name {
+			continue
+		}
+		for _, agent := range subjects(h) {
+			if !known[agent.Name] {
+				allowed, err := r.judge(ctx, h, secret, &data)
+				if err != nil {
+					return nil, false, err
+				}
+				if !allowed {
+					refused = true
+					continue
+				}
+			}
+			agents = append(agents, agent)
 		}
 	}
 	slices.SortFunc(agents, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })
-	return agents, nil
+	return agents, refused, nil
+}
+
+// judge says whether the agent of a host may read the Secret, which is read once, into
+// data.
+func (r *SecretAccessReconciler) judge(ctx context.Context, h *infrav1.Host, secret client.ObjectKey, data **corev1.Secret) (bool, error) {
+	if *data == nil {
+		found := &corev1.Secret{}
+		if err := r.APIReader.Get(ctx, secret, found); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		*data = found
+	}
+	why, err := r.misuse(ctx, h, *data)
+	switch {
+	case errors.Is(err, errNoMachineYet):
+		return false, nil
+	case err != nil:
+		return false, err
+	case why == "":
+		return true, nil
+	}
+	ctrl.LoggerFrom(ctx).Info("The agent may not read the Secret that its order names", "Host", h.Name, "Secret", secret.Name, "reason", why)
+	r.Recorder.Eventf(h.DeepCopy(), nil, "Warning", "BootstrapDataRefused", "Bootstrap",
+		"Secret %s is not the bootstrap data of HostMachine %s: %s. The agent may not read it", secret.Name, h.Spec.Claim.MachineName, why)
+	return false, nil
 }
 
 func bootstrapSecret(h *infrav1.Host) string {

@@ -5,10 +5,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
@@ -18,12 +24,17 @@ import (
 // access reconciles secret-1 and returns who may read it.
 func (w *world) access(r *hostcontroller.SecretAccessReconciler) (agents []string, result ctrl.Result) {
 	w.t.Helper()
-	secret := types.NamespacedName{Namespace: w.namespace, Name: "secret-1"}
+	return w.accessTo(r, "secret-1")
+}
+
+func (w *world) accessTo(r *hostcontroller.SecretAccessReconciler, name string) (agents []string, result ctrl.Result) {
+	w.t.Helper()
+	secret := types.NamespacedName{Namespace: w.namespace, Name: name}
 	result, err := r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: secret})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	key := client.ObjectKey{Namespace: w.namespace, Name: hostcontroller.SecretAccessName("secret-1")}
+	key := client.ObjectKey{Namespace: w.namespace, Name: hostcontroller.SecretAccessName(name)}
 	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
 	switch err := env.Client.Get(w.t.Context(), key, binding); {
 	case client.IgnoreNotFound(err) != nil:
@@ -35,7 +46,7 @@ func (w *world) access(r *hostcontroller.SecretAccessReconciler) (agents []strin
 		w.t.Fatal(err)
 	}
 	if len(role.Rules) != 1 || !slices.Equal(role.Rules[0].Verbs, []string{"get"}) ||
-		!slices.Equal(role.Rules[0].Resources, []string{"secrets"}) || !slices.Equal(role.Rules[0].ResourceNames, []string{"secret-1"}) {
+		!slices.Equal(role.Rules[0].Resources, []string{"secrets"}) || !slices.Equal(role.Rules[0].ResourceNames, []string{name}) {
 		w.t.Errorf("rules = %+v", role.Rules)
 	}
 	for _, subject := range binding.Subjects {
@@ -47,18 +58,50 @@ func (w *world) access(r *hostcontroller.SecretAccessReconciler) (agents []strin
 	return agents, result
 }
 
-func (w *world) orders(agent *testenv.Agent, secret string) {
+// accessReconciler is a SecretAccessReconciler of the world.
+func (w *world) accessReconciler() *hostcontroller.SecretAccessReconciler {
+	return &hostcontroller.SecretAccessReconciler{
+		Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{Events: w.events}, Clock: w.clock,
+	}
+}
+
+// orders claims a host for a Machine whose bootstrap data is the Secret, and orders its
+// bootstrap.
+func (w *world) orders(agent *testenv.Agent, secret string, mutate ...func(*clusterv1.Machine, *infrav1.HostMachine)) {
 	w.t.Helper()
 	h := agent.Host(w.t)
-	h.Spec.Claim = &infrav1.HostClaim{MachineName: "of-" + h.Name, ClusterName: "c1", ClaimID: "claim-" + h.Name}
+	h.Spec.Claim = &infrav1.HostClaim{MachineName: "of-" + h.Name, ClusterName: testenv.ClusterName, ClaimID: "claim-" + h.Name}
 	h.Spec.ClaimGeneration = 1
 	h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredBootstrapped, OperationID: "op-1", BootstrapSecretName: secret}
+	testenv.NewMachine(w.t, env.Client, w.namespace, h.Spec.Claim.MachineName, append([]func(*clusterv1.Machine, *infrav1.HostMachine){
+		func(machine *clusterv1.Machine, m *infrav1.HostMachine) {
+			machine.Spec.Bootstrap.DataSecretName = ptr.To(secret)
+			m.Spec.ClaimID = h.Spec.Claim.ClaimID
+		},
+	}, mutate...)...)
 	w.update(h)
+}
+
+// bootstrapData makes a Secret as somebody who provides bootstrap data without a config.
+func (w *world) bootstrapData(name string, mutate ...func(*corev1.Secret)) *corev1.Secret {
+	w.t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName}},
+		Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": []byte("#cloud-config\n")},
+	}
+	for _, m := range mutate {
+		m(secret)
+	}
+	if err := env.Client.Create(w.t.Context(), secret); err != nil {
+		w.t.Fatal(err)
+	}
+	return secret
 }
 
 func TestSecretIsReadableWhileItIsNamed(t *testing.T) {
 	w := newWorld(t)
-	r := &hostcontroller.SecretAccessReconciler{Client: env.Client, Clock: w.clock}
+	r := w.accessReconciler()
+	w.bootstrapData("secret-1")
 	first, second := w.host("host-1"), w.host("host-2")
 	user := func(host string) string {
 		return infrav1.AgentUser(w.namespace, host, testenv.HostID(w.namespace, host))
@@ -76,6 +119,12 @@ func TestSecretIsReadableWhileItIsNamed(t *testing.T) {
 	// The next change waits for others, and not for long.
 	h := second.Host(t)
 	h.Spec.Desired.BootstrapSecretName = "secret-1"
+	machine := &clusterv1.Machine{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: h.Spec.Claim.MachineName}, machine); err != nil {
+		t.Fatal(err)
+	}
+	machine.Spec.Bootstrap.DataSecretName = ptr.To("secret-1")
+	w.update(machine)
 	w.update(h)
 	agents, result := w.access(r)
 	if len(agents) != 1 || result.RequeueAfter <= 0 || result.RequeueAfter > 100*time.Millisecond {

@@ -26,6 +26,9 @@ type Owner struct {
 	// BootstrapSecret is the name of the Secret with the bootstrap data; empty while
 	// there is none.
 	BootstrapSecret string
+	// BootstrapConfig is what the bootstrap data is made from; undefined when somebody
+	// provides the data without one.
+	BootstrapConfig clusterv1.ContractVersionedObjectReference
 	// MachinePool is the name of the owner when it is one.
 	MachinePool string
 	// ControlPlane is true for a machine of a control plane.
@@ -45,6 +48,7 @@ func OwnerOf(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Own
 		Description:     "Machine " + machine.Name,
 		Version:         machine.Spec.Version,
 		BootstrapSecret: ptr.Deref(machine.Spec.Bootstrap.DataSecretName, ""),
+		BootstrapConfig: machine.Spec.Bootstrap.ConfigRef,
 		ControlPlane:    util.IsControlPlaneMachine(machine),
 	}
 	if machine.Spec.FailureDomain != "" {
@@ -70,6 +74,7 @@ func poolOwner(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*O
 		Version:         template.Version,
 		FailureDomains:  machinePool.Spec.FailureDomains,
 		BootstrapSecret: ptr.Deref(template.Bootstrap.DataSecretName, ""),
+		BootstrapConfig: template.Bootstrap.ConfigRef,
 	}, nil
 }
 

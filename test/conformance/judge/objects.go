@@ -24,7 +24,7 @@ import (
 // installed are the kinds a plane gets; pods and what serves them it has none of.
 var installed = []string{
 	"Namespace", "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
-	"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+	"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
 // Decode reads YAML documents.

@@ -28,6 +28,7 @@ var elsewhere = map[judge.Right]string{
 	{Group: "certificates.k8s.io", Resource: "signers", Verb: "approve"}:                            "admission asks for it when a CSR is approved",
 	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests/approval", Verb: "update"}: "enrollment: TestEnrollment of internal/controller/host",
 	{Group: "infrastructure.slipway.dev", Resource: "hosts", Verb: "create"}:                        "enrollment: TestEnrollment of internal/controller/host",
+	{Group: "infrastructure.slipway.dev", Resource: "hosts", Verb: "order"}:                         "the admission policy of Hosts asks for it: config/admission/host_policy.yaml",
 	{Group: "infrastructure.slipway.dev", Resource: "hosts/finalizers", Verb: "update"}:             "admission may ask for it when an object with a blocking owner is created",
 	{Group: "infrastructure.slipway.dev", Resource: "hostmachinepools/finalizers", Verb: "update"}:  "admission may ask for it when an object with a blocking owner is created",
 	{Group: "bootstrap.cluster.x-k8s.io", Resource: "kubeadmconfigs", Verb: "get"}:                  "pools with a bootstrap config: TestVersionAndContentRollOnce of internal/controller/hostmachinepool",

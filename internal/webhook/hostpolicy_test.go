@@ -1,0 +1,255 @@
+package webhook_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-dev/slipway/api/v1beta1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+)
+
+// manager is the user of slipway-manager.
+const manager = "system:serviceaccount:slipway-system:slipway-manager"
+
+// installHostPolicy limits who orders hosts, and gives the manager its rights, as the
+// release does.
+func installHostPolicy() error {
+	policy, err := config.FS.ReadFile("admission/host_policy.yaml")
+	if err != nil {
+		return err
+	}
+	role, err := config.FS.ReadFile("rbac/role.yaml")
+	if err != nil {
+		return err
+	}
+	for document := range strings.SplitSeq(string(policy)+"\n"+string(role), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
+			return err
+		}
+		if err := env.Client.Create(ctx, object); err != nil {
+			return err
+		}
+	}
+	return env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "slipway-manager-role"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: manager}},
+	})
+}
+
+func as(t *testing.T, name string) client.Client {
+	t.Helper()
+	impersonated := rest.CopyConfig(env.Config)
+	impersonated.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
+	c, err := client.New(impersonated, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// keeper makes a user with verbs on the Hosts of a namespace.
+func keeper(t *testing.T, namespace, name string, verbs ...string) client.Client {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	for _, o := range []client.Object{
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, Verbs: verbs}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
+		},
+	} {
+		if err := env.Client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return as(t, name)
+}
+
+// claimed is a host at the beginning of its bootstrap.
+func claimed(namespace string) *infrav1.Host {
+	return &infrav1.Host{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "host-"},
+		Spec: infrav1.HostSpec{
+			HostID: "id", ClaimGeneration: 1, ClearedGeneration: ptr.To[int64](0),
+			Claim:   &infrav1.HostClaim{MachineName: "m", ClusterName: "c1", ClaimID: "claim"},
+			Desired: &infrav1.HostDesired{Phase: infrav1.HostDesiredBootstrapped, OperationID: "op", BootstrapSecretName: "data"},
+		},
+	}
+}
+
+// forbidden says whether a user was refused a field for want of the verb order.
+func forbidden(err error, field, user string) error {
+	if want := fmt.Sprintf("%s: %q may not order hosts.infrastructure.slipway.dev in namespace ", field, user); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		return fmt.Errorf("want %q, got %w", want, err)
+	}
+	return nil
+}
+
+// awaitHostPolicy waits until the API server has learned of the policy and of a user's
+// rights.
+func awaitHostPolicy(t *testing.T, c client.Client, namespace, user string) {
+	t.Helper()
+	poll.Until(t, 30*time.Second, "the policy of Hosts holds", func() error {
+		return forbidden(c.Create(t.Context(), claimed(namespace), client.DryRunAll), "spec.hostID", user)
+	})
+}
+
+// TestMaintenanceOrdersNothing: whoever may update Hosts has no Secret of the namespace
+// read by an agent, and takes no host from its machine.
+func TestMaintenanceOrdersNothing(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	mallory := keeper(t, namespace, "mallory", "get", "create", "update", "patch")
+	awaitHostPolicy(t, mallory, namespace, "mallory")
+	for name, tc := range map[string]struct {
+		change func(*infrav1.HostSpec)
+		field  string
+	}{
+		"another Secret":        {func(s *infrav1.HostSpec) { s.Desired.BootstrapSecretName = "token" }, "spec.desired"},
+		"another operation":     {func(s *infrav1.HostSpec) { s.Desired.Phase = infrav1.HostDesiredReset }, "spec.desired"},
+		"no order":              {func(s *infrav1.HostSpec) { s.Desired = nil }, "spec.desired"},
+		"no claim":              {func(s *infrav1.HostSpec) { s.Claim = nil }, "spec.claim"},
+		"the next claim":        {func(s *infrav1.HostSpec) { s.ClaimGeneration++ }, "spec.claimGeneration"},
+		"clean for ever":        {func(s *infrav1.HostSpec) { s.ClearedGeneration = ptr.To[int64](99) }, "spec.clearedGeneration"},
+		"no word":               {func(s *infrav1.HostSpec) { s.ClearedGeneration = nil }, "spec.clearedGeneration"},
+		"with what they may do": {func(s *infrav1.HostSpec) { s.Unschedulable, s.Claim = ptr.To(true), nil }, "spec.claim"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := claimed(namespace)
+			if err := as(t, manager).Create(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			before := h.DeepCopy()
+			tc.change(&h.Spec)
+			if err := forbidden(mallory.Patch(t.Context(), h.DeepCopy(), client.MergeFrom(before)), tc.field, "mallory"); err != nil {
+				t.Error(err)
+			}
+			if err := forbidden(mallory.Update(t.Context(), h.DeepCopy()), tc.field, "mallory"); err != nil {
+				t.Error(err)
+			}
+			if err := as(t, manager).Update(t.Context(), h); err != nil {
+				t.Errorf("by the manager: %v", err)
+			}
+		})
+	}
+	t.Run("the identity of a host", func(t *testing.T) {
+		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "host-"}}
+		if err := mallory.Create(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		h.Spec.HostID = "mine"
+		if err := forbidden(mallory.Update(t.Context(), h), "spec.hostID", "mallory"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("by the earlier version", func(t *testing.T) {
+		h := claimed(namespace)
+		if err := as(t, manager).Create(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		old := &v1beta1.Host{}
+		if err := mallory.Get(t.Context(), client.ObjectKeyFromObject(h), old); err != nil {
+			t.Fatal(err)
+		}
+		old.Spec.Unschedulable = ptr.To(true)
+		if err := mallory.Update(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		old.Spec.Desired.BootstrapSecretName = "token"
+		if err := forbidden(mallory.Update(t.Context(), old), "spec.desired", "mallory"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAForgedHostIsRefused: a Host that is created with a claim would be one that a
+// machine took.
+func TestAForgedHostIsRefused(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	mallory := keeper(t, namespace, "forger", "get", "create")
+	awaitHostPolicy(t, mallory, namespace, "forger")
+	whole := claimed(namespace).Spec
+	for field, spec := range map[string]infrav1.HostSpec{
+		"spec.hostID":            {HostID: whole.HostID},
+		"spec.claim":             {Claim: whole.Claim},
+		"spec.claimGeneration":   {ClaimGeneration: whole.ClaimGeneration},
+		"spec.clearedGeneration": {ClearedGeneration: whole.ClearedGeneration},
+		"spec.desired":           {Desired: whole.Desired},
+	} {
+		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "host-"}, Spec: spec}
+		if err := forbidden(mallory.Create(t.Context(), h), field, "forger"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMaintenanceNeedsNoOrder: who may update Hosts does what docs/hosts.md tells to do.
+func TestMaintenanceNeedsNoOrder(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	olga := keeper(t, namespace, "olga", "get", "create", "update", "patch", "delete")
+	awaitHostPolicy(t, olga, namespace, "olga")
+	h := claimed(namespace)
+	if err := as(t, manager).Create(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*infrav1.Host){
+		"unschedulable":    func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) },
+		"evacuate":         func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) },
+		"failure domain":   func(h *infrav1.Host) { h.Spec.FailureDomain = "rack-2" },
+		"reset policy":     func(h *infrav1.Host) { h.Spec.ResetPolicy = infrav1.ResetPolicyFull },
+		"label":            func(h *infrav1.Host) { h.Labels = map[string]string{"disk": "ssd"} },
+		"clear quarantine": func(h *infrav1.Host) { h.Annotations = map[string]string{infrav1.ClearQuarantineAnnotation: "true"} },
+		"release orphan":   func(h *infrav1.Host) { h.Annotations = map[string]string{infrav1.ReleaseOrphanAnnotation: "claim"} },
+		"nothing":          func(*infrav1.Host) {},
+	} {
+		before := h.DeepCopy()
+		change(h)
+		if err := olga.Patch(t.Context(), h, client.MergeFrom(before)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := olga.Delete(t.Context(), h); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAMovedHostKeepsItsClaim creates and changes Hosts as clusterctl move and a restored
+// backup do: by an administrator or somebody with the verb order.
+func TestAMovedHostKeepsItsClaim(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	mallory := keeper(t, namespace, "stranger", "create")
+	awaitHostPolicy(t, mallory, namespace, "stranger")
+	for who, c := range map[string]client.Client{
+		"administrator": env.Client, "mover": keeper(t, namespace, "mover", "get", "create", "update", "order"), "manager": as(t, manager),
+	} {
+		h := claimed(namespace)
+		poll.Until(t, 30*time.Second, "a Host is created by the "+who, func() error { return c.Create(t.Context(), h) })
+		if h.Spec.Claim == nil || h.Spec.Desired == nil || h.Spec.HostID != "id" {
+			t.Errorf("by the %s: %+v", who, h.Spec)
+		}
+		h.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "o", UID: "u"}}
+		h.Spec.Desired.BootstrapSecretName = ""
+		if err := c.Update(t.Context(), h); err != nil {
+			t.Errorf("by the %s: %v", who, err)
+		}
+	}
+}
