@@ -147,8 +147,8 @@ const (
 	EndpointNoCandidateReason = "NoControlPlaneHost"
 	// AvailableCondition on a Host is true when it can be claimed.
 	AvailableCondition = "Available"
-	// DuplicateIdentityCondition on a Host is true when another Host has the same
-	// key or machine-id, as cloned disks have. Neither can be claimed then; a claim
+	// DuplicateIdentityCondition on a Host is true when another Host has the same key,
+	// or one of its namespace the same machine-id, as cloned disks have. Neither can be claimed then; a claim
 	// that exists is not touched.
 	DuplicateIdentityCondition = "DuplicateIdentity"
 	// AgentSupportedCondition on a Host is true while its agent has a version the

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,32 +11,50 @@ import (
 
 // Twin is a host that shares an identity with another one.
 type Twin struct {
+	// Namespace and Name are empty for a host of another namespace: whose it is, and how
+	// it is called, is the business of that tenant.
 	Namespace, Name string
 	// Shared is what they share: the key of the agent, or the machine-id.
 	Shared string
 }
 
-// TwinOf finds, of hosts, the first by namespace and name that has the key or the
-// machine-id of h; nil when there is none.
+// String names the host as far as the other one may know it.
+func (t *Twin) String() string {
+	if t.Name == "" {
+		return "A Host of another namespace"
+	}
+	return fmt.Sprintf("Host %s/%s", t.Namespace, t.Name)
+}
+
+// TwinOf finds, of hosts, the first by name that has the key or the machine-id of h, in
+// its namespace before others; nil when there is none. Between namespaces only the key
+// counts: an agent proved that it has it, while the machine-id is its mere word, by which
+// one tenant could take the host of another out of use.
 func TwinOf(h *infrav1.Host, hosts []infrav1.Host) *Twin {
 	var first *Twin
 	for i := range hosts {
 		other := &hosts[i]
-		if other.Namespace == h.Namespace && other.Name == h.Name {
+		near := other.Namespace == h.Namespace
+		if near && other.Name == h.Name {
 			continue
 		}
-		var shared string
 		switch {
 		case h.Spec.HostID != "" && other.Spec.HostID == h.Spec.HostID:
-			shared = "key"
-		case h.Status.Inventory.MachineID != "" && other.Status.Inventory.MachineID == h.Status.Inventory.MachineID:
-			shared = "machine-id"
-		default:
-			continue
+			first = nearer(first, other, near, "key")
+		case near && h.Status.Inventory.MachineID != "" && other.Status.Inventory.MachineID == h.Status.Inventory.MachineID:
+			first = nearer(first, other, near, "machine-id")
 		}
-		if first == nil || cmp.Or(cmp.Compare(other.Namespace, first.Namespace), cmp.Compare(other.Name, first.Name)) < 0 {
-			first = &Twin{other.Namespace, other.Name, shared}
-		}
+	}
+	return first
+}
+
+// nearer is the one of two twins that says more: a host of the same namespace, by name.
+func nearer(first *Twin, other *infrav1.Host, near bool, shared string) *Twin {
+	switch {
+	case near && (first == nil || first.Name == "" || other.Name < first.Name):
+		return &Twin{Namespace: other.Namespace, Name: other.Name, Shared: shared}
+	case first == nil:
+		return &Twin{Shared: shared}
 	}
 	return first
 }
@@ -52,7 +69,7 @@ func duplicateIdentity(twin *Twin) metav1.Condition {
 	if twin.Shared == "key" {
 		remedy = "on the machine that was cloned, stop slipway-agent, remove its state directory, enroll it under a name of its own, and delete the Host that is left over"
 	}
-	c.Message = fmt.Sprintf("Host %s/%s has the same %s, as cloned disks have; neither is claimed until that is mended: %s", twin.Namespace, twin.Name, twin.Shared, remedy)
+	c.Message = fmt.Sprintf("%s has the same %s, as cloned disks have; neither is claimed until that is mended: %s", twin, twin.Shared, remedy)
 	return c
 }
 

@@ -25,12 +25,13 @@ func TestTwinOf(t *testing.T) {
 		other infrav1.Host
 		want  *host.Twin
 	}{
-		"itself":             {h, nil},
-		"stranger":           {identified("ns", "a", "key-2", "machine-2"), nil},
-		"nothing known":      {identified("ns", "a", "", ""), nil},
-		"same key":           {identified("ns", "a", "key-1", "machine-2"), &host.Twin{Namespace: "ns", Name: "a", Shared: "key"}},
-		"same machine-id":    {identified("ns", "a", "key-2", "machine-1"), &host.Twin{Namespace: "ns", Name: "a", Shared: "machine-id"}},
-		"in other namespace": {identified("other", "b", "key-1", "machine-1"), &host.Twin{Namespace: "other", Name: "b", Shared: "key"}},
+		"itself":                        {h, nil},
+		"stranger":                      {identified("ns", "a", "key-2", "machine-2"), nil},
+		"nothing known":                 {identified("ns", "a", "", ""), nil},
+		"same key":                      {identified("ns", "a", "key-1", "machine-2"), &host.Twin{Namespace: "ns", Name: "a", Shared: "key"}},
+		"same machine-id":               {identified("ns", "a", "key-2", "machine-1"), &host.Twin{Namespace: "ns", Name: "a", Shared: "machine-id"}},
+		"key in other namespace":        {identified("other", "b", "key-1", "machine-2"), &host.Twin{Shared: "key"}},
+		"machine-id in other namespace": {identified("other", "b", "key-2", "machine-1"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := host.TwinOf(&h, []infrav1.Host{tc.other})
@@ -38,6 +39,12 @@ func TestTwinOf(t *testing.T) {
 				t.Errorf("twin = %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+	far, near, later := identified("a-first", "a", "key-1", "machine-1"), identified("ns", "c", "key-2", "machine-1"), identified("ns", "d", "key-1", "machine-1")
+	for _, order := range [][]infrav1.Host{{far, near, later}, {later, near, far}, {near, far, later}} {
+		if got := host.TwinOf(&h, order); got == nil || *got != (host.Twin{Namespace: "ns", Name: "c", Shared: "machine-id"}) {
+			t.Errorf("twin = %+v, want the first by name of its own namespace", got)
+		}
 	}
 	unknown := identified("ns", "b", "", "")
 	if got := host.TwinOf(&unknown, []infrav1.Host{identified("ns", "a", "", "")}); got != nil {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -183,8 +184,8 @@ func (r *Reconciler) readConnection(ctx context.Context, s *scope) (bool, error)
 	return true, nil
 }
 
-// findTwin looks for a host with the same key or machine-id, in all namespaces of the
-// manager: a machine that enrolled twice could be claimed twice.
+// findTwin looks for a host with the same key, in all namespaces of the manager, or the
+// same machine-id, in its own: a machine that enrolled twice could be claimed twice.
 func (r *Reconciler) findTwin(ctx context.Context, s *scope) (bool, error) {
 	twins, err := r.twins(ctx, s.host)
 	if err != nil {
@@ -192,26 +193,30 @@ func (r *Reconciler) findTwin(ctx context.Context, s *scope) (bool, error) {
 	}
 	s.facts.Twin = host.TwinOf(s.host, twins)
 	if s.facts.Twin != nil && !conditions.IsTrue(s.host, infrav1.DuplicateIdentityCondition) {
-		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonDuplicate, "Enroll", "Host %s/%s has the same %s",
-			s.facts.Twin.Namespace, s.facts.Twin.Name, s.facts.Twin.Shared)
+		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonDuplicate, "Enroll", "%s has the same %s", s.facts.Twin, s.facts.Twin.Shared)
 	}
 	return true, nil
 }
 
-// twins lists the hosts that share the key or the machine-id of h, and h itself.
+// twins lists the hosts that share the key of h, those of its namespace that share its
+// machine-id, and h itself.
 func (r *Reconciler) twins(ctx context.Context, h *infrav1.Host) ([]infrav1.Host, error) {
 	var twins []infrav1.Host
-	for field, value := range map[string]string{infrav1.HostIDField: h.Spec.HostID, infrav1.HostMachineIDField: h.Status.Inventory.MachineID} {
+	look := func(field, value string, where ...client.ListOption) error {
 		if value == "" {
-			continue
+			return nil
 		}
 		hosts := &infrav1.HostList{}
-		if err := r.Client.List(ctx, hosts, client.MatchingFields{field: value}); err != nil {
-			return nil, fmt.Errorf("look for hosts with the same %s: %w", field, err)
+		if err := r.Client.List(ctx, hosts, append(where, client.MatchingFields{field: value})...); err != nil {
+			return fmt.Errorf("look for hosts with the same %s: %w", field, err)
 		}
 		twins = append(twins, hosts.Items...)
+		return nil
 	}
-	return twins, nil
+	return twins, errors.Join(
+		look(infrav1.HostIDField, h.Spec.HostID),
+		look(infrav1.HostMachineIDField, h.Status.Inventory.MachineID, client.InNamespace(h.Namespace)),
+	)
 }
 
 // next is when the heartbeat stops being fresh, since renewals don't wake this

@@ -9,6 +9,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
 // The disk of a running host is cloned: both are refused by name, the one that
@@ -46,6 +47,62 @@ func TestClonedDisk(t *testing.T) {
 	clone.Report(t, machineID(id+"-new"))
 	if h, _ = w.reconcile(clone); !conditions.IsTrue(h, infrav1.AvailableCondition) {
 		t.Errorf("the clone has an identity of its own now: %+v", h.Status.Conditions)
+	}
+}
+
+// TestTenantsDoNotBlockEachOther: the machine-id is an agent's mere word. A tenant who
+// reports that of another's host takes it out of use for nobody, and learns nothing.
+func TestTenantsDoNotBlockEachOther(t *testing.T) {
+	victim, attacker := newWorld(t), newWorld(t)
+	id := "machine-of-" + victim.namespace
+	reported := func(s *infrav1.HostStatus) { s.Inventory.MachineID = id }
+	own, forged := victim.host("host-1"), attacker.host("forged")
+	own.Report(t, reported)
+	forged.Report(t, reported)
+	for _, tc := range []struct {
+		w     *world
+		agent *testenv.Agent
+		other string
+	}{{victim, own, attacker.namespace}, {attacker, forged, victim.namespace}} {
+		h, _ := tc.w.reconcile(tc.agent)
+		if !conditions.IsTrue(h, infrav1.AvailableCondition) || conditions.IsTrue(h, infrav1.DuplicateIdentityCondition) {
+			t.Errorf("Host %s is blocked from another namespace: %+v", h.Name, h.Status.Conditions)
+		}
+		tc.w.tellsNothingOf(h, tc.other)
+	}
+}
+
+// TestSameKeyInAnotherNamespace: one machine for two tenants is refused to both; neither
+// learns who the other is.
+func TestSameKeyInAnotherNamespace(t *testing.T) {
+	one, other := newWorld(t), newWorld(t)
+	sameKey := func(h *infrav1.Host) { h.Spec.HostID = "key-of-" + one.namespace }
+	first, second := one.host("host-1", sameKey), other.host("host-2", sameKey)
+	for _, tc := range []struct {
+		w      *world
+		agent  *testenv.Agent
+		secret string
+	}{{one, first, other.namespace}, {other, second, one.namespace + "/"}} {
+		h, _ := tc.w.reconcile(tc.agent)
+		if c := conditions.Get(h, infrav1.AvailableCondition); c.Reason != host.ReasonDuplicate || !strings.Contains(c.Message, "A Host of another namespace has the same key") {
+			t.Errorf("Available = %+v", c)
+		}
+		tc.w.tellsNothingOf(h, tc.secret)
+	}
+}
+
+// tellsNothingOf holds that neither conditions nor events of a host name another's.
+func (w *world) tellsNothingOf(h *infrav1.Host, other string) {
+	w.t.Helper()
+	for _, c := range h.Status.Conditions {
+		if strings.Contains(c.Message, other) {
+			w.t.Errorf("%s tells of %s: %s", c.Type, other, c.Message)
+		}
+	}
+	for len(w.events) > 0 {
+		if event := <-w.events; strings.Contains(event, other) {
+			w.t.Errorf("an event tells of %s: %s", other, event)
+		}
 	}
 }
 
