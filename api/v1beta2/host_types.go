@@ -122,7 +122,8 @@ type HostClaim struct {
 type HostPhase string
 
 const (
-	// HostPhaseEnrolling means that no agent has reported for the host yet.
+	// HostPhaseEnrolling means that no agent has reported for the host yet, or that
+	// it still looks whether a host that never was claimed is clean.
 	HostPhaseEnrolling HostPhase = "Enrolling"
 	// HostPhaseAvailable means that the host is clean and can be claimed.
 	HostPhaseAvailable HostPhase = "Available"

@@ -55,33 +55,35 @@ func TestStateOf(t *testing.T) {
 		phase  infrav1.HostPhase
 		reason string
 	}{
-		"never heard of":    {&infrav1.Host{}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
-		"new and clean":     {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseAvailable, host.ReasonAvailable},
-		"new and dirty":     {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, host.ReasonNotClean},
-		"clean":             {free(), infrav1.HostPhaseAvailable, host.ReasonAvailable},
-		"status lost":       {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
-		"order not seen":    {claimed(boot, ""), infrav1.HostPhaseClaimed, host.ReasonClaimed},
-		"report on another": {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, host.ReasonClaimed},
-		"bootstrapping":     {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, host.ReasonBootstrapping},
-		"running":           {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
-		"failed":            {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonBootstrap},
-		"adoption not seen": {adopting(""), infrav1.HostPhaseAdopting, host.ReasonAdopting},
-		"adopting":          {adopting(infrav1.OperationRunning), infrav1.HostPhaseAdopting, host.ReasonAdopting},
-		"adopted":           {adopting(infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
-		"not adopted":       {adopting(infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonAdoption},
-		"upgrade not seen":  {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, host.ReasonUpgrading},
-		"upgrading":         {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, host.ReasonUpgrading},
-		"upgraded":          {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
-		"upgrade failed":    {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonUpgradeFailed},
-		"reboot not seen":   {claimed(reboot, ""), infrav1.HostPhaseRebooting, host.ReasonRebooting},
-		"rebooting":         {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, host.ReasonRebooting},
-		"rebooted":          {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
-		"reboot failed":     {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonRebootFailed},
-		"reset not seen":    {claimed(reset, ""), infrav1.HostPhaseResetting, host.ReasonResetting},
-		"resetting":         {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, host.ReasonResetting},
-		"reset and proved":  {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, host.ReasonResetting},
-		"reset unproved":    {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, host.ReasonNotClean},
-		"reset failed":      {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, host.ReasonResetFailed},
+		"never heard of":      {&infrav1.Host{}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
+		"new and clean":       {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseAvailable, host.ReasonAvailable},
+		"new, not looked at":  {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
+		"new and dirty":       {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"/var/lib/etcd"}}}, infrav1.HostPhaseQuarantined, host.ReasonAdoption},
+		"used, not looked at": {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, host.ReasonNotClean},
+		"clean":               {free(), infrav1.HostPhaseAvailable, host.ReasonAvailable},
+		"status lost":         {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
+		"order not seen":      {claimed(boot, ""), infrav1.HostPhaseClaimed, host.ReasonClaimed},
+		"report on another":   {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, host.ReasonClaimed},
+		"bootstrapping":       {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, host.ReasonBootstrapping},
+		"running":             {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
+		"failed":              {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonBootstrap},
+		"adoption not seen":   {adopting(""), infrav1.HostPhaseAdopting, host.ReasonAdopting},
+		"adopting":            {adopting(infrav1.OperationRunning), infrav1.HostPhaseAdopting, host.ReasonAdopting},
+		"adopted":             {adopting(infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
+		"not adopted":         {adopting(infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonAdoption},
+		"upgrade not seen":    {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, host.ReasonUpgrading},
+		"upgrading":           {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, host.ReasonUpgrading},
+		"upgraded":            {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
+		"upgrade failed":      {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonUpgradeFailed},
+		"reboot not seen":     {claimed(reboot, ""), infrav1.HostPhaseRebooting, host.ReasonRebooting},
+		"rebooting":           {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, host.ReasonRebooting},
+		"rebooted":            {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
+		"reboot failed":       {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonRebootFailed},
+		"reset not seen":      {claimed(reset, ""), infrav1.HostPhaseResetting, host.ReasonResetting},
+		"resetting":           {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, host.ReasonResetting},
+		"reset and proved":    {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, host.ReasonResetting},
+		"reset unproved":      {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, host.ReasonNotClean},
+		"reset failed":        {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, host.ReasonResetFailed},
 		"reset by hand": {claimed(reset, infrav1.OperationSucceeded, func(h *infrav1.Host) {
 			h.Spec.Desired.ResetPolicy = infrav1.ResetPolicyManual
 		}), infrav1.HostPhaseQuarantined, host.ReasonManualReset},
@@ -102,7 +104,7 @@ func TestStateOf(t *testing.T) {
 			if got.Phase != tc.phase || got.Reason != tc.reason {
 				t.Errorf("state = %+v, want %s, %s", got, tc.phase, tc.reason)
 			}
-			if got.Quarantined() && !strings.Contains(got.Message, infrav1.ClearQuarantineAnnotation) {
+			if got.Quarantined() && !strings.Contains(got.Message, infrav1.ClearQuarantineAnnotation) && !strings.Contains(got.Message, "Take it off the host") {
 				t.Errorf("a quarantine without remedy: %s", got.Message)
 			}
 		})

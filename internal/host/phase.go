@@ -79,6 +79,8 @@ func freeState(h *infrav1.Host) State {
 		return State{infrav1.HostPhaseQuarantined, ReasonAdoption, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it by itself. "+
 			"Take it off the host, for example with kubeadm reset, and the host becomes available by itself. If it is a worker node of one of your clusters, "+
 			"a HostMachine with spec.adopt.hostName %s takes it over as it is. Or give the machine back to whom it belongs", residue(h), h.Name)}
+	case h.Status.CleanProof == nil && h.Spec.ClaimGeneration == 0:
+		return State{infrav1.HostPhaseEnrolling, ReasonEnrolling, "The agent looks whether the host is clean"}
 	default:
 		return State{infrav1.HostPhaseQuarantined, ReasonNotClean, "The agent has not proved that the host is clean. " + clearRemedy}
 	}

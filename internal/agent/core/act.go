@@ -200,6 +200,9 @@ func (l *Loop) prove(ctx context.Context, generation int64) error {
 	l.delay.until = l.Now().Add(failedDelay(l.delay.tries - unprovedTries + 1))
 	l.Log.Warn("adoption refused: the host is not known to be clean and this agent did not bootstrap it; clean it, and it becomes available", "left", left, "error", err)
 	found := slices.Clone(left[:min(len(left), journal.MaxFound)])
+	if err != nil && len(found) == 0 {
+		found = []string{"not known: " + err.Error()}
+	}
 	for i := range found {
 		found[i] = found[i][:min(len(found[i]), maxFinding)]
 	}

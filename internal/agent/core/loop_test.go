@@ -31,6 +31,7 @@ type fakeExecutor struct {
 	adoptErrs     []error
 	// onReboot is called by Reboot.
 	onReboot  func()
+	verifyErr error
 	leftovers []string
 	// hang makes Bootstrap wait for its context.
 	hang chan struct{}
@@ -106,7 +107,7 @@ func (f *fakeExecutor) Verify(context.Context, journal.State) ([]string, error) 
 	if f.dirty {
 		return []string{"process kubelet (PID 1)"}, nil
 	}
-	return f.leftovers, nil
+	return f.leftovers, f.verifyErr
 }
 
 type fakeSecrets struct {
@@ -366,7 +367,15 @@ func TestRebootLoopEnds(t *testing.T) {
 }
 
 func TestForeignNodeIsNeitherTouchedNorProved(t *testing.T) {
-	f, j := &fakeExecutor{dirty: true}, journal.InMemory()
+	t.Run("found", func(t *testing.T) { unproved(t, &fakeExecutor{dirty: true}, "process kubelet") })
+	t.Run("not looked through", func(t *testing.T) {
+		unproved(t, &fakeExecutor{verifyErr: errors.New("read /proc: permission denied")}, "not known: read /proc: permission denied")
+	})
+}
+
+func unproved(t *testing.T, f *fakeExecutor, found string) {
+	t.Helper()
+	j := journal.InMemory()
 	l := testLoop(f, j)
 	ctx, cancel := context.WithCancel(t.Context())
 	l.After = func(time.Duration) <-chan time.Time {
@@ -384,7 +393,7 @@ func TestForeignNodeIsNeitherTouchedNorProved(t *testing.T) {
 	if j.State().CleanProof != nil || strings.Contains(f.Calls(), "reset") {
 		t.Fatalf("proof %+v, calls %q", j.State().CleanProof, f.Calls())
 	}
-	if len(j.State().Found) == 0 {
-		t.Error("what was found is not on record")
+	if got := strings.Join(j.State().Found, "; "); !strings.Contains(got, found) {
+		t.Errorf("on record is %q, want %q", got, found)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,6 +36,26 @@ func TestAvailableHost(t *testing.T) {
 	}
 	if result.RequeueAfter <= 0 || result.RequeueAfter > testenv.LeaseDuration {
 		t.Errorf("looks again after %s, want when the heartbeat gets stale", result.RequeueAfter)
+	}
+}
+
+// TestEnrollmentIsNoWarning reports as an agent does that has just enrolled: first the
+// facts, then that the host is clean.
+func TestEnrollmentIsNoWarning(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	agent.Report(t, func(s *infrav1.HostStatus) { s.CleanProof = nil })
+	if h, _ := w.reconcile(agent); h.Status.Phase != infrav1.HostPhaseEnrolling || conditions.IsTrue(h, infrav1.AvailableCondition) {
+		t.Errorf("before the proof: %s, %+v", h.Status.Phase, conditions.Get(h, infrav1.AvailableCondition))
+	}
+	agent.Report(t, func(s *infrav1.HostStatus) { s.CleanProof = &infrav1.CleanProof{Time: metav1.Now(), BootID: s.BootID} })
+	if h, _ := w.reconcile(agent); h.Status.Phase != infrav1.HostPhaseAvailable {
+		t.Errorf("after the proof: %s", h.Status.Phase)
+	}
+	for len(w.events) > 0 {
+		if event := <-w.events; strings.HasPrefix(event, "Warning") {
+			t.Errorf("a normal enrollment warns: %s", event)
+		}
 	}
 }
 
