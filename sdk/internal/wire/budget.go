@@ -229,7 +229,7 @@ func (b *Body) reserveBytes(ctx context.Context, total int64) error {
 
 // reserveDecoded reserves what the body becomes when it is decoded. While half of
 // the budget is free a guess is good enough; then it is reckoned exactly.
-func (b *Body) reserveDecoded(ctx context.Context, s *shape) error {
+func (b *Body) reserveDecoded(ctx context.Context, s *summary) error {
 	cost := s.guess(b.data)
 	if b.small && cost <= freeFootprint {
 		return nil

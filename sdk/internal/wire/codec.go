@@ -6,44 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// options keep the meaning of encoding/json, for which the Kubernetes types are
-// written, and add what a protocol needs: exact names, no duplicates, valid UTF-8.
-var options = json.JoinOptions(
-	jsonv1.DefaultOptionsV1(),
-	json.MatchCaseInsensitiveNames(false),
-	jsontext.AllowDuplicateNames(false),
-	jsontext.AllowInvalidUTF8(false),
-	// Sorting the keys of maps costs an allocation for each; no peer needs it.
-	json.Deterministic(false),
-	jsontext.EscapeForHTML(false),
-	jsontext.EscapeForJS(false),
-	jsonv1.ReportErrorsWithLegacySemantics(false),
-)
-
-// writing leaves to the reader what only it must be strict about: raw values in
-// what we send are checked to be JSON and are otherwise sent as they are.
-var writing = json.JoinOptions(options,
-	jsontext.AllowDuplicateNames(true),
-	jsontext.PreserveRawStrings(true),
-)
-
-// Encode appends obj to buf as JSON.
+// Encode appends obj to buf as JSON, or nothing if it fails.
 func Encode(buf *bytes.Buffer, obj runtime.Object) error {
-	v := reflect.ValueOf(obj).Elem()
-	text, err := planFor(v.Type()).append(buf.Bytes(), v)
-	if err != nil {
+	before := buf.Len()
+	if err := json.MarshalWrite(buf, obj, optionsFor(obj, writing)); err != nil {
+		buf.Truncate(before)
 		return fmt.Errorf("encode %T: %w", obj, err)
 	}
-	*buf = *bytes.NewBuffer(text)
 	return nil
 }
 
@@ -66,9 +41,7 @@ func Decode(data []byte, obj runtime.Object, want schema.GroupVersionKind) error
 		return errors.New("decode: the body is not a JSON object")
 	}
 	// A depth limit comes with jsontext, which refuses more than 10,000 levels.
-	d := decoders.Get().(*decoder)
-	defer decoders.Put(d)
-	if err := d.decode(data, obj); err != nil {
+	if err := json.Unmarshal(data, obj, optionsFor(obj, reading)); err != nil {
 		return fmt.Errorf("decode %s: %w", want.Kind, err)
 	}
 	got := obj.GetObjectKind().GroupVersionKind()

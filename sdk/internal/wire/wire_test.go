@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -151,6 +152,37 @@ func TestBudget(t *testing.T) {
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestCycle writes an object that holds itself.
+func TestCycle(t *testing.T) {
+	schema := &clusterv1.JSONSchemaProps{}
+	schema.Not = schema
+	response := &hooksv1.DiscoverVariablesResponse{Variables: []clusterv1.ClusterClassVariable{{
+		Name: "a", Schema: clusterv1.VariableSchema{OpenAPIV3Schema: *schema},
+	}}}
+	buf := bytes.NewBufferString("before")
+	if err := wire.Encode(buf, response); err == nil || buf.String() != "before" {
+		t.Errorf("wrote %q and returned %v, want an error and nothing of the object", buf, err)
+	}
+}
+
+// TestErrorsNameTheField decodes what is wrong in one place.
+func TestErrorsNameTheField(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"items":[{"holderReference":{"kind":5}}]}`:                 `within "/items/0/holderReference/kind"`,
+		`{"items":[{"holderReference":{"kind":"a","kind":"b"}}]}`:    `duplicate object member name "kind" within "/items/0/holderReference"`,
+		"{\"items\":[{\"holderReference\":{\"kind\":\"\xff\"}}]}":    `invalid UTF-8 within "/items/0/holderReference/kind"`,
+		`{"items":[{"object":{"a":1}}],"variables":[{"value":{]}]}`:  `within "/variables/0/value"`,
+		`{"settings":{"a":"b"},"cluster":{"metadata":{"name":"a"}}`:  "unexpected EOF",
+		`{"items":[{"object":{"a":1,"b":{"c":2,"c":3}},"uid":"1"}]}`: `duplicate object member name "c" within "/items/0/object/b"`,
+	} {
+		definition := capi.GeneratePatches.Definition()
+		err := wire.Decode([]byte(body), definition.NewRequest(), definition.RequestKind)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", body, err, want)
+		}
+	}
+}
 
 func FuzzDecodeRequest(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","kind":"GeneratePatchesRequest","items":[{"uid":"1","object":{"a":1}}]}`))
