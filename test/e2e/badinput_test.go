@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 		{"unknown command", []string{"nope"}, []string{"nope"}},
 		{"unknown command for hosts", []string{"host", "nope"}, []string{"nope"}},
 		{"host not named", []string{"host", "cut"}, []string{"cut HOST", "host list"}},
-		{"bad format", []string{"status", "-o", "yaml"}, []string{"yaml", "json"}},
+		{"bad format", []string{"status", "-o", "xml"}, []string{"xml", "json"}},
 		{"status without a plane", []string{"status"}, noPlane},
 		{"kubeconfig without a plane", []string{"kubeconfig"}, noPlane},
 		{"hosts without a plane", []string{"host", "list"}, noPlane},

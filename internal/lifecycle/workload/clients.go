@@ -98,7 +98,7 @@ func (c *clients) For(ctx context.Context, cluster types.NamespacedName) (*Clust
 }
 
 func (c *clients) connect(cluster types.NamespacedName, kubeconfig *corev1.Secret) (*Cluster, error) {
-	config, err := parse(kubeconfig.Data[secret.KubeconfigDataName])
+	config, err := Parse(kubeconfig.Data[secret.KubeconfigDataName])
 	if err != nil {
 		return nil, err
 	}

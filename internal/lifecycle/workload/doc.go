@@ -6,5 +6,7 @@
 // cluster a few times in its life, which is no reason for caches and health probes
 // of every cluster, as upstream's clustercache keeps them.
 //
+// Parse is also for others that read such a Secret.
+//
 // It may import Cluster API and client-go, nothing of this repository.
 package workload

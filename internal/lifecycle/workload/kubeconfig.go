@@ -10,9 +10,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// parse returns the current context of a kubeconfig. Whoever may write a Secret wrote
+// Parse returns the current context of a kubeconfig. Whoever may write a Secret wrote
 // it, so it may neither run a program nor read a file of this process.
-func parse(data []byte) (*rest.Config, error) {
+func Parse(data []byte) (*rest.Config, error) {
 	kubeconfig, err := clientcmd.Load(data)
 	if err != nil {
 		// The text of the parser may quote what is a secret.

@@ -20,7 +20,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		config, err := parse(data)
+		config, err := Parse(data)
 		if err != nil {
 			return
 		}

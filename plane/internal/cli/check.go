@@ -62,6 +62,6 @@ directory cannot be checked.`,
 		},
 	}
 	command.Flags().BoolVar(&strict, "strict", false, "let warnings fail the check, too")
-	outputFlag(command, &output, outputJSON, outputSARIF)
+	outputFlag(command, &output, outputTable, outputJSON, outputSARIF)
 	return command
 }

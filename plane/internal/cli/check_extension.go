@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -45,11 +44,7 @@ extension cannot be checked.`,
 			if err != nil {
 				return err
 			}
-			write := writeReport
-			if output == outputJSON {
-				write = writeReportJSON
-			}
-			if err := write(cmd.OutOrStdout(), report); err != nil {
+			if err := reportResult(report).write(cmd.OutOrStdout(), output); err != nil {
 				return fmt.Errorf("write the results: %w", err)
 			}
 			if report.Failed() {
@@ -64,7 +59,7 @@ extension cannot be checked.`,
 	flags.StringVar(&options.KeyFile, "key-file", "", "PEM file with its key")
 	flags.StringVar(&catalog, "catalog", hookdocs.All, "hooks that the extension may implement: "+hookdocs.CAPI+", "+hookdocs.Host+" or "+hookdocs.All)
 	_ = command.RegisterFlagCompletionFunc("catalog", cobra.FixedCompletions(hookdocs.Names(), cobra.ShellCompDirectiveNoFileComp))
-	outputFlag(command, &output, outputJSON)
+	outputFlag(command, &output, outputTable, outputJSON, outputYAML)
 	return command
 }
 
@@ -94,17 +89,17 @@ type checkResult struct {
 	Message string `json:"message,omitempty"`
 }
 
-func writeReportJSON(w io.Writer, report *conformance.Report) error {
+func reportResult(report *conformance.Report) result {
 	out := struct {
 		OK     bool          `json:"ok"`
 		Checks []checkResult `json:"checks"`
 	}{OK: !report.Failed(), Checks: []checkResult{}}
-	for _, result := range report.Results {
-		check := checkResult{Check: result.Name, OK: result.Err == nil}
-		if result.Err != nil {
-			check.Message = result.Err.Error()
+	for _, r := range report.Results {
+		check := checkResult{Check: r.Name, OK: r.Err == nil}
+		if r.Err != nil {
+			check.Message = r.Err.Error()
 		}
 		out.Checks = append(out.Checks, check)
 	}
-	return json.NewEncoder(w).Encode(out)
+	return result{object: out, table: func(w io.Writer, _ bool) error { return writeReport(w, report) }}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,14 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
 	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/openapi"
 	"github.com/slipway-dev/slipway/sdk/registry"
@@ -28,9 +25,10 @@ import (
 
 func checkUpgradeCommand(g *global) *cobra.Command {
 	var (
-		output, target, kubeconfig string
-		strict                     bool
+		output, target string
+		strict         bool
 	)
+	f := &managementFlags{global: g}
 	command := &cobra.Command{
 		Use:   "upgrade --to TARGET",
 		Short: "Check whether registered extensions use hook versions that an upgrade takes away",
@@ -50,20 +48,16 @@ called (with --strict also when one is deprecated), and with 1 when it cannot ch
 			if err != nil {
 				return err
 			}
-			c, err := managementClient(g, kubeconfig)
+			s, err := f.open(cmd)
 			if err != nil {
 				return err
 			}
-			uses, err := registeredUses(cmd.Context(), c, to)
+			uses, err := registeredUses(cmd.Context(), s, to)
 			if err != nil {
-				return err
+				return s.cluster.Explain(err)
 			}
 			findings := hook.CheckUpgrade(to.catalog, to.release, uses)
-			write := writeFindings
-			if output == outputJSON {
-				write = writeFindingsJSON
-			}
-			if err := write(cmd.OutOrStdout(), len(uses), findings); err != nil {
+			if err := upgradeResult(len(uses), findings).write(cmd.OutOrStdout(), output); err != nil {
 				return fmt.Errorf("write the findings: %w", err)
 			}
 			for _, finding := range findings {
@@ -76,9 +70,9 @@ called (with --strict also when one is deprecated), and with 1 when it cannot ch
 	}
 	command.Flags().StringVar(&target, "to", "", "what to upgrade to: an OpenAPI document, or CATALOG/RELEASE")
 	_ = command.MarkFlagRequired("to")
-	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of a management cluster; the plane when empty")
+	f.bindCluster(command)
 	command.Flags().BoolVar(&strict, "strict", false, "let deprecated versions fail the check, too")
-	outputFlag(command, &output, outputJSON)
+	outputFlag(command, &output, outputTable, outputJSON, outputYAML)
 	return command
 }
 
@@ -126,21 +120,6 @@ func readCatalog(file string) (*hook.Catalog, error) {
 		err = errors.New("the document describes no hook")
 	}
 	return catalog, err
-}
-
-func managementClient(g *global, kubeconfig string) (client.Client, error) {
-	if kubeconfig == "" {
-		inst, err := g.open()
-		if err != nil {
-			return nil, err
-		}
-		return planeclient.New(inst)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	return planeclient.For(config)
 }
 
 // registeredUses returns what the handlers of the target's hooks implement. A
@@ -198,7 +177,7 @@ type upgradeFinding struct {
 	Message    string        `json:"message"`
 }
 
-func writeFindingsJSON(w io.Writer, uses int, findings []hook.Finding) error {
+func upgradeResult(uses int, findings []hook.Finding) result {
 	out := struct {
 		Handlers int              `json:"handlers"`
 		Findings []upgradeFinding `json:"findings"`
@@ -206,5 +185,5 @@ func writeFindingsJSON(w io.Writer, uses int, findings []hook.Finding) error {
 	for _, f := range findings {
 		out.Findings = append(out.Findings, upgradeFinding{f.Severity, f.Handler, hook.APIVersion(f.Hook), f.Hook.Hook, f.Message})
 	}
-	return json.NewEncoder(w).Encode(out)
+	return result{object: out, table: func(w io.Writer, _ bool) error { return writeFindings(w, uses, findings) }}
 }

@@ -174,6 +174,7 @@ func TestHostRowsJoinBothViews(t *testing.T) {
 	rows := hostRows(
 		[]localhost.Host{{Name: "host-1", State: localhost.StateOff, IP: netip.MustParseAddr("10.88.0.11")}},
 		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "far", Phase: "Available", Addresses: []string{"192.0.2.1"}}},
+		false,
 	)
 	if len(rows) != 2 || rows[0].Phase != "Running" || rows[0].State != string(localhost.StateOff) || rows[1].State != "" || !slices.Equal(rows[1].Addresses, []string{"192.0.2.1"}) {
 		t.Errorf("%+v", rows)
@@ -200,7 +201,7 @@ func TestWatchWritesWholeFramesAndEndsCleanly(t *testing.T) {
 	command.SetContext(ctx)
 	command.SetOut(&out)
 	frames := 0
-	err := watchStatus(command, false, func(_ context.Context, w io.Writer) error {
+	err := watchStatus(command, redrawn, func(_ context.Context, w io.Writer) error {
 		if frames++; frames == 3 {
 			cancel()
 			return context.Canceled
@@ -211,13 +212,13 @@ func TestWatchWritesWholeFramesAndEndsCleanly(t *testing.T) {
 	if err != nil {
 		t.Errorf("an interrupt is not an error: %v", err)
 	}
-	want := []string{"\x1b[H\x1b[2Jone\x1b[K\ntwo\x1b[K\n\x1b[J", "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J", "\n"}
+	want := []string{"\x1b[H\x1b[2Jone\x1b[K\ntwo\x1b[K\n\x1b[J", "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"}
 	if !slices.Equal(out, want) {
 		t.Errorf("writes %q, want %q", out, want)
 	}
 	broken := errors.New("broken")
 	command.SetContext(t.Context())
-	if err := watchStatus(command, true, func(context.Context, io.Writer) error { return broken }); !errors.Is(err, broken) {
+	if err := watchStatus(command, appended, func(context.Context, io.Writer) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -174,7 +174,7 @@ func TestRegisteredUses(t *testing.T) {
 			t.Errorf("%v %s", err, out.String())
 		}
 		out.Reset()
-		if err := writeFindingsJSON(&out, len(uses), findings); err != nil || !strings.Contains(out.String(), `"findings":[`) {
+		if err := upgradeResult(len(uses), findings).write(&out, outputJSON); err != nil || !strings.Contains(out.String(), `"findings":[`) {
 			t.Errorf("%v %s", err, out.String())
 		}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,10 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slipway-dev/slipway/plane/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 )
 
 func hostCommand(g *global) *cobra.Command {
@@ -106,57 +103,4 @@ func completeHosts(g *global) cobra.CompletionFunc {
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-func hostTokenCommand(g *global) *cobra.Command {
-	var (
-		namespace, server string
-		ttl               time.Duration
-	)
-	command := &cobra.Command{
-		Use:   "token",
-		Short: "Make a bootstrap token and print the kubeconfig an agent enrolls with",
-		Long: `Make a bootstrap token for hosts of a namespace and print the kubeconfig an agent
-enrolls with. Put it on the host as ` + enroll.BootstrapKubeconfigPath + ` (mode 0600), write
-` + enroll.AgentConfigPath + ` and start slipway-agent. It holds a secret: whoever has it may
-enroll hosts until it expires.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ttl <= 0 {
-				return errors.New("--ttl: want a positive duration, for example 1h")
-			}
-			inst, err := g.open()
-			if err != nil {
-				return err
-			}
-			c, err := planeclient.New(inst)
-			if err != nil {
-				return err
-			}
-			token, err := enroll.NewToken()
-			if err != nil {
-				return err
-			}
-			ca, err := planeclient.CA(inst)
-			if err != nil {
-				return err
-			}
-			if err := enroll.EnsureToken(cmd.Context(), c, token, namespace, ttl); err != nil {
-				return err
-			}
-			if server == "" {
-				server = inst.Server()
-			}
-			kubeconfig, err := enroll.BootstrapKubeconfig(server, ca, token)
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(kubeconfig)
-			return err
-		},
-	}
-	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace the hosts enroll into")
-	command.Flags().StringVar(&server, "server", "", "address of the plane's API server as the hosts see it; as local hosts do by default")
-	command.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good for")
-	return command
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -9,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+	"github.com/slipway-dev/slipway/plane/internal/management"
 	"github.com/slipway-dev/slipway/plane/internal/status"
 )
 
 // hostRow joins what is seen of a local host from outside with what its agent
 // reports.
 type hostRow struct {
+	Namespace string   `json:"namespace,omitempty"`
 	Name      string   `json:"name"`
 	State     string   `json:"state,omitempty"`
 	Phase     string   `json:"phase,omitempty"`
@@ -27,62 +27,86 @@ type hostRow struct {
 
 func hostListCommand(g *global) *cobra.Command {
 	var output string
+	f := &scopeFlags{managementFlags: managementFlags{global: g}}
 	command := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the hosts; works for local hosts when the plane is down, too",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			inst, err := g.open()
+			scope, err := f.scope()
 			if err != nil {
 				return err
 			}
-			m, err := manager(inst)
+			cluster, err := f.find(cmd)
 			if err != nil {
 				return err
 			}
-			local, err := m.List(cmd.Context())
+			known, err := cluster.Hosts(cmd.Context(), scope)
 			if err != nil {
-				return err
+				return cluster.Explain(err)
 			}
-			known, err := planeclient.Status(cmd.Context(), inst)
-			if err != nil {
-				return err
-			}
-			rows := hostRows(local, known.Hosts)
-			if output == outputJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(rows)
+			var local []localhost.Host
+			if cluster.Plane != nil {
+				if local, err = localHosts(cmd, cluster); err != nil {
+					return err
+				}
 			}
 			if !known.Plane.Ready {
 				fmt.Fprintln(cmd.ErrOrStderr(), "The plane is not ready, phases are not known:", known.Plane.Message)
 			}
-			return printHosts(cmd.OutOrStdout(), rows, output == outputWide)
+			return hostsResult(hostRows(local, known.Hosts, scope.Narrow())).write(cmd.OutOrStdout(), output)
 		},
 	}
-	outputFlag(command, &output, outputJSON, outputWide)
+	f.bind(command)
+	outputFlag(command, &output, listFormats...)
 	return command
 }
 
-func hostRows(local []localhost.Host, known []status.Host) []hostRow {
+func localHosts(cmd *cobra.Command, cluster *management.Cluster) ([]localhost.Host, error) {
+	m, err := manager(cluster.Plane)
+	if err != nil {
+		return nil, err
+	}
+	return m.List(cmd.Context())
+}
+
+// hostRows joins both views. Local hosts whose Host is not among the known ones are
+// left out when only some were asked for.
+func hostRows(local []localhost.Host, known []status.Host, narrow bool) []hostRow {
 	rows := make([]hostRow, 0, len(known))
-	index := map[string]int{}
+	unseen := map[string]localhost.Host{}
+	var order []string
 	for _, h := range local {
-		index[h.Name] = len(rows)
-		rows = append(rows, hostRow{Name: h.Name, State: string(h.State), PID: h.PID, Addresses: []string{h.IP.String()}})
+		unseen[h.Name], order = h, append(order, h.Name)
 	}
 	for _, h := range known {
-		i, ok := index[h.Name]
-		if !ok {
-			i, rows = len(rows), append(rows, hostRow{Name: h.Name, Addresses: h.Addresses})
+		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, ClaimedBy: h.ClaimedBy, Message: h.Message}
+		if l, ok := unseen[h.Name]; ok {
+			row.State, row.PID, row.Addresses = string(l.State), l.PID, []string{l.IP.String()}
+			delete(unseen, h.Name)
 		}
-		rows[i].Phase, rows[i].ClaimedBy, rows[i].Message = h.Phase, h.ClaimedBy, h.Message
+		rows = append(rows, row)
+	}
+	for _, name := range order {
+		if l, ok := unseen[name]; ok && !narrow {
+			rows = append(rows, hostRow{Name: name, State: string(l.State), PID: l.PID, Addresses: []string{l.IP.String()}})
+		}
 	}
 	return rows
 }
 
+func hostsResult(rows []hostRow) result {
+	shown := result{object: rows, table: func(out io.Writer, wide bool) error { return printHosts(out, rows, wide) }}
+	for _, r := range rows {
+		shown.names = append(shown.names, hostName(r.Name))
+	}
+	return shown
+}
+
 func printHosts(out io.Writer, rows []hostRow, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	header, format := "NAME\tSTATE\tPHASE\tCLAIMED BY\tADDRESS", "%s\t%s\t%s\t%s\t%s"
+	header, format := "NAMESPACE\tNAME\tSTATE\tPHASE\tCLAIMED BY\tADDRESS", "%s\t%s\t%s\t%s\t%s\t%s"
 	if wide {
 		header += "\tPID\tMESSAGE"
 	}
@@ -92,7 +116,7 @@ func printHosts(out io.Writer, rows []hostRow, wide bool) error {
 		if len(r.Addresses) > 0 {
 			address = r.Addresses[0]
 		}
-		fmt.Fprintf(w, format, r.Name, r.State, r.Phase, r.ClaimedBy, address)
+		fmt.Fprintf(w, format, r.Namespace, r.Name, r.State, r.Phase, r.ClaimedBy, address)
 		if wide {
 			fmt.Fprintf(w, "\t%d\t%s", r.PID, r.Message)
 		}

@@ -81,6 +81,9 @@ func hostLogsCommand(g *global) *cobra.Command {
 				service = args[1]
 			}
 			path, err := m.LogPath(args[0], service)
+			if errors.Is(err, localhost.ErrNotFound) {
+				return fmt.Errorf("%w. Hosts that are not local keep their logs themselves: run `journalctl -u slipway-agent` there", err)
+			}
 			if err != nil {
 				return err
 			}

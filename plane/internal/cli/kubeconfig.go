@@ -1,47 +1,60 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/plane/internal/management"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 )
 
 func kubeconfigCommand(g *global) *cobra.Command {
-	var namespace string
+	f, output := &managementFlags{global: g}, ""
 	command := &cobra.Command{
 		Use:   "kubeconfig [CLUSTER]",
 		Short: "Print the path of a kubeconfig: of the plane, or of a cluster",
+		Long: `Print the path of a kubeconfig, for $(...): of the plane, or of a cluster. That of a
+cluster is written for its user alone: into the state directory of the plane, and for
+other management clusters below the user's configuration directory. With -o yaml it is
+printed itself, and not written.`,
 		Example: `  export KUBECONFIG=$(slipway kubeconfig)         # the management plane
-  export KUBECONFIG=$(slipway kubeconfig local)   # the cluster "local"`,
+  export KUBECONFIG=$(slipway kubeconfig local)   # the cluster "local"
+  slipway kubeconfig prod --context mgmt -o yaml  # of another management cluster`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			inst, err := g.open()
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			if len(args) == 0 && s.cluster.Plane == nil {
+				return errors.New("want `slipway kubeconfig CLUSTER`: the kubeconfig of this management cluster is yours already")
+			}
+			kubeconfig, err := kubeconfigOf(cmd, s, args)
 			if err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				if _, err := planeclient.New(inst); err != nil {
-					return err
-				}
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), inst.Kubeconfig())
+			if output == outputYAML {
+				_, err = cmd.OutOrStdout().Write(kubeconfig.Data)
 				return err
 			}
-			c, err := planeclient.New(inst)
-			if err != nil {
-				return err
-			}
-			path, err := planeclient.WriteKubeconfig(cmd.Context(), inst, c, client.ObjectKey{Namespace: namespace, Name: args[0]})
+			path, err := kubeconfig.Write()
 			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), path)
 			return err
-		},
-		ValidArgsFunction: completeClusters(func() (client.Client, error) { return managementClient(g, "") }, &namespace),
+		}),
+		ValidArgsFunction: f.completeClusters(),
 	}
-	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "namespace of the cluster")
+	f.bind(command, "of the cluster")
+	outputFlag(command, &output, "path", outputYAML)
 	return command
+}
+
+func kubeconfigOf(cmd *cobra.Command, s *session, args []string) (planeclient.Kubeconfig, error) {
+	switch {
+	case len(args) == 0:
+		return planeclient.OwnKubeconfig(s.cluster.Plane)
+	case s.cluster.Plane != nil:
+		return planeclient.WorkloadKubeconfig(cmd.Context(), s.cluster.Plane, s, s.key(args[0]))
+	}
+	return management.WorkloadKubeconfig(cmd.Context(), s.cluster, s, s.key(args[0]))
 }

@@ -2,48 +2,24 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/plane/internal/runs"
 )
 
-// lifecycleFlags say which management cluster, and which namespace of it.
-type lifecycleFlags struct {
-	*global
-	kubeconfig, namespace string
-}
-
-func (f *lifecycleFlags) bind(command *cobra.Command) {
-	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of a management cluster; the plane when empty")
-	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the cluster")
-}
-
-func (f *lifecycleFlags) key(name string) client.ObjectKey {
-	return client.ObjectKey{Namespace: f.namespace, Name: name}
-}
-
-func (f *lifecycleFlags) client() (client.Client, error) {
-	return managementClient(f.global, f.kubeconfig)
-}
-
-// run returns the run of that name, and the client that found it.
-func (f *lifecycleFlags) run(ctx context.Context, name string) (*lifecyclev1.LifecycleRun, client.Client, error) {
-	c, err := f.client()
-	if err != nil {
-		return nil, nil, err
-	}
-	run, err := runs.Find(ctx, c, f.key(name))
+// runNamed returns the LifecycleRun of that name.
+func runNamed(ctx context.Context, s *session, name string) (*lifecyclev1.LifecycleRun, error) {
+	run, err := runs.Find(ctx, s, s.key(name))
 	if err == nil && run == nil {
-		err = fmt.Errorf("there is no LifecycleRun %s in namespace %s; `slipway lifecycle explain CLUSTER` lists them", name, f.namespace)
+		err = fmt.Errorf("there is no LifecycleRun %s in namespace %s; `slipway lifecycle explain CLUSTER` lists them", name, s.namespace)
 	}
-	return run, c, err
+	return run, err
 }
 
 func lifecycleCommand(g *global) *cobra.Command {
@@ -57,42 +33,31 @@ func lifecycleCommand(g *global) *cobra.Command {
 }
 
 func explainCommand(g *global) *cobra.Command {
-	f, output := &lifecycleFlags{global: g}, ""
+	f, output := &managementFlags{global: g}, ""
 	command := &cobra.Command{
 		Use:   "explain CLUSTER",
 		Short: "Tell which policies match a cluster, what their runs wait for, and what to do",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.client()
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			e, err := runs.Explain(cmd.Context(), s, s.key(args[0]), time.Now())
 			if err != nil {
 				return err
 			}
-			e, err := runs.Explain(cmd.Context(), c, f.key(args[0]), time.Now())
-			if err != nil {
-				return err
+			shown := result{object: e, table: func(out io.Writer, _ bool) error { return runs.Render(out, e) }}
+			for i := range e.Runs {
+				shown.names = append(shown.names, "lifecyclerun."+lifecyclev1.GroupVersion.Group+"/"+e.Runs[i].Name)
 			}
-			switch output {
-			case outputJSON:
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
-			case outputYAML:
-				data, err := yaml.Marshal(e)
-				if err != nil {
-					return err
-				}
-				_, err = cmd.OutOrStdout().Write(data)
-				return err
-			}
-			return runs.Render(cmd.OutOrStdout(), e)
-		},
-		ValidArgsFunction: completeClusters(f.client, &f.namespace),
+			return shown.write(cmd.OutOrStdout(), output)
+		}),
+		ValidArgsFunction: f.completeClusters(),
 	}
-	f.bind(command)
-	outputFlag(command, &output, outputJSON, outputYAML)
+	f.bind(command, "of the cluster")
+	outputFlag(command, &output, listFormats...)
 	return command
 }
 
 func approveCommand(g *global) *cobra.Command {
-	f := &lifecycleFlags{global: g}
+	f := &managementFlags{global: g}
 	var step, reason string
 	command := &cobra.Command{
 		Use:   "approve CLUSTER|RUN",
@@ -102,43 +67,39 @@ or the one that the cluster waits for. It takes the verb approve on the policy. 
 approved, when and why is recorded in the run.`,
 		Example: "  slipway approve prod --reason \"change 4711\"",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.client()
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			run, waits, err := runs.ToApprove(cmd.Context(), s, s.key(args[0]), step)
 			if err != nil {
 				return err
 			}
-			run, waits, err := runs.ToApprove(cmd.Context(), c, f.key(args[0]), step)
-			if err != nil {
-				return err
-			}
-			return decide(cmd, c, run, lifecyclev1.DecisionApprove, waits, reason)
-		},
-		ValidArgsFunction: completeClusters(f.client, &f.namespace),
+			return decide(cmd, s, run, lifecyclev1.DecisionApprove, waits, reason)
+		}),
+		ValidArgsFunction: f.completeClusters(),
 	}
-	f.bind(command)
+	f.bind(command, "of the cluster")
 	command.Flags().StringVar(&step, "step", "", "step that is approved; the one that waits when empty")
 	command.Flags().StringVar(&reason, "reason", "", "reason that is recorded")
 	return command
 }
 
 func decideCommand(g *global, name string, decision lifecyclev1.DecisionType, short string) *cobra.Command {
-	f := &lifecycleFlags{global: g}
+	f := &managementFlags{global: g}
 	var step, reason string
 	command := &cobra.Command{
 		Use:   name + " RUN --step STEP --reason REASON",
 		Short: short,
 		Long:  short + ". It takes the verb " + name + " on the policy. Who decided, when\nand why is recorded in the run.",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			run, c, err := f.run(cmd.Context(), args[0])
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			run, err := runNamed(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
-			return decide(cmd, c, run, decision, step, reason)
-		},
+			return decide(cmd, s, run, decision, step, reason)
+		}),
 		ValidArgsFunction: f.completeRuns(unfinished),
 	}
-	f.bind(command)
+	f.bind(command, "of the run")
 	command.Flags().StringVar(&step, "step", "", "step that is decided about")
 	command.Flags().StringVar(&reason, "reason", "", "reason that is recorded")
 	for _, required := range []string{"step", "reason"} {
@@ -158,18 +119,18 @@ func decide(cmd *cobra.Command, c client.Client, run *lifecyclev1.LifecycleRun, 
 }
 
 func logsCommand(g *global) *cobra.Command {
-	f := &lifecycleFlags{global: g}
+	f := &managementFlags{global: g}
 	command := &cobra.Command{
 		Use:   "logs RUN STEP",
 		Short: "Print the logs that were kept of the Job of a step",
 		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			run, c, err := f.run(cmd.Context(), args[0])
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			run, err := runNamed(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
-			return runs.Logs(cmd.Context(), c, run, args[1], cmd.OutOrStdout())
-		},
+			return runs.Logs(cmd.Context(), s, run, args[1], cmd.OutOrStdout())
+		}),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, complete string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return f.completeSteps(jobs)(cmd, args, complete)
@@ -177,6 +138,6 @@ func logsCommand(g *global) *cobra.Command {
 			return f.completeRuns(withJobs)(cmd, args, complete)
 		},
 	}
-	f.bind(command)
+	f.bind(command, "of the run")
 	return command
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func exportCommand(g *global) *cobra.Command {
-	f := &lifecycleFlags{global: g}
+	f := &managementFlags{global: g}
 	var file, name string
 	command := &cobra.Command{
 		Use:   "export CLUSTER -f FILE",
@@ -22,12 +22,8 @@ and of the whole, and writes it as tar.gz, readable by nobody else. The cluster 
 gone. Of several archives it takes the newest.`,
 		Example: "  slipway lifecycle export prod -f prod.tar.gz",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.client()
-			if err != nil {
-				return err
-			}
-			archives, err := runs.Archives(cmd.Context(), c, f.key(args[0]))
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			archives, err := runs.Archives(cmd.Context(), s, s.key(args[0]))
 			if err != nil {
 				return err
 			}
@@ -35,7 +31,7 @@ gone. Of several archives it takes the newest.`,
 			if err != nil {
 				return err
 			}
-			data, err := runs.Assemble(cmd.Context(), c, f.namespace, archive)
+			data, err := runs.Assemble(cmd.Context(), s, s.namespace, archive)
 			if err != nil {
 				return err
 			}
@@ -44,10 +40,10 @@ gone. Of several archives it takes the newest.`,
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d objects, %d bytes, %s\n", file, archive.Objects, archive.Bytes, archive.Digest)
 			return err
-		},
-		ValidArgsFunction: completeClusters(f.client, &f.namespace),
+		}),
+		ValidArgsFunction: f.completeClusters(),
 	}
-	f.bind(command)
+	f.bind(command, "of the cluster")
 	command.Flags().StringVarP(&file, "file", "f", "", "file that is written; an existing one is replaced")
 	_ = command.MarkFlagRequired("file")
 	command.Flags().StringVar(&name, "archive", "", "name of the archive; the newest when empty")

@@ -1,31 +1,90 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
 )
 
 // Values of -o.
 const (
-	outputJSON = "json"
-	outputWide = "wide"
-	outputYAML = "yaml"
+	outputTable = "table"
+	outputWide  = "wide"
+	outputJSON  = "json"
+	outputYAML  = "yaml"
+	outputName  = "name"
 	// outputSARIF is what code hosts show beside the lines of a change.
 	outputSARIF = "sarif"
 )
 
-// outputFlag adds -o with its completion; an unknown value is refused.
+// listFormats are those of every command that lists objects.
+var listFormats = []string{outputTable, outputWide, outputJSON, outputYAML, outputName}
+
+// outputFlag adds -o with its completion; an unknown value is refused. The first of the
+// allowed values is the default.
 func outputFlag(command *cobra.Command, value *string, allowed ...string) {
-	command.Flags().StringVarP(value, "output", "o", "", "output format: "+strings.Join(allowed, " or "))
+	usage := "output format: " + strings.Join(allowed[:len(allowed)-1], ", ") + " or " + allowed[len(allowed)-1]
+	command.Flags().StringVarP(value, "output", "o", allowed[0], usage)
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
 	run := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if *value != "" && !slices.Contains(allowed, *value) {
+		if !slices.Contains(allowed, *value) {
 			return fmt.Errorf("--output %q: want %s", *value, strings.Join(allowed, " or "))
 		}
 		return run(cmd, args)
 	}
+}
+
+// result is what a command shows, in each of the formats that it has.
+type result struct {
+	// object is written as JSON or YAML; its fields are an API.
+	object any
+	// table writes it for a person; wide has more columns.
+	table func(out io.Writer, wide bool) error
+	// names of the objects, as <resource>.<group>/<name>.
+	names []string
+}
+
+// escapes keeps what clusters report from steering the terminal, as kubectl does.
+var escapes = strings.NewReplacer("\x1b", "^[", "\r", "\\r")
+
+func (r result) write(out io.Writer, format string) error {
+	switch format {
+	case outputJSON:
+		return json.NewEncoder(out).Encode(r.object)
+	case outputYAML:
+		data, err := yaml.Marshal(r.object)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(data)
+		return err
+	case outputName:
+		for _, name := range r.names {
+			if _, err := fmt.Fprintln(out, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var table bytes.Buffer
+	if err := r.table(&table, format == outputWide); err != nil {
+		return err
+	}
+	_, err := escapes.WriteString(out, table.String())
+	return err
+}
+
+// onTerminal says whether what is written can be drawn over.
+func onTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }

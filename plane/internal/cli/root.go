@@ -19,6 +19,9 @@ const (
 	envBundle   = "SLIPWAY_BUNDLE"
 )
 
+// pluginName is the name under which kubectl finds the binary, for `kubectl slipway`.
+const pluginName = "kubectl-slipway"
+
 // Root returns the slipway command.
 func Root() *cobra.Command {
 	g := &global{}
@@ -30,6 +33,9 @@ by Cluster API. "slipway up" brings a whole plane and a cluster to this machine.
 		Version:       version.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+	}
+	if filepath.Base(os.Args[0]) == pluginName {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl slipway"}
 	}
 	// Packages of Kubernetes register flags of their own there, which cobra adds.
 	pflag.CommandLine = pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/plane/internal/management"
 	"github.com/slipway-dev/slipway/plane/internal/status"
 )
 
@@ -26,76 +26,130 @@ func statusCommand(g *global) *cobra.Command {
 		explain string
 		watch   bool
 	)
+	f := &scopeFlags{managementFlags: managementFlags{global: g}}
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Show the plane, its clusters and hosts, and what is waited for",
+		Short: "Show the management cluster, its clusters and hosts, and what is waited for",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			inst, err := g.open()
+			scope, err := f.scope()
 			if err != nil {
 				return err
 			}
-			show := func(ctx context.Context, out io.Writer) error {
+			cluster, err := f.find(cmd)
+			if err != nil {
+				return err
+			}
+			gather := func(ctx context.Context) (result, error) {
 				if explain != "" {
-					return showPlacement(ctx, out, inst, explain, output == outputJSON)
+					return placementResult(ctx, cluster, scope.Namespace, explain)
 				}
-				s, err := planeclient.Status(ctx, inst)
+				s, err := cluster.Status(ctx, scope)
+				return statusResult(s), err
+			}
+			show := func(ctx context.Context, out io.Writer) error {
+				r, err := gather(ctx)
 				if err != nil {
-					return err
+					return cluster.Explain(err)
 				}
-				if output == outputJSON {
-					return json.NewEncoder(out).Encode(s)
-				}
-				return status.Render(out, s, output == outputWide)
+				return r.write(out, output)
 			}
 			if watch {
-				return watchStatus(cmd, output == outputJSON, show)
+				return watchStatus(cmd, frames(output, cmd.OutOrStdout()), show)
 			}
 			return show(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	command.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second until interrupted; with -o json one document a line")
+	f.bind(command)
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every second until interrupted: in place on a terminal, elsewhere when it has changed; with -o json one document a line")
 	command.Flags().StringVar(&explain, "explain", "", "show which hosts fit this machine (name or namespace/name), and why the others don't")
-	outputFlag(command, &output, outputJSON, outputWide)
+	outputFlag(command, &output, listFormats...)
 	return command
 }
 
-func showPlacement(ctx context.Context, out io.Writer, inst *instance.Instance, machine string, asJSON bool) error {
-	c, err := planeclient.New(inst)
-	if err != nil {
-		return err
+func statusResult(s status.Status) result {
+	shown := result{object: s, table: func(out io.Writer, wide bool) error { return status.Render(out, s, wide) }}
+	for _, c := range s.Clusters {
+		shown.names = append(shown.names, "cluster."+clusterv1.GroupVersion.Group+"/"+c.Name)
 	}
-	p, err := status.Explain(ctx, c, machine)
-	if err != nil {
-		return err
+	for _, h := range s.Hosts {
+		shown.names = append(shown.names, hostName(h.Name))
 	}
-	if asJSON {
-		return json.NewEncoder(out).Encode(p)
-	}
-	return status.RenderPlacement(out, p)
+	return shown
 }
 
-// watchStatus shows it again and again until it is interrupted. A frame is
-// written at once and over the last one, so that it does not flicker.
-func watchStatus(cmd *cobra.Command, lines bool, show func(context.Context, io.Writer) error) error {
+func hostName(name string) string { return "host." + infrav1.GroupVersion.Group + "/" + name }
+
+func placementResult(ctx context.Context, cluster *management.Cluster, namespace, machine string) (result, error) {
+	c, err := cluster.Client()
+	if err != nil {
+		return result{}, err
+	}
+	p, err := status.Explain(ctx, c, namespace, machine)
+	shown := result{object: p, table: func(out io.Writer, _ bool) error { return status.RenderPlacement(out, p) }}
+	for _, h := range p.Hosts {
+		if h.Fits {
+			shown.names = append(shown.names, hostName(h.Name))
+		}
+	}
+	return shown, err
+}
+
+// frame makes of a status what is written for it, given the last one; empty when there
+// is nothing to write.
+type frame func(text, last string) string
+
+// frames of a format for a terminal, a pipe or a program.
+func frames(format string, out io.Writer) frame {
+	switch {
+	case format == outputJSON:
+		return func(text, _ string) string { return text }
+	case format == outputYAML:
+		return func(text, _ string) string { return "---\n" + text }
+	case onTerminal(out):
+		return redrawn
+	}
+	return appended
+}
+
+// redrawn writes over the last one, at once, so that it does not flicker.
+func redrawn(text, last string) string {
+	home := "\x1b[H"
+	if last == "" {
+		home += "\x1b[2J"
+	}
+	return home + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
+}
+
+// appended writes what has changed below the last one.
+func appended(text, last string) string {
+	switch last {
+	case text:
+		return ""
+	case "":
+		return text
+	}
+	return "\n" + text
+}
+
+// watchStatus shows it again and again until it is interrupted.
+func watchStatus(cmd *cobra.Command, draw frame, show func(context.Context, io.Writer) error) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
-	for clear := "\x1b[H\x1b[2J"; ; clear = "\x1b[H" {
-		var frame bytes.Buffer
-		err := show(ctx, &frame)
+	for last := ""; ; {
+		var text bytes.Buffer
+		err := show(ctx, &text)
 		if ctx.Err() == nil {
-			text := frame.String()
-			if !lines {
-				text = clear + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
-			}
-			if _, writeErr := io.WriteString(out, text); err != nil || writeErr != nil {
+			_, writeErr := io.WriteString(out, draw(text.String(), last))
+			if err != nil || writeErr != nil {
 				return errors.Join(err, writeErr)
 			}
+			last = text.String()
 		}
 		select {
 		case <-ctx.Done():
-			if !lines {
+			if onTerminal(out) {
 				fmt.Fprintln(out) // behind the terminal's ^C
 			}
 			return nil

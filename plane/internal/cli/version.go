@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -24,13 +24,12 @@ func versionCommand() *cobra.Command {
 				Go         string `json:"go"`
 				Platform   string `json:"platform"`
 			}{version.Version, componentversion.Get().GitVersion, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			if output == outputJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "slipway %s (kube-apiserver %s, %s, %s)\n", info.Slipway, info.Kubernetes, info.Go, info.Platform)
-			return err
+			return result{object: info, table: func(out io.Writer, _ bool) error {
+				_, err := fmt.Fprintf(out, "slipway %s (kube-apiserver %s, %s, %s)\n", info.Slipway, info.Kubernetes, info.Go, info.Platform)
+				return err
+			}}.write(cmd.OutOrStdout(), output)
 		},
 	}
-	outputFlag(command, &output, outputJSON)
+	outputFlag(command, &output, outputTable, outputJSON, outputYAML)
 	return command
 }

@@ -41,6 +41,15 @@ func scheme() *runtime.Scheme {
 // New returns a client of the plane with the rights of its administrator;
 // ErrNotRunning when no plane serves, or it has not got as far as its kubeconfig.
 func New(inst *instance.Instance) (client.WithWatch, error) {
+	config, err := Config(inst)
+	if err != nil {
+		return nil, err
+	}
+	return For(config)
+}
+
+// Config is how New reaches the plane.
+func Config(inst *instance.Instance) (*rest.Config, error) {
 	if _, running, err := serve.Running(inst.Dir); err != nil || !running {
 		return nil, cmp.Or(err, ErrNotRunning)
 	}
@@ -51,10 +60,7 @@ func New(inst *instance.Instance) (client.WithWatch, error) {
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("%w: only root may use the plane's kubeconfig; run it with sudo", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return For(config)
+	return config, err
 }
 
 // For returns a client of any management cluster, for the kinds of this package's
@@ -70,32 +76,49 @@ func For(config *rest.Config) (client.WithWatch, error) {
 // reached inside the plane's network.
 func WorkloadNodes(inst *instance.Instance, c client.Reader) func(context.Context, client.ObjectKey) ([]corev1.Node, error) {
 	return func(ctx context.Context, cluster client.ObjectKey) ([]corev1.Node, error) {
-		workload, err := Workload(ctx, inst, c, cluster)
+		config, err := planeWorkload(ctx, inst, c, cluster)
 		if err != nil {
 			return nil, err
 		}
-		var nodes corev1.NodeList
-		err = workload.List(ctx, &nodes)
-		return nodes.Items, err
+		return Nodes(ctx, config)
 	}
 }
 
-// Workload returns a client of a workload cluster.
-func Workload(ctx context.Context, inst *instance.Instance, c client.Reader, cluster client.ObjectKey) (client.Client, error) {
-	data, err := clusterKubeconfig(ctx, c, cluster)
+// Nodes lists the Nodes of a cluster.
+func Nodes(ctx context.Context, config *rest.Config) ([]corev1.Node, error) {
+	c, err := client.New(config, client.Options{Scheme: scheme()})
+	if err != nil {
+		return nil, err
+	}
+	var nodes corev1.NodeList
+	err = c.List(ctx, &nodes)
+	return nodes.Items, err
+}
+
+func planeWorkload(ctx context.Context, inst *instance.Instance, c client.Reader, cluster client.ObjectKey) (*rest.Config, error) {
+	config, err := WorkloadConfig(ctx, c, cluster)
 	if err != nil {
 		return nil, err
 	}
 	if _, running, err := serve.Running(inst.Dir); err != nil || !running {
 		return nil, cmp.Or(err, ErrNotRunning)
 	}
+	config.Dial = network.Dialer(inst.Name)
+	return config, nil
+}
+
+// WorkloadConfig is how to reach a workload cluster from where its hosts are.
+func WorkloadConfig(ctx context.Context, c client.Reader, cluster client.ObjectKey) (*rest.Config, error) {
+	data, err := ClusterKubeconfig(ctx, c, cluster)
+	if err != nil {
+		return nil, err
+	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(data)
 	if err != nil {
 		return nil, err
 	}
-	config.Dial = network.Dialer(inst.Name)
 	config.WarningHandler = rest.NoWarnings{}
-	return client.New(config, client.Options{Scheme: scheme()})
+	return config, nil
 }
 
 func readFileIfExists(path string) ([]byte, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/status"
 )
 
 var key = client.ObjectKey{Namespace: "default", Name: "a"}
@@ -53,23 +54,27 @@ func TestLocalKubeconfig(t *testing.T) {
 	}
 }
 
-func TestWriteKubeconfig(t *testing.T) {
+func TestWorkloadKubeconfig(t *testing.T) {
 	inst := &instance.Instance{Dir: t.TempDir()}
 	empty := fake.NewClientBuilder().Build()
-	if _, err := WriteKubeconfig(t.Context(), inst, empty, key); err == nil || !strings.Contains(err.Error(), "default/a") || !strings.Contains(err.Error(), "slipway status") {
+	if _, err := WorkloadKubeconfig(t.Context(), inst, empty, key); err == nil || !strings.Contains(err.Error(), "default/a") || !strings.Contains(err.Error(), "slipway status") {
 		t.Errorf("without a cluster: %v", err)
 	}
 	secret := &corev1.Secret{Data: map[string][]byte{kubeconfigSecretKey: kubeconfig(t, "")}}
 	secret.Namespace, secret.Name = key.Namespace, key.Name+"-kubeconfig"
 	c := fake.NewClientBuilder().WithObjects(secret).Build()
-	if _, err := WriteKubeconfig(t.Context(), inst, c, key); err == nil || !strings.Contains(err.Error(), "not forwarded") {
+	if _, err := WorkloadKubeconfig(t.Context(), inst, c, key); err == nil || !strings.Contains(err.Error(), "not forwarded") {
 		t.Errorf("without a port: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(inst.Dir, forward.File), []byte(`{"default/a": 4711}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		path, err := WriteKubeconfig(t.Context(), inst, c, key)
+		kubeconfig, err := WorkloadKubeconfig(t.Context(), inst, c, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, err := kubeconfig.Write()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +97,7 @@ func TestPlaneThatDoesNotRun(t *testing.T) {
 	if _, err := New(inst); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("New = %v, want ErrNotRunning", err)
 	}
-	s, err := Status(t.Context(), inst)
+	s, err := Status(t.Context(), inst, status.Scope{})
 	if err != nil || s.Plane.Ready || s.Plane.PID != 0 || !strings.Contains(s.Plane.Message, "slipway up") || s.Clusters == nil || s.Hosts == nil {
 		t.Errorf("Status = %+v, %v; want empty lists and what to do", s, err)
 	}

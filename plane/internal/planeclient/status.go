@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
@@ -16,25 +18,39 @@ func CA(inst *instance.Instance) ([]byte, error) {
 	return pki.New(pki.Options{Dir: inst.Path("pki")}).CABundle()
 }
 
-// Status gathers everything. A plane that does not run is a status, not an error.
-func Status(ctx context.Context, inst *instance.Instance) (status.Status, error) {
-	s := status.Status{Clusters: []status.Cluster{}, Hosts: []status.Host{}}
+// Status gathers what is in scope. A plane that does not run is a status, not an error.
+func Status(ctx context.Context, inst *instance.Instance, scope status.Scope) (status.Status, error) {
+	return gather(inst, func(c client.Reader) (status.Status, error) {
+		return status.Collect(ctx, c, scope, WorkloadNodes(inst, c))
+	})
+}
+
+// Hosts is Status without clusters.
+func Hosts(ctx context.Context, inst *instance.Instance, scope status.Scope) (status.Status, error) {
+	return gather(inst, func(c client.Reader) (status.Status, error) {
+		hosts, err := status.Hosts(ctx, c, scope)
+		return status.Status{Clusters: []status.Cluster{}, Hosts: hosts}, err
+	})
+}
+
+func gather(inst *instance.Instance, collect func(client.Reader) (status.Status, error)) (status.Status, error) {
+	none := status.Status{Clusters: []status.Cluster{}, Hosts: []status.Host{}}
 	plane, err := planeStatus(inst)
+	none.Plane = plane
 	if err != nil || plane.PID == 0 {
-		s.Plane = plane
-		return s, err
+		return none, err
 	}
 	c, err := New(inst)
 	if errors.Is(err, ErrNotRunning) {
-		s.Plane = plane // it has not written its kubeconfig yet
-		return s, nil
+		return none, nil // it has not written its kubeconfig yet
 	}
 	if err != nil {
-		return s, err
+		return none, err
 	}
-	if s, err = status.Collect(ctx, c, WorkloadNodes(inst, c)); err != nil {
-		s = status.Status{Clusters: []status.Cluster{}, Hosts: []status.Host{}}
-		plane.Ready, plane.Message = false, err.Error()
+	s, err := collect(c)
+	if err != nil {
+		none.Plane.Ready, none.Plane.Message = false, err.Error()
+		return none, nil
 	}
 	s.Plane = plane
 	return s, nil

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,9 +30,25 @@ type NodeLister func(ctx context.Context, cluster client.ObjectKey) ([]corev1.No
 // down does not hold up the others.
 const nodesTimeout = 3 * time.Second
 
-// Collect reads clusters and hosts of the plane behind c. It leaves Status.Plane
-// to the caller, who knows the process.
-func Collect(ctx context.Context, c client.Reader, nodes NodeLister) (Status, error) {
+// Scope narrows a status. The zero value is everything.
+type Scope struct {
+	// Namespace is the only one that is looked at; empty for all.
+	Namespace string
+	// Selector holds for clusters and hosts that are shown; nil for all.
+	Selector labels.Selector
+}
+
+// Narrow says whether it leaves anything out.
+func (s Scope) Narrow() bool { return s.Namespace != "" || s.Selector != nil && !s.Selector.Empty() }
+
+func (s Scope) shows(object client.Object) bool {
+	return s.Selector == nil || s.Selector.Matches(labels.Set(object.GetLabels()))
+}
+
+// Collect reads clusters and hosts of the management cluster behind c. It leaves
+// Status.Plane to the caller, who knows which one it is. Of kinds that may not be
+// listed the error has them all.
+func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister) (Status, error) {
 	var (
 		clusters     clusterv1.ClusterList
 		pools        clusterv1.MachinePoolList
@@ -40,33 +59,44 @@ func Collect(ctx context.Context, c client.Reader, nodes NodeLister) (Status, er
 		hosts        infrav1.HostList
 		lifecycle    lifecyclev1.LifecycleRunList
 	)
-	for _, list := range []client.ObjectList{&clusters, &pools, &deployments, &machines, &hostMachines, &hostPools, &hosts} {
-		if err := c.List(ctx, list); err != nil {
-			return Status{}, fmt.Errorf("list %T: %w", list, err)
-		}
+	if err := listAll(ctx, c, scope.Namespace, &clusters, &pools, &deployments, &machines, &hostMachines, &hostPools, &hosts, &lifecycle); err != nil {
+		return Status{}, err
 	}
-	// A plane that was started by an older slipway does not have them.
-	if err := c.List(ctx, &lifecycle); err != nil && !meta.IsNoMatchError(err) {
-		return Status{}, fmt.Errorf("list %T: %w", &lifecycle, err)
-	}
-	s := Status{Clusters: []Cluster{}, Hosts: []Host{}}
+	s := Status{Clusters: []Cluster{}}
 	for i := range clusters.Items {
+		if !scope.shows(&clusters.Items[i]) {
+			continue
+		}
 		cluster := clusterOf(&clusters.Items[i], machines.Items)
 		cluster.Pools = poolsOf(cluster, pools.Items, deployments.Items)
 		cluster.Waiting = append(waitingOf(&clusters.Items[i], hostMachines.Items, hostPools.Items), waitingRuns(&clusters.Items[i], lifecycle.Items)...)
 		s.Clusters = append(s.Clusters, cluster)
 	}
-	for i := range hosts.Items {
-		s.Hosts = append(s.Hosts, hostOf(&hosts.Items[i]))
-	}
+	s.Hosts = hostsOf(hosts.Items, scope)
 	slices.SortFunc(s.Clusters, func(a, b Cluster) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	slices.SortFunc(s.Hosts, func(a, b Host) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), naturalCompare(a.Name, b.Name))
-	})
 	addNodes(ctx, &s, nodes)
 	return s, nil
+}
+
+// listAll fills the lists. What may not be listed does not end it, so that all of it can
+// be told at once.
+func listAll(ctx context.Context, c client.Reader, namespace string, lists ...client.ObjectList) error {
+	var forbidden []error
+	for _, list := range lists {
+		err := c.List(ctx, list, client.InNamespace(namespace))
+		if _, ok := list.(*lifecyclev1.LifecycleRunList); ok && meta.IsNoMatchError(err) {
+			continue // slipway-lifecycle is not installed
+		}
+		switch {
+		case apierrors.IsForbidden(err):
+			forbidden = append(forbidden, err)
+		case err != nil:
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	return errors.Join(forbidden...)
 }
 
 // addNodes looks into all workload clusters at once. A cluster that can't be
@@ -79,6 +109,9 @@ func addNodes(ctx context.Context, s *Status, nodes NodeLister) {
 		cluster := &s.Clusters[i]
 		wg.Go(func() {
 			list, err := nodes(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name})
+			if apierrors.IsForbidden(err) {
+				cluster.NodesUnknown = err.Error()
+			}
 			if err != nil {
 				return
 			}
@@ -203,6 +236,28 @@ func NodeOf(n *corev1.Node) Node {
 		}
 	}
 	return node
+}
+
+// Hosts reads the hosts in scope, and nothing else.
+func Hosts(ctx context.Context, c client.Reader, scope Scope) ([]Host, error) {
+	hosts := &infrav1.HostList{}
+	if err := listAll(ctx, c, scope.Namespace, hosts); err != nil {
+		return nil, err
+	}
+	return hostsOf(hosts.Items, scope), nil
+}
+
+func hostsOf(items []infrav1.Host, scope Scope) []Host {
+	hosts := []Host{}
+	for i := range items {
+		if scope.shows(&items[i]) {
+			hosts = append(hosts, hostOf(&items[i]))
+		}
+	}
+	slices.SortFunc(hosts, func(a, b Host) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), naturalCompare(a.Name, b.Name))
+	})
+	return hosts
 }
 
 func hostOf(h *infrav1.Host) Host {

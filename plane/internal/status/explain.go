@@ -43,9 +43,9 @@ type PlacementHost struct {
 }
 
 // Explain tells of one machine, "name" or "namespace/name", which hosts fit and why
-// the others don't.
-func Explain(ctx context.Context, c client.Reader, name string) (Placement, error) {
-	m, err := findMachine(ctx, c, name)
+// the others don't. A name alone is looked for in the namespace; in all when empty.
+func Explain(ctx context.Context, c client.Reader, namespace, name string) (Placement, error) {
+	m, err := findMachine(ctx, c, namespace, name)
 	if err != nil {
 		return Placement{}, err
 	}
@@ -110,9 +110,12 @@ func merits(request placement.Request, fit placement.Fit) string {
 	return strings.Join(why, ", ")
 }
 
-func findMachine(ctx context.Context, c client.Reader, name string) (*infrav1.HostMachine, error) {
+func findMachine(ctx context.Context, c client.Reader, namespace, name string) (*infrav1.HostMachine, error) {
+	if of, _, ok := strings.Cut(name, "/"); ok {
+		namespace = of
+	}
 	machines := &infrav1.HostMachineList{}
-	if err := c.List(ctx, machines); err != nil {
+	if err := c.List(ctx, machines, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list HostMachines: %w", err)
 	}
 	var found []*infrav1.HostMachine

@@ -58,7 +58,7 @@ func explain(t *testing.T, name string) (Placement, error) {
 		freeHost("host-1", "a"), freeHost("host-2", "b"),
 		freeHost("host-3", "b", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }),
 	}
-	return Explain(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), name)
+	return Explain(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), "", name)
 }
 
 func ownedBy(version schema.GroupVersion, kind, name string) metav1.OwnerReference {

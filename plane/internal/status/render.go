@@ -10,7 +10,11 @@ import (
 // Render writes s for a person; wide adds the columns that are long.
 func Render(out io.Writer, s Status, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "PLANE\t%s\n", planeLine(s.Plane))
+	if p := s.Plane; p.PID == 0 && p.Ready {
+		fmt.Fprintf(w, "MANAGEMENT CLUSTER\t%s\n", strings.TrimSpace(p.Context+" "+p.Server))
+	} else {
+		fmt.Fprintf(w, "PLANE\t%s\n", planeLine(p))
+	}
 	renderClusters(w, s.Clusters, wide)
 	renderHosts(w, s.Hosts, wide)
 	return w.Flush()
@@ -32,6 +36,9 @@ func renderClusters(w io.Writer, clusters []Cluster, wide bool) {
 		}
 		if len(c.Nodes) > 0 {
 			fmt.Fprint(w, "\n  NODE\tREADY\tVERSION", ifWide(wide, "\tPROVIDER ID"), "\n")
+		}
+		if c.NodesUnknown != "" {
+			fmt.Fprintf(w, "  nodes unknown\t%s\n", c.NodesUnknown)
 		}
 		for _, n := range c.Nodes {
 			fmt.Fprintf(w, "  %s\t%t\t%s%s\n", n.Name, n.Ready, n.Version, ifWide(wide, "\t"+n.ProviderID))

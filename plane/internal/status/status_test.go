@@ -68,7 +68,7 @@ func collect(t *testing.T, nodes NodeLister, objects ...client.Object) Status {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	s, err := Collect(t.Context(), c, nodes)
+	s, err := Collect(t.Context(), c, Scope{}, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,25 +1,28 @@
 package status
 
-// Status is the state of a plane.
+// Status is the state of a management cluster.
 type Status struct {
-	// Plane is the management plane itself.
+	// Plane is the management cluster itself.
 	Plane Plane `json:"plane"`
-	// Clusters in all namespaces, sorted by namespace and name.
+	// Clusters, sorted by namespace and name.
 	Clusters []Cluster `json:"clusters"`
-	// Hosts in all namespaces, sorted by namespace and name.
+	// Hosts, sorted by namespace and name.
 	Hosts []Host `json:"hosts"`
 }
 
-// Plane is the management plane itself.
+// Plane is the management cluster itself: a plane of this machine, or any other.
 type Plane struct {
-	// Ready is true when every component is.
+	// Ready is true when every component is; of one that is not a plane, when it answers.
 	Ready bool `json:"ready"`
 	// Message says why it is not ready.
 	Message string `json:"message,omitempty"`
 	// PID of the process, 0 when it is not running.
 	PID int `json:"pid,omitempty"`
-	// Server is the address of the API server on this machine.
+	// Server is the address of the API server, as seen from this machine.
 	Server string `json:"server,omitempty"`
+	// Context of the kubeconfig, of a management cluster that is not a plane of this
+	// machine.
+	Context string `json:"context,omitempty"`
 }
 
 // Replicas counts machines.
@@ -42,6 +45,8 @@ type Cluster struct {
 	Pools []Pool `json:"pools"`
 	// Nodes as the workload cluster reports them; empty while it cannot be reached.
 	Nodes []Node `json:"nodes"`
+	// NodesUnknown says why the user may not see the nodes.
+	NodesUnknown string `json:"nodesUnknown,omitempty"`
 	// Waiting says what the cluster waits for and what to do, one entry a cause.
 	Waiting []string `json:"waiting,omitempty"`
 }

@@ -140,7 +140,7 @@ func (s *Session) waitForNodes(ctx context.Context, step *progress.Step) error {
 		steps[c.GetNamespace()+"/"+c.GetName()] = step.Step(c.GetName())
 	}
 	return poll(ctx, func() (bool, error) {
-		now, err := status.Collect(ctx, s.client, s.nodes)
+		now, err := status.Collect(ctx, s.client, status.Scope{}, s.nodes)
 		if err != nil {
 			return false, nil //nolint:nilerr // a server that is busy now is asked again
 		}

@@ -1,9 +1,8 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,13 +14,13 @@ type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellC
 
 // complete offers what names finds; nothing when that fails, for nobody reads errors
 // while completing.
-func complete(connect func() (client.Client, error), names func(ctx context.Context, c client.Client, args []string) ([]string, error)) completion {
+func (f *managementFlags) complete(names func(cmd *cobra.Command, s *session, args []string) ([]string, error)) completion {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		c, err := connect()
+		s, err := f.open(cmd)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		found, err := names(cmd.Context(), c, args)
+		found, err := names(cmd, s, args)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -29,27 +28,32 @@ func complete(connect func() (client.Client, error), names func(ctx context.Cont
 	}
 }
 
-// completeClusters completes the first argument with the clusters of a namespace, which
-// a flag may set.
-func completeClusters(connect func() (client.Client, error), namespace *string) completion {
-	return complete(connect, func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+func namespaceNames(cmd *cobra.Command, s *session, _ []string) ([]string, error) {
+	list := &corev1.NamespaceList{}
+	err := s.List(cmd.Context(), list)
+	return namesOf(list.Items, func(namespace *corev1.Namespace) string { return namespace.Name }), err
+}
+
+// completeClusters completes the first argument with the clusters of the namespace.
+func (f *managementFlags) completeClusters() completion {
+	return f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
 		list := &clusterv1.ClusterList{}
 		if len(args) > 0 {
 			return nil, nil
 		}
-		err := c.List(ctx, list, client.InNamespace(*namespace))
+		err := s.List(cmd.Context(), list, client.InNamespace(s.namespace))
 		return namesOf(list.Items, func(cluster *clusterv1.Cluster) string { return cluster.Name }), err
 	})
 }
 
 // completeRuns completes the first argument with the runs that are of use.
-func (f *lifecycleFlags) completeRuns(useful func(*lifecyclev1.LifecycleRun) bool) completion {
-	return complete(f.client, func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+func (f *managementFlags) completeRuns(useful func(*lifecyclev1.LifecycleRun) bool) completion {
+	return f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
 		list := &lifecyclev1.LifecycleRunList{}
 		if len(args) > 0 {
 			return nil, nil
 		}
-		err := c.List(ctx, list, client.InNamespace(f.namespace))
+		err := s.List(cmd.Context(), list, client.InNamespace(s.namespace))
 		return namesOf(list.Items, func(run *lifecyclev1.LifecycleRun) string {
 			if !useful(run) {
 				return ""
@@ -61,13 +65,13 @@ func (f *lifecycleFlags) completeRuns(useful func(*lifecyclev1.LifecycleRun) boo
 
 // completeSteps completes with the steps that are of use, of the run that is the first
 // argument.
-func (f *lifecycleFlags) completeSteps(useful func(*lifecyclev1.LifecycleRun, *lifecyclev1.Step) bool) completion {
-	return complete(f.client, func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+func (f *managementFlags) completeSteps(useful func(*lifecyclev1.LifecycleRun, *lifecyclev1.Step) bool) completion {
+	return f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
 		run := &lifecyclev1.LifecycleRun{}
 		if len(args) == 0 {
 			return nil, nil
 		}
-		err := c.Get(ctx, f.key(args[0]), run)
+		err := s.Get(cmd.Context(), s.key(args[0]), run)
 		return namesOf(run.Spec.Steps, func(step *lifecyclev1.Step) string {
 			if !useful(run, step) {
 				return ""

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/plane/internal/enroll"
+)
+
+func hostTokenCommand(g *global) *cobra.Command {
+	var (
+		server string
+		ttl    time.Duration
+	)
+	f := &managementFlags{global: g}
+	command := &cobra.Command{
+		Use:   "token",
+		Short: "Make a bootstrap token and print the kubeconfig an agent enrolls with",
+		Long: `Make a bootstrap token for hosts of a namespace and print the kubeconfig an agent
+enrolls with. Put it on the host as ` + enroll.BootstrapKubeconfigPath + ` (mode 0600), write
+` + enroll.AgentConfigPath + ` and start slipway-agent. It holds a secret: whoever has it may
+enroll hosts until it expires.`,
+		Args: cobra.NoArgs,
+		RunE: f.on(func(cmd *cobra.Command, s *session, _ []string) error {
+			if ttl <= 0 {
+				return errors.New("--ttl: want a positive duration, for example 1h")
+			}
+			endpoint, err := s.cluster.Endpoint(cmd.Context(), s, s.namespace, server)
+			if err != nil {
+				return err
+			}
+			token, err := enroll.NewToken()
+			if err != nil {
+				return err
+			}
+			if err := enroll.EnsureToken(cmd.Context(), s, token, s.namespace, ttl); err != nil {
+				return err
+			}
+			kubeconfig, err := enroll.BootstrapKubeconfig(endpoint.Server, endpoint.CA, token)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(kubeconfig)
+			return err
+		}),
+	}
+	f.bind(command, "the hosts enroll into")
+	command.Flags().StringVar(&server, "server", "", "address of the API server as the hosts see it; as local hosts do by default, or as the kubeconfig says")
+	command.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good for")
+	return command
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/plane/internal/management"
+	"github.com/slipway-dev/slipway/plane/internal/status"
+)
+
+// managementFlags say which management cluster a command is about, and which namespace.
+type managementFlags struct {
+	*global
+	kubeconfig, context, namespace string
+}
+
+// session is a management cluster that a command works on.
+type session struct {
+	client.WithWatch
+	cluster *management.Cluster
+	// namespace of -n, or of the kubeconfig's context.
+	namespace string
+}
+
+func (s *session) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.namespace, Name: name}
+}
+
+// bind adds the flags; of is what the namespace is of.
+func (f *managementFlags) bind(command *cobra.Command, of string) {
+	f.bindCluster(command)
+	command.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace "+of+"; that of the kubeconfig's context when empty, or default")
+	f.completeNamespaces(command)
+}
+
+func (f *managementFlags) bindCluster(command *cobra.Command) {
+	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of a management cluster; the plane of this machine when empty, and without one that of kubectl")
+	command.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig")
+}
+
+func (f *managementFlags) completeNamespaces(command *cobra.Command) {
+	_ = command.RegisterFlagCompletionFunc("namespace", f.complete(namespaceNames))
+}
+
+// find returns the management cluster that is meant, and tells when another one could
+// have been.
+func (f *managementFlags) find(cmd *cobra.Command) (*management.Cluster, error) {
+	cluster, err := management.Find(management.Choice{
+		Kubeconfig: f.kubeconfig, Context: f.context,
+		StateDir: f.stateDir, StateDirGiven: cmd.Flags().Changed("state-dir") || os.Getenv(envStateDir) != "",
+	})
+	if err == nil && cluster.PassedOver != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Using %s, not KUBECONFIG (%s), for which there is --kubeconfig.\n", cluster.Name, cluster.PassedOver)
+	}
+	return cluster, err
+}
+
+// open connects to the management cluster that is meant.
+func (f *managementFlags) open(cmd *cobra.Command) (*session, error) {
+	cluster, err := f.find(cmd)
+	if err != nil {
+		return nil, err
+	}
+	c, err := cluster.Client()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{WithWatch: c, cluster: cluster, namespace: f.namespace}
+	if s.namespace == "" {
+		s.namespace = cluster.Namespace
+	}
+	return s, nil
+}
+
+// on runs what a command does on a management cluster.
+func (f *managementFlags) on(run func(cmd *cobra.Command, s *session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := f.open(cmd)
+		if err != nil {
+			return err
+		}
+		return s.cluster.Explain(run(cmd, s, args))
+	}
+}
+
+// scopeFlags narrow what a command lists; without them it lists all namespaces.
+type scopeFlags struct {
+	managementFlags
+	all      bool
+	selector string
+}
+
+func (f *scopeFlags) bind(command *cobra.Command) {
+	f.bindCluster(command)
+	command.Flags().StringVarP(&f.namespace, "namespace", "n", "", "only what is in this namespace")
+	command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "what is in all namespaces, which is the default")
+	command.Flags().StringVarP(&f.selector, "selector", "l", "", "only what has these labels, as in rack=a,disk!=slow")
+	command.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
+	f.completeNamespaces(command)
+}
+
+func (f *scopeFlags) scope() (status.Scope, error) {
+	selector, err := labels.Parse(f.selector)
+	if err != nil {
+		return status.Scope{}, fmt.Errorf("--selector %q: %w", f.selector, err)
+	}
+	return status.Scope{Namespace: f.namespace, Selector: selector}, nil
+}

@@ -1,0 +1,163 @@
+package management
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+)
+
+// ErrNone means that nothing names a management cluster.
+var ErrNone = errors.New("no management cluster")
+
+// Choice is what the user said about the management cluster.
+type Choice struct {
+	// Kubeconfig is a file, Context the name of a context in it or, without it, in the
+	// kubeconfig that kubectl would use. Either means: not the plane of this machine.
+	Kubeconfig, Context string
+	// StateDir of a plane of this machine.
+	StateDir string
+	// StateDirGiven says that the user named StateDir, as against a default.
+	StateDirGiven bool
+}
+
+// Cluster is a management cluster. It may not answer.
+type Cluster struct {
+	// Plane of this machine; nil for any other management cluster.
+	Plane *instance.Instance
+	// Name is for messages, as in: context "prod" of /home/ann/.kube/config.
+	Name string
+	// Context of the kubeconfig; empty for a plane, and inside of a cluster.
+	Context string
+	// Namespace of the context, or "default".
+	Namespace string
+	// PassedOver is the value of KUBECONFIG when it names another cluster and was not
+	// used; empty when nothing was passed over.
+	PassedOver string
+
+	config func() (*rest.Config, error)
+}
+
+// Find returns the management cluster that is meant: that of --kubeconfig or --context;
+// else the plane of a state directory that was named; else the plane of the default
+// one; else that of kubectl's kubeconfig, or of the Pod this runs in.
+//
+// A plane comes before KUBECONFIG since that names its workload clusters, too: commands
+// about the plane must not change their meaning with it. Whether the plane runs, and
+// whether this user may use it, changes nothing either.
+func Find(choice Choice) (*Cluster, error) {
+	if choice.Kubeconfig != "" || choice.Context != "" {
+		return byKubeconfig(choice)
+	}
+	inst, err := instance.Open(choice.StateDir)
+	switch {
+	case err == nil:
+		return plane(inst, choice.StateDirGiven), nil
+	case choice.StateDirGiven:
+		return nil, err
+	case !errors.Is(err, instance.ErrNone):
+		return nil, fmt.Errorf("%w; --kubeconfig names another management cluster", err)
+	}
+	cluster, kubeconfigErr := byKubeconfig(choice)
+	if errors.Is(kubeconfigErr, ErrNone) {
+		return nil, fmt.Errorf("%w; there is no kubeconfig either: --kubeconfig names another management cluster", err)
+	}
+	return cluster, kubeconfigErr
+}
+
+func plane(inst *instance.Instance, given bool) *Cluster {
+	c := &Cluster{
+		Plane: inst, Name: "the plane in " + inst.Dir, Namespace: "default",
+		config: func() (*rest.Config, error) { return planeclient.Config(inst) },
+	}
+	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" && !given && !ownKubeconfigs(inst, env) {
+		c.PassedOver = env
+	}
+	return c
+}
+
+// ownKubeconfigs says whether all files of a KUBECONFIG belong to the plane: its own
+// kubeconfig and those of its workload clusters.
+func ownKubeconfigs(inst *instance.Instance, env string) bool {
+	for _, file := range filepath.SplitList(env) {
+		if rel, err := filepath.Rel(inst.Dir, file); file != "" && (err != nil || rel == ".." || strings.HasPrefix(rel, "../")) {
+			return false
+		}
+	}
+	return true
+}
+
+// byKubeconfig follows kubectl's rules: the file that was named, or those of KUBECONFIG
+// merged, or ~/.kube/config.
+func byKubeconfig(choice Choice) (*Cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = choice.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: choice.Context})
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", files(rules), err)
+	}
+	c := &Cluster{Name: "the cluster of this Pod", config: loader.ClientConfig}
+	name := raw.CurrentContext
+	if choice.Context != "" {
+		name = choice.Context
+	}
+	_, known := raw.Contexts[name]
+	switch {
+	case known:
+		c.Context, c.Name = name, fmt.Sprintf("context %q of %s", name, files(rules))
+	case choice.Context != "" || name != "":
+		return nil, fmt.Errorf("there is no context %q in %s; `kubectl config get-contexts` shows what there is", name, files(rules))
+	case choice.Kubeconfig != "" || len(raw.Contexts) > 0:
+		return nil, fmt.Errorf("%s has no current context: name one with --context", files(rules))
+	}
+	if _, err := loader.ClientConfig(); clientcmd.IsEmptyConfig(err) {
+		return nil, ErrNone
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	c.Namespace, _, err = loader.Namespace()
+	return c, err
+}
+
+// files names where a kubeconfig was looked for.
+func files(rules *clientcmd.ClientConfigLoadingRules) string {
+	if rules.ExplicitPath != "" {
+		return rules.ExplicitPath
+	}
+	var found []string
+	for _, file := range rules.Precedence {
+		if _, err := os.Stat(file); err == nil {
+			found = append(found, file)
+		}
+	}
+	if len(found) == 0 {
+		return strings.Join(rules.Precedence, ", ")
+	}
+	return strings.Join(found, ", ")
+}
+
+// Config is how to reach the cluster, with the user's credential. A plane that does not
+// run is planeclient.ErrNotRunning.
+func (c *Cluster) Config() (*rest.Config, error) { return c.config() }
+
+// Client returns a client of the cluster, whose errors say which right is missing.
+func (c *Cluster) Client() (client.WithWatch, error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := planeclient.For(config)
+	if err != nil {
+		return nil, err
+	}
+	return c.withRights(plain), nil
+}
