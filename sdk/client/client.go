@@ -38,7 +38,7 @@ func New(options Options) (*Client, error) {
 		c.tracer = options.Tracer.Tracer(tracerName)
 	}
 	c.breakers = newBreakers(&c.options, m)
-	if c.transports, err = newTransports(&c.options); err != nil {
+	if c.transports, err = newTransports(&c.options, m); err != nil {
 		return nil, err
 	}
 	return c, nil

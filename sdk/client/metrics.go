@@ -20,6 +20,7 @@ type metrics struct {
 	clamped    *prometheus.CounterVec
 	deprecated *prometheus.CounterVec
 	breaker    *prometheus.GaugeVec
+	reloads    *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -54,6 +55,10 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Subsystem: ours, Name: "breaker_open",
 			Help: "1 while a handler is left alone after a failure, 0.5 while it is probed, 0 otherwise.",
 		}, []string{"handler"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: ours, Name: "certificate_reloads_total",
+			Help: "Looks at the files of the client certificate when they were replaced, by result (success, error).",
+		}, []string{"result"}),
 	}
 	if registerer == nil {
 		return m, nil
@@ -61,6 +66,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(
 		register(registerer, &m.requests), register(registerer, &m.duration), register(registerer, &m.ignored),
 		register(registerer, &m.clamped), register(registerer, &m.deprecated), register(registerer, &m.breaker),
+		register(registerer, &m.reloads),
 	)
 }
 

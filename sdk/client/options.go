@@ -64,6 +64,10 @@ type Options struct {
 	// when it is called again as usual. It must neither block nor use the client.
 	// Default: none.
 	OnBreaker func(handler string, state BreakerState)
+	// OnReload is told when the files of the client certificate were replaced: with
+	// nil that the new one is in use, or once for each error why it cannot be, while
+	// the one before stays in use. It must not block. Default: none.
+	OnReload func(err error)
 	// Now returns the time. Default: time.Now.
 	Now func() time.Time
 }

@@ -56,16 +56,17 @@ func (e *transportEntry) closeIdle() {
 // a new client certificate makes all of them new.
 type transports struct {
 	options *Options
+	metrics *metrics
 	pair    *certs.KeyPair
 
 	mu      sync.Mutex
 	entries map[transportKey]*transportEntry
 }
 
-func newTransports(o *Options) (*transports, error) {
-	t := &transports{options: o, entries: map[transportKey]*transportEntry{}}
+func newTransports(o *Options, m *metrics) (*transports, error) {
+	t := &transports{options: o, metrics: m, entries: map[transportKey]*transportEntry{}}
 	if o.CertFile != "" {
-		pair, err := certs.NewKeyPair(o.CertFile, o.KeyFile, t.forget)
+		pair, err := certs.NewKeyPair(o.CertFile, o.KeyFile, t.reloaded)
 		if err != nil {
 			return nil, fmt.Errorf("client: %w", err)
 		}
@@ -114,6 +115,19 @@ func (t *transports) evict() {
 	}
 	found.closeIdle()
 	delete(t.entries, oldest)
+}
+
+// reloaded makes new connections with a new client certificate.
+func (t *transports) reloaded(r certs.Reload) {
+	result := "error"
+	if r.Err == nil {
+		result = "success"
+		t.forget()
+	}
+	t.metrics.reloads.WithLabelValues(result).Inc()
+	if t.options.OnReload != nil && !r.Again {
+		t.options.OnReload(r.Err)
+	}
 }
 
 // forget drops all transports: no connection that was made with the old certificate

@@ -10,6 +10,7 @@ type metrics struct {
 	panics    *prometheus.CounterVec
 	running   prometheus.Gauge
 	abandoned prometheus.Gauge
+	reloads   *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -34,8 +35,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Subsystem: subsystem, Name: "handlers_abandoned",
 			Help: "Handlers that run on although their deadline has passed.",
 		}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: subsystem, Name: "certificate_reloads_total",
+			Help: "Looks at files of certificates that were replaced, by result (success, error) and certificate (serving, client-ca).",
+		}, []string{"certificate", "result"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.duration, m.panics, m.running, m.abandoned} {
+	for _, c := range []prometheus.Collector{m.requests, m.duration, m.panics, m.running, m.abandoned, m.reloads} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}

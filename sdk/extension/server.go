@@ -51,7 +51,7 @@ func New(options Options) (*Server, error) {
 	if options.Tracer != nil {
 		s.tracer = options.Tracer.Tracer(tracerName)
 	}
-	if s.tls, err = newTLSSource(options); err != nil {
+	if s.tls, err = newTLSSource(options, s.reloaded); err != nil {
 		return nil, fmt.Errorf("extension: %w", err)
 	}
 	s.mu.Lock()

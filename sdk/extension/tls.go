@@ -28,16 +28,37 @@ type tlsSource struct {
 	config  *tls.Config
 }
 
-func newTLSSource(o Options) (*tlsSource, error) {
+// What the files of a server hold, as its log and its metrics call it.
+const (
+	servingCertificate = "serving"
+	clientCA           = "client-ca"
+)
+
+// reloaded tells what became of a certificate whose files were replaced: once for
+// each error, as the files are looked at every second while there are calls.
+func (s *Server) reloaded(certificate string, r certs.Reload) {
+	if r.Err == nil {
+		s.metrics.reloads.WithLabelValues(certificate, "success").Inc()
+		s.options.Logger.Info("A certificate was read again", "certificate", certificate)
+		return
+	}
+	s.metrics.reloads.WithLabelValues(certificate, "error").Inc()
+	if !r.Again {
+		s.options.Logger.Error("A certificate cannot be read again, the one before stays in use", "certificate", certificate, "error", r.Err)
+	}
+}
+
+// newTLSSource loads the files of o. observe is told when they were replaced.
+func newTLSSource(o Options, observe func(certificate string, r certs.Reload)) (*tlsSource, error) {
 	t := &tlsSource{}
 	var err error
 	if o.CertFile != "" {
-		if t.pair, err = certs.NewKeyPair(o.CertFile, o.KeyFile, nil); err != nil {
+		if t.pair, err = certs.NewKeyPair(o.CertFile, o.KeyFile, func(r certs.Reload) { observe(servingCertificate, r) }); err != nil {
 			return nil, err
 		}
 	}
 	if o.ClientCAFile != "" {
-		if t.pool, err = certs.NewPool(o.ClientCAFile); err != nil {
+		if t.pool, err = certs.NewPool(o.ClientCAFile, func(r certs.Reload) { observe(clientCA, r) }); err != nil {
 			return nil, err
 		}
 	}

@@ -36,7 +36,7 @@ const pendingChanges = 256
 // NewRuntime returns a Runtime whose registry is empty and not ready: calls fail
 // until a Reconciler has warmed it up. The reader reads the labels of namespaces
 // and should not be a cache: a label that was just set must count. Catalog,
-// Registry, OnBreaker, OnIgnored and Metrics of the options are set here.
+// Registry, OnBreaker, OnIgnored, OnReload and Metrics of the options are set here.
 func NewRuntime(reader client.Reader, catalog *hook.Catalog, options sdkclient.Options) (*Runtime, error) {
 	r := &Runtime{
 		Catalog: catalog,
@@ -51,6 +51,14 @@ func NewRuntime(reader client.Reader, catalog *hook.Catalog, options sdkclient.O
 	options.OnBreaker = r.breakerChanged
 	options.OnIgnored = func(ctx context.Context, err error) {
 		log.FromContext(ctx).Info("Ignored an error of a runtime extension, as its failure policy says", "error", err.Error())
+	}
+	options.OnReload = func(err error) {
+		logger := log.Log.WithName("extensions")
+		if err != nil {
+			logger.Error(err, "The client certificate cannot be read again, the one before stays in use")
+			return
+		}
+		logger.Info("The client certificate was read again")
 	}
 	var err error
 	if r.Client, err = sdkclient.New(options); err != nil {

@@ -1,0 +1,86 @@
+package client_test
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-dev/slipway/sdk/client"
+	"github.com/slipway-dev/slipway/sdk/extension"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
+)
+
+// TestReloadsAreTold replaces the certificate of a caller by what is none, with which
+// calls go on, and by another one. Each look is counted; an error is told once.
+func TestReloadsAreTold(t *testing.T) {
+	dir := t.TempDir()
+	ca := hooktest.NewCA(t)
+	certFile, keyFile := ca.Files(dir, "caller")
+	ext := hooktest.Start(t, extension.Options{}, handles)
+	var mu sync.Mutex
+	var told []error
+	metrics := prometheus.NewRegistry()
+	c := newClient(t, client.Options{
+		CertFile: certFile, KeyFile: keyFile, Backoff: noBackoff, Metrics: metrics,
+		OnReload: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, err)
+		},
+	}, discovered(ext, ext.CA.PEM))
+	// looks waits until that many looks had the result.
+	looks := func(result string, n float64) {
+		t.Helper()
+		eventually(t, result, func() error {
+			if _, err := create(t.Context(), t, c); err != nil {
+				t.Errorf("a call while the certificate is replaced: %v", err)
+			}
+			if count(t, metrics, "runtime_client_certificate_reloads_total", result) < n {
+				return errors.New("not looked at")
+			}
+			return nil
+		})
+	}
+	if err := os.WriteFile(certFile, []byte("half a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	looks("error", 2)
+	ca.Files(dir, "caller")
+	looks("success", 1)
+	mu.Lock()
+	defer mu.Unlock()
+	// While its files are written the pair may be looked at once more, with another error.
+	if len(told) < 2 || told[0] == nil || told[len(told)-1] != nil {
+		t.Fatalf("told %v, want the error, then nil", told)
+	}
+	for i, err := range told[1 : len(told)-1] {
+		if err == nil || err.Error() == told[i].Error() {
+			t.Errorf("told %v, want each error once", told)
+		}
+	}
+}
+
+// count returns the counter of that name with the label value result.
+func count(t *testing.T, metrics *prometheus.Registry, name, result string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetValue() == result {
+					return metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return 0
+}
