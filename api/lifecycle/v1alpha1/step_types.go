@@ -317,7 +317,7 @@ type WaitStep struct {
 }
 
 // ExportStep saves objects of the workload cluster as a compressed archive of YAML
-// files, in Secrets of the policy's namespace that outlive the Cluster, with the label
+// files, in Secrets that outlive the Cluster, with the label
 // lifecycle.slipway.dev/archive: its parts, and last of all its index,
 // <run>-<step>-<start>, without which it is not whole. Secrets are exported only when
 // resources names them.
@@ -328,6 +328,15 @@ type ExportStep struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
 	Resources []ExportResource `json:"resources,omitempty"`
+
+	// namespace of the management cluster whose Secrets hold the archive, so that it
+	// outlives the policy's namespace, too. It must be there, and whoever writes the
+	// policy needs the verb create on secrets in it. clusterctl move does not take
+	// archives of another namespace along. Default: the policy's.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
 
 	// maxBytes is the largest archive, compressed. A larger one fails the step.
 	// Default: 16 MiB.

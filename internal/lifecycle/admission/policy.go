@@ -123,37 +123,50 @@ func refusals(err error, at *field.Path) field.ErrorList {
 }
 
 // authorize keeps a policy from doing for its author what the author may not do: run
-// Jobs in the management cluster, and send what is in a Secret elsewhere.
+// Jobs in the management cluster, send what is in a Secret elsewhere, and write Secrets
+// of other namespaces.
 func (v *policyValidator) authorize(ctx context.Context, p *lifecyclev1.LifecyclePolicy) error {
 	for i := range p.Spec.Hooks {
 		for j := range p.Spec.Hooks[i].Steps {
-			s := &p.Spec.Hooks[i].Steps[j]
-			at := stepPath(i, j)
-			if s.Job != nil && s.Job.Target == lifecyclev1.TargetManagement {
-				err := v.access.require(ctx, at.Child("job", "target"), authorizationv1.ResourceAttributes{
-					Namespace: p.Namespace, Verb: "create", Group: batchv1.GroupName, Resource: "jobs",
-				})
-				if err != nil {
-					return err
-				}
-			}
-			if s.Apply == nil {
-				continue
-			}
-			for k, source := range s.Apply.Sources {
-				if source.Kind != "Secret" {
-					continue
-				}
-				err := v.access.require(ctx, at.Child("apply", "sources").Index(k), authorizationv1.ResourceAttributes{
-					Namespace: p.Namespace, Verb: "get", Resource: "secrets", Name: source.Name,
-				})
-				if err != nil {
+			for _, needed := range needs(p.Namespace, &p.Spec.Hooks[i].Steps[j], stepPath(i, j)) {
+				if err := v.access.require(ctx, needed.at, needed.right); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// need is a right that the author of a policy needs for one of its fields.
+type need struct {
+	at    *field.Path
+	right authorizationv1.ResourceAttributes
+}
+
+func needs(namespace string, s *lifecyclev1.Step, at *field.Path) []need {
+	var needs []need
+	if s.Job != nil && s.Job.Target == lifecyclev1.TargetManagement {
+		needs = append(needs, need{at.Child("job", "target"), authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: "create", Group: batchv1.GroupName, Resource: "jobs",
+		}})
+	}
+	if s.Export != nil && s.Export.Namespace != "" && s.Export.Namespace != namespace {
+		needs = append(needs, need{at.Child("export", "namespace"), authorizationv1.ResourceAttributes{
+			Namespace: s.Export.Namespace, Verb: "create", Resource: "secrets",
+		}})
+	}
+	if s.Apply == nil {
+		return needs
+	}
+	for i, source := range s.Apply.Sources {
+		if source.Kind == "Secret" {
+			needs = append(needs, need{at.Child("apply", "sources").Index(i), authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: "get", Resource: "secrets", Name: source.Name,
+			}})
+		}
+	}
+	return needs
 }
 
 // horizon is how far ahead a window is looked at.

@@ -88,6 +88,7 @@ func TestBadPoliciesNameTheField(t *testing.T) {
 		"wait name": {step: wait(func(w *lifecyclev1.WaitStep) { w.Name, w.LabelSelector = "a", &metav1.LabelSelector{} }),
 			want: []string{first + "wait.labelSelector", "one of the two"}},
 		"export version":   {step: export("v1/", "ConfigMap"), want: []string{first + "export.resources[0].apiVersion"}},
+		"export place":     {step: archivedIn("A"), want: []string{first + "export.namespace", "RFC 1123"}},
 		"export kind":      {step: export("v1", "*"), want: []string{first + "export.resources[0].kind"}},
 		"export namespace": {step: lifecyclev1.Step{Export: &lifecyclev1.ExportStep{Resources: []lifecyclev1.ExportResource{{APIVersion: "v1", Kind: "ConfigMap", Namespaces: []string{"A"}}}}}, want: []string{first + "export.resources[0].namespaces[0]"}},
 	} {
@@ -281,12 +282,14 @@ func TestAPolicyDoesNothingThatItsAuthorMayNot(t *testing.T) {
 	policies := allow(lifecyclev1.GroupVersion.Group, "lifecyclepolicies", "create", "update", "get")
 	management := lifecyclev1.Step{Job: &lifecyclev1.JobStep{Target: lifecyclev1.TargetManagement, Spec: job(jobSpec).Spec}}
 	author := user(t, namespace, "author", policies)
+	elsewhere := env.Namespace(t)
 	for name, c := range map[string]struct {
 		step lifecyclev1.Step
 		want []string
 	}{
 		"management": {management, []string{"spec.hooks[0].steps[0].job.target", `"author" may not create jobs.batch in namespace ` + namespace}},
 		"secret":     {source("Secret", "token", ""), []string{"spec.hooks[0].steps[0].apply.sources[0]", `"author" may not get secrets`}},
+		"archive":    {archivedIn(elsewhere), []string{"spec.hooks[0].steps[0].export.namespace", `"author" may not create secrets in namespace ` + elsewhere}},
 	} {
 		err := author.Create(t.Context(), newPolicy(namespace, name, named("step", c.step)))
 		if !apierrors.IsForbidden(err) {
@@ -311,4 +314,17 @@ func TestAPolicyDoesNothingThatItsAuthorMayNot(t *testing.T) {
 	if err := trusted.Create(t.Context(), newPolicy(namespace, "trusted", named("a", management), named("b", source("Secret", "token", "")))); err != nil {
 		t.Error(err)
 	}
+	// The right is asked for where the archive is to be.
+	user(t, elsewhere, "trusted", allow("", "secrets", "create"))
+	for _, in := range []string{elsewhere, namespace} {
+		if err := trusted.Create(t.Context(), newPolicy(namespace, "archive-in-"+in, named("save", archivedIn(in)))); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func archivedIn(namespace string) lifecyclev1.Step {
+	s := export("v1", "ConfigMap")
+	s.Export.Namespace = namespace
+	return s
 }

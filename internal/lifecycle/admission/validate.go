@@ -182,6 +182,9 @@ func validateWait(w *lifecyclev1.WaitStep, p *field.Path) field.ErrorList {
 
 func validateExport(e *lifecyclev1.ExportStep, p *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	if e.Namespace != "" {
+		errs = matches(e.Namespace, validation.IsDNS1123Label, p.Child("namespace"))
+	}
 	for i, resource := range e.Resources {
 		rp := p.Child("resources").Index(i)
 		errs = append(errs, kindOf(resource.APIVersion, resource.Kind, rp)...)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,25 +14,27 @@ import (
 
 func exportCommand(g *global) *cobra.Command {
 	f := &managementFlags{global: g}
-	var file, name string
+	var file, name, place string
 	command := &cobra.Command{
 		Use:   "export CLUSTER -f FILE",
 		Short: "Write the archive that an export step kept of a cluster",
 		Long: `Export puts the archive together from its Secrets, verifies the digests of all parts
 and of the whole, and writes it as tar.gz, readable by nobody else. The cluster may be
-gone. Of several archives it takes the newest.`,
+gone. Of several archives it takes the newest. --archive-namespace is export.namespace of
+the step, if it has one.`,
 		Example: "  slipway lifecycle export prod -f prod.tar.gz",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
-			archives, err := runs.Archives(cmd.Context(), s, s.key(args[0]))
+			in := cmp.Or(place, s.namespace)
+			archives, err := runs.Archives(cmd.Context(), s, in, s.key(args[0]))
 			if err != nil {
 				return err
 			}
-			archive, err := chooseArchive(archives, args[0], name)
+			archive, err := chooseArchive(archives, in, args[0], name)
 			if err != nil {
 				return err
 			}
-			data, err := runs.Assemble(cmd.Context(), s, s.namespace, archive)
+			data, err := runs.Assemble(cmd.Context(), s, in, archive)
 			if err != nil {
 				return err
 			}
@@ -47,12 +50,13 @@ gone. Of several archives it takes the newest.`,
 	command.Flags().StringVarP(&file, "file", "f", "", "file that is written; an existing one is replaced")
 	_ = command.MarkFlagRequired("file")
 	command.Flags().StringVar(&name, "archive", "", "name of the archive; the newest when empty")
+	command.Flags().StringVar(&place, "archive-namespace", "", "namespace that holds the archive; the cluster's when empty")
 	return command
 }
 
-func chooseArchive(archives []runs.Archive, cluster, name string) (*runs.Archive, error) {
+func chooseArchive(archives []runs.Archive, namespace, cluster, name string) (*runs.Archive, error) {
 	if len(archives) == 0 {
-		return nil, fmt.Errorf("there is no archive of a cluster %s: an export step of a LifecyclePolicy makes one", cluster)
+		return nil, fmt.Errorf("there is no archive of a cluster %s in namespace %s: an export step of a LifecyclePolicy makes one, in another namespace (--archive-namespace) if it says so", cluster, namespace)
 	}
 	if name == "" {
 		return &archives[len(archives)-1], nil

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,10 +24,11 @@ type Archive struct {
 	export.Index
 }
 
-// Archives returns the archives of a Cluster, which may be gone, the oldest first.
-func Archives(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]Archive, error) {
+// Archives returns the archives in a namespace of a Cluster, which may be gone, the oldest
+// first.
+func Archives(ctx context.Context, c client.Reader, namespace string, cluster client.ObjectKey) ([]Archive, error) {
 	secrets := &corev1.SecretList{}
-	if err := c.List(ctx, secrets, client.InNamespace(cluster.Namespace), client.HasLabels{lifecyclev1.ArchiveLabel}); err != nil {
+	if err := c.List(ctx, secrets, client.InNamespace(namespace), client.HasLabels{lifecyclev1.ArchiveLabel}); err != nil {
 		return nil, fmt.Errorf("list the archives: %w", err)
 	}
 	var archives []Archive
@@ -39,7 +41,7 @@ func Archives(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([
 		if err := json.Unmarshal(secret.Data[export.IndexKey], &archive.Index); err != nil {
 			return nil, fmt.Errorf("the index in Secret %s is damaged: %w", secret.Name, err)
 		}
-		if archive.Cluster == cluster.Name {
+		if archive.Cluster == cluster.Name && cmp.Or(archive.Namespace, namespace) == cluster.Namespace {
 			archives = append(archives, archive)
 		}
 	}

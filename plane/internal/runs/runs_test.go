@@ -165,7 +165,7 @@ func archived(t *testing.T, name string, began time.Time, parts ...string) []cli
 func TestArchivesAreWholeOrRefused(t *testing.T) {
 	objects := slices.Concat(archived(t, "new", start.Add(time.Hour), "a", "b"), archived(t, "old", start, "c"))
 	c := reader(t, objects...)
-	archives, err := Archives(t.Context(), c, client.ObjectKey{Namespace: "default", Name: "prod"})
+	archives, err := Archives(t.Context(), c, "default", client.ObjectKey{Namespace: "default", Name: "prod"})
 	if err != nil || len(archives) != 2 || archives[1].Name != "new" {
 		t.Fatalf("archives %+v, %v", archives, err)
 	}
@@ -185,6 +185,24 @@ func TestArchivesAreWholeOrRefused(t *testing.T) {
 	}
 	if _, err := Assemble(t.Context(), c, "default", newest); err == nil || !strings.Contains(err.Error(), "archive new is not whole") {
 		t.Errorf("a missing part: %v", err)
+	}
+}
+
+// Where Clusters of several namespaces keep their archives, each is given its own.
+func TestArchivesOfAnotherNamespace(t *testing.T) {
+	c := reader(t, archived(t, "of-team", start, "a")...)
+	secret := &corev1.Secret{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "of-team"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	secret.Data[export.IndexKey] = bytes.Replace(secret.Data[export.IndexKey], []byte(`"cluster":"prod"`), []byte(`"cluster":"prod","namespace":"team"`), 1)
+	if err := c.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	for namespace, want := range map[string]int{"team": 1, "default": 0, "other": 0} {
+		if got, err := Archives(t.Context(), c, "default", client.ObjectKey{Namespace: namespace, Name: "prod"}); err != nil || len(got) != want {
+			t.Errorf("Cluster %s/prod: archives %+v, %v, want %d", namespace, got, err, want)
+		}
 	}
 }
 

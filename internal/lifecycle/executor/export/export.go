@@ -49,8 +49,8 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 			return step.Result{}, err
 		}
 	}
-	return step.Result{Done: true, Message: fmt.Sprintf("exported %d objects in %d bytes; the index of the archive is in Secret %s",
-		index.Objects, index.Bytes, nameOf(in))}, nil
+	return step.Result{Done: true, Message: fmt.Sprintf("exported %d objects in %d bytes; the index of the archive is in Secret %s/%s",
+		index.Objects, index.Bytes, placeOf(in), nameOf(in))}, nil
 }
 
 // collect returns the archive of what the step selects, and how many objects are in it.

@@ -185,7 +185,7 @@ func TestObjectsAreSavedAndOutliveTheCluster(t *testing.T) {
 	f.configMap(t, "a", map[string]string{"k": "v"})
 	f.create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "hidden"}})
 	result := f.execute(t)
-	if !strings.Contains(result.Message, "exported 2 objects") || !strings.Contains(result.Message, "Secret "+f.name()) {
+	if !strings.Contains(result.Message, "exported 2 objects") || !strings.Contains(result.Message, "Secret "+f.namespace+"/"+f.name()) {
 		t.Errorf("message %q", result.Message)
 	}
 	content, index := f.archive(t)
@@ -207,6 +207,50 @@ func TestObjectsAreSavedAndOutliveTheCluster(t *testing.T) {
 	for _, s := range f.secrets(t) {
 		if len(s.OwnerReferences) != 0 || s.Labels[clusterv1.ClusterNameLabel] != "" || s.Labels[lifecyclev1.HookLabel] != "BeforeClusterDelete" || !moves(s.Labels) {
 			t.Errorf("Secret %s has owners %v, labels %v", s.Name, s.OwnerReferences, s.Labels)
+		}
+	}
+}
+
+// TestTheArchiveLivesWhereThePolicySays: two Clusters of one name, in two namespaces, keep
+// theirs side by side.
+func TestTheArchiveLivesWhereThePolicySays(t *testing.T) {
+	testenv.Skip(t)
+	kept := management.Namespace(t)
+	fixtures := []*fixture{newFixture(t), newFixture(t)}
+	for _, f := range fixtures {
+		f.in.Step.Export.Namespace = kept
+		f.in.Progress.StartTime = fixtures[0].in.Progress.StartTime
+		f.configMap(t, "of-"+f.namespace, nil)
+		if message := f.execute(t).Message; !strings.Contains(message, "Secret "+kept+"/c1-save-save-") {
+			t.Errorf("message %q", message)
+		}
+		if got := f.secrets(t); len(got) != 0 {
+			t.Errorf("%d Secrets are in the policy's namespace", len(got))
+		}
+	}
+	list := &corev1.SecretList{}
+	if err := management.Client.List(t.Context(), list, client.InNamespace(kept), client.HasLabels{lifecyclev1.ArchiveLabel}); err != nil {
+		t.Fatal(err)
+	}
+	var of []string
+	for _, s := range list.Items {
+		if s.Type != export.IndexType {
+			continue
+		}
+		index := &export.Index{}
+		if err := json.Unmarshal(s.Data[export.IndexKey], index); err != nil || index.Objects != 1 {
+			t.Errorf("index %s: %v, %+v", s.Name, err, index)
+		}
+		of = append(of, index.Namespace)
+	}
+	if want := []string{fixtures[0].namespace, fixtures[1].namespace}; !slices.Equal(slices.Sorted(slices.Values(of)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("there are archives of %v, want %v", of, want)
+	}
+	// Both are whole: nothing is made anew.
+	for _, f := range fixtures {
+		f.configMap(t, "later", nil)
+		if message := f.execute(t).Message; !strings.Contains(message, "exported 1 objects") {
+			t.Errorf("made anew: %q", message)
 		}
 	}
 }

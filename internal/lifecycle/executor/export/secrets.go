@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -46,8 +47,10 @@ const partSize = 900 << 10
 
 // Index is what an archive consists of.
 type Index struct {
-	Cluster string               `json:"cluster"`
-	Hook    lifecyclev1.HookName `json:"hook"`
+	Cluster string `json:"cluster"`
+	// Namespace of the Cluster. Empty in older archives: that of the archive.
+	Namespace string               `json:"namespace,omitempty"`
+	Hook      lifecyclev1.HookName `json:"hook"`
 	// StartTime is when the step began.
 	StartTime metav1.Time `json:"startTime"`
 	// Digest of the archive: sha256:<hex>.
@@ -72,12 +75,21 @@ func digest(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// placeOf returns the namespace of an archive.
+func placeOf(in step.Input) string { return cmp.Or(in.Step.Export.Namespace, in.Run.Namespace) }
+
 // nameOf returns the name of an archive: another one for every start of the step, so
-// that the archive of an earlier Cluster of the same name is never overwritten.
+// that the archive of an earlier Cluster of the same name is never overwritten. Where
+// Clusters of several namespaces have theirs, it differs by the namespace, too.
 func nameOf(in step.Input) string {
-	name := fmt.Sprintf("%s-%s-%s", in.Run.Name, in.Step.Name, in.Progress.StartTime.UTC().Format("20060102150405"))
+	suffix := in.Progress.StartTime.UTC().Format("20060102150405")
+	if placeOf(in) != in.Run.Namespace {
+		sum := sha256.Sum256([]byte(in.Run.Namespace))
+		suffix += "-" + hex.EncodeToString(sum[:])[:8]
+	}
+	name := fmt.Sprintf("%s-%s-%s", in.Run.Name, in.Step.Name, suffix)
 	if len(name) > 240 {
-		return step.Name(in.Run, in.Progress, in.Progress.StartTime.UTC().Format("20060102150405"))
+		return step.Name(in.Run, in.Progress, suffix)
 	}
 	return name
 }
@@ -96,7 +108,7 @@ func labelsOf(in step.Input) map[string]string {
 // save writes the parts, and then the index.
 func (e *executor) save(ctx context.Context, in step.Input, content []byte, objects int) (*Index, error) {
 	index := &Index{
-		Cluster: in.Run.Spec.ClusterName, Hook: in.Run.Spec.Hook, StartTime: in.Progress.StartTime,
+		Cluster: in.Run.Spec.ClusterName, Namespace: in.Run.Namespace, Hook: in.Run.Spec.Hook, StartTime: in.Progress.StartTime,
 		Digest: digest(content), Bytes: len(content), Objects: objects,
 	}
 	for part := range slices.Chunk(content, partSize) {
@@ -120,7 +132,7 @@ func (e *executor) save(ctx context.Context, in step.Input, content []byte, obje
 func (e *executor) prune(ctx context.Context, in step.Input, from int) error {
 	for n := from; ; n++ {
 		part := &corev1.Secret{}
-		err := e.management.Get(ctx, client.ObjectKey{Namespace: in.Run.Namespace, Name: nameOf(in) + "-" + strconv.Itoa(n)}, part)
+		err := e.management.Get(ctx, client.ObjectKey{Namespace: placeOf(in), Name: nameOf(in) + "-" + strconv.Itoa(n)}, part)
 		if apierrors.IsNotFound(err) || (err == nil && part.Type != PartType) {
 			return nil
 		}
@@ -138,7 +150,7 @@ func (e *executor) prune(ctx context.Context, in step.Input, from int) error {
 func (e *executor) write(ctx context.Context, in step.Input, name string, kind corev1.SecretType, key string, data []byte, digest string) error {
 	wanted := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: in.Run.Namespace, Name: name,
+			Namespace: placeOf(in), Name: name,
 			Labels: labelsOf(in), Annotations: map[string]string{DigestAnnotation: digest},
 		},
 		Type: kind,
@@ -172,7 +184,7 @@ func wrap(err error, name string) error {
 // saved returns the index of an archive that is whole; nil when there is none.
 func (e *executor) saved(ctx context.Context, in step.Input) (*Index, error) {
 	secret := &corev1.Secret{}
-	err := e.management.Get(ctx, client.ObjectKey{Namespace: in.Run.Namespace, Name: nameOf(in)}, secret)
+	err := e.management.Get(ctx, client.ObjectKey{Namespace: placeOf(in), Name: nameOf(in)}, secret)
 	if apierrors.IsNotFound(err) || (err == nil && secret.Type != IndexType) {
 		return nil, nil
 	}
@@ -186,7 +198,7 @@ func (e *executor) saved(ctx context.Context, in step.Input) (*Index, error) {
 	for _, part := range index.Parts {
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		err := e.management.Get(ctx, client.ObjectKey{Namespace: in.Run.Namespace, Name: part.Secret}, meta)
+		err := e.management.Get(ctx, client.ObjectKey{Namespace: placeOf(in), Name: part.Secret}, meta)
 		if apierrors.IsNotFound(err) || (err == nil && meta.Annotations[DigestAnnotation] != part.Digest) {
 			return nil, nil
 		}
