@@ -38,6 +38,18 @@ type HostClusterSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
 	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
+
+	// failureDomains are the failure domains of the cluster, with attributes for
+	// templates and people. Those that hosts name are used when it is empty. Where
+	// controlPlane is unset, the control plane may use a domain as long as a host there
+	// matches the hostSelector of a KubeadmControlPlane and offers its version, and is
+	// neither unschedulable, evacuated nor claimed by another machine.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 }
 
 // EndpointSpec says who holds the address of the control plane.

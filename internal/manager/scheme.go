@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
@@ -27,7 +28,7 @@ import (
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme, apiextensionsv1.AddToScheme,
-		clusterv1.AddToScheme, infrav1.AddToScheme, v1beta1.AddToScheme, runtimev1alpha1.AddToScheme,
+		clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme, v1beta1.AddToScheme, runtimev1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("register API types: %w", err)

@@ -142,6 +142,7 @@ func setupEnrollment(ctx context.Context, mgr ctrl.Manager, o Options) error {
 func setupHostCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&hostcluster.Reconciler{
 		Client:      mgr.GetClient(),
+		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),
 		WatchFilter: o.WatchFilter,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostClusterConcurrency, o))

@@ -103,6 +103,7 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 		ErrorIfCRDPathMissing: true,
 		CRDDirectoryPaths: []string{
 			filepath.Join(capi, "core", "config", "crd", "bases"), filepath.Join(capi, "bootstrap", "kubeadm", "config", "crd", "bases"),
+			filepath.Join(capi, "controlplane", "kubeadm", "config", "crd", "bases"),
 		},
 	})
 	return env, stop, err

@@ -3,6 +3,7 @@ package hostcluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
@@ -33,8 +34,10 @@ const DefaultPort = 6443
 
 // Reconciler reconciles HostClusters.
 type Reconciler struct {
-	Client   client.Client
-	Recorder events.EventRecorder
+	Client client.Client
+	// APIReader reads control planes, which the cache does not hold.
+	APIReader client.Reader
+	Recorder  events.EventRecorder
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
@@ -44,8 +47,10 @@ type Reconciler struct {
 type scope struct {
 	hostCluster *infrav1.HostCluster
 	cluster     *clusterv1.Cluster
-	// hosts of the namespace.
+	// hosts of the namespace, as the cache has them: they must not be changed.
 	hosts []infrav1.Host
+	// requeueAfter is when a phase wants to look again; not at all when zero.
+	requeueAfter time.Duration
 	// problem is what is wrong with the endpoint; nil when nothing is.
 	problem *problem
 }
@@ -105,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 			return ctrl.Result{}, err
 		}
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
 // delete lets go once the machines are gone: they hold the endpoint, and one that

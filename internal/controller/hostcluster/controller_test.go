@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -35,7 +37,9 @@ func TestMain(m *testing.M) {
 }
 
 func addToScheme(scheme *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, coordinationv1.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return err
 		}
@@ -64,7 +68,7 @@ func newCluster(t *testing.T, namespace string, mutate func(*clusterv1.Cluster))
 
 func reconcile(t *testing.T, hc *infrav1.HostCluster) *infrav1.HostCluster {
 	t.Helper()
-	r := &hostcluster.Reconciler{Client: env.Client, Recorder: &events.FakeRecorder{}}
+	r := &hostcluster.Reconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}}
 	key := client.ObjectKeyFromObject(hc)
 	for range 4 {
 		if _, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: key}); err != nil {
@@ -356,7 +360,7 @@ func TestAnErrorIsNeverReady(t *testing.T) {
 			return c.List(ctx, list, options...)
 		},
 	})
-	r := &hostcluster.Reconciler{Client: broken, Recorder: &events.FakeRecorder{}}
+	r := &hostcluster.Reconciler{Client: broken, APIReader: broken, Recorder: &events.FakeRecorder{}}
 	var err error
 	for range 4 {
 		_, err = r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(hc)})

@@ -1,6 +1,7 @@
 package hostcluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,31 +22,44 @@ const maxFailureDomains = 100
 
 func (r *Reconciler) collectFailureDomains(ctx context.Context, s *scope) error {
 	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(s.hostCluster.Namespace)); err != nil {
+	if err := r.Client.List(ctx, hosts, client.InNamespace(s.hostCluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list hosts: %w", err)
 	}
-	domains := failureDomains(hosts.Items, s.hostCluster.Spec.FailureDomainLabel)
+	s.hosts = hosts.Items
+	fits, err := r.controlPlaneHosts(ctx, s)
+	if err != nil {
+		return err
+	}
+	domains := failureDomains(s.hostCluster.Spec, hosts.Items, fits)
 	if len(domains) > maxFailureDomains {
 		ctrl.LoggerFrom(ctx).Info("Too many failure domains, the last ones by name are left out", "found", len(domains), "limit", maxFailureDomains)
 		domains = domains[:maxFailureDomains]
 	}
 	s.hostCluster.Status.FailureDomains = domains
-	s.hosts = hosts.Items
 	return nil
 }
 
-// failureDomains are the domains that hosts name, sorted. All of them may hold
-// control planes: every host is alike in that.
-func failureDomains(hosts []infrav1.Host, label string) []clusterv1.FailureDomain {
-	names := map[string]bool{}
+// failureDomains are the domains that the spec lists, else those that hosts name, by name.
+// The control plane may use those of them that have a host for it; what the spec says of
+// that, counts.
+func failureDomains(spec infrav1.HostClusterSpec, hosts []infrav1.Host, fits func(*infrav1.Host) bool) []clusterv1.FailureDomain {
+	holds := map[string]bool{}
 	for i := range hosts {
-		if name := host.FailureDomain(&hosts[i], label); name != "" {
-			names[name] = true
+		if name := host.FailureDomain(&hosts[i], spec.FailureDomainLabel); name != "" {
+			holds[name] = holds[name] || fits(&hosts[i])
 		}
 	}
-	domains := make([]clusterv1.FailureDomain, 0, len(names))
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		domains = append(domains, clusterv1.FailureDomain{Name: name, ControlPlane: ptr.To(true)})
+	domains := slices.Clone(spec.FailureDomains)
+	if len(domains) == 0 {
+		for name := range maps.Keys(holds) {
+			domains = append(domains, clusterv1.FailureDomain{Name: name})
+		}
 	}
+	for i := range domains {
+		if domains[i].ControlPlane == nil {
+			domains[i].ControlPlane = ptr.To(holds[domains[i].Name])
+		}
+	}
+	slices.SortFunc(domains, func(a, b clusterv1.FailureDomain) int { return cmp.Compare(a.Name, b.Name) })
 	return domains
 }

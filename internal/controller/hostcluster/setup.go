@@ -3,6 +3,7 @@ package hostcluster
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/predicates"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // SetupWithManager watches HostClusters, their Clusters, the hosts whose failure
@@ -34,7 +36,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			predicates.ResourceIsNotExternallyManaged(scheme, log))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToHostCluster),
 			builder.WithPredicates(predicates.ResourceIsChanged(scheme, log))).
-		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.toHostClusters), builder.WithPredicates(hostChanged())).
+		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToHostClusters), builder.WithPredicates(hostChanged())).
 		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(r.toHostClusters), builder.WithPredicates(deleted())).
 		Complete(r)
 	if err != nil {
@@ -43,17 +45,34 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// hostChanged drops all changes of a host that can neither move it to another
-// domain nor say something about who holds the endpoint.
+// hostChanged drops all changes of a host that can neither move it to another domain, nor
+// open or close it to the control plane, nor say something about who holds the endpoint.
 func hostChanged() predicate.Predicate {
 	return predicate.Or(
 		predicate.LabelChangedPredicate{},
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*infrav1.Host)
 			after, ok2 := e.ObjectNew.(*infrav1.Host)
-			return ok1 && ok2 && (before.Spec.FailureDomain != after.Spec.FailureDomain || report(before) != report(after))
+			return ok1 && ok2 && (use(before) != use(after) || report(before) != report(after))
 		}},
 	)
+}
+
+// hostUse is all of a Host but its labels that failure domains depend on.
+type hostUse struct {
+	domain, machine, versions string
+	heldBack                  bool
+}
+
+func use(h *infrav1.Host) hostUse {
+	u := hostUse{
+		domain: h.Spec.FailureDomain, versions: strings.Join(h.Status.Inventory.KubernetesVersions, " "),
+		heldBack: heldBack(h),
+	}
+	if h.Spec.Claim != nil {
+		u.machine = h.Spec.Claim.MachineName
+	}
+	return u
 }
 
 // deleted passes the end of a machine, for which a HostCluster that is being
@@ -65,16 +84,34 @@ func deleted() predicate.Predicate {
 	}
 }
 
+// hostToHostClusters maps a host to those for which it has a failure domain or tells of an
+// endpoint.
+func (r *Reconciler) hostToHostClusters(ctx context.Context, o client.Object) []reconcile.Request {
+	h, ok := o.(*infrav1.Host)
+	if !ok {
+		return nil
+	}
+	return r.hostClusters(ctx, o.GetNamespace(), func(hc *infrav1.HostCluster) bool {
+		return report(h) != candidate{} || host.FailureDomain(h, hc.Spec.FailureDomainLabel) != ""
+	})
+}
+
 // toHostClusters maps an object to the HostClusters of its namespace.
 func (r *Reconciler) toHostClusters(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.hostClusters(ctx, o.GetNamespace(), func(*infrav1.HostCluster) bool { return true })
+}
+
+func (r *Reconciler) hostClusters(ctx context.Context, namespace string, concerned func(*infrav1.HostCluster) bool) []reconcile.Request {
 	hostClusters := &infrav1.HostClusterList{}
-	if err := r.Client.List(ctx, hostClusters, client.InNamespace(o.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, hostClusters, client.InNamespace(namespace)); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List HostClusters")
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(hostClusters.Items))
 	for i := range hostClusters.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hostClusters.Items[i])})
+		if hc := &hostClusters.Items[i]; concerned(hc) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(hc)})
+		}
 	}
 	return requests
 }

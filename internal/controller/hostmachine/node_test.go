@@ -145,6 +145,7 @@ func TestReadyFallsWithTheNode(t *testing.T) {
 			w.wantReady(infrav1.NodeNotReadyReason, "Machine m1 says why")
 			w.coreSays(readyNode)
 			w.wantReady("", "")
+			w.pass(time.Hour)
 			w.coreSays(says)
 			w.wantReady("", "")
 		})
