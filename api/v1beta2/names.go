@@ -1,5 +1,7 @@
 package v1beta2
 
+import "strings"
+
 // Finalizers. A finalizer guards a promise about hosts: what it names must not
 // vanish before the host was told to reset.
 const (
@@ -83,9 +85,13 @@ const (
 	AgentUserPrefix = "slipway:host:"
 	// AgentGroup is the organization of an agent's client certificate.
 	AgentGroup = "slipway:hosts"
-	// BootstrapGroupPrefix starts the group a bootstrap token must carry in
-	// auth-extra-groups: system:bootstrappers:slipway:<namespace>.
-	BootstrapGroupPrefix = "system:bootstrappers:slipway:"
+	// BootstrapGroup in auth-extra-groups lets a bootstrap token file requests. What it
+	// may ask for is up to its other groups.
+	BootstrapGroup = "system:bootstrappers:slipway"
+	// BootstrapGroupPrefix starts the groups in auth-extra-groups by which a bootstrap
+	// token enrolls hosts: system:bootstrappers:slipway:<namespace> for any of a namespace,
+	// or one of HostBootstrapGroup for each host that it is bound to.
+	BootstrapGroupPrefix = BootstrapGroup + ":"
 	// HostLabel names the host that a CertificateSigningRequest, a Lease, a Role
 	// or a RoleBinding is for. Managers watch only objects that carry it.
 	HostLabel = "infrastructure.slipway.dev/host"
@@ -185,6 +191,12 @@ const ProviderIDPrefix = "slipway://"
 // that the Node of an earlier claim of the same host is never taken for it.
 func ProviderID(namespace, host, claimID string) string {
 	return ProviderIDPrefix + namespace + "/" + host + "/" + claimID
+}
+
+// HostBootstrapGroup is the group of a bootstrap token that enrolls one host, by its name.
+// Groups of tokens have no dots, and neither namespaces nor names of hosts colons.
+func HostBootstrapGroup(namespace, host string) string {
+	return BootstrapGroupPrefix + namespace + ":" + strings.ReplaceAll(host, ".", ":")
 }
 
 // agentKeyDigits of spec.hostID, 128 bits, are part of the user name of an agent. Nobody

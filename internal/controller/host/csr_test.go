@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -29,11 +30,13 @@ type enrollment struct {
 	// user and group file the request; the bootstrap token of the namespace
 	// when empty.
 	user, group string
-	commonName  string
-	subject     func(*pkix.Name)
-	template    func(*x509.CertificateRequest)
-	usages      []certificatesv1.KeyUsage
-	signer      string
+	// host is the name of the host; h1 when empty.
+	host       string
+	commonName string
+	subject    func(*pkix.Name)
+	template   func(*x509.CertificateRequest)
+	usages     []certificatesv1.KeyUsage
+	signer     string
 	// existing is the identity of a Host of that name; there is none when nil.
 	existing *string
 	// handedOver says that the Host comes with a move.
@@ -63,7 +66,19 @@ func TestEnrollment(t *testing.T) {
 		"token of another namespace": {
 			enrollment: enrollment{user: "system:bootstrap:abcdef", group: "system:bootstrappers:slipway:other"}, want: "Denied", message: "auth-extra-groups", noHost: true,
 		},
-		"plain bootstrap token": {enrollment: enrollment{user: "system:bootstrap:abcdef", group: "system:bootstrappers"}, want: "Denied", message: "neither the agent", noHost: true},
+		"token of the host":             {enrollment: enrollment{user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroupPrefix + ns + ":h1"}, want: "Approved"},
+		"token of a host with a domain": {enrollment: enrollment{user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroupPrefix + ns + ":h1:example:com", host: "h1.example.com"}, want: "Approved"},
+		"token of another host": {
+			enrollment: enrollment{user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroupPrefix + ns + ":h2"}, want: "Denied", message: "is bound to other hosts", noHost: true,
+		},
+		"token of a host whose name begins so": {
+			enrollment: enrollment{user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroupPrefix + ns + ":h1:example:com"}, want: "Denied", message: "is bound to other hosts", noHost: true,
+		},
+		"token of the host in another namespace": {
+			enrollment: enrollment{user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroupPrefix + "other:h1"}, want: "Denied", message: "neither the agent", noHost: true,
+		},
+		"token that may only ask": {enrollment: enrollment{user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroup}, want: "Denied", message: "neither the agent", noHost: true},
+		"plain bootstrap token":   {enrollment: enrollment{user: "system:bootstrap:abcdef", group: "system:bootstrappers"}, want: "Denied", message: "neither the agent", noHost: true},
 		"more organizations": {
 			enrollment: enrollment{subject: func(n *pkix.Name) { n.Organization = append(n.Organization, "cluster-admins") }}, want: "Denied", message: "exactly slipway:hosts", noHost: true,
 		},
@@ -118,7 +133,7 @@ func TestEnrollment(t *testing.T) {
 				t.Errorf("decision = %+v, want %s: %s", got, tc.want, tc.message)
 			}
 			h := &infrav1.Host{}
-			err := env.Client.Get(context.Background(), client.ObjectKey{Namespace: w.namespace, Name: "h1"}, h)
+			err := env.Client.Get(context.Background(), client.ObjectKey{Namespace: w.namespace, Name: cmp.Or(tc.host, "h1")}, h)
 			switch {
 			case tc.noHost && err == nil:
 				t.Errorf("a Host was made: %+v", h.Spec)
@@ -153,11 +168,10 @@ func keyID(t *testing.T, key *ecdsa.PrivateKey) string {
 	return id
 }
 
-// file files the request as the user it is from: the API server writes the
-// requester into it.
-func (w *world) file(e enrollment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
+// request is what an agent files.
+func (w *world) request(e enrollment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
 	w.t.Helper()
-	subject := pkix.Name{CommonName: infrav1.AgentUser(w.namespace, "h1", keyID(w.t, key)), Organization: []string{"slipway:hosts"}}
+	subject := pkix.Name{CommonName: infrav1.AgentUser(w.namespace, cmp.Or(e.host, "h1"), keyID(w.t, key)), Organization: []string{"slipway:hosts"}}
 	if e.commonName != "" {
 		subject.CommonName = expand(e.commonName)
 	}
@@ -190,6 +204,14 @@ func (w *world) file(e enrollment, key *ecdsa.PrivateKey, expand func(string) st
 	if e.handedOver {
 		csr.Labels = map[string]string{infrav1.HandOverLabel: ""}
 	}
+	return csr
+}
+
+// file files the request as the user it is from: the API server writes the
+// requester into it.
+func (w *world) file(e enrollment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
+	w.t.Helper()
+	csr := w.request(e, key, expand)
 	user, group := "system:bootstrap:abcdef", infrav1.BootstrapGroupPrefix+w.namespace
 	if e.user != "" {
 		user, group = expand(e.user), expand(e.group)

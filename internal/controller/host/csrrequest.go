@@ -67,7 +67,7 @@ func (r *request) refuse(reason, format string, args ...any) (*request, bool) {
 	return r, true
 }
 
-// checkRequester allows a bootstrap token of the host's own namespace, or the agent
+// checkRequester allows a bootstrap token of the host or of its namespace, or the agent
 // itself: under the name it asks for, or the one it had before v0.2, since the request is
 // signed by the key that the Host must name.
 func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, user string) (*request, bool) {
@@ -76,11 +76,16 @@ func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, 
 		r.renewal = true
 		return r, true
 	}
-	if group := infrav1.BootstrapGroupPrefix + r.namespace; !slices.Contains(csr.Spec.Groups, group) {
-		return r.refuse("RequesterNotAllowed", "user %s is neither the agent of the host nor in group %s: "+
-			"use a bootstrap token with that group in auth-extra-groups", csr.Spec.Username, group)
+	any, one := infrav1.BootstrapGroupPrefix+r.namespace, infrav1.HostBootstrapGroup(r.namespace, r.name)
+	if slices.Contains(csr.Spec.Groups, any) || slices.Contains(csr.Spec.Groups, one) {
+		return r, true
 	}
-	return r, true
+	if slices.ContainsFunc(csr.Spec.Groups, func(group string) bool { return strings.HasPrefix(group, any+":") }) {
+		return r.refuse("HostNotAllowed", "the bootstrap token of %s is bound to other hosts of namespace %s: "+
+			"make one for host %s, or give this machine one of their names", csr.Spec.Username, r.namespace, r.name)
+	}
+	return r.refuse("RequesterNotAllowed", "user %s is neither the agent of the host nor in group %s or %s: "+
+		"use a bootstrap token with one of them in auth-extra-groups", csr.Spec.Username, one, any)
 }
 
 func parsePEM(data []byte) (*x509.CertificateRequest, error) {

@@ -16,14 +16,14 @@ func hostTokenCommand(g *global) *cobra.Command {
 	)
 	f := &managementFlags{global: g}
 	command := &cobra.Command{
-		Use:   "token",
+		Use:   "token [HOST...]",
 		Short: "Make a bootstrap token and print the kubeconfig an agent enrolls with",
-		Long: `Make a bootstrap token for hosts of a namespace and print the kubeconfig an agent
-enrolls with. Put it on the host as ` + enroll.BootstrapKubeconfigPath + ` (mode 0600), write
-` + enroll.AgentConfigPath + ` and start slipway-agent. It holds a secret: whoever has it may
-enroll hosts until it expires.`,
-		Args: cobra.NoArgs,
-		RunE: f.on(func(cmd *cobra.Command, s *session, _ []string) error {
+		Long: `Make a bootstrap token and print the kubeconfig an agent enrolls with. Put it on the
+host as ` + enroll.BootstrapKubeconfigPath + ` (mode 0600), write ` + enroll.AgentConfigPath + `
+and start slipway-agent. It holds a secret: until it expires, whoever has it may enroll
+hosts of these names, one machine each; without names, as many hosts as they like.`,
+		Example: "  slipway host token rack1-a rack1-b --server https://10.0.0.1:6443",
+		RunE: f.on(func(cmd *cobra.Command, s *session, hosts []string) error {
 			if ttl <= 0 {
 				return errors.New("--ttl: want a positive duration, for example 1h")
 			}
@@ -35,7 +35,7 @@ enroll hosts until it expires.`,
 			if err != nil {
 				return err
 			}
-			if err := enroll.EnsureToken(cmd.Context(), s, token, s.namespace, ttl); err != nil {
+			if err := enroll.EnsureToken(cmd.Context(), s, token, s.namespace, hosts, ttl); err != nil {
 				return err
 			}
 			kubeconfig, err := enroll.BootstrapKubeconfig(endpoint.Server, endpoint.CA, token)

@@ -6,14 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
-
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
 func TestEnsureToken(t *testing.T) {
@@ -26,7 +23,7 @@ func TestEnsureToken(t *testing.T) {
 	id, _, _ := strings.Cut(token, ".")
 	for _, ttl := range []time.Duration{time.Hour, 2 * time.Hour} { // the second renews it
 		before := time.Now()
-		if err := EnsureToken(t.Context(), c, token, "prod", ttl); err != nil {
+		if err := EnsureToken(t.Context(), c, token, "prod", nil, ttl); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "bootstrap-token-" + id}, &secret); err != nil {
@@ -41,15 +38,34 @@ func TestEnsureToken(t *testing.T) {
 		t.Errorf("secret of type %s does not hold the token", secret.Type)
 	}
 	// It may enroll hosts and nothing else: no signing, no joining of nodes.
-	if field(&secret, bootstrapapi.BootstrapTokenUsageSigningKey) != "" || field(&secret, bootstrapapi.BootstrapTokenExtraGroupsKey) != infrav1.BootstrapGroupPrefix+"prod" {
+	if field(&secret, bootstrapapi.BootstrapTokenUsageSigningKey) != "" || field(&secret, bootstrapapi.BootstrapTokenExtraGroupsKey) != "system:bootstrappers:slipway,system:bootstrappers:slipway:prod" {
 		t.Errorf("usages and groups: %v", secret.StringData)
 	}
-	var binding rbacv1.ClusterRoleBinding
-	if err := c.Get(t.Context(), client.ObjectKey{Name: bootstrapperRole + ":prod"}, &binding); err != nil {
+	// Bound to hosts, it enrolls no other.
+	if err := EnsureToken(t.Context(), c, token, "prod", []string{"host-1", "host-2.example.com"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != infrav1.BootstrapGroupPrefix+"prod" || binding.RoleRef.Name != bootstrapperRole {
-		t.Errorf("binding %+v", binding)
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(&secret), &secret); err != nil {
+		t.Fatal(err)
+	}
+	if groups := field(&secret, bootstrapapi.BootstrapTokenExtraGroupsKey); groups != "system:bootstrappers:slipway,system:bootstrappers:slipway:prod:host-1,system:bootstrappers:slipway:prod:host-2:example:com" {
+		t.Errorf("groups: %s", groups)
+	}
+}
+
+func TestEnsureTokenRefusesHostsItCannotBind(t *testing.T) {
+	token, err := NewToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"Host_1": "is not valid", "a,system:masters": "is not valid", "": "is not valid", "a:b": "is not valid",
+		strings.Repeat("a.", 126) + "a": "too long together",
+	} {
+		err := EnsureToken(t.Context(), fake.NewClientBuilder().Build(), token, "prod", []string{"host-1", name}, time.Hour)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %q", name, err, want)
+		}
 	}
 }
 
@@ -63,7 +79,7 @@ func field(s *corev1.Secret, key string) string {
 
 func TestEnsureTokenRefusesAMalformedOne(t *testing.T) {
 	for _, token := range []string{"", "abc", "abcdef.0123456789ABCDEF", "abcdef.0123456789abcdef\n"} {
-		if err := EnsureToken(t.Context(), fake.NewClientBuilder().Build(), token, "default", time.Hour); err == nil || !strings.Contains(err.Error(), "bootstrap-token") {
+		if err := EnsureToken(t.Context(), fake.NewClientBuilder().Build(), token, "default", nil, time.Hour); err == nil || !strings.Contains(err.Error(), "bootstrap-token") {
 			t.Errorf("EnsureToken(%q) = %v, want an error that names the file", token, err)
 		}
 	}

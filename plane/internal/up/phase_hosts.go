@@ -29,6 +29,25 @@ const (
 // hostName of the nth host, from 1.
 func hostName(n int) string { return fmt.Sprintf("host-%d", n) }
 
+// hostNames are those of the local hosts there shall be, in their order, then of those an
+// earlier run made besides.
+func (s *Session) hostNames(ctx context.Context) ([]string, error) {
+	names := make([]string, 0, s.Options.Hosts)
+	for n := 1; n <= s.Options.Hosts; n++ {
+		names = append(names, hostName(n))
+	}
+	earlier, err := s.Hosts.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range earlier {
+		if !slices.Contains(names, host.Name) {
+			names = append(names, host.Name)
+		}
+	}
+	return names, nil
+}
+
 // bootHosts makes the local hosts there shall be and boots all there are: hosts
 // of an earlier run with more of them stay.
 func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
@@ -39,18 +58,9 @@ func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
 	if err != nil {
 		return err
 	}
-	names := make([]string, 0, s.Options.Hosts)
-	for n := 1; n <= s.Options.Hosts; n++ {
-		names = append(names, hostName(n))
-	}
-	earlier, err := s.Hosts.List(ctx)
+	names, err := s.hostNames(ctx)
 	if err != nil {
 		return err
-	}
-	for _, host := range earlier {
-		if !slices.Contains(names, host.Name) {
-			names = append(names, host.Name)
-		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(bootsAtOnce)

@@ -147,7 +147,7 @@ func answers(components []serve.ComponentStatus) bool {
 	})
 }
 
-// ensureBootstrapToken makes the token of the local hosts good.
+// ensureBootstrapToken makes the token of the local hosts good, for them alone.
 func (s *Session) ensureBootstrapToken(ctx context.Context) error {
 	token, err := s.token()
 	if err != nil {
@@ -157,7 +157,14 @@ func (s *Session) ensureBootstrapToken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return enroll.EnsureToken(ctx, c, token, Namespace, tokenLife)
+	hosts, err := s.hostNames(ctx)
+	if err != nil {
+		return err
+	}
+	if len(hosts) == 0 {
+		return enroll.EnsureSigner(ctx, c, Namespace)
+	}
+	return enroll.EnsureToken(ctx, c, token, Namespace, hosts, tokenLife)
 }
 
 // lastWords is why the plane ended: its own word for it, or the end of its log.

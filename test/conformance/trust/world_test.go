@@ -23,6 +23,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+
 	// The manifests are read by another program: so the cache of `go test` knows
 	// when they change.
 	_ "github.com/slipway-dev/slipway/config"
@@ -131,13 +132,8 @@ func (w *world) populate() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + tokenID}, Type: corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{
 			"token-id": tokenID, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true",
-			"auth-extra-groups": infrav1.BootstrapGroupPrefix + namespace,
+			"auth-extra-groups": infrav1.BootstrapGroup + "," + infrav1.HostBootstrapGroup(namespace, victim),
 		},
-	})
-	w.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "enrollment"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "slipway:host-bootstrapper"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: infrav1.BootstrapGroupPrefix + namespace}},
 	})
 	for name, in := range map[string]string{victim: namespace, neighbor: namespace, stranger: elsewhere} {
 		w.create(simagent.Enrolled(in, name))
