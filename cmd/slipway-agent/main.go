@@ -15,6 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/join"
 	"github.com/slipway-dev/slipway/internal/agent/preflight"
 	"github.com/slipway-dev/slipway/internal/agent/run"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
@@ -24,11 +25,13 @@ import (
 const usage = `Usage: slipway-agent COMMAND [FLAGS]
 
 Commands:
+  join       enroll this host: write its configuration and bootstrap kubeconfig
   run        run the agent (the default under a service manager)
   preflight  tell what this host lacks to become a node; changes nothing
   status     print what the agent's journal says
   version    print the version
 
+"slipway-agent join --help" shows the flags of join, the others have those below.
 preflight exits with 0 when the host can be enrolled, 1 when it cannot, 2 when it
 was called wrongly.
 
@@ -58,6 +61,9 @@ func main() {
 		flags.Usage()
 		os.Exit(2)
 	}
+	if os.Args[1] == "join" {
+		os.Exit(joinHost(os.Args[2:]))
+	}
 	_ = flags.Parse(os.Args[2:])
 	if flags.NArg() > 0 || *format != preflight.FormatTable && *format != preflight.FormatJSON {
 		fmt.Fprintf(os.Stderr, "slipway-agent: want no arguments, not %q, and -o table or json, not %q\n", flags.Args(), *format)
@@ -78,6 +84,26 @@ func main() {
 	os.Exit(1)
 }
 
+// joinHost returns the exit code: 2 when it was called wrongly.
+func joinHost(args []string) int {
+	options, err := join.Parse(args, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "slipway-agent join:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := join.Run(ctx, options); err != nil {
+		fmt.Fprintln(os.Stderr, "slipway-agent join:", err)
+		return 1
+	}
+	fmt.Printf("%s is the management cluster of this host. See what it lacks with `slipway-agent preflight`, then run `systemctl enable --now slipway-agent`.\n", options.Server)
+	return 0
+}
+
 func execute(name, path, format string, log *slog.Logger, root hostfs.Root) error {
 	c, err := config.Load(path)
 	switch {
@@ -87,7 +113,7 @@ func execute(name, path, format string, log *slog.Logger, root hostfs.Root) erro
 	case name == "preflight":
 		return check(c, err, format, root)
 	case name != "run" && name != "status":
-		return fmt.Errorf("%q is no command; use run, preflight, status or version", name)
+		return fmt.Errorf("%q is no command; use join, run, preflight, status or version", name)
 	case err != nil:
 		return err
 	case name == "status":

@@ -7,6 +7,7 @@
 //	vip        holds the control-plane address, with or without a management cluster
 //	effects    does what was decided: bootstrap, adopt, upgrade, reset
 //	run        puts slipway-agent together from its configuration
+//	join       makes a host known to a management cluster, before there is an agent
 //	preflight  tells an operator what a host lacks, before there is an agent
 //
 // One operation passes through them so:

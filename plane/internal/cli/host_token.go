@@ -2,27 +2,37 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/agent/join"
 	"github.com/slipway-dev/slipway/plane/internal/enroll"
 )
 
 func hostTokenCommand(g *global) *cobra.Command {
 	var (
-		server string
-		ttl    time.Duration
+		server      string
+		ttl         time.Duration
+		joinCommand bool
 	)
 	f := &managementFlags{global: g}
 	command := &cobra.Command{
 		Use:   "token [HOST...]",
-		Short: "Make a bootstrap token and print the kubeconfig an agent enrolls with",
+		Short: "Make a bootstrap token and print what a host enrolls with",
 		Long: `Make a bootstrap token and print the kubeconfig an agent enrolls with. Put it on the
 host as ` + enroll.BootstrapKubeconfigPath + ` (mode 0600), write ` + enroll.AgentConfigPath + `
 and start slipway-agent. It holds a secret: until it expires, whoever has it may enroll
-hosts of these names, one machine each; without names, as many hosts as they like.`,
-		Example: "  slipway host token rack1-a rack1-b --server https://10.0.0.1:6443",
+hosts of these names, one machine each; without names, as many hosts as they like.
+
+With --join-command print a line to run on the host as root, one for each name, which
+writes both files. It carries the CA of the management cluster, and verifies the server
+before it writes anything.`,
+		Example: `  slipway host token rack1-a rack1-b --server https://10.0.0.1:6443
+  slipway host token rack1-a --join-command`,
 		RunE: f.on(func(cmd *cobra.Command, s *session, hosts []string) error {
 			if ttl <= 0 {
 				return errors.New("--ttl: want a positive duration, for example 1h")
@@ -38,7 +48,10 @@ hosts of these names, one machine each; without names, as many hosts as they lik
 			if err := enroll.EnsureToken(cmd.Context(), s, token, s.namespace, hosts, ttl); err != nil {
 				return err
 			}
-			kubeconfig, err := enroll.BootstrapKubeconfig(endpoint.Server, endpoint.CA, token)
+			if joinCommand {
+				return printJoinCommands(cmd.OutOrStdout(), hosts, join.Options{Server: endpoint.Server, CA: endpoint.CA, Token: token, Namespace: s.namespace})
+			}
+			kubeconfig, err := join.BootstrapKubeconfig(endpoint.Server, endpoint.CA, token)
 			if err != nil {
 				return err
 			}
@@ -49,5 +62,23 @@ hosts of these names, one machine each; without names, as many hosts as they lik
 	f.bind(command, "the hosts enroll into")
 	command.Flags().StringVar(&server, "server", "", "address of the API server as the hosts see it; as local hosts do by default, or as the kubeconfig says")
 	command.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good for")
+	command.Flags().BoolVar(&joinCommand, "join-command", false, "print the command that enrolls a host, one for each name")
 	return command
+}
+
+// printJoinCommands writes a line for each host; without names one for any.
+func printJoinCommands(out io.Writer, hosts []string, o join.Options) error {
+	if len(hosts) == 0 {
+		hosts = []string{""}
+	}
+	for _, o.HostName = range hosts {
+		args, err := join.Args(o)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, "slipway-agent", strings.Join(args, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }

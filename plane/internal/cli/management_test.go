@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/join"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/plane/internal/management"
@@ -222,6 +224,25 @@ func TestTokenOfAnyManagementCluster(t *testing.T) {
 	secret := &corev1.Secret{}
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id}, secret); err != nil {
 		t.Error(err)
+	}
+	lines, err := token("a-1", "a-2", "--server", "https://mgmt.example:6443", "--join-command")
+	if err != nil || strings.Count(lines, "\n") != 2 {
+		t.Fatalf("%v\n%s", err, lines)
+	}
+	// What the agent makes of it.
+	var named []string
+	for line := range strings.Lines(lines) {
+		o, err := join.Parse(strings.Fields(strings.TrimPrefix(line, "slipway-agent join ")), io.Discard)
+		if err != nil || o.Server != "https://mgmt.example:6443" || o.Namespace != ns || string(o.CA) != string(env.Config.CAData) {
+			t.Errorf("%v\n%+v", err, o)
+		}
+		named = append(named, o.HostName)
+	}
+	if !slices.Equal(named, []string{"a-1", "a-2"}) {
+		t.Errorf("lines for %v", named)
+	}
+	if line, err := token("--server", "https://mgmt.example:6443", "--join-command"); err != nil || strings.Contains(line, "--host-name") || strings.Count(line, "\n") != 1 {
+		t.Errorf("for any host: %v\n%s", err, line)
 	}
 	kubeconfig = as(t, "bob", "")
 	if _, err := token("--server", "https://mgmt.example:6443"); err == nil || !strings.Contains(err.Error(), `user "bob" may not patch secrets bootstrap-token-`) || !strings.Contains(err.Error(), "role slipway-patch-bootstrap-token-") {

@@ -1,6 +1,7 @@
 // Package enroll makes what a host needs to introduce itself to a plane: a
-// bootstrap token and the two files its agent starts from. From there on the
-// agent has a certificate of its own (see docs/design/claims.md).
+// bootstrap token, and where the two files belong that its agent starts from (what is
+// in them is internal/agent/join's). From there on the agent has a certificate of its
+// own (see docs/design/claims.md).
 //
 // It is imported by the commands and by internal/up.
 package enroll

@@ -6,11 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/yaml"
 )
 
 func TestEnsureToken(t *testing.T) {
@@ -82,29 +80,5 @@ func TestEnsureTokenRefusesAMalformedOne(t *testing.T) {
 		if err := EnsureToken(t.Context(), fake.NewClientBuilder().Build(), token, "default", nil, time.Hour); err == nil || !strings.Contains(err.Error(), "bootstrap-token") {
 			t.Errorf("EnsureToken(%q) = %v, want an error that names the file", token, err)
 		}
-	}
-}
-
-func TestBootstrapKubeconfig(t *testing.T) {
-	data, err := BootstrapKubeconfig("https://10.88.0.1:6443", []byte("CA"), "id.secret")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if config.Host != "https://10.88.0.1:6443" || config.BearerToken != "id.secret" || string(config.CAData) != "CA" || config.Insecure {
-		t.Errorf("config %+v", config)
-	}
-}
-
-func TestAgentConfig(t *testing.T) {
-	var got map[string]string
-	if err := yaml.UnmarshalStrict(AgentConfig("prod", "host-1"), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got["kind"] != "AgentConfiguration" || got["namespace"] != "prod" || got["hostName"] != "host-1" {
-		t.Errorf("got %v", got)
 	}
 }

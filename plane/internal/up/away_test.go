@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/slipway-dev/slipway/internal/agent/join"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/plane/internal/enroll"
 )
 
 func TestHomeOf(t *testing.T) {
@@ -19,7 +19,7 @@ func TestHomeOf(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := enroll.BootstrapKubeconfig("https://10.88.0.2:6443", []byte("CA"), "a.b")
+	kubeconfig, err := join.BootstrapKubeconfig("https://10.88.0.2:6443", []byte("CA"), "a.b")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/slipway-dev/slipway/internal/agent/join"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
@@ -115,7 +116,7 @@ func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(hos
 	}
 	return func(host string) []sandbox.File {
 		return []sandbox.File{
-			{Path: enroll.AgentConfigPath, Mode: 0o644, Content: enroll.AgentConfig(Namespace, host)},
+			{Path: enroll.AgentConfigPath, Mode: 0o644, Content: join.Configuration(Namespace, host)},
 			{Path: enroll.BootstrapKubeconfigPath, Mode: 0o600, Content: kubeconfig},
 		}
 	}, nil
@@ -131,7 +132,7 @@ func (s *Session) bootstrapKubeconfig(ctx context.Context, step *progress.Step) 
 	if err != nil {
 		return nil, err
 	}
-	return enroll.BootstrapKubeconfig(s.Instance.Server(), ca, token)
+	return join.BootstrapKubeconfig(s.Instance.Server(), ca, token)
 }
 
 // token is kept in the state directory, so that a second run writes the same

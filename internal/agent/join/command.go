@@ -1,0 +1,161 @@
+package join
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
+)
+
+// Options say which management cluster the host joins, and as what.
+type Options struct {
+	// Server is the https URL of the API server.
+	Server string
+	// CA verifies it, PEM.
+	CA []byte
+	// Token is a bootstrap token, id.secret.
+	Token string
+	// Namespace of the Host.
+	Namespace string
+	// HostName is the name of the Host; empty for the machine's own.
+	HostName string
+	// ConfigPath is where the agent's configuration is, or will be.
+	ConfigPath string
+}
+
+// Args is the command line of slipway-agent that joins a host, without words that a
+// shell would take apart. The CA goes along whole: what a hash pins would first have to
+// be fetched, and not every API server gives its CA to those it does not know.
+func Args(o Options) ([]string, error) {
+	der, err := decodePEM(o.CA)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"join", o.Server, "--namespace", o.Namespace, "--token", o.Token,
+		"--ca-cert-data", base64.RawURLEncoding.EncodeToString(der),
+	}
+	if o.HostName != "" {
+		args = append(args, "--host-name", o.HostName)
+	}
+	return args, nil
+}
+
+const usage = `Usage: slipway-agent join SERVER --token TOKEN --ca-cert-data DATA --namespace NAMESPACE
+
+Verify the management cluster at SERVER and write the files this host enrolls with.
+"slipway host token --join-command" prints the whole line.
+
+Flags:
+`
+
+// Parse reads what follows "join". Asked for help it prints that to out and returns
+// flag.ErrHelp.
+func Parse(args []string, out io.Writer) (Options, error) {
+	var o Options
+	var ca string
+	flags := flag.NewFlagSet("slipway-agent join", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.Usage = func() {
+		fmt.Fprint(out, usage)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&o.Token, "token", "", "bootstrap token")
+	flags.StringVar(&ca, "ca-cert-data", "", "CA of the management cluster: DER certificates, as base64 for URLs")
+	flags.StringVar(&o.Namespace, "namespace", "", "namespace of the Host")
+	flags.StringVar(&o.HostName, "host-name", "", "name of the Host; that of this machine when empty")
+	flags.StringVar(&o.ConfigPath, "config", config.DefaultPath, "file with the configuration of the agent; it is made if need be")
+	// The server comes first, as in kubeadm join; the package flag ends at it.
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		o.Server, args = args[0], args[1:]
+	}
+	if err := flags.Parse(args); err != nil {
+		return Options{}, err
+	}
+	if flags.NArg() > 0 {
+		return Options{}, fmt.Errorf("want one SERVER, before the flags, and no further arguments, not %q", flags.Args())
+	}
+	der, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(ca, "="))
+	if err != nil {
+		return Options{}, fmt.Errorf("--ca-cert-data: %w; copy the whole line", err)
+	}
+	if o.CA, err = encodePEM(der); err != nil {
+		return Options{}, fmt.Errorf("--ca-cert-data: %w; copy the whole line", err)
+	}
+	return o, o.validate()
+}
+
+func (o Options) validate() error {
+	var errs []error
+	u, err := url.Parse(o.Server)
+	switch {
+	case err != nil || u.Scheme != "https" || u.Hostname() == "":
+		errs = append(errs, fmt.Errorf("SERVER: want an https URL, not %q", o.Server))
+	case loopback(u.Hostname()):
+		errs = append(errs, fmt.Errorf("SERVER: %s is this host's own loopback, where any program may listen; use the address by which hosts reach the management cluster", o.Server))
+	}
+	if !bootstraputil.IsValidBootstrapToken(o.Token) {
+		errs = append(errs, errors.New("--token: want a bootstrap token, six characters, a dot, and sixteen"))
+	}
+	if len(validation.IsDNS1123Label(o.Namespace)) > 0 {
+		errs = append(errs, fmt.Errorf("--namespace: want the name of a namespace, not %q", o.Namespace))
+	}
+	if o.HostName != "" {
+		if err := config.ValidateHostName(o.HostName); err != nil {
+			errs = append(errs, fmt.Errorf("--host-name: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func loopback(name string) bool {
+	ip, err := netip.ParseAddr(name)
+	return err == nil && (ip.IsLoopback() || ip.IsUnspecified()) || name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// decodePEM returns the certificates of a bundle one behind the other, as x509 reads them.
+func decodePEM(bundle []byte) ([]byte, error) {
+	var der []byte
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			der = append(der, block.Bytes...)
+		}
+	}
+	if len(der) == 0 {
+		return nil, errors.New("the CA holds no certificate")
+	}
+	_, err := x509.ParseCertificates(der)
+	return der, err
+}
+
+func encodePEM(der []byte) ([]byte, error) {
+	certificates, err := x509.ParseCertificates(der)
+	if err != nil {
+		return nil, err
+	}
+	if len(certificates) == 0 {
+		return nil, errors.New("it holds no certificate")
+	}
+	var bundle bytes.Buffer
+	for _, c := range certificates {
+		if !c.IsCA {
+			return nil, fmt.Errorf("the certificate of %q is not that of a CA", c.Subject.CommonName)
+		}
+		if err := pem.Encode(&bundle, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}); err != nil {
+			return nil, err
+		}
+	}
+	return bundle.Bytes(), nil
+}

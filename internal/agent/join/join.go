@@ -1,0 +1,129 @@
+package join
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
+)
+
+// timeout of the look at the server.
+const timeout = 15 * time.Second
+
+// Run verifies the server, then writes the agent's configuration, unless there is one
+// that says the same, and the bootstrap kubeconfig. It may be run again, with another
+// token, too. A host of another management cluster or namespace is left alone.
+func Run(ctx context.Context, o Options) error {
+	c, err := config.Load(o.ConfigPath)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return err
+	}
+	if missing {
+		c = config.Default()
+		c.Namespace, c.HostName = o.Namespace, o.HostName
+	}
+	if err := compare(c, o); err != nil {
+		return err
+	}
+	if err := verify(ctx, o); err != nil {
+		return err
+	}
+	bootstrap, err := BootstrapKubeconfig(o.Server, o.CA, o.Token)
+	if err != nil {
+		return err
+	}
+	if missing {
+		if err := write(o.ConfigPath, Configuration(o.Namespace, o.HostName), 0o644); err != nil {
+			return err
+		}
+	}
+	return write(c.BootstrapKubeconfig, bootstrap, 0o600)
+}
+
+// Configuration is the content of the agent's configuration.
+func Configuration(namespace, hostName string) []byte {
+	data := fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nnamespace: %s\n", config.APIVersion, config.Kind, namespace)
+	if hostName != "" {
+		data = fmt.Appendf(data, "hostName: %s\n", hostName)
+	}
+	return data
+}
+
+// compare refuses to make a host another one.
+func compare(c *config.AgentConfiguration, o Options) error {
+	if c.Namespace != o.Namespace || o.HostName != "" && c.HostName != o.HostName {
+		return fmt.Errorf("%s says namespace %s, hostName %q, and this command namespace %s, hostName %q; nothing was changed: remove the file if the host shall be another one",
+			o.ConfigPath, c.Namespace, c.HostName, o.Namespace, o.HostName)
+	}
+	enrolled, err := clientcmd.LoadFromFile(filepath.Join(c.StateDir, "kubeconfig"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, cluster := range enrolled.Clusters {
+		if cluster.Server != o.Server {
+			return fmt.Errorf("this host is enrolled at %s; nothing was changed. Hand it over from there, or delete its Host there and remove %s", cluster.Server, c.StateDir)
+		}
+	}
+	return nil
+}
+
+// verify holds that the server has the CA's certificate. It sends nothing.
+func verify(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	u, err := url.Parse(o.Server)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(o.CA)
+	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%s is not the server of the CA in this command; nothing was written, and the token was not sent: make a new command, and see who answers at that address: %w", o.Server, err)
+	case errors.As(err, &invalid):
+		return fmt.Errorf("the certificate of %s is not valid; is the clock of this host right? %w", o.Server, err)
+	case err != nil:
+		return fmt.Errorf("reach %s: %w", o.Server, err)
+	}
+	return connection.Close()
+}
+
+// BootstrapKubeconfig is the kubeconfig an agent enrolls with.
+func BootstrapKubeconfig(server string, ca []byte, token string) ([]byte, error) {
+	const name = "bootstrap"
+	kc := clientcmdapi.NewConfig()
+	kc.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
+	kc.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	kc.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	kc.CurrentContext = name
+	return clientcmd.Write(*kc)
+}
+
+func write(path string, data []byte, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, data, mode)
+}
