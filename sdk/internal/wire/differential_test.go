@@ -89,7 +89,7 @@ func FuzzAsEncodingJSON(f *testing.F) {
 	list := candidates(f)
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	for which, typ := range list {
-		for range 20 {
+		for range 5 {
 			f.Add(uint8(which), []byte(body(rng, typ)))
 		}
 	}
@@ -135,7 +135,7 @@ func asKubernetes(t *testing.T, typ reflect.Type, data []byte) {
 func TestReadsAsEncodingJSON(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // the same each time
 	for _, typ := range candidates(t) {
-		for range 300 {
+		for range 100 {
 			data := []byte(body(rng, typ))
 			sameMeaning(t, typ, data)
 			if !slices.Contains(oddities, typ) {
@@ -223,7 +223,7 @@ func namesOf(t reflect.Type, names []string, depth int) []string {
 func TestWritesAsEncodingJSON(t *testing.T) {
 	for _, typ := range candidates(t) {
 		t.Run(typ.Name(), func(t *testing.T) {
-			for seed := range int64(200) {
+			for seed := range int64(50) {
 				object := newOf(typ)
 				filler(seed).Fill(object)
 				want, err := stdjson.Marshal(object)

@@ -88,7 +88,7 @@ func TestGuessIsNoLess(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same each time
 	for _, typ := range candidates(t) {
-		for range 300 {
+		for range 100 {
 			data := []byte(body(rng, typ))
 			object := newOf(typ)
 			if json.Unmarshal(data, object, optionsFor(object, reading)) != nil {
