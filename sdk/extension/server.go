@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/internal/wire"
 )
 
@@ -29,6 +30,12 @@ type Server struct {
 	handlers map[string]*handler
 	table    atomic.Pointer[table]
 	serving  atomic.Bool
+}
+
+// Path returns the URL path at which the server serves the handler name of h, with
+// Options.PathPrefix. A singleton hook has no handler name.
+func (s *Server) Path(h hook.Any, name string) string {
+	return s.options.PathPrefix + hook.Path(h.Definition().Name, name)
 }
 
 // New returns a server without handlers. It fails on options that contradict each

@@ -442,3 +442,20 @@ func TestEveryRefusalHasABody(t *testing.T) {
 		})
 	}
 }
+
+// TestCallBelowPrefix calls a server that serves its hooks below a prefix.
+func TestCallBelowPrefix(t *testing.T) {
+	s, err := extension.New(extension.Options{PathPrefix: "hooks/of/mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(s, "h", answerNil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Path(capi.BeforeClusterCreate, "h"), "/hooks/of/mine"+createPath; got != want {
+		t.Errorf("the path is %s, want %s", got, want)
+	}
+	if got := hooktest.Call(t, s, capi.BeforeClusterCreate, "h", &request{}); got.Status != hooksv1.ResponseStatusSuccess {
+		t.Errorf("got %+v", got)
+	}
+}

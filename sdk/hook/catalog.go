@@ -3,6 +3,7 @@ package hook
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,7 +37,8 @@ var hookName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
 // Add registers hooks. All or none of them are added. Hooks are keyed by name,
 // so two hooks may share their request and response types. Adding the same
-// definition twice is no error; another one under the same name or path is.
+// definition twice is no error; another one under the same name or path is, and so
+// are JSON tags in the request or response that encoding/json ignores.
 func (c *Catalog) Add(hooks ...Any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,6 +83,15 @@ func (d *Definition) validate() error {
 	}
 	if !hookName.MatchString(d.Name.Hook) {
 		return fmt.Errorf("hook %s: invalid name: want an upper camel case identifier", d.Name)
+	}
+	if d.newRequest == nil {
+		return nil // of an OpenAPI document, without types
+	}
+	seen := map[reflect.Type]bool{}
+	for _, object := range []any{d.NewRequest(), d.NewResponse()} {
+		if err := checkTags(reflect.TypeOf(object).Elem(), seen); err != nil {
+			return fmt.Errorf("hook %s: %w", d.Name, err)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -70,6 +71,61 @@ func TestAddRefuses(t *testing.T) {
 	for _, h := range []hook.Any{define("1", "A", hook.Lifecycle{}), define("v1", "a", hook.Lifecycle{}), hook.Hook[req, resp]{}} {
 		if err := hook.NewCatalog().Add(h); err == nil {
 			t.Errorf("%+v was accepted", h.Definition())
+		}
+	}
+}
+
+// odd is the request of a hook with one more field.
+type odd[T any] struct {
+	req
+	Field T `json:"field"`
+}
+
+func defineOdd[T any]() hook.Any {
+	return hook.Define[odd[T], resp](schema.GroupVersion{Group: "hooks.example.com", Version: "v1"}, "Odd", hook.Meta{})
+}
+
+// TestAddRefusesTagsWithoutEffect adds hooks whose tags mean something to us or to
+// a reader, and nothing to encoding/json.
+func TestAddRefusesTagsWithoutEffect(t *testing.T) {
+	type plain struct {
+		A string
+		B int    `json:"-"`
+		C int    `json:"c,omitempty,omitzero,string"`
+		D string `json:"-,"` //nolint:staticcheck // a field of the name -
+	}
+	for _, h := range []hook.Any{
+		defineOdd[plain](), defineOdd[map[string][]*plain](), defineOdd[struct {
+			plain `json:",inline"`
+		}](), defineOdd[json.RawMessage](), defineOdd[time.Time](),
+	} {
+		if err := hook.NewCatalog().Add(h); err != nil {
+			t.Error(err)
+		}
+	}
+	for want, h := range map[string]hook.Any{
+		"ignores the option case": defineOdd[struct {
+			A string `json:"a,case:ignore"`
+		}](),
+		"ignores the option embed": defineOdd[[]struct {
+			A map[string]string `json:",embed"`
+		}](),
+		"ignores the option format": defineOdd[map[string]struct {
+			A time.Time `json:"a,format:RFC3339"`
+		}](),
+		"ignores the option required": defineOdd[*struct {
+			A string `json:"a,required"`
+		}](),
+		"ignores inline": defineOdd[struct {
+			A plain `json:"a,inline"`
+		}](),
+		"ignores a name with quotes": defineOdd[struct {
+			A string `json:"'a'"`
+		}](),
+	} {
+		err := hook.NewCatalog().Add(h)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "JSON tag") {
+			t.Errorf("got %v, want the refusal %q", err, want)
 		}
 	}
 }

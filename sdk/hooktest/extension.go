@@ -116,7 +116,7 @@ func Call[Q, R any](t testing.TB, server *extension.Server, h hook.Hook[Q, R], n
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, hook.Path(definition.Name, name), &body))
+	server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.Path(h, name), &body))
 	if recorder.Code != http.StatusOK {
 		t.Fatalf("handler %s: HTTP status %d: %s", name, recorder.Code, recorder.Body)
 	}
