@@ -42,6 +42,15 @@ const (
 	InvalidPolicyReason = "InvalidPolicy"
 	// PolicyConflictReason: another policy's windows never overlap this one's.
 	PolicyConflictReason = "PolicyConflict"
+
+	// EffectiveCondition is true when Cluster API calls hooks for all Clusters that the
+	// policy is about.
+	EffectiveCondition = "Effective"
+	// HooksCalledReason: none of the Clusters lacks a topology.
+	HooksCalledReason = "HooksCalled"
+	// ClusterWithoutTopologyReason: the Clusters in the message have no spec.topology, so
+	// the policy holds nothing of them back.
+	ClusterWithoutTopologyReason = "ClusterWithoutTopology"
 )
 
 // Conditions of a LifecycleRun.

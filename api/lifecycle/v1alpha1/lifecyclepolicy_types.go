@@ -72,7 +72,7 @@ type HookPolicy struct {
 // LifecyclePolicyStatus is what was last observed.
 // +kubebuilder:validation:MinProperties=1
 type LifecyclePolicyStatus struct {
-	// conditions: Ready.
+	// conditions: Ready, Effective.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

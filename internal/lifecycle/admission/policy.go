@@ -223,8 +223,8 @@ func (v *policyValidator) missing(ctx context.Context, namespace string, s *life
 	return warnings, nil
 }
 
-// conflicts tells of other policies with windows that are never open together with
-// those of this one.
+// conflicts tells of Clusters that the policy is about in vain, and of other policies with
+// windows that are never open together with those of this one.
 func (v *policyValidator) conflicts(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
 	if p.Spec.Mode == lifecyclev1.ModeAudit {
 		return nil, nil
@@ -244,6 +244,9 @@ func (v *policyValidator) conflicts(ctx context.Context, p *lifecyclev1.Lifecycl
 		}
 	}
 	var warnings ctrladmission.Warnings
+	if message := policy.WithoutTopology(ctx, &v.gates.matcher, p, clusters.Items); message != "" {
+		warnings = append(warnings, message)
+	}
 	for _, other := range others {
 		if message := policy.Conflict(p, other, clusters.Items, v.now()); message != "" {
 			warnings = append(warnings, message)

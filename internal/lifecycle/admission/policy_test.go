@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,8 +15,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 const jobSpec = `{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"b"}]}}}`
@@ -242,6 +246,26 @@ func TestContradictingWindowsAreWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(w.text, "\n"); !strings.Contains(got, "the window of step noon is never open at the same time as that of step night of LifecyclePolicy one") {
+		t.Errorf("warned: %q", got)
+	}
+}
+
+func TestAClusterWithoutATopologyIsWarnedOf(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	bare := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bare"}}
+	bare.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "example.com", Kind: "Plain", Name: "bare"}
+	if err := env.Client.Create(t.Context(), bare); err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, 30*time.Second, "the webhook's cache has the Cluster", func() error {
+		return cached.Get(t.Context(), client.ObjectKeyFromObject(bare), &clusterv1.Cluster{})
+	})
+	c, w := warning(t)
+	if err := c.Create(t.Context(), newPolicy(namespace, "p", named("ask", approval))); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(w.text, "\n"); !strings.Contains(got, "without spec.topology, so the policy holds nothing back of bare;") {
 		t.Errorf("warned: %q", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
@@ -31,6 +32,8 @@ type Reconciler struct {
 	// Validate finds the faults of a policy, as the admission webhook does.
 	Validate func(*lifecyclev1.LifecyclePolicy) error
 	Clock    clock.PassiveClock
+
+	matcher match.Matcher
 }
 
 const (
@@ -49,6 +52,8 @@ type scope struct {
 	clusters []clusterv1.Cluster
 	// fault is why the policy is not ready.
 	fault *fault
+	// effective is the condition Effective.
+	effective metav1.Condition
 }
 
 // fault is a reason of the condition Ready, and its message.
@@ -58,7 +63,7 @@ type fault struct{ reason, message string }
 type phase func(context.Context, *scope) error
 
 func (r *Reconciler) phases() []phase {
-	return []phase{r.readRuns, r.validate, r.findReferences, r.findConflicts, r.prune}
+	return []phase{r.readRuns, r.validate, r.findReferences, r.findConflicts, r.findTopologies, r.prune}
 }
 
 // Reconcile brings the status of one LifecyclePolicy up to date, and prunes its runs.
@@ -119,6 +124,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope) error {
 	}
 	status := &s.policy.Status
 	meta.SetStatusCondition(&status.Conditions, ready)
+	meta.SetStatusCondition(&status.Conditions, s.effective)
 	status.ObservedGeneration = s.policy.Generation
 	status.ActiveRuns = ptr.To(active(s.runs))
 	if apiequality.Semantic.DeepEqual(before.Status, s.policy.Status) {

@@ -106,6 +106,45 @@ func (w *world) expect(name, reason string, tells ...string) {
 	}
 }
 
+// A Cluster for which no hook is called is told of: its author believes it guarded.
+func TestAClusterWithoutATopologyIsToldOf(t *testing.T) {
+	w := newWorld(t)
+	p := w.policy("gate", approvalStep())
+	w.cluster("of-a-class", "v1.36.3", nil)
+	expect := func(status metav1.ConditionStatus, reason string, names ...string) {
+		t.Helper()
+		stored, _ := w.reconcile(p.Name)
+		effective := meta.FindStatusCondition(stored.Status.Conditions, lifecyclev1.EffectiveCondition)
+		if effective == nil || effective.Status != status || effective.Reason != reason {
+			t.Fatalf("Effective is %+v, want %s %s", effective, status, reason)
+		}
+		for _, name := range names {
+			if !strings.Contains(effective.Message, name) {
+				t.Errorf("%q does not name %s", effective.Message, name)
+			}
+		}
+		if strings.Contains(effective.Message, "of-a-class") {
+			t.Errorf("%q names a Cluster with a topology", effective.Message)
+		}
+	}
+	expect(metav1.ConditionTrue, lifecyclev1.HooksCalledReason)
+	for i := range 12 {
+		bare := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("bare-%02d", i)}}
+		bare.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "example.com", Kind: "Plain", Name: "bare"}
+		w.create(bare)
+		if i == 0 {
+			expect(metav1.ConditionFalse, lifecyclev1.ClusterWithoutTopologyReason, "bare-00")
+		}
+	}
+	expect(metav1.ConditionFalse, lifecyclev1.ClusterWithoutTopologyReason, "bare-09, 2 more")
+	stored, _ := w.reconcile(p.Name)
+	stored.Spec.MatchCondition = `cluster.metadata.name == "of-a-class"`
+	if err := env.Client.Update(ctx, stored); err != nil {
+		t.Fatal(err)
+	}
+	expect(metav1.ConditionTrue, lifecyclev1.HooksCalledReason)
+}
+
 func windowStep(name, cron string) lifecyclev1.Step {
 	return lifecyclev1.Step{Name: name, Window: &lifecyclev1.WindowStep{Schedule: cron, DurationSeconds: 3600}}
 }

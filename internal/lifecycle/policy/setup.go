@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,14 +16,16 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-// SetupWithManager watches LifecyclePolicies and their runs. A policy that changes may
-// conflict with each other one of its namespace.
+// SetupWithManager watches LifecyclePolicies, their runs and the Clusters beside them. A
+// policy that changes may conflict with each other one of its namespace.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("lifecyclepolicy").
 		WithOptions(options).
 		Watches(&lifecyclev1.LifecyclePolicy{}, handler.EnqueueRequestsFromMapFunc(r.policiesBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&lifecyclev1.LifecycleRun{}, handler.EnqueueRequestsFromMapFunc(policyOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.policiesBeside),
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the LifecyclePolicy controller: %w", err)

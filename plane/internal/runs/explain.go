@@ -70,6 +70,9 @@ func policyOf(ctx context.Context, matcher *match.Matcher, policy *lifecyclev1.L
 	if err != nil {
 		p.Message = fmt.Sprintf("whether it matches cannot be known, which holds the Cluster back: %v", err)
 	}
+	if p.Matches && !cluster.Spec.Topology.IsDefined() {
+		p.Message = "the Cluster has no spec.topology: Cluster API calls no hooks for it, so it passes all of them"
+	}
 	if ready := meta.FindStatusCondition(policy.Status.Conditions, lifecyclev1.ReadyCondition); p.Message == "" && ready != nil && ready.Status != "True" {
 		p.Message = cmp.Or(ready.Message, ready.Reason)
 	}

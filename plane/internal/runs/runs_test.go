@@ -102,6 +102,23 @@ func TestExplainTellsWhatIsDelayed(t *testing.T) {
 	}
 }
 
+func TestExplainTellsThatNoHookIsCalled(t *testing.T) {
+	policy := &lifecyclev1.LifecyclePolicy{ObjectMeta: in("p"), Spec: lifecyclev1.LifecyclePolicySpec{Mode: lifecyclev1.ModeEnforce}}
+	for version, told := range map[string]bool{"": true, "v1.36.3": false} {
+		cluster := &clusterv1.Cluster{ObjectMeta: in("prod")}
+		if version != "" {
+			cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: version}
+		}
+		e, err := Explain(t.Context(), reader(t, cluster, policy.DeepCopy()), client.ObjectKeyFromObject(cluster), start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if message := e.Policies[0].Message; strings.Contains(message, "calls no hooks") != told {
+			t.Errorf("topology %q: %q", version, message)
+		}
+	}
+}
+
 func TestToApprove(t *testing.T) {
 	key := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: "default", Name: name} }
 	one := reader(t, asked("first", lifecyclev1.BeforeClusterCreate))
