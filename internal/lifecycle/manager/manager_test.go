@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -131,14 +132,18 @@ func TestHooksAreForCore(t *testing.T) {
 	for name, caller := range map[string]struct {
 		signer *hooktest.CA
 		name   string
-		want   string
+		// want is any of what the error may tell.
+		want []string
 	}{
-		"no certificate": {want: "401"},
-		"another name":   {e.callers, "agent", "403"},
-		"another CA":     {hooktest.NewCA(t), "core", "network error"},
+		"no certificate": {want: []string{"401"}},
+		"another name":   {e.callers, "agent", []string{"403"}},
+		// With TLS 1.3 the server refuses after the caller has begun to write, which sees
+		// the alert or the closed connection first.
+		"another CA": {hooktest.NewCA(t), "core", []string{"network error", "the connection was closed"}},
 	} {
-		if _, err := e.discover(t, caller.signer, caller.name); err == nil || !strings.Contains(err.Error(), caller.want) {
-			t.Errorf("%s: error %v, want one with %q", name, err, caller.want)
+		_, err := e.discover(t, caller.signer, caller.name)
+		if err == nil || !slices.ContainsFunc(caller.want, func(part string) bool { return strings.Contains(err.Error(), part) }) {
+			t.Errorf("%s: error %v, want one with any of %q", name, err, caller.want)
 		}
 	}
 	if _, err := e.discover(t, e.callers, "core"); err != nil {
