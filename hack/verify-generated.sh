@@ -23,7 +23,7 @@ git=(git -C "$copy" -c user.name=verify -c user.email=verify@localhost)
 "${git[@]}" commit --quiet --message "the work tree"
 # what no generator writes any more must not survive
 rm -rf "$copy"/config/crd/bases "$copy"/config/lifecycle/crd/bases
-make --no-print-directory -C "$copy" generate
+make --no-print-directory --silent -C "$copy" generate
 "${git[@]}" add --all
 if ! "${git[@]}" diff --cached --exit-code; then
   echo "Generated files are stale. Run: make generate" >&2

@@ -114,7 +114,7 @@ func TestAddRefusesTagsWithoutEffect(t *testing.T) {
 			A time.Time `json:"a,format:RFC3339"`
 		}](),
 		"ignores the option required": defineOdd[*struct {
-			A string `json:"a,required"`
+			A string `json:"a,required"` //nolint:staticcheck // that it is refused is the test
 		}](),
 		"ignores inline": defineOdd[struct {
 			A plain `json:"a,inline"`
