@@ -93,7 +93,7 @@ func (s *Server) Handler() http.Handler {
 			w.Header().Set("Allow", http.MethodPost)
 			http.Error(w, "hooks are called with POST", http.StatusMethodNotAllowed)
 		case ok:
-			s.serveHook(w, r, route)
+			s.serveHook(w, r, route) //nolint:contextcheck // the request carries it
 		case r.URL.Path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		case r.URL.Path == "/openapi/v3":

@@ -195,10 +195,10 @@ func TestFingerprint(t *testing.T) {
 		func(e *registry.Entry) { e.ObjectSelector = selector(t, "a=b") },
 		func(e *registry.Entry) { e.MatchCondition = "a" },
 	} {
-		if print := of(change); seen[print] {
-			t.Errorf("the fingerprint %s is there twice", print)
+		if fingerprint := of(change); seen[fingerprint] {
+			t.Errorf("the fingerprint %s is there twice", fingerprint)
 		} else {
-			seen[print] = true
+			seen[fingerprint] = true
 		}
 	}
 }

@@ -76,16 +76,16 @@ func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, 
 		r.renewal = true
 		return r, true
 	}
-	any, one := infrav1.BootstrapGroupPrefix+r.namespace, infrav1.HostBootstrapGroup(r.namespace, r.name)
-	if slices.Contains(csr.Spec.Groups, any) || slices.Contains(csr.Spec.Groups, one) {
+	all, one := infrav1.BootstrapGroupPrefix+r.namespace, infrav1.HostBootstrapGroup(r.namespace, r.name)
+	if slices.Contains(csr.Spec.Groups, all) || slices.Contains(csr.Spec.Groups, one) {
 		return r, true
 	}
-	if slices.ContainsFunc(csr.Spec.Groups, func(group string) bool { return strings.HasPrefix(group, any+":") }) {
+	if slices.ContainsFunc(csr.Spec.Groups, func(group string) bool { return strings.HasPrefix(group, all+":") }) {
 		return r.refuse("HostNotAllowed", "the bootstrap token of %s is bound to other hosts of namespace %s: "+
 			"make one for host %s, or give this machine one of their names", csr.Spec.Username, r.namespace, r.name)
 	}
 	return r.refuse("RequesterNotAllowed", "user %s is neither the agent of the host nor in group %s or %s: "+
-		"use a bootstrap token with one of them in auth-extra-groups", csr.Spec.Username, one, any)
+		"use a bootstrap token with one of them in auth-extra-groups", csr.Spec.Username, one, all)
 }
 
 func parsePEM(data []byte) (*x509.CertificateRequest, error) {

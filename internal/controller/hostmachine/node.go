@@ -149,7 +149,8 @@ func (r *Reconciler) nodeDeleted(ctx context.Context, s *scope, machine *cluster
 	if before := nodeAilment(m); before == nil || before.reason != infrav1.NodeDeletedReason {
 		r.Recorder.Eventf(m, s.host, "Warning", infrav1.NodeDeletedReason, "Observe", "Node %s was deleted while the machine lives", node)
 	}
-	left, next, reboot := since.Add(nodeDeletedGrace).Sub(r.Clock.Now()), "", false
+	left, reboot := since.Add(nodeDeletedGrace).Sub(r.Clock.Now()), false
+	var next string
 	_, rebooted := m.Annotations[infrav1.NodeDeletedRebootAnnotation]
 	switch {
 	case conditions.Has(machine, clusterv1.MachineHealthCheckSucceededCondition):
