@@ -53,12 +53,12 @@ func addELF(closure map[string]string, imagePath, source string) error {
 	if _, done := closure[key]; done {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(source)
+	target, err := filepath.EvalSymlinks(source)
 	if err != nil {
 		return err
 	}
-	closure[key] = real
-	f, err := elf.Open(real)
+	closure[key] = target
+	f, err := elf.Open(target)
 	if err != nil {
 		return err
 	}
