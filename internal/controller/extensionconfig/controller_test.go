@@ -65,6 +65,7 @@ func TestDiscovery(t *testing.T) {
 	w.eventually("discovered", config, func() bool {
 		return condition(config, "Discovered") == "True Discovered" && condition(config, "Paused") == "False NotPaused"
 	})
+	w.until("the registry is ready", rt.Registry.Ready)
 	if got := config.Status.Handlers; len(got) != 2 || got[0].Name != "a."+config.Name || got[1].Name != "z."+config.Name {
 		t.Errorf("handlers %v", got)
 	}
@@ -201,6 +202,7 @@ func TestLyingExtension(t *testing.T) {
 				got := condition(config, "Discovered")
 				return strings.HasPrefix(got, "False") && strings.Contains(got, tt.want) && len(got) < 3000
 			})
+			w.until("the registry is ready", rt.Registry.Ready)
 			if err := call(t.Context(), rt, w.cluster(nil)); err == nil || len(config.Status.Handlers) != 0 {
 				t.Errorf("%v, handlers %v", err, config.Status.Handlers)
 			}
@@ -332,6 +334,7 @@ func TestHostExtensionConfig(t *testing.T) {
 	w.create(config)
 	rt, _ := w.manager(extensionconfig.Host, 0)
 	w.eventually("discovered", config, func() bool { return condition(config, "Discovered") == "True Discovered" })
+	w.until("the registry is ready", rt.Registry.Ready)
 	if got := condition(config, runtimev1alpha1.HooksUpToDateCondition); !strings.HasPrefix(got, "False Deprecated handler h."+config.Name) || !strings.Contains(got, "v1beta1") {
 		t.Errorf("HooksUpToDate: %q", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
@@ -105,9 +106,12 @@ func (s *stage) expectHeld(r *recorder, m moment, later []moment) {
 // expectNoNextUpgrade: what AfterClusterUpgrade holds back is the next upgrade.
 func (s *stage) expectNoNextUpgrade() {
 	s.t.Helper()
-	cluster := s.cluster()
-	cluster.Spec.Topology.Version = nextVersion
-	if err := s.Update(s.t.Context(), cluster, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "AfterClusterUpgrade") {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // upstream writes the Cluster, too
+		cluster := s.cluster()
+		cluster.Spec.Topology.Version = nextVersion
+		return s.Update(s.t.Context(), cluster, client.DryRunAll)
+	})
+	if err == nil || !strings.Contains(err.Error(), "AfterClusterUpgrade") {
 		s.t.Errorf("the next upgrade answers %v, want it refused for AfterClusterUpgrade", err)
 	}
 }
