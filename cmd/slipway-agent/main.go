@@ -29,7 +29,8 @@ Commands:
   run        run the agent (the default under a service manager)
   preflight  tell what this host lacks to become a node; changes nothing
   status     print what the agent's journal says
-  version    print the version
+  version    print the version, as --version does
+  help       print this, as --help does
 
 "slipway-agent join --help" shows the flags of join, the others have those below.
 preflight exits with 0 when the host can be enrolled, 1 when it cannot, 2 when it
@@ -54,15 +55,23 @@ func main() {
 	format := flags.String("o", preflight.FormatTable, "output of preflight: table or json")
 	logging := flags.String("logging-format", "text", "log of run: text, or json for one object a line")
 	flags.Usage = func() {
-		fmt.Fprint(os.Stderr, usage)
+		fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
 	}
 	if len(os.Args) < 2 {
 		flags.Usage()
 		os.Exit(2)
 	}
-	if os.Args[1] == "join" {
+	switch os.Args[1] {
+	case "join":
 		os.Exit(joinHost(os.Args[2:]))
+	case "help", "--help", "-help", "-h":
+		flags.SetOutput(os.Stdout)
+		flags.Usage()
+		return
+	case "version", "--version", "-version":
+		fmt.Println(version.Version)
+		return
 	}
 	_ = flags.Parse(os.Args[2:])
 	if flags.NArg() > 0 || *format != preflight.FormatTable && *format != preflight.FormatJSON {
@@ -107,9 +116,6 @@ func joinHost(args []string) int {
 func execute(name, path, format string, log *slog.Logger, root hostfs.Root) error {
 	c, err := config.Load(path)
 	switch {
-	case name == "version":
-		fmt.Println(version.Version)
-		return nil
 	case name == "preflight":
 		return check(c, err, format, root)
 	case name != "run" && name != "status":

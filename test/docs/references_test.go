@@ -131,11 +131,7 @@ func TestProgramsReference(t *testing.T) {
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
-		help := exec.CommandContext(t.Context(), binary, "run", "--help")
-		if name != "slipway-agent" {
-			help = exec.CommandContext(t.Context(), binary, "--help")
-		}
-		out, err := help.CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), binary, "--help").CombinedOutput()
 		if err != nil || len(out) < 200 {
 			t.Fatalf("%s --help: %v\n%s", name, err, out)
 		}

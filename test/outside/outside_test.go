@@ -37,10 +37,13 @@ func TestNothingIsReplaced(t *testing.T) {
 // TestInstall installs each program of the root module by its tag.
 func TestInstall(t *testing.T) {
 	o := newOutsider(t)
-	for program, ask := range map[string]string{"slipway-agent": "version", "slipway-manager": "--version", "slipway-lifecycle": "--version"} {
+	for _, program := range []string{"slipway-agent", "slipway-manager", "slipway-lifecycle"} {
 		o.run("go", "install", rootModule+"/cmd/"+program+"@"+tag)
-		if got := strings.TrimSpace(o.run(o.bin(program), ask)); got != tag {
-			t.Errorf("%s %s prints %q, want %q", program, ask, got, tag)
+		if got := strings.TrimSpace(o.run(o.bin(program), "--version")); got != tag {
+			t.Errorf("%s --version prints %q, want %q", program, got, tag)
+		}
+		if got := o.run(o.bin(program), "--help"); !strings.Contains(got, "--version") {
+			t.Errorf("%s --help does not tell how to use it: %q", program, got)
 		}
 	}
 }
