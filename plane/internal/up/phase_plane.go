@@ -13,6 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/enroll"
@@ -29,27 +33,21 @@ const LockFDEnv = "SLIPWAY_COMMAND_LOCK_FD"
 // planeTimeout is how long a plane may take to be ready.
 const planeTimeout = 5 * time.Minute
 
+// servesTimeout is how long a plane that runs may take for one answer; it is asked again.
+const servesTimeout = 5 * time.Second
+
 // startPlane runs `slipway serve` in the background, unless it runs already, and
 // shows its components until all are ready.
 func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
 	if err := s.Instance.Network().Ensure(ctx); err != nil {
 		return err
 	}
-	_, running, err := serve.Running(s.Instance.Dir)
-	if err != nil {
-		return err
-	}
-	exited := make(chan struct{})
-	if !running {
-		if err := s.spawn(exited); err != nil {
-			return err
-		}
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, planeTimeout, fmt.Errorf("not ready after %s; see %s", planeTimeout, s.Instance.PlaneLog()))
 	defer cancel()
-	if err := s.waitForPlane(ctx, step, exited); err != nil {
+	if err := s.waitForPlane(ctx, step); err != nil {
 		return err
 	}
+	var err error
 	if s.client, err = planeclient.New(s.Instance); err != nil {
 		return err
 	}
@@ -57,21 +55,31 @@ func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
 	return nil
 }
 
+// ensureRunning starts the plane unless one runs, and returns what is closed when that one
+// ends; nil when it is not ours.
+func (s *Session) ensureRunning() (exited <-chan struct{}, _ error) {
+	_, running, err := serve.Running(s.Instance.Dir)
+	if err != nil || running {
+		return nil, err
+	}
+	return s.spawn()
+}
+
 // spawn starts the plane in a session of its own, so that Ctrl-C here does not
-// reach it. exited is closed when it ends.
-func (s *Session) spawn(exited chan<- struct{}) error {
+// reach it, and returns what is closed when it ends.
+func (s *Session) spawn() (<-chan struct{}, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	log, err := os.OpenFile(s.Instance.PlaneLog(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	// What the last plane left must not be taken for this one's.
 	if err := os.Remove(s.Instance.Path("status.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	cmd := exec.Command(self, "serve", "--state-dir", s.Instance.Dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
@@ -80,26 +88,36 @@ func (s *Session) spawn(exited chan<- struct{}) error {
 	cmd.Env = append(os.Environ(), LockFDEnv+"=3")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the plane: %w", err)
+		return nil, fmt.Errorf("start the plane: %w", err)
 	}
+	exited := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
 		close(exited)
 	}()
-	return nil
+	return exited, nil
 }
 
-func (s *Session) waitForPlane(ctx context.Context, step *progress.Step, exited <-chan struct{}) error {
+// waitForPlane starts the plane and shows its components until all are ready. One that
+// runs already may end meanwhile, and then it is started.
+func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 	shown := map[string]*progress.Step{}
 	letIn := s.Options.NoHosts
+	var exited <-chan struct{}
 	return poll(ctx, func() (bool, error) {
+		if exited == nil {
+			var err error
+			if exited, err = s.ensureRunning(); err != nil {
+				return false, err
+			}
+		}
 		status, err := serve.ReadStatus(s.Instance.Dir)
 		if err == nil {
 			showComponents(step, shown, status.Components)
 			// The earlier the agents' token is known, the less they back off.
 			letIn = letIn || answers(status.Components) && s.ensureBootstrapToken(ctx) == nil
 		}
-		if err == nil && status.Ready {
+		if err == nil && status.Ready && (exited != nil || s.serves(ctx)) {
 			step.Donef("serving at %s", status.Server)
 			return true, nil
 		}
@@ -111,6 +129,19 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step, exited 
 		step.Waitf("starting")
 		return false, nil
 	})
+}
+
+// serves asks a plane that is not ours whether it is there: of one that was killed a moment
+// ago the status still says that it is ready, and its lock is held until the kernel is done
+// with it.
+func (s *Session) serves(ctx context.Context) bool {
+	c, err := planeclient.New(s.Instance)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
+	defer cancel()
+	return c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{}) == nil
 }
 
 func showComponents(parent *progress.Step, shown map[string]*progress.Step, components []serve.ComponentStatus) {
