@@ -193,7 +193,7 @@ test-full: ## Like test, with every case of what CI tries a sample of
 
 .PHONY: test-unit
 test-unit: manifests ## Only the tests that need neither root nor built binaries
-	@$(call GOTEST,unit,standard-quiet) -short work
+	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
 
 .PHONY: test-packages
 test-packages: ## All tests but those with real kubelets, in random order

@@ -77,6 +77,9 @@ func TestMain(m *testing.M) {
 // starts nothing, and at least 1 for any other.
 func newPlane(t *testing.T, hosts int) *plane {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs real kubelets or the built programs, skipped by -short")
+	}
 	bin := os.Getenv("SLIPWAY_BIN")
 	if bin == "" || os.Geteuid() != 0 {
 		rights.Skip(t, "needs root and SLIPWAY_BIN; run it with `make test`")
