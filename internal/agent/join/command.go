@@ -9,13 +9,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
@@ -103,7 +103,7 @@ func (o Options) validate() error {
 	switch {
 	case err != nil || u.Scheme != "https" || u.Hostname() == "":
 		errs = append(errs, fmt.Errorf("SERVER: want an https URL, not %q", o.Server))
-	case loopback(u.Hostname()):
+	case enroll.Loopback(o.Server):
 		errs = append(errs, fmt.Errorf("SERVER: %s is this host's own loopback, where any program may listen; use the address by which hosts reach the management cluster", o.Server))
 	}
 	if !bootstraputil.IsValidBootstrapToken(o.Token) {
@@ -118,11 +118,6 @@ func (o Options) validate() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func loopback(name string) bool {
-	ip, err := netip.ParseAddr(name)
-	return err == nil && (ip.IsLoopback() || ip.IsUnspecified()) || name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
 // decodePEM returns the certificates of a bundle one behind the other, as x509 reads them.

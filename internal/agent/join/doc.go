@@ -4,5 +4,5 @@
 // that file.
 //
 // Args and Parse are the two ends of the command line: `slipway host token` writes what
-// slipway-agent reads. It may import run/config and internal/host.
+// slipway-agent reads. It may import run/config and link/enroll.
 package join

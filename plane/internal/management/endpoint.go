@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"os"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 )
 
@@ -62,7 +62,7 @@ func checkServer(server string) error {
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
 		return fmt.Errorf("--server %q: want the https URL of the API server as the hosts see it", server)
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+	if enroll.Loopback(server) {
 		return fmt.Errorf("%s is the loopback of this machine, which no other host reaches: name the API server as the hosts see it with --server", server)
 	}
 	return nil

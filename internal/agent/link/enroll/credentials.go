@@ -113,7 +113,7 @@ func (e *Enroller) configured() (host.Target, error) {
 		return host.Target{}, err
 	}
 	target, err := host.ParseTarget(data)
-	if err == nil && !e.AllowLoopback && loopback(target.Server) {
+	if err == nil && !e.AllowLoopback && Loopback(target.Server) {
 		err = fmt.Errorf("its server %s is on this host's own loopback, where any program may listen; use the address by which hosts reach the management cluster", target.Server)
 	}
 	if err != nil {
@@ -122,8 +122,8 @@ func (e *Enroller) configured() (host.Target, error) {
 	return target, nil
 }
 
-// loopback reports whether a URL names this machine.
-func loopback(server string) bool {
+// Loopback reports whether the URL of a server names whatever machine looks it up.
+func Loopback(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil {
 		return false
