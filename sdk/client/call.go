@@ -112,20 +112,24 @@ func (c *Client) call(ctx context.Context, e *encoder, r *registry.Registration,
 	if status := response.GetStatus(); status != hooksv1.ResponseStatusSuccess {
 		return nil, &RejectedError{Handler: r.Name, Hook: r.Hook, Status: status, Message: response.GetMessage()}
 	}
-	if c.clamp(r, response) == 0 && o.cache != nil {
+	if c.clamp(e.definition, r, response) == 0 && o.cache != nil {
 		o.cache.put(key, response)
 	}
 	return response, nil
 }
 
-// clamp brings retryAfterSeconds into its bounds and returns it.
-func (c *Client) clamp(r *registry.Registration, response hooksv1.ResponseObject) int32 {
+// clamp brings retryAfterSeconds into its bounds and returns it: none for a hook that
+// does not hold back its caller.
+func (c *Client) clamp(d *hook.Definition, r *registry.Registration, response hooksv1.ResponseObject) int32 {
 	blocking, ok := response.(hooksv1.RetryResponseObject)
 	if !ok || blocking.GetRetryAfterSeconds() == 0 {
 		return 0
 	}
 	asked := blocking.GetRetryAfterSeconds()
 	clamped := min(max(asked, minRetryAfter), maxRetryAfter)
+	if d.Meta.NonBlocking {
+		clamped = 0
+	}
 	if clamped != asked {
 		c.metrics.clamped.WithLabelValues(r.Name).Inc()
 		blocking.SetRetryAfterSeconds(clamped)

@@ -45,7 +45,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}, []string{"handler", "reason"}),
 		clamped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Subsystem: ours, Name: "retry_after_clamped_total",
-			Help: "Responses whose retryAfterSeconds was outside of 1 s to 1 h.",
+			Help: "Responses whose retryAfterSeconds was outside of 1 s to 1 h, or that asked for a retry of a hook that does not block.",
 		}, []string{"handler"}),
 		deprecated: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Subsystem: ours, Name: "deprecated_calls_total",

@@ -57,7 +57,7 @@ runtime_client_deprecated_calls_total{group="hooks.infrastructure.slipway.dev",h
 # HELP runtime_client_errors_ignored_total Calls that failed and were ignored by failure policy.
 # TYPE runtime_client_errors_ignored_total counter
 runtime_client_errors_ignored_total{handler="h.ext",reason="Unreachable"} 1
-# HELP runtime_client_retry_after_clamped_total Responses whose retryAfterSeconds was outside of 1 s to 1 h.
+# HELP runtime_client_retry_after_clamped_total Responses whose retryAfterSeconds was outside of 1 s to 1 h, or that asked for a retry of a hook that does not block.
 # TYPE runtime_client_retry_after_clamped_total counter
 runtime_client_retry_after_clamped_total{handler="claim.ext"} 1
 runtime_client_retry_after_clamped_total{handler="h.ext"} 1

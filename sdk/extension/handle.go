@@ -132,13 +132,13 @@ func RetryAfter(d time.Duration, message string) error {
 	return &retryError{after: (d + time.Second - 1).Truncate(time.Second), message: message}
 }
 
-// finish writes the outcome of a handler into its response.
-func finish(response hooksv1.ResponseObject, err error) {
+// finish writes the outcome of a handler of d into its response.
+func finish(d *hook.Definition, response hooksv1.ResponseObject, err error) {
 	var retry *retryError
 	switch {
 	case errors.As(err, &retry):
 		blocking, ok := response.(hooksv1.RetryResponseObject)
-		if !ok {
+		if !ok || d.Meta.NonBlocking {
 			response.SetStatus(hooksv1.ResponseStatusFailure)
 			response.SetMessage("the handler asks for a retry, which this hook does not know: " + retry.message)
 			return

@@ -97,7 +97,7 @@ func (s *Server) newRoute(h *handler, conversion *hook.Conversion) *route {
 	r.succeeded = r.requests.WithLabelValues(strconv.Itoa(http.StatusOK), h.name, string(hooksv1.ResponseStatusSuccess))
 	if meta := conversion.Newer().Meta; meta.Deprecated() {
 		r.warning = `299 - "hook ` + name.String() + ` is deprecated since ` + meta.Lifecycle.Deprecated.Version +
-			`; use ` + meta.Lifecycle.Replacement + `"`
+			`; ` + meta.Lifecycle.Advice() + `"`
 	}
 	return r
 }

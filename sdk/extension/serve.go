@@ -275,6 +275,6 @@ func (s *Server) protect(ctx context.Context, h *handler, request runtime.Object
 		}
 	}()
 	response, err := h.call(ctx, request)
-	finish(response, err)
+	finish(h.definition, response, err)
 	return outcome{response: response}
 }

@@ -201,6 +201,53 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestHookThatGoesAway deprecates all versions of a hook without a replacement: that
+// is allowed, as is the removal of the newest one, after the time of support.
+func TestHookThatGoesAway(t *testing.T) {
+	day := func(s string) time.Time { d, _ := time.Parse(time.DateOnly, s); return d }
+	announced := hook.Release{Version: "v1.10.0", Date: day("2026-01-01")}
+	ends := func(removed, date string) hook.Lifecycle {
+		return hook.Lifecycle{Deprecated: announced, Removed: hook.Release{Version: removed, Date: day(date)}}
+	}
+	older := define("v1beta1", "A", hook.Lifecycle{Deprecated: announced, Replacement: "v1"})
+	for name, tt := range map[string]struct {
+		life hook.Lifecycle
+		want string
+	}{
+		"announced":     {hook.Lifecycle{Deprecated: announced}, ""},
+		"supported":     {ends("v1.13.0", "2027-01-01"), ""},
+		"too short":     {ends("v1.13.0", "2026-12-31"), "rule #4"},
+		"not announced": {hook.Lifecycle{Removed: hook.Release{Version: "v1.13.0", Date: day("2027-01-01")}}, "rule #4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := hook.NewCatalog()
+			newest := define("v1", "A", tt.life)
+			if err := errors.Join(c.Add(newest, older), hook.AddConversion(c, newest, older, keep[req], keep[resp])); err != nil {
+				t.Fatal(err)
+			}
+			err := c.CheckRules()
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	c := hook.NewCatalog()
+	gone := define("v1", "A", ends("v1.13.0", "2027-01-01"))
+	if err := c.Add(gone); err != nil {
+		t.Fatal(err)
+	}
+	use := []hook.Use{{Handler: "h.ext", Hook: gone.Definition().Name}}
+	for release, want := range map[string]string{
+		"v1.12.0": "deprecated since v1.10.0; the hook goes away without a replacement",
+		"v1.13.0": "which v1.13.0 removed; nothing replaces it, take the handler out first",
+	} {
+		findings := hook.CheckUpgrade(c, release, use)
+		if len(findings) != 1 || !strings.HasSuffix(findings[0].Message, want) {
+			t.Errorf("%s: got %+v, want %q", release, findings, want)
+		}
+	}
+}
+
 func TestCheckUpgrade(t *testing.T) {
 	c := hook.NewCatalog()
 	if err := host.AddToCatalog(c); err != nil {

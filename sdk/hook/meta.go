@@ -15,7 +15,8 @@ type Meta struct {
 	// Tags group hooks in the OpenAPI document.
 	Tags []string
 	// NonBlocking declares that a wish to be called again does not hold back the
-	// caller, although the response type could carry it.
+	// caller, although the response type could carry it: the client takes it out of
+	// the response, and extension.RetryAfter is a failure of the handler.
 	NonBlocking bool
 	// Singleton hooks are served once per extension, without a handler name.
 	Singleton bool
@@ -34,8 +35,18 @@ type Lifecycle struct {
 	// none is planned.
 	Removed Release
 	// Replacement is the version to move to, for example "v1beta1". It is
-	// required with Deprecated unless the hook goes away altogether.
+	// required with Deprecated unless the hook goes away altogether: then every
+	// version of it is deprecated.
 	Replacement string
+}
+
+// Advice says what the author of a handler does about the deprecation: that there
+// is a replacement to move to, or none.
+func (l Lifecycle) Advice() string {
+	if l.Replacement == "" {
+		return "the hook goes away without a replacement"
+	}
+	return "move to " + l.Replacement
 }
 
 // Release is one release of the product that calls the hooks.

@@ -61,14 +61,17 @@ func checkUse(target *Catalog, release string, use Use) (Finding, bool) {
 	}
 	life := d.Meta.Lifecycle
 	if !life.Removed.IsZero() && (release == "" || d.Meta.RemovedIn(release)) {
+		remedy := "move it to " + life.Replacement + " first"
+		if life.Replacement == "" {
+			remedy = "nothing replaces it, take the handler out first"
+		}
 		return Finding{Use: use, Severity: SeverityBlock, Message: fmt.Sprintf(
-			"handler %s implements %s, which %s removed; move it to %s first",
-			use.Handler, use.Hook, life.Removed.Version, life.Replacement)}, true
+			"handler %s implements %s, which %s removed; %s", use.Handler, use.Hook, life.Removed.Version, remedy)}, true
 	}
 	if d.Meta.Deprecated() && (release == "" || d.Meta.DeprecatedIn(release)) {
 		return Finding{Use: use, Severity: SeverityWarn, Message: fmt.Sprintf(
-			"handler %s implements %s, deprecated since %s; move it to %s",
-			use.Handler, use.Hook, life.Deprecated.Version, life.Replacement)}, true
+			"handler %s implements %s, deprecated since %s; %s",
+			use.Handler, use.Hook, life.Deprecated.Version, life.Advice())}, true
 	}
 	return Finding{}, false
 }

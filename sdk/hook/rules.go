@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -52,20 +53,28 @@ func (c *Catalog) CheckRules() error {
 				errs = append(errs, fmt.Errorf("rule #2: %w", err))
 			}
 		}
-		errs = append(errs, c.checkDeprecation(d), checkSupport(d, newest == d))
+		errs = append(errs, c.checkDeprecation(d), checkSupport(d, newest == d && !c.goesAway(d.Name.GroupHook())))
 	}
 	return errors.Join(errs...)
 }
 
+// goesAway tells whether a hook ends altogether: each of its versions is deprecated.
+func (c *Catalog) goesAway(name GroupHook) bool {
+	return !slices.ContainsFunc(c.Versions(name), func(d *Definition) bool { return !d.Meta.Deprecated() })
+}
+
 // checkDeprecation proves rule #3: what replaces a deprecated version exists and
-// is at least as stable.
+// is at least as stable. A hook that goes away altogether needs no replacement.
 func (c *Catalog) checkDeprecation(d *Definition) error {
 	life := d.Meta.Lifecycle
 	if life.Deprecated.IsZero() {
 		return nil
 	}
 	if life.Replacement == "" {
-		return fmt.Errorf("rule #3: hook %s is deprecated without a replacement", d.Name)
+		if c.goesAway(d.Name.GroupHook()) {
+			return nil
+		}
+		return fmt.Errorf("rule #3: hook %s is deprecated without a replacement, while another version of it is not", d.Name)
 	}
 	name := d.Name
 	name.Version = life.Replacement
@@ -88,7 +97,7 @@ func checkSupport(d *Definition, newest bool) error {
 		return nil
 	}
 	if newest {
-		return fmt.Errorf("rule #4: hook %s is the newest version and cannot be removed", d.Name)
+		return fmt.Errorf("rule #4: hook %s is the newest version and cannot be removed while a version of it is not deprecated", d.Name)
 	}
 	if life.Deprecated.IsZero() {
 		return fmt.Errorf("rule #4: hook %s is removed in %s without a deprecation", d.Name, life.Removed.Version)

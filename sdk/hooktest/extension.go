@@ -106,7 +106,8 @@ func Entry(t testing.TB, config *runtimev1.ExtensionConfig) registry.Entry {
 }
 
 // Call sends request to the handler name of server and returns its response, all
-// in memory. It fails the test if the HTTP status is not 200.
+// in memory. It fails the test if the HTTP status is not 200, as it is on a server
+// with ClientCAFile: Call has no certificate. Test such a server over TLS, by Start.
 func Call[Q, R any](t testing.TB, server *extension.Server, h hook.Hook[Q, R], name string, request *Q) *R {
 	t.Helper()
 	definition := h.Definition()
@@ -117,6 +118,9 @@ func Call[Q, R any](t testing.TB, server *extension.Server, h hook.Hook[Q, R], n
 	}
 	recorder := httptest.NewRecorder()
 	server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.Path(h, name), &body))
+	if recorder.Code == http.StatusUnauthorized {
+		t.Fatalf("handler %s: HTTP status %d: %s\nhooktest.Call has no client certificate: leave ClientCAFile out, or call over TLS with Start and Discover", name, recorder.Code, recorder.Body)
+	}
 	if recorder.Code != http.StatusOK {
 		t.Fatalf("handler %s: HTTP status %d: %s", name, recorder.Code, recorder.Body)
 	}

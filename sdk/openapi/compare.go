@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,13 @@ func Compare(old, current *Document) []string {
 		if is == nil {
 			c.reportf(path, "the hook version was removed")
 			continue
+		}
+		// x-lifecycle is in each document of ours: one without it tells nothing of x-blocking.
+		switch told := was.Lifecycle != nil && is.Lifecycle != nil; {
+		case told && was.Blocking && !is.Blocking:
+			c.reportf(path, "the hook no longer blocks its caller")
+		case told && !was.Blocking && is.Blocking:
+			c.reportf(path, "the hook, which did not block its caller, now does")
 		}
 		const media = "application/json"
 		c.request = true
@@ -67,9 +75,13 @@ func (c *comparison) schema(where string, was, is *Schema) {
 		c.reportf(where, "a reference leads nowhere")
 		return
 	}
-	if was.Type != is.Type || was.Format != is.Format || len(was.OneOf) != len(is.OneOf) {
-		c.reportf(where, "the type changed from %q to %q", was.kind(), is.kind())
+	if old, now := c.old.kind(was), c.current.kind(is); old != now {
+		c.reportf(where, "the type changed from %q to %q", old, now)
 		return
+	}
+	members, next := c.old.members(was), c.current.members(is)
+	for i := range members {
+		c.schema(where, members[i], next[i])
 	}
 	c.properties(where, was, is)
 	if was.Items != nil || is.Items != nil {
@@ -111,7 +123,39 @@ func unwrap(s *Schema) *Schema {
 	return s
 }
 
-func (s *Schema) kind() string { return strings.TrimSuffix(s.Type+"/"+s.Format, "/") }
+// kind is type and format of a schema, and of what it is one of.
+func (d *Document) kind(s *Schema) string {
+	kind := d.plainKind(s)
+	if len(s.OneOf) == 0 {
+		return kind
+	}
+	var members []string
+	for _, member := range d.members(s) {
+		members = append(members, d.plainKind(member))
+	}
+	return strings.TrimSpace(kind + " one of " + strings.Join(members, ", "))
+}
+
+func (d *Document) plainKind(s *Schema) string {
+	if s = d.resolve(s); s == nil {
+		return "nothing"
+	}
+	return strings.Trim(s.Type+"/"+s.Format, "/")
+}
+
+// members are what s may be one of, in the order of their kinds.
+func (d *Document) members(s *Schema) []*Schema {
+	var members []*Schema
+	for _, member := range s.OneOf {
+		if member != nil {
+			members = append(members, unwrap(member))
+		}
+	}
+	slices.SortFunc(members, func(a, b *Schema) int {
+		return cmp.Or(cmp.Compare(d.plainKind(a), d.plainKind(b)), cmp.Compare(a.Ref, b.Ref))
+	})
+	return members
+}
 
 func (d *Document) resolve(s *Schema) *Schema {
 	if s.Ref == "" {

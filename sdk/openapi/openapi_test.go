@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,22 @@ func TestCompareFindsWhatBreaks(t *testing.T) {
 			s := d.Components.Schemas[component+"BeforeHostClaimResponse"]
 			s.Required = append(s.Required, "reason")
 		}, "became required"},
+		"no longer blocking": {func(d *openapi.Document) { d.Paths[path].Post.Blocking = false }, "no longer blocks"},
+		"now blocking": {func(d *openapi.Document) {
+			d.Paths["/hooks.runtime.cluster.x-k8s.io/v1alpha1/aftercontrolplaneinitialized/{name}"].Post.Blocking = true
+		}, "which did not block its caller, now does"},
+		"member of oneOf replaced": {func(d *openapi.Document) { intOrString(d)[0] = &openapi.Schema{Type: "boolean"} }, `to "int-or-string one of boolean, string"`},
+		"member of oneOf removed": {func(d *openapi.Document) {
+			s := d.Components.Schemas[component+"Host"]
+			s.Properties["labels"].OneOf = []*openapi.Schema{{Type: "string"}}
+		}, "type changed"},
+		"member of oneOf changed": {func(d *openapi.Document) {
+			intOrString(d)[1] = &openapi.Schema{Ref: "#/components/schemas/" + component + "Host"}
+		}, "type changed"},
+		"oneOf in another order": {func(d *openapi.Document) { slices.Reverse(intOrString(d)) }, ""},
+		"document of others": {func(d *openapi.Document) {
+			d.Paths[path].Post.Blocking, d.Paths[path].Post.Lifecycle = false, nil
+		}, ""},
 		"field added": {func(d *openapi.Document) {
 			d.Components.Schemas[component+"Host"].Properties["zone"] = &openapi.Schema{Type: "string"}
 		}, ""},
@@ -79,6 +96,43 @@ func TestCompareFindsWhatBreaks(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// intOrString returns the members of a oneOf of Cluster API's types: in the order
+// integer, string.
+func intOrString(d *openapi.Document) []*openapi.Schema {
+	for _, s := range d.Components.Schemas {
+		for _, property := range s.Properties {
+			for _, candidate := range append(property.AllOf, property) {
+				if len(candidate.OneOf) == 2 && candidate.OneOf[0].Type == "integer" {
+					return candidate.OneOf
+				}
+			}
+		}
+	}
+	panic("no type of Cluster API is one of two any more")
+}
+
+// TestCompareReadsMembers finds what changes within a member of oneOf, also where
+// members refer to what contains them.
+func TestCompareReadsMembers(t *testing.T) {
+	const path, ref = "/g/v1/a", "#/components/schemas/A"
+	document := func(fields ...string) *openapi.Document {
+		properties := map[string]*openapi.Schema{"self": {OneOf: []*openapi.Schema{{Type: "string"}, {Ref: ref}}}}
+		for _, field := range fields {
+			properties[field] = &openapi.Schema{Type: "string"}
+		}
+		body := openapi.Body{Content: map[string]openapi.Media{"application/json": {Schema: &openapi.Schema{OneOf: []*openapi.Schema{{Ref: ref}}}}}}
+		return &openapi.Document{
+			Paths:      map[string]openapi.PathItem{path: {Post: &openapi.Operation{RequestBody: body, Responses: map[string]openapi.Body{"200": body}}}},
+			Components: openapi.Components{Schemas: map[string]*openapi.Schema{"A": {Type: "object", Properties: properties}}},
+		}
+	}
+	got := openapi.Compare(document("a", "b"), document("a", "c"))
+	want := []string{path + " request.b: the field was removed", path + " response.b: the field was removed"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
