@@ -46,7 +46,7 @@ func (l Lifecycle) Advice() string {
 	if l.Replacement == "" {
 		return "the hook goes away without a replacement"
 	}
-	return "move to " + l.Replacement
+	return "move it to " + l.Replacement
 }
 
 // Release is one release of the product that calls the hooks.
