@@ -25,8 +25,11 @@ import (
 // deletionGates finds the Clusters whose deletion waits for a policy. It reads past the
 // cache: what it does not find goes.
 type deletionGates struct {
-	reader  client.Reader
-	matcher match.Matcher
+	// namespace is the only one that is watched, and may be read; empty for all. Nothing is
+	// held back elsewhere.
+	namespace string
+	reader    client.Reader
+	matcher   match.Matcher
 }
 
 // held names the Clusters of the policy's namespace whose deletion, now or later, waits for
@@ -51,6 +54,10 @@ func (g *deletionGates) held(ctx context.Context, p *lifecyclev1.LifecyclePolicy
 	return held
 }
 
+func (g *deletionGates) watches(namespace string) bool {
+	return g.namespace == "" || g.namespace == namespace
+}
+
 func (g *deletionGates) clusters(ctx context.Context, namespace string) ([]clusterv1.Cluster, error) {
 	clusters := &clusterv1.ClusterList{}
 	if err := g.reader.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
@@ -63,7 +70,7 @@ func (g *deletionGates) clusters(ctx context.Context, namespace string) ([]clust
 // deletes everything there is would else delete the gate first. clusterctl move may take
 // it away from where the Cluster was.
 func (g *deletionGates) keepPolicy(ctx context.Context, p *lifecyclev1.LifecyclePolicy) error {
-	if _, moved := p.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved {
+	if _, moved := p.Annotations[clusterctlv1.DeleteForMoveAnnotation]; moved || !g.watches(p.Namespace) {
 		return nil
 	}
 	clusters, err := g.clusters(ctx, p.Namespace)
@@ -85,6 +92,9 @@ type namespaceKeeper struct{ *deletionGates }
 
 // ValidateDelete implements admission.Validator.
 func (k namespaceKeeper) ValidateDelete(ctx context.Context, namespace *corev1.Namespace) (ctrladmission.Warnings, error) {
+	if !k.watches(namespace.Name) {
+		return nil, nil
+	}
 	policies := &lifecyclev1.LifecyclePolicyList{}
 	if err := k.reader.List(ctx, policies, client.InNamespace(namespace.Name)); err != nil {
 		return nil, fmt.Errorf("list LifecyclePolicies: %w", err)

@@ -33,6 +33,8 @@ import (
 
 // policyValidator validates LifecyclePolicies.
 type policyValidator struct {
+	// namespace is the only one whose policies are executed; empty for all.
+	namespace string
 	// client lists policies and Clusters, and tries Jobs by dry run.
 	client client.Client
 	// reader looks for ConfigMaps and Secrets, which no cache holds.
@@ -62,6 +64,11 @@ func (v *policyValidator) ValidateDelete(ctx context.Context, p *lifecyclev1.Lif
 }
 
 func (v *policyValidator) validate(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
+	if v.namespace != "" && p.Namespace != v.namespace {
+		return nil, apierrors.NewForbidden(lifecyclev1.GroupVersion.WithResource("lifecyclepolicies").GroupResource(), p.Name, fmt.Errorf(
+			"metadata.namespace: the slipway-lifecycle that was asked executes policies of namespace %s only (--namespace); make the policy there, or limit its webhooks by namespaceSelector kubernetes.io/metadata.name: %s and have another engine for namespace %s",
+			v.namespace, v.namespace, p.Namespace))
+	}
 	errs := validate(p)
 	if len(errs) == 0 {
 		tried, err := v.tryJobs(ctx, p)

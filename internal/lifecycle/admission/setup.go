@@ -11,14 +11,15 @@ import (
 )
 
 // SetupWithManager registers the webhooks with the server of the manager. They answer
-// in every replica.
-func SetupWithManager(mgr ctrl.Manager) error {
+// in every replica. An engine that watches one namespace, all when empty, admits no
+// policies elsewhere, and holds no other namespace's deletion back.
+func SetupWithManager(mgr ctrl.Manager, namespace string) error {
 	access, err := newAccess(mgr.GetConfig())
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
-	gates := &deletionGates{reader: mgr.GetAPIReader()}
-	validator := &policyValidator{client: mgr.GetClient(), reader: mgr.GetAPIReader(), access: access, gates: gates, now: time.Now}
+	gates := &deletionGates{namespace: namespace, reader: mgr.GetAPIReader()}
+	validator := &policyValidator{namespace: namespace, client: mgr.GetClient(), reader: mgr.GetAPIReader(), access: access, gates: gates, now: time.Now}
 	if err := ctrl.NewWebhookManagedBy(mgr, &lifecyclev1.LifecyclePolicy{}).WithValidator(validator).Complete(); err != nil {
 		return fmt.Errorf("set up the webhook of LifecyclePolicies: %w", err)
 	}

@@ -55,7 +55,7 @@ func serve() error {
 	}
 	_, err = env.ServeWebhooks(config, options, func(mgr ctrl.Manager) error {
 		cached = mgr.GetClient()
-		return admission.SetupWithManager(mgr)
+		return admission.SetupWithManager(mgr, "")
 	})
 	return err
 }

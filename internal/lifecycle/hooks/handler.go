@@ -37,6 +37,10 @@ const maxMessage = 2048
 
 // Handler answers the lifecycle hooks. Any number of them may run side by side.
 type Handler struct {
+	// Namespace is the only one whose Clusters it answers for; empty for all. Elsewhere it
+	// knows no policies, so that it can neither hold a Cluster back nor let it pass: it
+	// returns an error.
+	Namespace string
 	// Client reads policies and runs from a cache, and creates runs.
 	Client client.Client
 	// APIReader reads what an answer depends on past the cache.
@@ -132,6 +136,10 @@ func (v verdict) and(other verdict) verdict {
 // what belongs to it.
 func (h *Handler) cluster(ctx context.Context, e event) (*clusterv1.Cluster, error) {
 	key := client.ObjectKeyFromObject(e.cluster)
+	if h.Namespace != "" && key.Namespace != h.Namespace {
+		return nil, fmt.Errorf("this slipway-lifecycle answers for namespace %s only (--namespace), not for Cluster %s: set spec.namespaceSelector of the ExtensionConfig that calls it to kubernetes.io/metadata.name: %s, and have another one for namespace %s",
+			h.Namespace, key, h.Namespace, key.Namespace)
+	}
 	cluster := &clusterv1.Cluster{}
 	if err := h.APIReader.Get(ctx, key, cluster); err != nil {
 		return nil, fmt.Errorf("read Cluster %s: %w", key, err)

@@ -46,7 +46,9 @@ func newExtensionServer(ctx context.Context, mgr ctrl.Manager, o Options) (*exte
 	if err != nil {
 		return nil, err
 	}
-	handler := &hooks.Handler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	handler := &hooks.Handler{
+		Namespace: o.Namespace, Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{},
+	}
 	if err := handler.AddTo(server); err != nil {
 		return nil, err
 	}

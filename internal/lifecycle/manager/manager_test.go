@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -42,7 +43,9 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(klog.Background())
-	addToScheme := func(s *runtime.Scheme) error { return errors.Join(manager.AddToScheme(s), admissionv1.AddToScheme(s)) }
+	addToScheme := func(s *runtime.Scheme) error {
+		return errors.Join(manager.AddToScheme(s), admissionv1.AddToScheme(s), rbacv1.AddToScheme(s))
+	}
 	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error { env = e; return nil }))
 }
 
@@ -62,6 +65,12 @@ type engine struct {
 // waits until it answers.
 func startEngine(t *testing.T, namespace string) *engine {
 	t.Helper()
+	return startEngineAs(t, env.Config, namespace, nil)
+}
+
+// startEngineAs runs one with the rights of a user, and other options.
+func startEngineAs(t *testing.T, config *rest.Config, namespace string, change func(*manager.Options)) *engine {
+	t.Helper()
 	ca, dir := hooktest.NewCA(t), t.TempDir()
 	ca.Files(dir, "tls")
 	o := manager.DefaultOptions()
@@ -77,11 +86,14 @@ func startEngine(t *testing.T, namespace string) *engine {
 	o.LeaderElect, o.LeaderElectionNamespace = true, namespace
 	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 3*time.Second, 2*time.Second, 200*time.Millisecond
 
+	if change != nil {
+		change(&o)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := manager.Run(ctx, env.Config, o); err != nil {
+		if err := manager.Run(ctx, config, o); err != nil {
 			t.Errorf("the engine failed: %v", err)
 		}
 	}()
@@ -276,10 +288,10 @@ func TestFlags(t *testing.T) {
 	o := manager.DefaultOptions()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	o.BindFlags(flags)
-	if err := flags.Parse([]string{"--extension-address=:1", "--leader-elect", "--lifecyclerun-concurrency=3", "--drain-delay=1s"}); err != nil {
+	if err := flags.Parse([]string{"--extension-address=:1", "--leader-elect", "--lifecyclerun-concurrency=3", "--drain-delay=1s", "--namespace=ns"}); err != nil {
 		t.Fatal(err)
 	}
-	if o.ExtensionAddress != ":1" || !o.LeaderElect || o.RunConcurrency != 3 || o.DrainDelay != time.Second {
+	if o.ExtensionAddress != ":1" || !o.LeaderElect || o.RunConcurrency != 3 || o.DrainDelay != time.Second || o.Namespace != "ns" {
 		t.Errorf("options = %+v", o)
 	}
 	if o.WebhookPort != manager.DefaultOptions().WebhookPort {

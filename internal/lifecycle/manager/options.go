@@ -13,6 +13,11 @@ import (
 
 // Options of the engine. DefaultOptions holds what the flags default to.
 type Options struct {
+	// Namespace restricts the engine to the policies, runs and Clusters of one namespace, in
+	// which alone it then needs rights; it takes all when empty. Hooks of Clusters elsewhere
+	// are answered with an error, which holds them back.
+	Namespace string
+
 	// ExtensionAddress serves the lifecycle hooks.
 	ExtensionAddress string
 	// ExtensionClientCAFile holds the CAs, in PEM form, one of which must have signed
@@ -104,6 +109,7 @@ func (o *Options) allowedNetworks() ([]netip.Prefix, error) {
 // BindFlags makes the options settable by flags, named as in Cluster API's own
 // managers where they have them.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace to watch, outside of which hooks are refused; all when empty")
 	fs.StringVar(&o.ExtensionAddress, "extension-address", o.ExtensionAddress, "address of the lifecycle hooks")
 	fs.StringVar(&o.ExtensionClientCAFile, "extension-client-ca-file", o.ExtensionClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks: that of core's --runtime-extension-client-cert-file")
 	fs.StringSliceVar(&o.ExtensionClientNames, "extension-client-names", o.ExtensionClientNames, "common names of the certificates that may call hooks; all that the CAs have signed when empty")

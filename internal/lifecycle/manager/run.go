@@ -65,7 +65,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	options := ctrl.Options{
 		Scheme: scheme,
 		// Managed fields are never looked at.
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultNamespaces: o.namespaces()},
 		// Few of these are ever needed, and not again: they are read when they are.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 			&corev1.Secret{}, &corev1.ConfigMap{}, &batchv1.Job{}, &corev1.Pod{}, &infrav1.Host{},
@@ -88,6 +88,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return nil
 }
 
+// namespaces are those of the cache; all when nil.
+func (o Options) namespaces() map[string]cache.Config {
+	if o.Namespace == "" {
+		return nil
+	}
+	return map[string]cache.Config{o.Namespace: {}}
+}
+
 func (o Options) metrics() metricsserver.Options {
 	if o.InsecureMetrics {
 		return metricsserver.Options{BindAddress: o.MetricsAddress}
@@ -104,7 +112,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := setupControllers(mgr, o); err != nil {
 		return err
 	}
-	if err := admission.SetupWithManager(mgr); err != nil {
+	if err := admission.SetupWithManager(mgr, o.Namespace); err != nil {
 		return err
 	}
 	return errors.Join(
