@@ -132,6 +132,20 @@ func (p *Plane) Logged(word string) []string {
 	return lines
 }
 
+// LastLogged returns the last lines with a word in the log of each manager, cut to a
+// length that leaves the failure itself readable.
+func (p *Plane) LastLogged(word string) []string {
+	const last, length = 8, 400
+	var lines []string
+	for _, process := range p.processes {
+		found := process.lines(word)
+		for _, line := range found[max(0, len(found)-last):] {
+			lines = append(lines, line[:min(length, len(line))])
+		}
+	}
+	return lines
+}
+
 func (p *Plane) makeCertificate(context.Context) error {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	if err != nil {

@@ -82,14 +82,19 @@ func (f *fixture) endpoint() clusterv1.APIEndpoint {
 }
 
 // giveKubeconfig does what a control-plane provider does: core reaches the workload
-// cluster with it.
+// cluster with it. It has the type of a Secret that the user provides: one of Cluster
+// API's type is adopted by KubeadmControlPlane, whose renewal of a certificate that ends
+// this year panics when the kubeconfig does not name its cluster as the Cluster is named
+// (util/kubeconfig, RegenerateSecret, v1.14.2).
 func (f *fixture) giveKubeconfig() {
 	f.t.Helper()
 	data, err := judge.Kubeconfig(f.Workload.Config)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.create(kubeconfig.GenerateSecret(f.cluster, data))
+	secret := kubeconfig.GenerateSecret(f.cluster, data)
+	secret.Type = corev1.SecretTypeOpaque
+	f.create(secret)
 }
 
 func (f *fixture) create(objects ...client.Object) {

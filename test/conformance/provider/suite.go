@@ -160,9 +160,7 @@ func (s *Suite) namespaceFor(t *testing.T) string {
 		if !t.Failed() {
 			return
 		}
-		const last = 40
-		lines := s.Logged(created.Name)
-		for _, line := range lines[max(0, len(lines)-last):] {
+		for _, line := range s.LastLogged(created.Name) {
 			t.Log(line)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // patience is how long a rule waits for controllers on a loaded machine.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // eventually waits for what controllers do.
 func eventually(t *testing.T, what string, check func() error) {
