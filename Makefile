@@ -69,6 +69,20 @@ binaries: manifests ## Build the binaries only
 	@$(call build,plane,slipway,$(PLANE_LDFLAGS))
 	@ln -sfn bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(BIN)/kubectl
 
+# The key that signs host bundles; without one a key of this work tree is made, which
+# nobody else trusts.
+HOST_BUNDLE_KEY ?= $(BIN)/hostbundle.key
+
+.PHONY: host-bundle
+host-bundle: bundle ## Write what a real host needs of each Kubernetes version into bin/hostbundle, an OCI image layout signed with HOST_BUNDLE_KEY
+	@$(call build,.,slipway-bundle,$(LDFLAGS))
+	@[ -e $(HOST_BUNDLE_KEY) ] || $(BIN)/slipway-bundle keygen --name $$(hostname) --private-key $(HOST_BUNDLE_KEY) --public-key $(HOST_BUNDLE_KEY:.key=.pub)
+	@$(STEP) "image archives" $(BUNDLE_PARTS)/nodebundle-build archives --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
+	  --kubernetes $(call bundle_list,$(BUNDLED)) --paired $(call bundle_list,$(BUNDLE_PAIRED)) --output $(BIN)/hostbundle.images
+	@rm -rf $(BIN)/hostbundle
+	@$(STEP) "host bundles" $(BIN)/slipway-bundle build --node-bundle $(BUNDLE) --images $(BIN)/hostbundle.images --private-key $(HOST_BUNDLE_KEY) --output $(BIN)/hostbundle
+	@rm -rf $(BIN)/hostbundle.images
+
 .PHONY: build-report
 build-report: ## Tell which packages the build compiles, and which more than once
 	@$(ROOT)/hack/build-report.sh

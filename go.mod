@@ -7,7 +7,10 @@ require (
 	github.com/go-logr/logr v1.4.4
 	github.com/google/cel-go v0.29.0
 	github.com/google/nftables v0.3.0
+	github.com/klauspost/compress v1.18.0
 	github.com/nikolalohinski/gonja/v2 v2.9.1
+	github.com/opencontainers/go-digest v1.0.0
+	github.com/opencontainers/image-spec v1.1.1
 	github.com/prometheus/client_golang v1.23.2
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/slipway-dev/slipway/sdk v0.1.0

@@ -28,6 +28,7 @@ var rules = []rule{
 	{folder: "internal/bootstrapdata"},
 	{folder: "internal/placement", may: []string{"api", "internal/host"}},
 	{folder: "internal/atomicfile"},
+	{folder: "internal/hostbundle"},
 	{folder: "internal/remediation", may: []string{"api"}},
 	{folder: "internal/throttle"},
 	{folder: "internal/seen"},

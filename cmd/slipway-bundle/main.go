@@ -1,0 +1,136 @@
+// Command slipway-bundle builds and signs host bundles, which slipway-agent installs.
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
+	"github.com/slipway-dev/slipway/internal/version"
+)
+
+const usage = `Usage:
+  slipway-bundle keygen --name NAME --private-key FILE --public-key FILE
+  slipway-bundle build --node-bundle DIR --images DIR --private-key FILE --output DIR
+  slipway-bundle version
+
+keygen makes a pair of keys: NAME says whose, such as a domain. build writes a signed
+bundle for each Kubernetes version of a node bundle as an OCI image layout.
+`
+
+func main() {
+	err := run(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "slipway-bundle:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return errors.New("want a command; see slipway-bundle help")
+	}
+	flags := flag.NewFlagSet("slipway-bundle "+args[0], flag.ContinueOnError)
+	flags.Usage = func() {}
+	privateKey := flags.String("private-key", "", "file with the private key")
+	switch args[0] {
+	case "help", "--help", "-help", "-h":
+		return flag.ErrHelp
+	case "version", "--version":
+		fmt.Println(version.Version)
+		return nil
+	case "keygen":
+		name := flags.String("name", "", "whose keys they are")
+		publicKey := flags.String("public-key", "", "file with the public key")
+		if err := parse(flags, args[1:]); err != nil {
+			return err
+		}
+		return keygen(*name, *privateKey, *publicKey)
+	case "build":
+		nodeBundle := flags.String("node-bundle", "", "directory of the node bundle")
+		images := flags.String("images", "", "directory of the image archives")
+		output := flags.String("output", "", "directory to write, empty or not there yet")
+		if err := parse(flags, args[1:]); err != nil {
+			return err
+		}
+		return build(*nodeBundle, *images, *privateKey, *output)
+	}
+	return fmt.Errorf("%q is no command; see slipway-bundle help", args[0])
+}
+
+// parse wants each flag once, with a value, and nothing else.
+func parse(flags *flag.FlagSet, args []string) error {
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var missing []string
+	flags.VisitAll(func(f *flag.Flag) {
+		if f.Value.String() == "" {
+			missing = append(missing, "--"+f.Name)
+		}
+	})
+	if len(missing) > 0 || flags.NArg() > 0 {
+		return fmt.Errorf("%s: missing %s; arguments that are not flags: %q", flags.Name(), strings.Join(missing, ", "), flags.Args())
+	}
+	return nil
+}
+
+// keygen replaces no file: a private key cannot be made again.
+func keygen(name, privateKey, publicKey string) error {
+	private, public, err := note.GenerateKey(rand.Reader, name)
+	if err != nil {
+		return fmt.Errorf("--name %q: %w", name, err)
+	}
+	// GenerateKey takes names that are refused when a key is read
+	if _, err := note.NewVerifier(public); err != nil {
+		return fmt.Errorf("--name %q: want a name without spaces and plus signs", name)
+	}
+	if err := create(privateKey, private, 0o600); err != nil {
+		return err
+	}
+	return create(publicKey, public, 0o644)
+}
+
+func create(path, line string, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func build(nodeBundle, images, privateKey, output string) error {
+	data, err := os.ReadFile(privateKey)
+	if err != nil {
+		return err
+	}
+	signer, err := note.NewSigner(strings.TrimSpace(string(data)))
+	if err != nil {
+		return fmt.Errorf("%s holds no private key as slipway-bundle keygen writes it", privateKey)
+	}
+	w, err := hostbundle.NewWriter(output, signer)
+	if err != nil {
+		return err
+	}
+	versions, err := recipe.Build(w, nodeBundle, images)
+	if err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	fmt.Printf("host bundles of Kubernetes %s in %s, signed by %s\n", strings.Join(versions, " and "), filepath.Clean(output), signer.Name())
+	return nil
+}

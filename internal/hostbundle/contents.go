@@ -1,0 +1,166 @@
+package hostbundle
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/mod/semver"
+)
+
+// Contents are everything that a bundle brings to a host of one architecture.
+type Contents struct {
+	// KubernetesVersion with a leading v.
+	KubernetesVersion string `json:"kubernetesVersion"`
+	// Architecture is Go's name of it, such as amd64.
+	Architecture string `json:"architecture"`
+	// Components are unpacked side by side, each into a directory of its own.
+	Components []Component `json:"components"`
+	// Directories hold what the software itself writes, below /var/lib/slipway. They
+	// and what is in them go with the last version.
+	Directories []string `json:"directories,omitempty"`
+	// Files are written to the host.
+	Files []HostFile `json:"files,omitempty"`
+	// Links lead from the host's paths into components, or to each other.
+	Links []Link `json:"links,omitempty"`
+	// Modules of the kernel that are loaded at once; a file of modules-load.d loads them at
+	// each boot.
+	Modules []string `json:"modules,omitempty"`
+	// Units of systemd that are started, in this order.
+	Units []string `json:"units,omitempty"`
+}
+
+// Component is a directory of programs or data with one version.
+type Component struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Layer is the digest of the layer that holds it.
+	Layer digest.Digest `json:"layer"`
+	// Files in the order of the layer.
+	Files []File `json:"files"`
+}
+
+// Size of all files, in bytes.
+func (c Component) Size() int64 {
+	var size int64
+	for _, f := range c.Files {
+		size += f.Size
+	}
+	return size
+}
+
+// File is one file of a component.
+type File struct {
+	// Path below the component's directory.
+	Path string `json:"path"`
+	// Mode holds the permission bits.
+	Mode uint32 `json:"mode"`
+	// Size in bytes.
+	Size   int64         `json:"size"`
+	Digest digest.Digest `json:"digest"`
+}
+
+// HostFile is a small text file outside of the components, such as a unit.
+type HostFile struct {
+	// Path on the host.
+	Path string `json:"path"`
+	// Mode holds the permission bits.
+	Mode    uint32 `json:"mode"`
+	Content string `json:"content"`
+}
+
+// Link is a symbolic link on the host.
+type Link struct {
+	// Path on the host.
+	Path string `json:"path"`
+	// Component that Target is relative to; without one Target is as readlink(2) tells it.
+	Component string `json:"component,omitempty"`
+	// Target in the component; "." for its directory.
+	Target string `json:"target"`
+}
+
+// StateDirectory is where all Contents.Directories lie: they are removed with
+// everything in them.
+const StateDirectory = "/var/lib/slipway"
+
+// placeable are the directories that a bundle may put files and links into.
+var placeable = []string{"/etc/", "/opt/slipway/", "/usr/local/bin/"}
+
+var (
+	componentName = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
+	moduleName    = regexp.MustCompile(`^[a-zA-Z0-9_]+$`)
+	unitName      = regexp.MustCompile(`^[a-zA-Z0-9@._-]+\.service$`)
+)
+
+// Validate refuses contents that would reach beyond what a bundle is for, whoever has
+// signed them. The error names each field.
+func (c Contents) Validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !semver.IsValid(c.KubernetesVersion) || semver.Canonical(c.KubernetesVersion) != c.KubernetesVersion {
+		fail("kubernetesVersion: want a version such as v1.36.3, not %q", c.KubernetesVersion)
+	}
+	components := map[string]bool{}
+	for _, component := range c.Components {
+		if components[component.Name] || !componentName.MatchString(component.Name) {
+			fail("components: %q is no name, or there twice", component.Name)
+		}
+		components[component.Name] = true
+		errs = append(errs, component.validate())
+	}
+	paths := map[string]bool{}
+	place := func(field, p string, below ...string) {
+		if paths[p] || path.Clean(p) != p || !startsWithAny(p, below) {
+			fail("%s: %q is there twice, or not a path below %s", field, p, strings.Join(below, ", "))
+		}
+		paths[p] = true
+	}
+	for _, d := range c.Directories {
+		place("directories", d, StateDirectory+"/")
+	}
+	for _, f := range c.Files {
+		place("files", f.Path, placeable...)
+	}
+	for _, l := range c.Links {
+		place("links", l.Path, placeable...)
+		if l.Component != "" && (!components[l.Component] || !filepath.IsLocal(l.Target)) || l.Target == "" {
+			fail("links: %s leads to %q of component %q, which is not there", l.Path, l.Target, l.Component)
+		}
+	}
+	for _, m := range c.Modules {
+		if !moduleName.MatchString(m) {
+			fail("modules: %q is no name of a module", m)
+		}
+	}
+	for _, u := range c.Units {
+		if !unitName.MatchString(u) {
+			fail("units: %q is no service", u)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Component) validate() error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, f := range c.Files {
+		if seen[f.Path] || !filepath.IsLocal(f.Path) || path.Clean(f.Path) != f.Path || f.Size < 0 || f.Mode&^0o777 != 0 || f.Digest.Validate() != nil {
+			errs = append(errs, fmt.Errorf("component %s: file %q is there twice, leads out of it, or has no size, mode or digest of a file", c.Name, f.Path))
+		}
+		seen[f.Path] = true
+	}
+	return errors.Join(errs...)
+}
+
+func startsWithAny(s string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) && len(s) > len(p) {
+			return true
+		}
+	}
+	return false
+}
