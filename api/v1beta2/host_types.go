@@ -220,7 +220,7 @@ type VirtualIPStatus struct {
 // HostStatus is what was last observed. It can be lost at any time and is
 // rebuilt from the spec and the agent's journal.
 type HostStatus struct {
-	// conditions: Ready, AgentConnected, Available, DuplicateIdentity,
+	// conditions: Ready, AgentConnected, ClockSkewed, Available, DuplicateIdentity,
 	// AgentSupported and Paused.
 	// +optional
 	// +listType=map

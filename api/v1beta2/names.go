@@ -137,8 +137,14 @@ const (
 	// is there while its Cluster is paused or its agent is being handed over.
 	ReadyToMoveCondition = "ReadyToMove"
 
-	// AgentConnectedCondition on a Host is true while its heartbeat is fresh.
+	// AgentConnectedCondition on a Host is true while its heartbeat is fresh, by the
+	// clock of the manager: a heartbeat counts from when it was seen, whatever time
+	// the agent wrote into it.
 	AgentConnectedCondition = "AgentConnected"
+	// ClockSkewedCondition on a Host is true while its clock and the manager's are 30 s
+	// apart or more; its message says how far. It is about certificates and tokens,
+	// which may not bear that: whether the agent is connected does not depend on it.
+	ClockSkewedCondition = "ClockSkewed"
 	// EndpointHeldCondition on a HostCluster of endpoint type HostVIP is true while
 	// a host has the control-plane address; its message names the host.
 	EndpointHeldCondition = "EndpointHeld"

@@ -17,6 +17,9 @@ import (
 // Facts are what conditions are computed from, besides the Host itself.
 type Facts struct {
 	Connection Connection
+	// ClockSkew is how far the clock of the host is ahead of the manager's; nil while
+	// that is not known.
+	ClockSkew *time.Duration
 	// Orphaned is true when a live read found no HostMachine for the claim.
 	Orphaned bool
 	// Twin is the host that shares an identity with this one; nil when none does.
@@ -38,7 +41,7 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 		// Whether the host is available depends on them as they are now.
 		meta.SetStatusCondition(&h.Status.Conditions, c)
 	}
-	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(f.Connection), available(h, f), ready(h, f)})
+	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(f.Connection), clockSkewed(h, f.ClockSkew), available(h, f), ready(h, f)})
 	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move} {
 		if c != nil {
 			conditions = append(conditions, *c)
@@ -59,7 +62,7 @@ func agentConnected(c Connection) metav1.Condition {
 		condition.Message = "The agent has never been heard of. Start slipway-agent on the host"
 	default:
 		condition.Status, condition.Reason = metav1.ConditionFalse, "HeartbeatStale"
-		condition.Message = fmt.Sprintf("The agent was last heard of at %s. Check the host's power and network, and that slipway-agent runs",
+		condition.Message = fmt.Sprintf("The last heartbeat of the agent is of %s by its own clock. Check the host's power and network, and that slipway-agent runs",
 			c.LastSeen.UTC().Format(time.RFC3339))
 	}
 	return condition

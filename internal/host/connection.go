@@ -3,36 +3,30 @@ package host
 import (
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Connection is what a heartbeat Lease says about an agent.
+// Connection is what is known of an agent by its heartbeats.
 type Connection struct {
-	// Connected is true while the last heartbeat is fresh.
+	// Connected is true while the last heartbeat is fresh, by the clock of who looks.
 	Connected bool
-	// LastSeen is the last heartbeat; zero when there was none.
+	// LastSeen is the time that the agent wrote into the last heartbeat, by its own
+	// clock; zero when there was none. It is told, never reckoned with.
 	LastSeen time.Time
-	// Expires is when the last heartbeat stops being fresh.
+	// Expires is when the last heartbeat stops being fresh, by the clock of who looks.
 	Expires time.Time
 }
 
-// Connect reads a heartbeat Lease; nil stands for a Lease that doesn't exist. A
-// heartbeat is fresh for the lease duration that the agent itself wrote.
-func Connect(lease *coordinationv1.Lease, now time.Time) Connection {
-	if lease == nil || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-		return Connection{}
-	}
-	seen := lease.Spec.RenewTime.Time
-	expires := seen.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
-	return Connection{Connected: now.Before(expires), LastSeen: seen, Expires: expires}
+// Connected says whether the agent of a host is connected, as the Host controller last
+// judged it. Everybody else takes its word: it alone has watched the heartbeats come.
+func Connected(h *infrav1.Host) bool {
+	return meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)
 }
 
-// Reconnects says whether the change from one Lease to the next can have brought
-// an agent back. All other renewals leave every condition as it is, so that
-// controllers can drop them unseen.
-func Reconnects(before, after *coordinationv1.Lease) bool {
-	if after.Spec.RenewTime == nil {
-		return before.Spec.RenewTime != nil
-	}
-	return !Connect(before, after.Spec.RenewTime.Time).Connected
+// Disconnected says whether the Host controller judged that the agent is away. Neither
+// this nor Connected is true of a host that nobody has judged yet.
+func Disconnected(h *infrav1.Host) bool {
+	return meta.IsStatusConditionFalse(h.Status.Conditions, infrav1.AgentConnectedCondition)
 }

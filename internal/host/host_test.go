@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -162,30 +162,73 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func lease(renewed time.Time) *coordinationv1.Lease {
-	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: ptr.To(int32(40))}}
-}
-
-func TestConnect(t *testing.T) {
-	now := time.Now()
+func TestSkew(t *testing.T) {
+	received := time.Now()
 	for name, tc := range map[string]struct {
-		lease *coordinationv1.Lease
-		want  bool
+		ahead []time.Duration
+		want  []int // seconds; -1 for not known
 	}{
-		"no lease":     {nil, false},
-		"never":        {&coordinationv1.Lease{}, false},
-		"fresh":        {lease(now.Add(-39 * time.Second)), true},
-		"just expired": {lease(now.Add(-40 * time.Second)), false},
+		"one message tells nothing":     {[]time.Duration{time.Hour}, []int{-1}},
+		"ahead":                         {[]time.Duration{time.Hour, time.Hour - time.Second}, []int{-1, 3600}},
+		"behind":                        {[]time.Duration{-time.Hour, -time.Hour}, []int{-1, -3600}},
+		"right, one message comes late": {[]time.Duration{0, -time.Minute, 0}, []int{-1, 0, 0}},
+		"right, the first comes late":   {[]time.Duration{-time.Minute, 0}, []int{-1, 0}},
+		"small changes are not told":    {[]time.Duration{0, 0, 9 * time.Second, 9 * time.Second, 0}, []int{-1, 0, 0, 0, 0}},
+		"larger ones are":               {[]time.Duration{0, 0, 35 * time.Second, 35 * time.Second}, []int{-1, 0, 35, 35}},
+		"set right":                     {[]time.Duration{time.Hour, time.Hour, 0, 0}, []int{-1, 3600, 3600, 0}},
 	} {
-		if got := host.Connect(tc.lease, now); got.Connected != tc.want {
-			t.Errorf("%s: connected = %t", name, got.Connected)
+		var skew host.Skew
+		for i, ahead := range tc.ahead {
+			before := skew.Told()
+			changed := skew.Add(received.Add(ahead), received)
+			now := skew.Told()
+			if got := seconds(now); got != tc.want[i] {
+				t.Errorf("%s: after message %d %d s, want %d", name, i, got, tc.want[i])
+			}
+			if changed != (seconds(before) != seconds(now)) {
+				t.Errorf("%s: message %d: changed = %t", name, i, changed)
+			}
 		}
 	}
-	if host.Reconnects(lease(now), lease(now.Add(10*time.Second))) {
-		t.Error("a renewal in time counts as a reconnection")
+	var skew host.Skew
+	for range 2 {
+		skew.Add(time.Time{}, received)
 	}
-	if !host.Reconnects(lease(now), lease(now.Add(41*time.Second))) || !host.Reconnects(&coordinationv1.Lease{}, lease(now)) {
-		t.Error("a reconnection is missed")
+	if told := skew.Told(); told == nil || *told > -50*365*24*time.Hour {
+		t.Errorf("a clock without sense is %v ahead", told)
+	}
+}
+
+func seconds(skew *time.Duration) int {
+	if skew == nil {
+		return -1
+	}
+	return int(skew.Seconds())
+}
+
+func TestClockSkewed(t *testing.T) {
+	before := metav1.Condition{Type: infrav1.ClockSkewedCondition, Status: metav1.ConditionTrue, Reason: host.ReasonClockBehind, Message: "as before"}
+	for name, tc := range map[string]struct {
+		skew    *time.Duration
+		before  []metav1.Condition
+		want    metav1.ConditionStatus
+		reason  string
+		message string
+	}{
+		"never measured":               {want: metav1.ConditionFalse, reason: host.ReasonClocksAgree},
+		"not measured since a restart": {before: []metav1.Condition{before}, want: metav1.ConditionTrue, reason: host.ReasonClockBehind, message: "as before"},
+		"measured after it":            {skew: ptr.To(time.Second), before: []metav1.Condition{before}, want: metav1.ConditionFalse, reason: host.ReasonClocksAgree},
+		"just within":                  {skew: ptr.To(29 * time.Second), want: metav1.ConditionFalse, reason: host.ReasonClocksAgree},
+		"ahead":                        {skew: ptr.To(30 * time.Second), want: metav1.ConditionTrue, reason: host.ReasonClockAhead, message: "30 s ahead of the manager's"},
+		"behind":                       {skew: ptr.To(-time.Hour), want: metav1.ConditionTrue, reason: host.ReasonClockBehind, message: "3600 s behind the manager's"},
+		"the message says what to do":  {skew: ptr.To(time.Hour), want: metav1.ConditionTrue, reason: host.ReasonClockAhead, message: "timedatectl"},
+	} {
+		h := free()
+		h.Status.Conditions = append(h.Status.Conditions, tc.before...)
+		got := meta.FindStatusCondition(host.Conditions(h, host.Facts{ClockSkew: tc.skew}), infrav1.ClockSkewedCondition)
+		if got == nil || got.Status != tc.want || got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) {
+			t.Errorf("%s: %+v, want %s %s %q", name, got, tc.want, tc.reason, tc.message)
+		}
 	}
 }
 

@@ -10,10 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
@@ -60,7 +62,25 @@ func NewHost(t *testing.T, c client.Client, namespace, name string, now time.Tim
 		s.CleanProof = &infrav1.CleanProof{ClaimGeneration: h.Spec.ClaimGeneration, Time: metav1.NewTime(now.Truncate(time.Second))}
 	})
 	a.Heartbeat(t, now)
+	a.Connect(t, true)
 	return a
+}
+
+// Connect says what the Host controller would say of the agent.
+func (a *Agent) Connect(t *testing.T, connected bool) {
+	t.Helper()
+	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse, Reason: "HeartbeatStale"}
+	if connected {
+		condition.Status, condition.Reason = metav1.ConditionTrue, "HeartbeatFresh"
+	}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		h := a.Host(t)
+		conditions.Set(h, condition)
+		return a.Client.Status().Update(context.Background(), h)
+	})
+	if err != nil {
+		t.Fatalf("judge the agent of Host %s: %v", a.Key.Name, err)
+	}
 }
 
 // Report changes what the agent reports and applies it.

@@ -81,7 +81,8 @@ func checkTime(ctx context.Context, s *scope) []Finding {
 	return bad(Warning, install, "timedatectl does not tell whether the clock is set from the network (%q, %v)", strings.TrimSpace(out), err)
 }
 
-// clockSkew is what certificates just made and heartbeats still bear.
+// clockSkew is half of what Kubernetes bears between who issues a token and who verifies
+// it. The manager reports as much in the condition ClockSkewed.
 const clockSkew = 30 * time.Second
 
 // probeTimeout bounds the connection to the management cluster.

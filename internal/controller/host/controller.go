@@ -49,7 +49,7 @@ type Reconciler struct {
 	// APIReader reads past the cache, before a claim is called orphaned.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
-	// Clock judges heartbeats.
+	// Clock judges heartbeats, by when they are seen.
 	Clock clock.PassiveClock
 	// Version is the version of the manager, to judge the agent's by.
 	Version string
@@ -64,9 +64,10 @@ type Reconciler struct {
 	// reads them.
 	Settle time.Duration
 
-	settling throttle.Status
-	fleet    fleet
-	signers  signers
+	settling   throttle.Status
+	fleet      fleet
+	heartbeats heartbeats
+	signers    signers
 }
 
 // phase is one step of a reconcile. It returns false when it changed the Host, so
@@ -179,7 +180,8 @@ func (r *Reconciler) readConnection(ctx context.Context, s *scope) (bool, error)
 		return false, fmt.Errorf("get the heartbeat of the host: %w", err)
 	}
 	if err == nil {
-		s.lease, s.facts.Connection = lease, host.Connect(lease, r.Clock.Now())
+		s.lease = lease
+		s.facts.Connection, s.facts.ClockSkew = r.heartbeats.judge(lease, host.Connected(s.host), r.Clock.Now())
 	}
 	return true, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -100,6 +101,56 @@ func TestHeartbeatCostsNoWrite(t *testing.T) {
 	}
 	if reason := conditions.GetReason(stale, infrav1.AvailableCondition); reason != "AgentNotConnected" {
 		t.Errorf("Available reason = %s", reason)
+	}
+}
+
+// Agents whose clocks are wrong are connected while they renew, and not when they don't;
+// the Host says how wrong the clock is, and a manager that just started repeats what the
+// one before it said.
+func TestWrongClocks(t *testing.T) {
+	for _, tc := range []struct {
+		ahead           time.Duration
+		status          metav1.ConditionStatus
+		reason, message string
+	}{
+		{time.Hour, metav1.ConditionTrue, host.ReasonClockAhead, "3600 s ahead of the manager's"},
+		{-time.Hour, metav1.ConditionTrue, host.ReasonClockBehind, "3600 s behind the manager's"},
+		{time.Second, metav1.ConditionFalse, host.ReasonClocksAgree, ""},
+	} {
+		t.Run(tc.ahead.String(), func(t *testing.T) {
+			w := newWorld(t)
+			agent := w.host("host-1")
+			check := func(when string, connected bool) {
+				t.Helper()
+				h, _ := w.reconcile(agent)
+				if conditions.IsTrue(h, infrav1.AgentConnectedCondition) != connected {
+					t.Errorf("%s: AgentConnected = %+v", when, conditions.Get(h, infrav1.AgentConnectedCondition))
+				}
+				if c := conditions.Get(h, infrav1.ClockSkewedCondition); c == nil || c.Status != tc.status || c.Reason != tc.reason || !strings.Contains(c.Message, tc.message) {
+					t.Errorf("%s: ClockSkewed = %+v", when, c)
+				}
+			}
+			beat := func() {
+				w.clock.SetTime(w.clock.Now().Add(10 * time.Second))
+				agent.Heartbeat(t, w.clock.Now().Add(tc.ahead))
+				w.reconcile(agent)
+			}
+			w.reconcile(agent)
+			for range 3 {
+				beat()
+			}
+			check("it renews", true)
+			w.restart()
+			check("the manager restarted", true)
+			w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration - time.Second))
+			check("nothing came since", true)
+			w.clock.SetTime(w.clock.Now().Add(time.Second))
+			check("it is dead", false)
+			w.restart()
+			check("it is dead, and the manager restarted", false)
+			beat()
+			check("it is back", true)
+		})
 	}
 }
 

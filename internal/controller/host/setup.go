@@ -35,7 +35,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("host").
 		WithOptions(options).
 		For(&infrav1.Host{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilter))).
-		Owns(&coordinationv1.Lease{}, builder.WithPredicates(news())).
+		Watches(&coordinationv1.Lease{}, r.onHeartbeat()).
 		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
 		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(machineToHost), builder.WithPredicates(vanished())).
@@ -134,18 +134,6 @@ func otherSecret() predicate.Predicate {
 			before, ok1 := e.ObjectOld.(*infrav1.Host)
 			after, ok2 := e.ObjectNew.(*infrav1.Host)
 			return ok1 && ok2 && bootstrapSecret(before) != bootstrapSecret(after)
-		},
-	}
-}
-
-// news drops the renewals of a heartbeat that was fresh anyway and tells nothing else.
-func news() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, ok1 := e.ObjectOld.(*coordinationv1.Lease)
-			after, ok2 := e.ObjectNew.(*coordinationv1.Lease)
-			return ok1 && ok2 && (host.Reconnects(before, after) ||
-				before.Annotations[infrav1.HandOverReportAnnotation] != after.Annotations[infrav1.HandOverReportAnnotation])
 		},
 	}
 }

@@ -93,6 +93,7 @@ func inTransition(h *infrav1.Host, now host.State) bool {
 var ownConditions = map[string]bool{
 	clusterv1.ReadyCondition:            true,
 	infrav1.AgentConnectedCondition:     true,
+	infrav1.ClockSkewedCondition:        true,
 	infrav1.AgentSupportedCondition:     true,
 	infrav1.AvailableCondition:          true,
 	infrav1.DuplicateIdentityCondition:  true,

@@ -55,10 +55,15 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	testenv.Skip(t)
 	w := &world{t: t, namespace: env.Namespace(t), clock: testclock.NewFakePassiveClock(time.Now()), events: make(chan string, 1000)}
+	w.restart()
+	return w
+}
+
+// restart begins with a manager that remembers nothing.
+func (w *world) restart() {
 	w.Reconciler = &hostcontroller.Reconciler{
 		Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{Events: w.events}, Clock: w.clock,
 	}
-	return w
 }
 
 func (w *world) host(name string, mutate ...func(*infrav1.Host)) *testenv.Agent {

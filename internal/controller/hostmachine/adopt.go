@@ -54,11 +54,7 @@ func (r *Reconciler) takeNode(ctx context.Context, s *scope) (*infrav1.Host, err
 
 // judgeNode says why the node on the host cannot be claimed now; nil when it can.
 func (r *Reconciler) judgeNode(ctx context.Context, s *scope, live *infrav1.Host) (*waiting, error) {
-	connection, err := r.connection(ctx, r.Client, live)
-	if err != nil {
-		return nil, err
-	}
-	if why := host.Unadoptable(live, connection.Connected); why != (host.State{}) {
+	if why := host.Unadoptable(live, host.Connected(live)); why != (host.State{}) {
 		return &waiting{why.Reason, why.Message}, nil
 	}
 	if version := s.version(); version != "" && !host.Offers(live, version) {

@@ -123,8 +123,7 @@ func TestAdoptionMustWait(t *testing.T) {
 			w.reconcile(w.adopt("first"))
 		}, nil, host.ReasonTaken, "HostMachine first"},
 		"agent away": {func(w *world) {
-			w.node("host-1")
-			w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
+			w.node("host-1").Connect(w.t, false)
 		}, nil, host.ReasonDisconnected, "start slipway-agent"},
 		"another version": {func(w *world) { w.node("host-1") }, func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.Version = "v1.35.0" },
 			"VersionMismatch", "Machine m1 asks for v1.35.0"},

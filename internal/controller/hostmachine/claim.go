@@ -109,7 +109,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	if err != nil {
 		return nil, err
 	}
-	candidates, err := r.candidates(ctx, s.hostMachine.Namespace)
+	candidates, err := inputs.Candidates(ctx, r.Client, s.hostMachine.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -173,11 +173,7 @@ func (r *Reconciler) judgeLive(ctx context.Context, chooser *placement.Chooser, 
 		}
 		return nil, "", fmt.Errorf("get Host %s: %w", key.Name, err)
 	}
-	connection, err := r.connection(ctx, r.Client, live)
-	if err != nil {
-		return nil, "", err
-	}
-	return live, chooser.Reject(placement.Candidate{Host: live, Connected: connection.Connected}), nil
+	return live, chooser.Reject(placement.Candidate{Host: live, Connected: host.Connected(live)}), nil
 }
 
 func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*infrav1.Host, error) {

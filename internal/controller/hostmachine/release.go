@@ -96,11 +96,7 @@ func (r *Reconciler) awaitRelease(ctx context.Context, s *scope) (bool, error) {
 			return false, err
 		}
 		for i := range hosts {
-			busy, err := r.busyResetting(ctx, s, &hosts[i])
-			if err != nil {
-				return false, err
-			}
-			if busy {
+			if busyResetting(&hosts[i]) {
 				s.host = &hosts[i]
 				return false, nil
 			}
@@ -112,19 +108,10 @@ func (r *Reconciler) awaitRelease(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// busyResetting says whether the agent can be expected to go on with the reset.
-func (r *Reconciler) busyResetting(ctx context.Context, s *scope, h *infrav1.Host) (bool, error) {
-	if host.StateOf(h).Quarantined() {
-		return false, nil
-	}
-	// Past the cache: a manager that just started must not take a busy host for
-	// a dead one.
-	connection, err := r.connection(ctx, r.APIReader, h)
-	if err != nil || !connection.Connected {
-		return false, err
-	}
-	s.requeueAfter = connection.Expires.Sub(r.Clock.Now())
-	return true, nil
+// busyResetting says whether the agent can be expected to go on with the reset. One that
+// nobody has judged yet is expected to: the Host controller says when it is away.
+func busyResetting(h *infrav1.Host) bool {
+	return !host.StateOf(h).Quarantined() && !host.Disconnected(h)
 }
 
 func (r *Reconciler) reportRelease(s *scope, left []infrav1.Host) {

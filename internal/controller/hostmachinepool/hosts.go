@@ -48,7 +48,7 @@ func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 		!slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool { return evacuating(&m) }) {
 		return nil
 	}
-	hosts, err := r.candidates(ctx, s)
+	hosts, err := inputs.Candidates(ctx, r.Client, s.pool.Namespace)
 	if err != nil {
 		return err
 	}
@@ -58,15 +58,6 @@ func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 	}
 	s.hosts, err = viewHosts(hosts, request, spec.Spread)
 	return err
-}
-
-// candidates are all hosts of the namespace, from the cache: they must not be changed.
-func (r *Reconciler) candidates(ctx context.Context, s *scope) ([]placement.Candidate, error) {
-	connected, err := inputs.Heartbeats(ctx, r.Client, s.pool.Namespace, r.Clock.Now())
-	if err != nil {
-		return nil, err
-	}
-	return inputs.Candidates(ctx, r.Client, s.pool.Namespace, connected)
 }
 
 // request is what a new member would ask of a host.

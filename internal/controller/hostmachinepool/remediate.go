@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/remediation"
 )
 
@@ -165,7 +166,7 @@ func (r *Reconciler) spareHosts(ctx context.Context, s *scope) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	candidates, err := r.candidates(ctx, s)
+	candidates, err := inputs.Candidates(ctx, r.Client, s.pool.Namespace)
 	if err != nil {
 		return 0, err
 	}

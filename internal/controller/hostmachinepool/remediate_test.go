@@ -51,21 +51,6 @@ func newSickbay(t *testing.T, replicas int32, spec infrav1.HostMachinePoolRemedi
 func (s *sickbay) addHost(name string, mutate ...func(*infrav1.Host)) {
 	s.t.Helper()
 	s.agents[name] = testenv.NewHost(s.t, env.Client, s.key.Namespace, name, s.clock.Now(), mutate...)
-	s.connect(name, true)
-}
-
-// connect says what the Host controller would of an agent.
-func (s *sickbay) connect(name string, connected bool) {
-	s.t.Helper()
-	h := s.agents[name].Host(s.t)
-	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse, Reason: "HeartbeatStale"}
-	if connected {
-		condition.Status, condition.Reason = metav1.ConditionTrue, "HeartbeatFresh"
-	}
-	conditions.Set(h, condition)
-	if err := env.Client.Status().Update(ctx, h); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 // check plays a MachineHealthCheck that passes or fails a machine. Like the real
@@ -227,7 +212,7 @@ func TestRemediationByRebootstrap(t *testing.T) {
 func TestSilentHostIsReplacedOnlyByAnother(t *testing.T) {
 	s := newSickbay(t, 2, ladder(infrav1.RemediationReboot, infrav1.RemediationReplace))
 	sick := s.hostMachines()[0].Name
-	s.connect("host-of-"+sick, false)
+	s.agents["host-of-"+sick].Connect(s.t, false)
 	s.check(sick, false)
 	s.reconcile()
 	s.wantAnswer(sick, clusterv1.MachineSetMachineRemediationDeferredReason, "no other host is free and fits")

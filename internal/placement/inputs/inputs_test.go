@@ -124,6 +124,7 @@ func TestFormersHoldAHostBack(t *testing.T) {
 	const claimed = "claimed"
 	free := &infrav1.Host{ObjectMeta: meta("host-1")}
 	free.Status.CleanProof, free.Status.BootID = &infrav1.CleanProof{}, "boot"
+	free.Status.Conditions = []metav1.Condition{{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue}}
 	free.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: "node-1"}}
 	formerID := infrav1.ProviderID(namespace, "host-1", claimed)
 	hostMachine := &infrav1.HostMachine{ObjectMeta: meta("m"), Spec: infrav1.HostMachineSpec{ProviderID: formerID}}
@@ -148,7 +149,7 @@ func TestFormersHoldAHostBack(t *testing.T) {
 		"another pool than a member's": {left: naming("other", "c", "host-1"), pool: "own", want: "MachinePool other still names its former Node"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			candidates, err := inputs.Candidates(t.Context(), reader(t, free, tc.left), namespace, func(*infrav1.Host) bool { return true })
+			candidates, err := inputs.Candidates(t.Context(), reader(t, free, tc.left), namespace)
 			if err != nil || len(candidates) != 1 {
 				t.Fatalf("%d candidates, %v", len(candidates), err)
 			}
