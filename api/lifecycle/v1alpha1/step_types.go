@@ -93,7 +93,9 @@ type Step struct {
 // retry after backoffSeconds, each further one after twice as long.
 type RetryPolicy struct {
 	// limit is how many failed attempts in a row are repeated. A Job that has failed
-	// is not run again: that is what its own backoffLimit is for. Default: 5.
+	// is not run again: that is what its own backoffLimit is for. A workload cluster
+	// that does not answer is no failed attempt: the step is tried again until its
+	// timeoutSeconds are over. Default: 5.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000

@@ -139,8 +139,9 @@ func retryLimit(s *lifecyclev1.Step) int32 {
 	return *s.Retry.Limit
 }
 
-// backoff is the pause after a number of failed attempts.
-func backoff(s *lifecyclev1.Step, failures int32) time.Duration {
+// Backoff is the pause after a number of failed attempts in a row, which may be more
+// than are repeated.
+func Backoff(s *lifecyclev1.Step, failures int32) time.Duration {
 	pause, longest := defaultBackoff, defaultMaxBackoff
 	if s.Retry != nil && s.Retry.BackoffSeconds != nil {
 		pause = time.Duration(*s.Retry.BackoffSeconds) * time.Second
@@ -158,7 +159,7 @@ func pauseLeft(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, now time
 	if progress.Failures == 0 {
 		return 0
 	}
-	return backoff(s, progress.Failures) - max(0, now.Sub(progress.LastFailureTime.Time))
+	return Backoff(s, progress.Failures) - max(0, now.Sub(progress.LastFailureTime.Time))
 }
 
 func skippedBy(skip *lifecyclev1.Decision) string {

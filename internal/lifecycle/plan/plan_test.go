@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -162,6 +163,10 @@ func TestRunsEnd(t *testing.T) {
 	}
 }
 
+type unreached struct{ error }
+
+func (unreached) Unreached() bool { return true }
+
 func TestRecordAttempt(t *testing.T) {
 	s := apply("a")
 	for _, c := range []struct {
@@ -183,6 +188,11 @@ func TestRecordAttempt(t *testing.T) {
 		{name: "failed for the last time but one", progress: failedAt(0, 4), err: errors.New("no"), changed: true, failures: 5, message: "no"},
 		{name: "failed for the last time", progress: failedAt(0, 5), err: errors.New("no"), changed: true, outcome: lifecyclev1.OutcomeFailed, failures: 6, message: "no"},
 		{name: "terminal", err: step.Terminal(errors.New("no"), "mend it"), changed: true, outcome: lifecyclev1.OutcomeFailed, failures: 1, message: "no; mend it"},
+		{name: "out of reach", progress: failedAt(0, 5), err: unreached{errors.New("no answer")}, changed: true, failures: 5, message: "no answer"},
+		{name: "too busy to answer", progress: failedAt(0, 5), err: apierrors.NewServiceUnavailable("starting"), changed: true, failures: 5, message: "starting"},
+		{name: "out of reach as before", progress: func(p *lifecyclev1.StepProgress) { p.Message = "starting" }, err: apierrors.NewServiceUnavailable("starting"), message: "starting"},
+		{name: "last look, out of reach", last: true, err: apierrors.NewServiceUnavailable("starting"), changed: true, outcome: lifecyclev1.OutcomeFailed, failures: 1, message: "not done within 10m0s of 2026-03-01T12:00:00Z: starting"},
+		{name: "in reach again", progress: func(p *lifecyclev1.StepProgress) { p.Message = "starting" }, changed: true},
 		{name: "well again", progress: failedAt(0, 5), changed: true},
 		{name: "last look, done", last: true, result: step.Result{Done: true}, changed: true, outcome: lifecyclev1.OutcomeSucceeded},
 		{name: "last look, not done", last: true, result: step.Result{Message: "1 of 2"}, changed: true, outcome: lifecyclev1.OutcomeFailed, message: "not done within 10m0s of 2026-03-01T12:00:00Z: 1 of 2"},

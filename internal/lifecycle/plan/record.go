@@ -58,6 +58,13 @@ func end(progress *lifecyclev1.StepProgress, outcome lifecyclev1.StepOutcome, me
 // record has changed, and so must be stored before anything else is done.
 func RecordAttempt(run *lifecyclev1.LifecycleRun, action Action, result step.Result, err error, now time.Time) (changed bool) {
 	progress := run.Progress(action.Step.Name)
+	if step.IsUnreached(err) && !action.Last {
+		// Kept for the time when the step's is over.
+		message := Cut(err.Error())
+		changed = progress.Message != message
+		progress.Message = message
+		return changed
+	}
 	if err != nil {
 		fail(action, progress, err, now)
 		return true
@@ -73,7 +80,7 @@ func RecordAttempt(run *lifecyclev1.LifecycleRun, action Action, result step.Res
 		end(progress, lifecyclev1.OutcomeSucceeded, result.Message, now)
 	case action.Last:
 		end(progress, lifecyclev1.OutcomeFailed, timedOut(action.Step, progress, result.Message), now)
-	case progress.Failures > 0:
+	case progress.Failures > 0 || progress.Message != "":
 		// Only failures in a row count: a job of hours may outlive many.
 		progress.Failures, progress.LastFailureTime, progress.Message = 0, metav1.Time{}, ""
 	default:

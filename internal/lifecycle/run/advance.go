@@ -33,8 +33,11 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) error {
 				return err
 			}
 		case plan.Execute:
-			if wait, report := r.attempts.early(s.run, action.Step, r.Clock.Now()); wait > 0 && !action.Last {
-				s.seen, s.requeueAfter = report, max(wait, shortestPause)
+			if wait, last := r.attempts.early(s, action.Step, r.Clock.Now()); wait > 0 && !action.Last {
+				s.seen, s.requeueAfter = last.report, max(wait, shortestPause)
+				if last.misses > 0 {
+					s.nextAttempt = last.at.Add(last.after)
+				}
 				return nil
 			}
 			again, err := r.attempt(ctx, s, action)
@@ -116,6 +119,10 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 		r.ended(s, current)
 		return true, nil
 	}
+	if step.IsUnreached(err) {
+		r.missed(s, current, err, now)
+		return false, nil
+	}
 	if err != nil {
 		attemptFailures.WithLabelValues(string(step.KindOf(current))).Inc()
 		r.eventf(s, warning, "AttemptFailed", "Execute", "%s: step %s: %v", s.run.Spec.Hook, current.Name, err)
@@ -129,6 +136,17 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 	s.requeueAfter = pause(s.run, current, result.After, now)
 	r.attempts.remember(s.run, current, now, s.requeueAfter, result.Message)
 	return false, nil
+}
+
+// missed has a step left alone that could not reach what it works on. It is told once.
+func (r *Reconciler) missed(s *scope, current *lifecyclev1.Step, err error, now time.Time) {
+	attemptFailures.WithLabelValues(string(step.KindOf(current))).Inc()
+	wait, misses := r.attempts.missed(s, current, now, err.Error())
+	s.seen, s.requeueAfter = err.Error(), wait
+	s.nextAttempt = now.Add(wait)
+	if misses == 1 {
+		r.eventf(s, warning, "AttemptFailed", "Execute", "%s: step %s: %v", s.run.Spec.Hook, current.Name, err)
+	}
 }
 
 func (r *Reconciler) execute(ctx context.Context, s *scope, current *lifecyclev1.Step) (step.Result, error) {

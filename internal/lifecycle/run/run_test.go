@@ -13,11 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
 
 const upgrade = lifecyclev1.BeforeClusterUpgrade
@@ -370,4 +372,62 @@ func TestAWaitingStepIsLeftAloneUntilItsTime(t *testing.T) {
 	attempts(4, "the clock went back")
 	w.Reconciler = w.reconciler(env.Client)
 	attempts(5, "another controller")
+}
+
+// TestAnOutageLastsAsLongAsTheStepMayTake: a workload cluster that does not answer is no
+// failed attempt, and is asked less and less often until Cluster API has reached it.
+func TestAnOutageLastsAsLongAsTheStepMayTake(t *testing.T) {
+	down := &workload.UnavailableError{Problem: "its API server does not answer", Remedy: "look at its control plane"}
+	for _, s := range []lifecyclev1.Step{applyStep("cni"), jobStep("cni")} {
+		t.Run(string(step.KindOf(&s)), func(t *testing.T) {
+			s.TimeoutSeconds = ptr.To[int32](1800)
+			w := newWorld(t, upgrade, s)
+			w.effects.fail = map[string]error{"cni": down}
+			began := w.clock.Now()
+			for _, wait := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+				got, result := w.reconcile()
+				if result.RequeueAfter != wait*time.Second || got.Progress("cni").Outcome != "" || !strings.Contains(got.Status.Message, "does not answer; look at") {
+					t.Fatalf("after %s: looks again after %s, want %d s, %+v", w.clock.Since(began), result.RequeueAfter, wait, got.Status)
+				}
+				if next := w.clock.Now().Add(result.RequeueAfter); !got.Status.NextAttemptTime.Time.Equal(next) {
+					t.Errorf("next attempt at %s, want %s", got.Status.NextAttemptTime, next)
+				}
+				w.clock.Step(result.RequeueAfter)
+			}
+			attempts := len(w.effects.executed)
+			w.reconcile()
+			w.connection(metav1.ConditionFalse)
+			w.clock.Step(time.Second)
+			w.reconcile()
+			if got := len(w.effects.executed) - attempts; got != 1 {
+				t.Fatalf("%d attempts, want 1: nobody reaches it", got)
+			}
+			w.connection(metav1.ConditionTrue)
+			w.reconcile()
+			w.reconcile()
+			if got := len(w.effects.executed) - attempts; got != 2 {
+				t.Fatalf("%d attempts, want 2: Cluster API reaches it again", got)
+			}
+			w.clock.Step(1800*time.Second - w.clock.Since(began))
+			got := w.expect(lifecyclev1.RunFailed, "cni", "not done within 30m0s")
+			if message := got.Progress("cni").Message; !strings.Contains(message, "does not answer") {
+				t.Errorf("message %q", message)
+			}
+		})
+	}
+}
+
+// connection is what Cluster API says of the connection to the workload cluster.
+func (w *world) connection(status metav1.ConditionStatus) {
+	w.t.Helper()
+	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(w.cluster), w.cluster); err != nil {
+		w.t.Fatal(err)
+	}
+	before := w.cluster.DeepCopy()
+	conditions.Set(w.cluster, metav1.Condition{
+		Type: clusterv1.ClusterRemoteConnectionProbeCondition, Status: status, Reason: "Tested", LastTransitionTime: metav1.NewTime(w.clock.Now()),
+	})
+	if err := env.Client.Status().Patch(ctx, w.cluster, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
 }

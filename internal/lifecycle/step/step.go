@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
@@ -49,7 +50,8 @@ type Executor interface {
 	// that tells what it would have done.
 	//
 	// An error is a failed attempt, which is repeated as the step's retry says. A
-	// *TerminalError is not repeated. Neither contains secrets.
+	// *TerminalError is not repeated, and one of which IsUnreached is true as long as the
+	// step's time lasts. None contains secrets.
 	Execute(ctx context.Context, in Input) (Result, error)
 }
 
@@ -99,6 +101,19 @@ func Terminal(err error, remedy string) error { return &TerminalError{Err: err, 
 func IsTerminal(err error) bool {
 	var terminal *TerminalError
 	return errors.As(err, &terminal)
+}
+
+// IsUnreached says whether err tells that what a step works on was not reached, or was too
+// busy to answer, so that nothing is known of it. Such an attempt is repeated for as
+// long as the step's time lasts: an outage is no failure of the step. Errors say so by a
+// method Unreached, those of API servers by their status.
+func IsUnreached(err error) bool {
+	var unreached interface{ Unreached() bool }
+	if errors.As(err, &unreached) {
+		return unreached.Unreached() && !IsTerminal(err)
+	}
+	return !IsTerminal(err) &&
+		(apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err))
 }
 
 // Name returns the name of the nth object that a step creates: DNS-1123, at most 63

@@ -30,6 +30,9 @@ func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("workload cluster of Cluster %s: %s; %s", e.Cluster, problem, e.Remedy)
 }
 
+// Unreached tells package step that nothing is known of the workload cluster.
+func (*UnavailableError) Unreached() bool { return true }
+
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 

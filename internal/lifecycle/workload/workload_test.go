@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
@@ -128,6 +129,9 @@ func TestAnUnreachableClusterIsNamedWithItsRemedy(t *testing.T) {
 	}
 	err = access.Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{})
 	wantUnavailable(t, err, "127.0.0.1:1 does not answer", "skip the step")
+	if !step.IsUnreached(err) || step.IsUnreached(step.Terminal(err, "retry")) {
+		t.Errorf("it is taken for a failure of the step: %v", err)
+	}
 }
 
 func TestAKubeconfigMustNotReachOutsideOfItself(t *testing.T) {

@@ -63,7 +63,7 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 		return step.Result{Done: true, Message: fmt.Sprintf("would run a Job in namespace %s of the %s cluster", ref.Namespace, ref.Target)}, nil
 	}
 	result, err := e.attempt(ctx, in)
-	if err == nil || errors.Is(ctx.Err(), context.Canceled) || !passing(err) {
+	if err == nil || errors.Is(ctx.Err(), context.Canceled) || !passing(err) || step.IsUnreached(err) {
 		return result, err
 	}
 	// The Job may run on meanwhile: only the step's time limits how long that lasts.

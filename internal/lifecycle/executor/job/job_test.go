@@ -269,7 +269,7 @@ func TestAClusterOutOfReachIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := f.executor.Execute(t.Context(), f.in)
-	if err != nil || result.Done || !strings.Contains(result.Message, "there is no Secret c1-kubeconfig") {
+	if !step.IsUnreached(err) || result.Done || !strings.Contains(err.Error(), "there is no Secret c1-kubeconfig") {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }
