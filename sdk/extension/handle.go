@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
@@ -40,14 +40,18 @@ type handler struct {
 	definition *hook.Definition
 	timeout    time.Duration
 	policy     hooksv1.FailurePolicy
-	call       func(context.Context, runtime.Object) (hooksv1.ResponseObject, error)
+	// call is the function within the interceptors.
+	call         Func
+	interceptors []Interceptor
+	tally        tally
 }
 
 // Handle registers fn as the handler name of hook h. It can be called while the
 // server serves; callers see the handler at their next discovery.
 //
-// fn gets a context that ends with the caller's deadline, and a request of its
-// own. Returning a nil error means status Success, also with a nil response;
+// fn gets a context that ends with the caller's deadline and has the logger of the
+// call, which logr.FromContext and log.FromContext of controller-runtime return, and
+// a request of its own. Returning a nil error means status Success, also with a nil response;
 // RetryAfter asks to be called again; any other error becomes status Failure
 // with its text as message. fn may be called concurrently and again for the same
 // event, so it must be idempotent.
@@ -62,10 +66,14 @@ func Handle[Q, R any](s *Server, h hook.Hook[Q, R], name string, fn func(context
 	if fn == nil {
 		return fmt.Errorf("extension: handler %q has no function", name)
 	}
-	reg.call = func(ctx context.Context, request runtime.Object) (hooksv1.ResponseObject, error) {
-		response, err := fn(ctx, any(request).(*Q))
+	reg.call = func(ctx context.Context, call *Call) (hooksv1.ResponseObject, error) {
+		request, ok := any(call.Request).(*Q)
+		if !ok || request == nil {
+			return nil, fmt.Errorf("an interceptor made the request a %T, which is none of hook %s", call.Request, reg.definition.Name.Hook)
+		}
+		response, err := fn(ctx, request)
 		if response == nil {
-			return reg.definition.NewResponse(), err
+			return nil, err
 		}
 		return any(response).(hooksv1.ResponseObject), err
 	}
@@ -87,6 +95,10 @@ func (s *Server) register(h *handler) error {
 	}
 	if h.policy != hooksv1.FailurePolicyFail && h.policy != hooksv1.FailurePolicyIgnore {
 		return fmt.Errorf("extension: handler %q: failure policy %q is neither Fail nor Ignore", h.name, h.policy)
+	}
+	var err error
+	if h.call, err = intercept(h.call, slices.Concat(s.options.Interceptors, h.interceptors)); err != nil {
+		return fmt.Errorf("extension: handler %q: %w", h.name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

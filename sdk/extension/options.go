@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
@@ -61,10 +62,19 @@ type Options struct {
 	// Tracer makes a span for each call, as the child of the caller's span.
 	// Default: no spans.
 	Tracer trace.TracerProvider
-	// Middleware wraps the handler of all requests. Default: none.
+	// Middleware wraps the handler of all HTTP requests, those for health and metrics
+	// included. Default: none.
 	Middleware func(http.Handler) http.Handler
-	// Logger gets panics and errors of serving. Default: slog.Default().
-	Logger *slog.Logger
+	// Interceptors wrap each handler, discovery included. The first one is the
+	// outermost. Default: none.
+	Interceptors []Interceptor
+	// Logger is told when the server begins and ends to serve, of certificates that
+	// are read again, of what is refused, and what each call came to: errors, panics
+	// and wishes to be called again at the usual level, successes at V(1). Handlers
+	// find it in their context, with the hook, the handler, the object and the ID of
+	// the request. logr.FromSlogHandler(slog.DiscardHandler) says nothing.
+	// Default: the handler of slog.Default().
+	Logger logr.Logger
 }
 
 func (o *Options) complete() error {
@@ -93,8 +103,8 @@ func (o *Options) complete() error {
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
+	if o.Logger.IsZero() {
+		o.Logger = logr.FromSlogHandler(slog.Default().Handler())
 	}
 	if o.MaxBodyMemory < o.MaxRequestBytes {
 		return fmt.Errorf("extension: MaxBodyMemory %d is less than MaxRequestBytes %d", o.MaxBodyMemory, o.MaxRequestBytes)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -34,7 +35,7 @@ func TestReloadsAreTold(t *testing.T) {
 		var log bytes.Buffer
 		metrics := prometheus.NewRegistry()
 		s, err := extension.New(extension.Options{
-			CertFile: certFile, KeyFile: keyFile, ClientCAFile: caFile, Metrics: metrics, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			CertFile: certFile, KeyFile: keyFile, ClientCAFile: caFile, Metrics: metrics, Logger: logr.FromSlogHandler(slog.NewTextHandler(&log, nil)),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -22,6 +22,7 @@ type route struct {
 	handler    *handler
 	conversion *hook.Conversion
 	warning    string
+	logger     logr.Logger
 	duration   prometheus.Observer
 	// succeeded is the counter of the usual outcome, count finds the others.
 	succeeded prometheus.Counter
@@ -38,8 +39,9 @@ func (r *route) count(code int, status hooksv1.ResponseStatus) prometheus.Counte
 
 // table is an immutable set of routes, replaced as a whole.
 type table struct {
-	routes  map[string]*route
-	openapi []byte
+	routes    map[string]*route
+	discovery *hooksv1.DiscoveryResponse
+	openapi   []byte
 }
 
 // rebuild makes the routes from the handlers. The caller holds s.mu.
@@ -59,20 +61,16 @@ func (s *Server) rebuild() {
 			}
 		}
 	}
-	discovery := &handler{
-		definition: capi.Discovery.Definition(),
-		timeout:    DefaultTimeout,
-		call:       s.discovery(),
-	}
-	identity, err := discoveryCatalog.Conversion(discovery.definition.Name, discovery.definition.Name)
+	discovery := s.discovery.definition.Name
+	identity, err := discoveryCatalog.Conversion(discovery, discovery)
 	if err == nil {
-		routes[s.options.PathPrefix+hook.Path(discovery.definition.Name, "")] = s.newRoute(discovery, identity)
+		routes[s.options.PathPrefix+hook.Path(discovery, "")] = s.newRoute(s.discovery, identity)
 	}
 	document, err := openapi.New(openapi.Info{Title: "Runtime extension", Prefix: s.options.PathPrefix}, served).JSON()
 	if err != nil {
-		s.options.Logger.Error("The OpenAPI document cannot be generated", "error", err)
+		s.options.Logger.Error(err, "The OpenAPI document cannot be generated")
 	}
-	s.table.Store(&table{routes: routes, openapi: document})
+	s.table.Store(&table{routes: routes, discovery: s.discovered(), openapi: document})
 }
 
 // discoveryCatalog makes discovery known whatever catalog the extension uses.
@@ -89,6 +87,7 @@ func (s *Server) newRoute(h *handler, conversion *hook.Conversion) *route {
 	r := &route{
 		handler:    h,
 		conversion: conversion,
+		logger:     s.routeLogger(name, h.name),
 		duration:   s.metrics.duration.WithLabelValues(name.Group, name.Version, name.Hook, h.name),
 		requests: s.metrics.requests.MustCurryWith(prometheus.Labels{
 			"group": name.Group, "version": name.Version, "hook": name.Hook,
@@ -102,9 +101,19 @@ func (s *Server) newRoute(h *handler, conversion *hook.Conversion) *route {
 	return r
 }
 
-// discovery answers with the handlers in the order of their names, so that
-// replicas of an extension answer alike.
-func (s *Server) discovery() func(context.Context, runtime.Object) (hooksv1.ResponseObject, error) {
+// newDiscovery returns the handler that answers discovery.
+func (s *Server) newDiscovery() (*handler, error) {
+	h := &handler{definition: capi.Discovery.Definition(), timeout: DefaultTimeout, policy: hooksv1.FailurePolicyFail}
+	var err error
+	h.call, err = intercept(func(context.Context, *Call) (hooksv1.ResponseObject, error) {
+		return s.table.Load().discovery.DeepCopy(), nil
+	}, s.options.Interceptors)
+	return h, err
+}
+
+// discovered lists the handlers in the order of their names, so that replicas of an
+// extension answer alike.
+func (s *Server) discovered() *hooksv1.DiscoveryResponse {
 	names := slices.Sorted(maps.Keys(s.handlers))
 	list := make([]hooksv1.ExtensionHandler, 0, len(names))
 	for _, name := range names {
@@ -120,7 +129,5 @@ func (s *Server) discovery() func(context.Context, runtime.Object) (hooksv1.Resp
 			FailurePolicy:  &policy,
 		})
 	}
-	return func(context.Context, runtime.Object) (hooksv1.ResponseObject, error) {
-		return &hooksv1.DiscoveryResponse{Handlers: list}, nil
-	}
+	return &hooksv1.DiscoveryResponse{Handlers: list}
 }

@@ -3,6 +3,7 @@ package extension
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
@@ -56,13 +58,22 @@ func requestID(r *http.Request) string {
 func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route) {
 	start := time.Now()
 	r, span := s.startSpan(r, route)
+	id := requestID(r)
+	if id != "" {
+		w.Header()[hook.RequestIDHeader] = []string{id}
+	} else {
+		id = rand.Text()
+	}
 	code := http.StatusOK
-	response, err := s.answer(w, r, route)
+	response, err := s.answer(w, r, route, id)
 	if err != nil {
 		code = http.StatusInternalServerError
 		var refused *httpError
 		if errors.As(err, &refused) {
 			code = refused.code
+		}
+		if s.refusals.due(fmt.Sprint(hostOf(r.RemoteAddr), r.URL.Path, code)) {
+			route.logger.Info("A request failed", "requestID", id, "code", code, "remoteAddress", r.RemoteAddr, "error", err.Error())
 		}
 		response = route.conversion.Newer().NewResponse()
 		response.SetStatus(hooksv1.ResponseStatusFailure)
@@ -71,7 +82,7 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	buf := wire.GetBuffer()
 	defer wire.PutBuffer(buf)
 	if err := encode(buf, route, response); err != nil {
-		s.options.Logger.ErrorContext(r.Context(), "A response cannot be encoded", "handler", route.handler.name, "error", err)
+		route.logger.Error(err, "A response cannot be encoded", "requestID", id)
 		response, code = undecided(route, response, code)
 		if err := encode(buf, route, response); err != nil {
 			// Status and message alone: only a type that refuses to be written does this.
@@ -81,9 +92,6 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	header := w.Header()
 	header["Content-Type"] = jsonType
 	header["Content-Length"] = []string{strconv.Itoa(buf.Len())}
-	if id := requestID(r); id != "" {
-		header[hook.RequestIDHeader] = []string{id}
-	}
 	if route.warning != "" {
 		header.Set("Warning", route.warning)
 	}
@@ -98,6 +106,7 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 
 	endSpan(span, code, response)
 	route.count(code, response.GetStatus()).Inc()
+	route.handler.tally.count(code, response)
 	route.duration.Observe(time.Since(start).Seconds())
 }
 
@@ -126,7 +135,7 @@ func undecided(route *route, response hooksv1.ResponseObject, code int) (hooksv1
 }
 
 // answer reads the request and runs the handler.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, route *route) (hooksv1.ResponseObject, error) {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, route *route, id string) (hooksv1.ResponseObject, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, refuse(http.StatusUnsupportedMediaType, "content encoding %q is not supported; send the request as it is", encoding)
 	}
@@ -146,7 +155,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, route *route) (h
 		body.Release()
 		return nil, refuse(http.StatusBadRequest, "%w", err)
 	}
-	response, err := s.run(r.Context(), route.handler, timeout, converted, body)
+	definition := route.handler.definition
+	call := &Call{
+		Hook: definition.Name, Handler: route.handler.name, RequestID: id,
+		Object: definition.ObjectOf(converted), Request: converted, Header: r.Header, TLS: r.TLS,
+	}
+	response, err := s.run(logr.NewContext(r.Context(), callLogger(route.logger, call)), route.handler, timeout, call, body)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +237,7 @@ type outcome struct {
 // run calls the handler on a goroutine of its own, so that the caller gets an
 // answer at the deadline even from a handler that ignores its context. Such a
 // handler keeps its slot and its memory until it returns.
-func (s *Server) run(ctx context.Context, h *handler, timeout time.Duration, request runtime.Object, body *wire.Body) (hooksv1.ResponseObject, error) {
+func (s *Server) run(ctx context.Context, h *handler, timeout time.Duration, call *Call, body *wire.Body) (hooksv1.ResponseObject, error) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
@@ -240,7 +254,7 @@ func (s *Server) run(ctx context.Context, h *handler, timeout time.Duration, req
 			<-s.slots
 			s.metrics.running.Dec()
 		}()
-		done <- s.protect(ctx, h, request)
+		done <- s.protect(ctx, h, call)
 	}()
 	select {
 	case o := <-done:
@@ -266,15 +280,18 @@ func (s *Server) run(ctx context.Context, h *handler, timeout time.Duration, req
 
 // protect runs the handler and turns a panic into an answer. The text of the
 // panic stays in the log: it may hold secrets of the extension.
-func (s *Server) protect(ctx context.Context, h *handler, request runtime.Object) (o outcome) {
+func (s *Server) protect(ctx context.Context, h *handler, call *Call) (o outcome) {
+	logger, start := logr.FromContextOrDiscard(ctx), time.Now()
 	defer func() {
 		if p := recover(); p != nil {
 			s.metrics.panics.WithLabelValues(h.name).Inc()
-			s.options.Logger.ErrorContext(ctx, "A handler panicked", "handler", h.name, "panic", p, "stack", string(debug.Stack()))
+			logger.Error(fmt.Errorf("panic: %v", p), "A handler panicked", "stack", string(debug.Stack()))
 			o = outcome{err: refuse(http.StatusInternalServerError, "handler %q panicked; see the log of the extension", h.name)}
 		}
 	}()
-	response, err := h.call(ctx, request)
+	answered, err := h.call(ctx, call)
+	response, err := checked(h.definition, answered, err)
 	finish(h.definition, response, err)
+	logOutcome(logger, response, err, time.Since(start))
 	return outcome{response: response}
 }

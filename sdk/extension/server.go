@@ -25,6 +25,10 @@ type Server struct {
 	slots   chan struct{}
 	tls     *tlsSource
 	tracer  trace.Tracer // nil for none
+	started time.Time
+
+	discovery *handler
+	refusals  refusals
 
 	mu       sync.Mutex
 	handlers map[string]*handler
@@ -54,12 +58,16 @@ func New(options Options) (*Server, error) {
 		budget:   wire.NewBudget(options.MaxBodyMemory),
 		slots:    make(chan struct{}, options.MaxConcurrent),
 		handlers: map[string]*handler{},
+		started:  time.Now(),
 	}
 	if options.Tracer != nil {
 		s.tracer = options.Tracer.Tracer(tracerName)
 	}
 	if s.tls, err = newTLSSource(options, s.reloaded); err != nil {
 		return nil, fmt.Errorf("extension: %w", err)
+	}
+	if s.discovery, err = s.newDiscovery(); err != nil {
+		return nil, fmt.Errorf("extension: Options.Interceptors: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +90,7 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		if s.tls.requireClient() && !s.tls.trusts(r) {
-			w.Header().Set("Connection", "close")
-			http.Error(w, "a client certificate of a trusted CA is required", http.StatusUnauthorized)
+			s.refuseCaller(w, r)
 			return
 		}
 		t := s.table.Load()
@@ -93,7 +100,12 @@ func (s *Server) Handler() http.Handler {
 			w.Header().Set("Allow", http.MethodPost)
 			http.Error(w, "hooks are called with POST", http.StatusMethodNotAllowed)
 		case ok:
-			s.serveHook(w, r, route) //nolint:contextcheck // the request carries it
+			s.serveHook(w, r, route)
+		case r.URL.Path == "/statusz" && r.Method != http.MethodGet:
+			w.Header().Set("Allow", http.MethodGet)
+			http.Error(w, "the page is read with GET", http.StatusMethodNotAllowed)
+		case r.URL.Path == "/statusz":
+			s.serveStatus(w, r)
 		case r.URL.Path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		case r.URL.Path == "/openapi/v3":
@@ -109,18 +121,35 @@ func (s *Server) Handler() http.Handler {
 	return h
 }
 
+// refuseCaller refuses a caller without a certificate of a current client CA.
+func (s *Server) refuseCaller(w http.ResponseWriter, r *http.Request) {
+	certificate := "none"
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		certificate = r.TLS.PeerCertificates[0].Subject.String()
+	}
+	if host := hostOf(r.RemoteAddr); s.refusals.due(host + " " + certificate) {
+		s.options.Logger.Info("A caller was refused: it has no client certificate of a CA in ClientCAFile", "remoteAddress", r.RemoteAddr, "certificate", certificate, "path", r.URL.Path)
+	}
+	w.Header().Set("Connection", "close")
+	http.Error(w, "a client certificate of a trusted CA is required", http.StatusUnauthorized)
+}
+
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
-	if !s.serving.Load() {
-		http.Error(w, "not serving", http.StatusServiceUnavailable)
+	if err := s.ready(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	if s.options.Ready != nil {
-		if err := s.options.Ready(r.Context()); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-	}
 	_, _ = w.Write([]byte("ok"))
+}
+
+func (s *Server) ready(ctx context.Context) error {
+	if !s.serving.Load() {
+		return errors.New("not serving")
+	}
+	if s.options.Ready != nil {
+		return s.options.Ready(ctx)
+	}
+	return nil
 }
 
 // Run listens on Options.Address and serves until ctx ends; see Serve.
@@ -155,7 +184,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return context.WithValue(ctx, trustKey{}, &trust{})
 		},
-		ErrorLog: discardLog,
+		ErrorLog: s.errorLog(),
 		// HTTP/2 would bring one connection per caller, and its own ways to
 		// exhaust a server; pooled HTTP/1.1 connections are as fast.
 		TLSNextProto: map[string]tlsHandler{},
@@ -163,6 +192,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.ServeTLS(listener, "", "") }()
 	s.serving.Store(true)
+	s.options.Logger.Info("Listening", "address", listener.Addr().String(), "pathPrefix", s.options.PathPrefix,
+		"handlers", s.handlerNames(), "clientCertificates", s.tls.requireClient())
 	select {
 	case err := <-failed:
 		s.serving.Store(false)
@@ -174,6 +205,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 func (s *Server) drain(base context.Context, cancel context.CancelFunc, server *http.Server) error {
+	s.options.Logger.Info("Shutting down", "runningHandlers", len(s.slots), "drainDelay", s.options.DrainDelay, "drainTimeout", s.options.DrainTimeout)
 	delay := time.NewTimer(s.options.DrainDelay)
 	defer delay.Stop()
 	<-delay.C
@@ -181,6 +213,7 @@ func (s *Server) drain(base context.Context, cancel context.CancelFunc, server *
 	defer stop()
 	err := server.Shutdown(deadline)
 	if err == nil {
+		s.options.Logger.Info("Shut down")
 		return nil
 	}
 	cancel()

@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-logr/logr"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/extension"
@@ -427,7 +428,7 @@ func TestEveryRefusalHasABody(t *testing.T) {
 		"broken success":  {broken(hooksv1.ResponseStatusSuccess), nil, http.StatusInternalServerError, "cannot be encoded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newServer(t, extension.Options{Logger: slog.New(slog.DiscardHandler)})
+			s := newServer(t, extension.Options{Logger: logr.FromSlogHandler(slog.DiscardHandler)})
 			if err := extension.Handle(s, capi.GeneratePatches, "h", func(context.Context, *patchRequest) (*patchResponse, error) { return tt.response, tt.err }); err != nil {
 				t.Fatal(err)
 			}

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
-	"log"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -14,9 +12,6 @@ import (
 )
 
 type tlsHandler = func(*http.Server, *tls.Conn, http.Handler)
-
-// discardLog drops the lines of net/http: each port scan would write one.
-var discardLog = log.New(io.Discard, "", 0)
 
 // tlsSource makes the TLS configuration from files that may change.
 type tlsSource struct {
@@ -44,7 +39,7 @@ func (s *Server) reloaded(certificate string, r certs.Reload) {
 	}
 	s.metrics.reloads.WithLabelValues(certificate, "error").Inc()
 	if !r.Again {
-		s.options.Logger.Error("A certificate cannot be read again, the one before stays in use", "certificate", certificate, "error", r.Err)
+		s.options.Logger.Error(r.Err, "A certificate cannot be read again, the one before stays in use", "certificate", certificate)
 	}
 }
 

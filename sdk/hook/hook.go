@@ -56,6 +56,7 @@ type Definition struct {
 	newResponse func() hooksv1.ResponseObject
 	copyRequest func(runtime.Object) (runtime.Object, bool)
 	isRequest   func(runtime.Object) bool
+	isResponse  func(hooksv1.ResponseObject) bool
 	identity    *Conversion
 }
 
@@ -80,6 +81,10 @@ func Define[Q, R any, PQ Request[Q], PR Response[R]](gv schema.GroupVersion, nam
 		},
 		isRequest: func(request runtime.Object) bool {
 			typed, ok := request.(PQ)
+			return ok && typed != nil
+		},
+		isResponse: func(response hooksv1.ResponseObject) bool {
+			typed, ok := response.(PR)
 			return ok && typed != nil
 		},
 	}
@@ -119,6 +124,9 @@ func (d *Definition) CopyRequest(request runtime.Object) (runtime.Object, bool) 
 
 // IsRequest tells whether request is a non-nil request of the hook.
 func (d *Definition) IsRequest(request runtime.Object) bool { return d.isRequest(request) }
+
+// IsResponse tells whether response is a non-nil response of the hook.
+func (d *Definition) IsResponse(response hooksv1.ResponseObject) bool { return d.isResponse(response) }
 
 // Blocking tells whether a response can ask to be called again later.
 func (d *Definition) Blocking() bool {

@@ -3,6 +3,7 @@ package hook
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
@@ -18,6 +19,9 @@ type Meta struct {
 	// caller, although the response type could carry it: the client takes it out of
 	// the response, and extension.RetryAfter is a failure of the handler.
 	NonBlocking bool
+	// Object returns what a request is about, for logs. It gets requests of this
+	// hook only. Default: requests are about nothing in particular.
+	Object func(request runtime.Object) ObjectReference
 	// Singleton hooks are served once per extension, without a handler name.
 	Singleton bool
 	// Lifecycle states since when and until when this version is supported.

@@ -33,12 +33,16 @@ type Extension struct {
 
 // Start serves an extension over TLS until the test ends, on a free port of
 // loopback unless options have an address. Certificates are added to options
-// unless it has some; register adds the handlers.
+// unless it has some, and a logger that writes into the output of the test; register
+// adds the handlers.
 func Start(t testing.TB, options extension.Options, register func(*extension.Server) error) *Extension {
 	t.Helper()
 	ca := NewCA(t)
 	if options.CertFile == "" {
 		options.CertFile, options.KeyFile = ca.Files(t.TempDir(), "server")
+	}
+	if options.Logger.IsZero() {
+		options.Logger = testLogger(t)
 	}
 	server, err := extension.New(options)
 	if err != nil {

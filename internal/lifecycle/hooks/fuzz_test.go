@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +43,7 @@ func FuzzCall(f *testing.F) {
 	for i, seed := range []string{"", "[", "null", "{}", `{"cluster":null}`, `{"cluster":{"spec":{"topology":{"version":1}}},"settings":{"a":"b"}}`, `{"toKubernetesVersion":"\ud800"}`} {
 		f.Add(i, []byte(seed))
 	}
-	server, err := extension.New(extension.Options{Logger: slog.New(slog.DiscardHandler)})
+	server, err := extension.New(extension.Options{Logger: logr.FromSlogHandler(slog.DiscardHandler)})
 	if err != nil {
 		f.Fatal(err)
 	}

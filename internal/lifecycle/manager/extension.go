@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 
-	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -36,7 +34,7 @@ func newExtensionServer(ctx context.Context, mgr ctrl.Manager, o Options) (*exte
 		CertFile:   filepath.Join(o.CertDir, "tls.crt"),
 		KeyFile:    filepath.Join(o.CertDir, "tls.key"),
 		DrainDelay: o.DrainDelay,
-		Logger:     slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("extension"))),
+		Logger:     mgr.GetLogger().WithName("extension"),
 	}
 	if !o.InsecureHooks {
 		options.ClientCAFile = o.ExtensionClientCAFile

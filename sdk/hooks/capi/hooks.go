@@ -60,7 +60,7 @@ func AddToCatalog(c *hook.Catalog) error {
 // types, and adds the release that introduced it.
 func meta(name, introduced string) hook.Meta {
 	upstream := runtimecatalog.New()
-	m := hook.Meta{Lifecycle: hook.Lifecycle{Introduced: hook.Release{Version: introduced}}}
+	m := hook.Meta{Object: objectOf, Lifecycle: hook.Lifecycle{Introduced: hook.Release{Version: introduced}}}
 	if err := hooksv1.AddToCatalog(upstream); err != nil {
 		return m
 	}

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
 	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
@@ -32,12 +34,29 @@ var (
 	AfterHostReleaseV1Alpha1 = hook.Define[v1alpha1.AfterHostReleaseRequest, v1alpha1.AfterHostReleaseResponse](v1alpha1.GroupVersion, "AfterHostRelease", deprecated(releaseMeta))
 )
 
+// objectOf returns the HostMachine that wants a host, or the Host that was released.
+func objectOf(request runtime.Object) hook.ObjectReference {
+	switch r := request.(type) {
+	case *v1beta1.BeforeHostClaimRequest:
+		return hook.ObjectReference{Kind: "HostMachine", Namespace: r.Machine.Namespace, Name: r.Machine.Name}
+	case *v1alpha1.BeforeHostClaimRequest:
+		return hook.ObjectReference{Kind: "HostMachine", Namespace: r.MachineNamespace, Name: r.MachineName}
+	case *v1beta1.AfterHostReleaseRequest:
+		return hook.ObjectReference{Kind: "Host", Name: r.Host.Name}
+	case *v1alpha1.AfterHostReleaseRequest:
+		return hook.ObjectReference{Kind: "Host", Name: r.HostName}
+	}
+	return hook.ObjectReference{}
+}
+
 func current(m hook.Meta) hook.Meta {
+	m.Object = objectOf
 	m.Lifecycle = hook.Lifecycle{Introduced: hook.Release{Version: "v0.1.0"}}
 	return m
 }
 
 func deprecated(m hook.Meta) hook.Meta {
+	m.Object = objectOf
 	m.Lifecycle = hook.Lifecycle{
 		Introduced:  hook.Release{Version: "v0.1.0"},
 		Deprecated:  hook.Release{Version: "v0.1.0"},
