@@ -238,6 +238,10 @@ race-concurrent: envtest ## The race detector over the packages that CI chooses
 	@$(call RACE,race) $(CONCURRENT_PACKAGES)
 RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) -race -shuffle=on -timeout 30m
 
+.PHONY: test-mutation
+test-mutation: envtest ## Break the provider in fifty ways, each of which a rule of its conformance suite must notice (an hour)
+	go run ./test/conformance/mutation
+
 .PHONY: slowest
 slowest: ## The 20 slowest tests of the last runs
 	@echo "The 20 slowest tests:" && cat $(TEST_EVENTS)/*.json | $(call TOOL_PATH,gotestsum) tool slowest --num 20

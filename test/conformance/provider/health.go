@@ -204,7 +204,7 @@ func (f *fixture) watchAnswers() *answers {
 // expect waits for the answer for a Machine, which may be gone by now.
 func (a *answers) expect(uid types.UID) {
 	a.t.Helper()
-	limit := time.After(patience)
+	limit := time.After(*patience)
 	for {
 		select {
 		case given, open := <-a.given:

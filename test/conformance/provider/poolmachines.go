@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,12 +131,13 @@ func drainOnScaleDown(t *testing.T, s *Suite) {
 // The Machine that was marked goes first, and a mark alone removes nothing.
 func markedMachineGoes(t *testing.T, s *Suite) {
 	f, p, _ := newRunningPool(t, s, 2)
-	// The older one: by age it would stay.
-	machines := f.machines(p)
-	slices.SortFunc(machines, func(a, b clusterv1.Machine) int {
-		return strings.Compare(a.Name, b.Name)
+	// The one that would stay without a mark: the older one, of two of one second that
+	// with the later name.
+	members := f.members(p)
+	stays := slices.MinFunc(members, func(a, b infrav1.HostMachine) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(b.Name, a.Name))
 	})
-	marked := &machines[0]
+	marked := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: stays.Name}}
 	change(t, s, marked, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: ""} })
 	s.passTime(t)
 	if got := len(f.machines(p)); got != 2 {

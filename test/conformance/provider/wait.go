@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -11,12 +12,12 @@ import (
 )
 
 // patience is how long a rule waits for controllers on a loaded machine.
-const patience = 4 * time.Minute
+var patience = flag.Duration("patience", 4*time.Minute, "how long a rule waits for what controllers do")
 
 // eventually waits for what controllers do.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	poll.Until(t, patience, what, check)
+	poll.Until(t, *patience, what, check)
 }
 
 // reach reads an object until it is as wanted; explain says what is missing, "" for

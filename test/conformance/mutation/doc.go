@@ -1,0 +1,12 @@
+// Command mutation shows that the rules of the provider conformance suite can fail. It
+// breaks the provider in one place at a time, as a list of mutations says, in a copy of the
+// tree, and runs the rule that must notice. A mutation that its rule lets live is a hole in
+// the suite.
+//
+//	go run ./test/conformance/mutation [-rule REGEXP] [-workers N]
+//
+// `make test-mutation` runs them all, which takes an hour on two cores. That each mutation
+// still fits the code, and that each rule has one, is a test of every day.
+//
+// It may import what test/conformance/provider may.
+package main
