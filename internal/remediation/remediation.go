@@ -3,6 +3,7 @@ package remediation
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,6 +41,9 @@ type Member struct {
 	// Evacuate is true while the host is to be emptied for maintenance. The pool
 	// replaces the machine then, and no step would do better.
 	Evacuate bool
+	// Domain is the failure domain where what replaces the machine has to be; empty
+	// when any will do.
+	Domain string
 	// RebootFailed is true when the agent reported that the last reboot failed.
 	RebootFailed bool
 	// Attempt is the last step that was tried; nil when there was none.
@@ -90,7 +94,9 @@ type Input struct {
 	// SpareHosts are the hosts that are free and fit, less the members that wait
 	// for one.
 	SpareHosts int
-	Now        time.Time
+	// DomainSpares are those of them in each failure domain that a member names.
+	DomainSpares map[string]int
+	Now          time.Time
 }
 
 // Plan is the answer, one decision a member, in the order of names.
@@ -107,7 +113,7 @@ type Plan struct {
 // then machines that had none; of these the newest goes first, as with a
 // MachineSet: one that fails to come up carries no workload yet.
 func Make(in Input) Plan {
-	p := planner{Input: in, spare: in.SpareHosts, allFailing: allFailing(in.Members)}
+	p := planner{Input: in, spare: in.SpareHosts, domainSpares: maps.Clone(in.DomainSpares), allFailing: allFailing(in.Members)}
 	members := slices.Clone(in.Members)
 	slices.SortFunc(members, func(a, b Member) int {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
@@ -149,8 +155,9 @@ func allFailing(members []Member) bool {
 type planner struct {
 	Input
 	Plan
-	spare      int
-	allFailing bool
+	spare        int
+	domainSpares map[string]int
+	allFailing   bool
 }
 
 // current decides on a member that needs no new step now; open is true for one
@@ -257,11 +264,10 @@ func (p *planner) begin(m Member) Decision {
 	}
 	action := p.Policy.Steps[step].Action
 	if action == infrav1.RemediationReplace && !m.Connected {
-		if p.spare <= 0 {
+		if missing := p.takeSpare(m.Domain); missing != "" {
 			p.wake(lookForHosts)
-			return no(Defer, "The agent of the host is not connected, and no other host is free and fits. Mend the host or add one")
+			return no(Defer, "The agent of the host is not connected, and %s. Mend the host or add one", missing)
 		}
-		p.spare--
 	}
 	p.InFlight++
 	m.Attempt = &Attempt{Step: step, Action: action, Since: p.Now}
@@ -269,6 +275,22 @@ func (p *planner) begin(m Member) Decision {
 		p.wake(p.timeout(m))
 	}
 	return Decision{Member: m.Name, Kind: Begin, Attempt: *m.Attempt, Message: p.waitMessage(m)}
+}
+
+// takeSpare takes a host for what replaces a machine. It says what is missing when there
+// is none.
+func (p *planner) takeSpare(domain string) string {
+	switch {
+	case p.spare <= 0:
+		return "no other host is free and fits"
+	case domain != "" && p.domainSpares[domain] <= 0:
+		return fmt.Sprintf("no other host is free and fits in failure domain %s, which spec.spread asks for", domain)
+	}
+	p.spare--
+	if domain != "" {
+		p.domainSpares[domain]--
+	}
+	return ""
 }
 
 func (p *planner) nextStep(m Member) (int, bool) {

@@ -121,6 +121,45 @@ func TestOneMember(t *testing.T) {
 	}
 }
 
+// Hosts that a hard spread does not allow are no spares, and one host replaces one machine.
+func TestSparesOfADomain(t *testing.T) {
+	in := func(domain string) func(*remediation.Member) {
+		return func(m *remediation.Member) { m.Domain = domain }
+	}
+	for name, tc := range map[string]struct {
+		spares map[string]int
+		begins int
+	}{
+		"none where it must be": {map[string]int{"x": 0, "y": 5}, 0},
+		"one for two":           {map[string]int{"x": 1, "y": 5}, 1},
+		"one for each":          {map[string]int{"x": 2}, 2},
+	} {
+		plan := remediation.Make(remediation.Input{
+			Policy: ladder(9, replace), SpareHosts: 5, DomainSpares: tc.spares, Now: now,
+			Members: []remediation.Member{running("a"), running("m", unhealthy, offline, in("x")), running("n", unhealthy, offline, in("x"))},
+		})
+		begins := 0
+		for _, d := range plan.Decisions {
+			switch {
+			case d.Kind == remediation.Begin:
+				begins++
+			case d.Kind == remediation.Defer && !strings.Contains(d.Message, "in failure domain x, which spec.spread asks for"):
+				t.Errorf("%s: %+v", name, d)
+			}
+		}
+		if begins != tc.begins {
+			t.Errorf("%s: %d begin, want %d", name, begins, tc.begins)
+		}
+	}
+	none := remediation.Make(remediation.Input{
+		Policy: ladder(9, replace), DomainSpares: map[string]int{"x": 1}, Now: now,
+		Members: []remediation.Member{running("a"), running("m", unhealthy, offline, in("x"))},
+	})
+	if d := none.Decisions[1]; d.Kind != remediation.Defer {
+		t.Errorf("machines wait for all hosts that are free: %+v", d)
+	}
+}
+
 // A machine whose host is to be emptied is the rollout's, healthy or not.
 func TestEvacuation(t *testing.T) {
 	evacuate := func(m *remediation.Member) { m.Evacuate = true }

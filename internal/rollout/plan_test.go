@@ -230,6 +230,40 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// A host that a hard spread does not allow is no spare.
+func TestReplacements(t *testing.T) {
+	pool := func(hard bool, members []rollout.Member, free ...int) rollout.Pool {
+		p := rollout.Pool{Desired: len(members), Version: newVersion, Revision: revision, Strategy: rolling(1, 0), HardSpread: hard, Members: members}
+		for i, n := range free {
+			p.Domains = append(p.Domains, rollout.Domain{Name: string(rune('x' + i)), Free: n})
+		}
+		return p
+	}
+	pair := members(running("a", 0, in("x")), running("b", 0, in("y")))
+	for name, tc := range map[string]struct {
+		pool   rollout.Pool
+		member string
+		want   rollout.Domain
+	}{
+		"its own domain":                   {pool(true, pair, 0, 3), "a", rollout.Domain{Name: "x"}},
+		"the other one":                    {pool(true, pair, 0, 3), "b", rollout.Domain{Name: "y", Free: 3}},
+		"the emptiest":                     {pool(true, pair, 0, 3, 1), "a", rollout.Domain{Name: "z", Free: 1}},
+		"of equals, where a host is free":  {pool(true, pair, 0, 3, 0), "b", rollout.Domain{Name: "y", Free: 3}},
+		"another member waits for that":    {pool(true, append(members(running("c", 0, in("x"), unplaced), running("d", 0, in("y"))), pair...), 1, 1), "a", rollout.Domain{Name: "x"}},
+		"it waits itself for its own host": {pool(true, members(running("a", 0, in("x"), unplaced), running("b", 0, in("y"))), 1, 1), "a", rollout.Domain{Name: "x", Free: 1}},
+	} {
+		replacement := rollout.Replacements(tc.pool)
+		for range 2 { // it leaves no trace
+			if got := replacement(tc.member); got != tc.want {
+				t.Errorf("%s: %+v, want %+v", name, got, tc.want)
+			}
+		}
+	}
+	if rollout.Replacements(pool(false, pair, 0, 3)) != nil || rollout.Replacements(pool(true, pair)) != nil {
+		t.Error("a domain is asked for where any will do")
+	}
+}
+
 func TestExternalSize(t *testing.T) {
 	external := func(p *rollout.Pool) { p.External = true }
 	for name, tc := range map[string]planTest{

@@ -23,18 +23,24 @@ func (b *planner) newSpread() *spread {
 		if b.gone[m.Name] || !b.keeps(m) {
 			continue
 		}
-		s.load[m.Domain]++
-		if !m.Claimed {
-			s.take(m.Domain)
-		}
+		s.count(m, 1)
 	}
 	return s
 }
 
-func (s *spread) take(name string) {
+// count adds a member, or takes it away with n = -1. One that waits for a host will take
+// one of its domain.
+func (s *spread) count(m Member, n int) {
+	s.load[m.Domain] += n
+	if !m.Claimed {
+		s.take(m.Domain, n)
+	}
+}
+
+func (s *spread) take(name string, n int) {
 	for i := range s.domains {
 		if s.domains[i].Name == name {
-			s.domains[i].Free--
+			s.domains[i].Free -= n
 		}
 	}
 }
@@ -48,7 +54,7 @@ func (s *spread) next() string {
 		return ""
 	}
 	s.load[best]++
-	s.take(best)
+	s.take(best, 1)
 	return best
 }
 
@@ -65,6 +71,31 @@ func (s *spread) best() string {
 		}
 	}
 	return name
+}
+
+// Replacements returns a function that tells which failure domain a hard spread chooses for
+// what replaces a member, with the hosts that are free there and that no other member waits
+// for. It is nil when a host of any domain will do.
+func Replacements(p Pool) func(member string) Domain {
+	if !p.HardSpread || len(p.Domains) == 0 {
+		return nil
+	}
+	b := newPlanner(p)
+	s := b.newSpread()
+	counted := map[string]Member{}
+	for _, m := range b.staying {
+		if b.keeps(m) {
+			counted[m.Name] = m
+		}
+	}
+	return func(member string) Domain {
+		if m, found := counted[member]; found {
+			s.count(m, -1)
+			defer s.count(m, 1)
+		}
+		best := s.best()
+		return s.domains[slices.IndexFunc(s.domains, func(d Domain) bool { return d.Name == best })]
+	}
 }
 
 // move gives members that wait for a host in a domain without free ones another

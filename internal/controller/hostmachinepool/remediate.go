@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/remediation"
+	"github.com/slipway-dev/slipway/internal/rollout"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch
@@ -103,8 +104,30 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation
 			return remediation.Plan{}, err
 		}
 		in.SpareHosts = spare - waiting
+		if err := s.spread(&in); err != nil {
+			return remediation.Plan{}, err
+		}
 	}
 	return remediation.Make(in), nil
+}
+
+// spread tells in which failure domain the replacement of each member would have to be. A
+// host elsewhere is no spare to it.
+func (s *scope) spread(in *remediation.Input) error {
+	pool, err := s.rolloutPool()
+	if err != nil {
+		return err
+	}
+	replacement := rollout.Replacements(pool)
+	if replacement == nil {
+		return nil
+	}
+	in.DomainSpares = map[string]int{}
+	for i := range in.Members {
+		domain := replacement(in.Members[i].Name)
+		in.Members[i].Domain, in.DomainSpares[domain.Name] = domain.Name, domain.Free
+	}
+	return nil
 }
 
 // health reads what MachineHealthChecks wrote. They leave remediation to the owner

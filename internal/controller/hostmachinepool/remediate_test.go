@@ -226,6 +226,69 @@ func TestSilentHostIsReplacedOnlyByAnother(t *testing.T) {
 	}
 }
 
+// A host that the pool may not use is no spare.
+func TestSpareMustBeAllowed(t *testing.T) {
+	rack := func(name string) func(*infrav1.Host) {
+		return func(h *infrav1.Host) { h.Spec.FailureDomain = name }
+	}
+	for name, tc := range map[string]struct {
+		mutate  func(*clusterv1.MachinePool, *infrav1.HostMachinePool)
+		message string
+	}{
+		"failure domains of the MachinePool": {func(m *clusterv1.MachinePool, _ *infrav1.HostMachinePool) {
+			m.Spec.FailureDomains = []string{"a"}
+		}, "no other host is free and fits"},
+		"hard spread": {func(_ *clusterv1.MachinePool, pool *infrav1.HostMachinePool) {
+			pool.Spec.Spread = &infrav1.HostMachinePoolSpread{Hard: ptr.To(true)}
+		}, "no other host is free and fits in failure domain a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSickbay(t, 2, ladder(infrav1.RemediationReplace))
+			sick := s.hostMachines()[0].Name
+			for host, agent := range s.agents {
+				h := agent.Host(t)
+				if rack("b")(h); host == "host-of-"+sick {
+					rack("a")(h)
+				}
+				if err := env.Client.Update(ctx, h); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.change(tc.mutate)
+			s.agents["host-of-"+sick].Connect(t, false)
+			s.addHost("elsewhere", rack("b"))
+			s.check(sick, false)
+			s.reconcile()
+			s.wantAnswer(sick, clusterv1.MachineSetMachineRemediationDeferredReason, tc.message)
+			if m := s.member(sick); !m.DeletionTimestamp.IsZero() {
+				t.Fatal("the machine was given up for a host that its pool may not use")
+			}
+			s.addHost("spare", rack("a"))
+			s.reconcile()
+			if s.member(sick).DeletionTimestamp.IsZero() {
+				t.Error("not replaced although a host is free")
+			}
+		})
+	}
+}
+
+// change changes the MachinePool and the pool.
+func (s *sickbay) change(mutate func(*clusterv1.MachinePool, *infrav1.HostMachinePool)) {
+	s.t.Helper()
+	pool := &infrav1.HostMachinePool{}
+	for o, key := range map[client.Object]client.ObjectKey{s.machinePool: client.ObjectKeyFromObject(s.machinePool), pool: s.key} {
+		if err := env.Client.Get(ctx, key, o); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	mutate(s.machinePool, pool)
+	for _, o := range []client.Object{s.machinePool, pool} {
+		if err := env.Client.Update(ctx, o); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 // A host is emptied for maintenance as the strategy allows: by default another machine
 // is there first, and none is taken before a host is free for it.
 func TestEvacuatedHostLosesItsMachine(t *testing.T) {

@@ -20,9 +20,19 @@ import (
 
 // makePlan plans over what the scope holds now.
 func (s *scope) makePlan() error {
-	strategy, err := rollout.NewStrategy(s.pool.Spec.Strategy, s.desired())
+	pool, err := s.rolloutPool()
 	if err != nil {
 		return err
+	}
+	s.plan, s.planned = rollout.Make(pool), true
+	return nil
+}
+
+// rolloutPool is what plans are made of.
+func (s *scope) rolloutPool() (rollout.Pool, error) {
+	strategy, err := rollout.NewStrategy(s.pool.Spec.Strategy, s.desired())
+	if err != nil {
+		return rollout.Pool{}, err
 	}
 	pool := rollout.Pool{
 		Desired:  s.desired(),
@@ -41,8 +51,7 @@ func (s *scope) makePlan() error {
 	if s.pool.Spec.Spread != nil {
 		pool.HardSpread = ptr.Deref(s.pool.Spec.Spread.Hard, false)
 	}
-	s.plan, s.planned = rollout.Make(pool), true
-	return nil
+	return pool, nil
 }
 
 // carryOut brings the pool nearer to its size, version and revision. The plan from
