@@ -79,6 +79,12 @@ func (c *comparison) schema(where string, was, is *Schema) {
 		c.reportf(where, "the type changed from %q to %q", old, now)
 		return
 	}
+	for _, value := range was.Enum {
+		// Without an enumeration any value may be; documents of others may have none.
+		if len(is.Enum) > 0 && !slices.Contains(is.Enum, value) {
+			c.reportf(where, "the value %q was removed", value)
+		}
+	}
 	members, next := c.old.members(was), c.current.members(is)
 	for i := range members {
 		c.schema(where, members[i], next[i])

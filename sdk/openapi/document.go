@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
 )
@@ -132,13 +133,21 @@ func Parse(data []byte) (*Document, error) {
 	return d, nil
 }
 
+// describe tells also what becomes of a version that is deprecated.
+func describe(m hook.Meta) string {
+	if !m.Deprecated() {
+		return m.Description
+	}
+	return strings.TrimSpace(m.Description + "\n\nDeprecated since " + m.Lifecycle.Deprecated.Version + ": " + m.Lifecycle.Advice() + ".")
+}
+
 func (g *generator) operation(d *hook.Definition) *Operation {
 	request, response := d.NewRequest(), d.NewResponse()
 	op := &Operation{
 		OperationID: d.Name.Version + d.Name.Hook,
 		Tags:        d.Meta.Tags,
 		Summary:     d.Meta.Summary,
-		Description: d.Meta.Description,
+		Description: describe(d.Meta),
 		Deprecated:  d.Meta.Deprecated(),
 		Blocking:    d.Blocking(),
 		Lifecycle: &LifecycleExtension{

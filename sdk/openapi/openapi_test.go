@@ -83,6 +83,17 @@ func TestCompareFindsWhatBreaks(t *testing.T) {
 		"document of others": {func(d *openapi.Document) {
 			d.Paths[path].Post.Blocking, d.Paths[path].Post.Lifecycle = false, nil
 		}, ""},
+		"value of an enumeration removed": {func(d *openapi.Document) {
+			for _, s := range d.Components.Schemas {
+				if status := s.Properties["status"]; status != nil && len(status.Enum) == 2 {
+					status.Enum = []string{"Success", "Unknown"}
+				}
+			}
+		}, `response.status: the value "Failure" was removed`},
+		"value of an enumeration added": {func(d *openapi.Document) {
+			s := d.Components.Schemas["io.k8s.sigs.cluster-api.api.core.v1beta2.MachineTaint"].Properties["effect"]
+			s.Enum = append(slices.Clone(s.Enum), "NoVisit")
+		}, ""},
 		"field added": {func(d *openapi.Document) {
 			d.Components.Schemas[component+"Host"].Properties["zone"] = &openapi.Schema{Type: "string"}
 		}, ""},

@@ -15,6 +15,8 @@ type Schema struct {
 	Type                 string             `json:"type,omitempty"`
 	Format               string             `json:"format,omitempty"`
 	Description          string             `json:"description,omitempty"`
+	Deprecated           bool               `json:"deprecated,omitempty"`
+	Enum                 []string           `json:"enum,omitempty"`
 	Properties           map[string]*Schema `json:"properties,omitempty"`
 	Required             []string           `json:"required,omitempty"`
 	Items                *Schema            `json:"items,omitempty"`
@@ -66,7 +68,7 @@ func (g *generator) schema(t reflect.Type) *Schema {
 	case reflect.Float32, reflect.Float64:
 		return &Schema{Type: "number", Format: "double"}
 	case reflect.String:
-		return &Schema{Type: "string"}
+		return &Schema{Type: "string", Enum: comments()[componentName(t)].Enum}
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return &Schema{Type: "string", Format: "byte"}
@@ -122,15 +124,15 @@ func (g *generator) structRef(t reflect.Type) *Schema {
 		s := &Schema{Type: "object", Properties: map[string]*Schema{}}
 		// Entered before its fields are visited: types may refer to themselves.
 		g.schemas[name] = s
-		docs := docsOf(t)
-		s.Description = docs[""]
-		g.fields(t, docs, s)
+		comment := commentOf(t)
+		s.Description, s.Deprecated = comment.Description, deprecated(comment.Description)
+		g.fields(t, comment.Fields, s)
 		slices.Sort(s.Required)
 	}
 	return &Schema{Ref: refPrefix + name}
 }
 
-func (g *generator) fields(t reflect.Type, docs map[string]string, s *Schema) {
+func (g *generator) fields(t reflect.Type, docs map[string]fieldComment, s *Schema) {
 	for field := range t.Fields() {
 		name, optional, inline, skip := jsonField(field)
 		if skip {
@@ -141,16 +143,20 @@ func (g *generator) fields(t reflect.Type, docs map[string]string, s *Schema) {
 			if embedded.Kind() == reflect.Pointer {
 				embedded = embedded.Elem()
 			}
-			g.fields(embedded, docsOf(embedded), s)
+			g.fields(embedded, commentOf(embedded).Fields, s)
 			continue
 		}
 		property := g.schema(field.Type)
-		if doc := docs[name]; doc != "" {
+		doc := docs[name]
+		if doc.Description != "" {
 			if property.Ref != "" {
 				// Siblings of $ref are ignored in OpenAPI v3.0.
 				property = &Schema{AllOf: []*Schema{property}}
 			}
-			property.Description = doc
+			property.Description, property.Deprecated = doc.Description, deprecated(doc.Description)
+		}
+		if len(doc.Enum) > 0 && property.Type == "string" {
+			property.Enum = doc.Enum
 		}
 		s.Properties[name] = property
 		if !optional && !slices.Contains(s.Required, name) {
@@ -177,13 +183,6 @@ func jsonField(field reflect.StructField) (name string, optional, inline, skip b
 		optional = optional || flag == "omitempty" || flag == "omitzero"
 	}
 	return name, optional, false, false
-}
-
-func docsOf(t reflect.Type) map[string]string {
-	if s, ok := reflect.New(t).Interface().(swagger); ok {
-		return s.SwaggerDoc()
-	}
-	return nil
 }
 
 // componentName is Kubernetes' form: k8s.io/api/core/v1.Taint is
