@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/preflight"
 	"github.com/slipway-dev/slipway/internal/agent/run"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -28,13 +29,14 @@ Commands:
   join       enroll this host: write its configuration and bootstrap kubeconfig
   run        run the agent (the default under a service manager)
   preflight  tell what this host lacks to become a node; changes nothing
+  software   install, list and uninstall what a node needs, from a signed bundle
   status     print what the agent's journal says
   version    print the version, as --version does
   help       print this, as --help does
 
-"slipway-agent join --help" shows the flags of join, the others have those below.
-preflight exits with 0 when the host can be enrolled, 1 when it cannot, 2 when it
-was called wrongly.
+"slipway-agent join --help" and "slipway-agent software --help" show the flags of
+these, the others have those below. preflight exits with 0 when the host can be
+enrolled, 1 when it cannot, 2 when it was called wrongly.
 
 Flags:
 `
@@ -65,6 +67,8 @@ func main() {
 	switch os.Args[1] {
 	case "join":
 		os.Exit(joinHost(os.Args[2:]))
+	case "software":
+		os.Exit(manageSoftware(os.Args[2:]))
 	case "help", "--help", "-help", "-h":
 		flags.SetOutput(os.Stdout)
 		flags.Usage()
@@ -113,13 +117,32 @@ func joinHost(args []string) int {
 	return 0
 }
 
+// manageSoftware returns the exit code: 2 when it was called wrongly.
+func manageSoftware(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	err := software.Command(ctx, args, os.Stdout, os.Stderr)
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "slipway-agent software: interrupted; the same command goes on")
+		return 1
+	}
+	fmt.Fprintln(os.Stderr, "slipway-agent software:", err)
+	if errors.Is(err, software.ErrUsage) {
+		return 2
+	}
+	return 1
+}
+
 func execute(name, path, format string, log *slog.Logger, root hostfs.Root) error {
 	c, err := config.Load(path)
 	switch {
 	case name == "preflight":
 		return check(c, err, format, root)
 	case name != "run" && name != "status":
-		return fmt.Errorf("%q is no command; use join, run, preflight, status or version", name)
+		return fmt.Errorf("%q is no command; use join, run, preflight, software, status or version", name)
 	case err != nil:
 		return err
 	case name == "status":

@@ -22,8 +22,22 @@ const usage = `Usage:
   slipway-bundle build --node-bundle DIR --images DIR --private-key FILE --output DIR
   slipway-bundle version
 
-keygen makes a pair of keys: NAME says whose, such as a domain. build writes a signed
-bundle for each Kubernetes version of a node bundle as an OCI image layout.
+keygen makes a pair of keys and replaces no file. build writes a signed bundle for each
+Kubernetes version of a node bundle as an OCI image layout; "make host-bundle" calls it.
+
+Flags, all of them needed:
+  --name string
+        whose keys they are, such as a domain
+  --private-key string
+        file with the private key, which nobody else may read
+  --public-key string
+        file with the public key, which hosts are given
+  --node-bundle string
+        directory of the node bundle
+  --images string
+        directory of the image archives
+  --output string
+        directory to write, empty or not there yet
 `
 
 func main() {

@@ -8,12 +8,13 @@
 //	effects    does what was decided: bootstrap, adopt, upgrade, reset
 //	run        puts slipway-agent together from its configuration
 //	join       makes a host known to a management cluster, before there is an agent
+//	software   installs what a node needs from a signed bundle, and takes it away
 //	preflight  tells an operator what a host lacks, before there is an agent
 //
 // One operation passes through them so:
 //
 //	Host ── link ──> core.Plan(journal, spec) ──> effects ──> journal ──> link ──> Host.status
 //
-// The agent may import the API types, internal/host, internal/atomicfile and client-go;
-// never a controller. test/imports holds the order of the rooms.
+// The agent may import the API types, internal/host, internal/hostbundle, internal/atomicfile
+// and client-go; never a controller. test/imports holds the order of the rooms.
 package agent

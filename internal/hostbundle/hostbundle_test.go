@@ -83,12 +83,13 @@ func layoutOf(t *testing.T, signer note.Signer) string {
 	return dir
 }
 
-func bundle(dir, version string, keys PublicKeys) (*Bundle, error) {
+// bundle opens the newer version.
+func bundle(dir string, keys PublicKeys) (*Bundle, error) {
 	d, err := OpenDirectory(dir)
 	if err != nil {
 		return nil, err
 	}
-	return d.Bundle(version, "amd64", keys)
+	return d.Bundle(newer, "amd64", keys)
 }
 
 // unpackAll reads every component of a bundle into memory, and what else it says.
@@ -168,7 +169,7 @@ func TestEqualInputsGiveEqualBytes(t *testing.T) {
 func TestNoChangedByteIsTrusted(t *testing.T) {
 	signer, keys := newKeys(t)
 	dir := layoutOf(t, signer)
-	b, err := bundle(dir, newer, keys)
+	b, err := bundle(dir, keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestNoChangedByteIsTrusted(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, path), changed, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			b, err := bundle(dir, newer, keys)
+			b, err := bundle(dir, keys)
 			var got map[string]string
 			if err == nil {
 				got, err = unpackAll(b)
@@ -273,7 +274,7 @@ func TestRefusals(t *testing.T) {
 func TestTruncatedLayer(t *testing.T) {
 	signer, keys := newKeys(t)
 	dir := layoutOf(t, signer)
-	b, err := bundle(dir, newer, keys)
+	b, err := bundle(dir, keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +325,7 @@ func TestLayersAreWhatTheirListSays(t *testing.T) {
 			if err := errors.Join(w.Bundle(newer, Contents{KubernetesVersion: newer, Architecture: "amd64", Components: []Component{c}}), w.Close()); err != nil {
 				t.Fatal(err)
 			}
-			b, err := bundle(dir, newer, keys)
+			b, err := bundle(dir, keys)
 			if err != nil {
 				t.Fatal(err)
 			}

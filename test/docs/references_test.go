@@ -120,18 +120,22 @@ func fieldComments(t *testing.T, dir, name string) map[string]string {
 // The reference of the programs is what they print when asked for help.
 func TestProgramsReference(t *testing.T) {
 	if testing.Short() {
-		t.Skip("links three programs")
+		t.Skip("links programs")
 	}
 	page := bytes.NewBufferString("# Flags of the programs\n\nWhat each program prints with `--help`, written by `make docs`. " +
 		"The command line `slipway` has [a page of its own](cli.md).\n")
-	for _, name := range []string{"slipway-agent", "slipway-manager", "slipway-lifecycle"} {
-		binary := filepath.Join(t.TempDir(), name)
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/"+name)
-		build.Dir = root
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
+	dir := t.TempDir()
+	for _, name := range []string{"slipway-agent", "slipway-agent join", "slipway-agent software", "slipway-manager", "slipway-lifecycle", "slipway-bundle"} {
+		program, command, _ := strings.Cut(name, " ")
+		binary := filepath.Join(dir, program)
+		if command == "" {
+			build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/"+program)
+			build.Dir = root
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("build %s: %v\n%s", program, err, out)
+			}
 		}
-		out, err := exec.CommandContext(t.Context(), binary, "--help").CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), binary, append(strings.Fields(command), "--help")...).CombinedOutput()
 		if err != nil || len(out) < 200 {
 			t.Fatalf("%s --help: %v\n%s", name, err, out)
 		}

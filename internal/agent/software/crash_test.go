@@ -1,0 +1,134 @@
+package software
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/testenv/sample"
+)
+
+// errKilled is what a change of the host meets after a power cut. From then on none works,
+// so that nothing tidies up.
+var errKilled = errors.New("killed")
+
+// killedAt has the n-th change of the host, and all later ones, not happen; 0 counts only.
+func killedAt(h *Host, n int) (count *int) {
+	count = new(int)
+	h.before = func(string, string) error {
+		*count++
+		if n > 0 && *count >= n {
+			return errKilled
+		}
+		return nil
+	}
+	return count
+}
+
+// change is a command whose every write is cut off once.
+type change struct {
+	name string
+	// from are the versions that are there, to those that shall be.
+	from, to []string
+	do       func(ctx context.Context, h *Host, all map[string]*hostbundle.Bundle) error
+}
+
+var changes = []change{
+	{"first install", nil, []string{newer}, func(ctx context.Context, h *Host, all map[string]*hostbundle.Bundle) error {
+		return h.Install(ctx, all[newer])
+	}},
+	{"install beside another", []string{older}, []string{older, newer}, func(ctx context.Context, h *Host, all map[string]*hostbundle.Bundle) error {
+		return h.Install(ctx, all[newer])
+	}},
+	{"uninstall one of two", []string{older, newer}, []string{older}, func(ctx context.Context, h *Host, _ map[string]*hostbundle.Bundle) error {
+		_, err := h.Uninstall(ctx, newer)
+		return err
+	}},
+	{"uninstall all", []string{older, newer}, nil, func(ctx context.Context, h *Host, _ map[string]*hostbundle.Bundle) error {
+		_, err := h.Uninstall(ctx)
+		return err
+	}},
+}
+
+// A power cut at any write: what runs afterwards is whole, the same command gets there,
+// and an uninstall leaves nothing.
+func TestKilledAtEveryWrite(t *testing.T) {
+	all := bundles(t)
+	for _, c := range changes {
+		t.Run(c.name, func(t *testing.T) {
+			begin, before := installed(t, all, c.from...)
+			done, _ := installed(t, all, c.to...)
+			want := tree(t, done.Root)
+			whole := clone(t, begin)
+			count := killedAt(whole, 0)
+			if err := c.do(t.Context(), whole, all); err != nil {
+				t.Fatal(err)
+			}
+			if diff := differences(tree(t, whole.Root), want); diff != "" {
+				t.Fatalf("without a power cut:\n%s", diff)
+			}
+			for _, n := range sample.Of(t, *count) {
+				h := clone(t, begin)
+				killedAt(h, n)
+				if err := c.do(t.Context(), h, all); !errors.Is(err, errKilled) {
+					t.Fatalf("killed at %d of %d: %v", n, *count, err)
+				}
+				h.before = nil
+				checkWhole(t, h, all, n)
+				other := clone(t, h)
+				if err := c.do(t.Context(), h, all); err != nil {
+					t.Fatalf("killed at %d of %d, then again: %v", n, *count, err)
+				}
+				if diff := differences(tree(t, h.Root), want); diff != "" {
+					t.Fatalf("killed at %d of %d, then again:\n%s", n, *count, diff)
+				}
+				if _, err := other.Uninstall(t.Context()); err != nil {
+					t.Fatalf("killed at %d of %d, then uninstalled: %v", n, *count, err)
+				}
+				if diff := differences(tree(t, other.Root), before); diff != "" {
+					t.Fatalf("killed at %d of %d, then uninstalled:\n%s", n, *count, diff)
+				}
+			}
+		})
+	}
+}
+
+// checkWhole holds that every component in the store is all there, that no link in use
+// leads nowhere, and that the record knows whatever is on the host.
+func checkWhole(t *testing.T, h *Host, all map[string]*hostbundle.Bundle, n int) {
+	t.Helper()
+	for _, b := range all {
+		for _, c := range b.Components {
+			path := h.Root.Path(storePath(c))
+			if _, err := os.Stat(path); err != nil {
+				continue
+			}
+			if ok, err := intact(path, c); err != nil || !ok {
+				t.Fatalf("killed at %d: %s %s is in the store and not whole: %v", n, c.Name, c.Version, err)
+			}
+		}
+	}
+	record, err := readRecord(h.Root)
+	if err != nil {
+		t.Fatalf("killed at %d: %v", n, err)
+	}
+	known := map[string]bool{recordPath: true}
+	for _, e := range record.Entries {
+		known[e.Path] = true
+	}
+	for path, what := range tree(t, h.Root) {
+		if !strings.HasPrefix(what, "L") || strings.Contains(path, "/.slipway-") {
+			continue
+		}
+		if !known[path] {
+			t.Fatalf("killed at %d: %s is there and not in the record", n, path)
+		}
+		if _, err := os.Stat(filepath.Join(string(h.Root), path)); err != nil {
+			t.Fatalf("killed at %d: %s leads nowhere: %v", n, path, err)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package software
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+)
+
+// spare is what stays free on the disk, in bytes: a full disk stops more than an install.
+const spare = 256 << 20
+
+// Host is a host whose software this package manages.
+type Host struct {
+	Root hostfs.Root
+	// Services is nil where nothing shall be started or stopped, such as below another root.
+	Services *Services
+	// Progress is told each component that is about to be unpacked. May be nil.
+	Progress func(done, all int, what string)
+
+	// before is called ahead of each change of the host; for tests.
+	before func(effect, path string) error
+}
+
+// Result says what an uninstall could not take away.
+type Result struct {
+	// Kept are paths that somebody changed, or that hold files of somebody else.
+	Kept []string `json:"kept,omitempty"`
+}
+
+// Installed lists the versions on the host.
+func (h *Host) Installed() ([]Release, error) {
+	r, err := readRecord(h.Root)
+	return r.Releases, err
+}
+
+// Install puts the version of a bundle on the host, beside those that are there. After an
+// interruption it goes on where it was. The error is an *Error when the host refuses.
+func (h *Host) Install(ctx context.Context, b *hostbundle.Bundle) error {
+	unlock, err := h.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	record, err := readRecord(h.Root)
+	if err != nil {
+		return err
+	}
+	if len(record.Releases) == 0 {
+		if err := checkForeign(h.Root); err != nil {
+			return err
+		}
+	}
+	record.Releases = record.with(Release{State: StateInstalling, Digest: b.Digest, Contents: b.Contents})
+	if _, err := h.converge(ctx, record, b); err != nil {
+		return err
+	}
+	if h.Services == nil {
+		return nil
+	}
+	return h.Services.Start(ctx, b.Contents)
+}
+
+// Uninstall takes versions away; all of them when none is named. Whatever nothing needs
+// any more goes with them.
+func (h *Host) Uninstall(ctx context.Context, versions ...string) (Result, error) {
+	unlock, err := h.lock()
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	record, err := readRecord(h.Root)
+	if err != nil {
+		return Result{}, err
+	}
+	if record.Releases, err = marked(record.Releases, versions); err != nil {
+		return Result{}, err
+	}
+	var names, units []string
+	for _, r := range record.Releases {
+		if r.State == StateRemoving {
+			names, units = append(names, r.KubernetesVersion), r.Units
+		}
+	}
+	last := len(names) > 0 && len(names) == len(record.Releases)
+	if err := checkUnused(h.Root, names, last); err != nil {
+		return Result{}, err
+	}
+	if h.Services != nil && last {
+		if err := h.Services.Stop(ctx, units); err != nil {
+			return Result{}, err
+		}
+	}
+	result, err := h.converge(ctx, record, nil)
+	if err == nil && h.Services != nil {
+		err = h.Services.Forget(ctx)
+	}
+	return result, err
+}
+
+// marked marks the versions that go; all when none is named.
+func marked(releases []Release, versions []string) ([]Release, error) {
+	marked := slices.Clone(releases)
+	for i := range marked {
+		if len(versions) == 0 || slices.Contains(versions, marked[i].KubernetesVersion) {
+			marked[i].State = StateRemoving
+		}
+	}
+	for _, v := range versions {
+		if !slices.ContainsFunc(marked, func(r Release) bool { return r.KubernetesVersion == v }) {
+			return nil, refuse(ReasonNotInstalled, "Kubernetes %q was not installed by `slipway-agent software install`; see `slipway-agent software list`", v)
+		}
+	}
+	return marked, nil
+}
+
+// converge makes the host what the releases of the record want. The record is written
+// before anything it announces, and again once all is done.
+func (h *Host) converge(ctx context.Context, record Record, b *hostbundle.Bundle) (Result, error) {
+	d := disk{root: h.Root, before: func(effect, path string) error {
+		if h.before != nil {
+			if err := h.before(effect, path); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	}}
+	want := wanted(record.Releases)
+	found, err := look(h.Root, slices.Concat(record.Entries, want))
+	if err != nil {
+		return Result{}, err
+	}
+	p, err := planned(record.Entries, want, found)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := h.checkSpace(p.size()); err != nil {
+		return Result{}, err
+	}
+	record.Entries = p.before(record.Entries)
+	if err := d.save(record); err != nil {
+		return Result{}, err
+	}
+	kept, err := h.do(d, p, b)
+	if err != nil {
+		return Result{}, err
+	}
+	record.Releases = slices.DeleteFunc(record.Releases, func(r Release) bool { return r.State == StateRemoving })
+	for i := range record.Releases {
+		record.Releases[i].State = StateInstalled
+	}
+	record.Entries = p.owned
+	return Result{Kept: append(p.kept, kept...)}, d.save(record)
+}
+
+// save writes the record; one that says nothing is removed.
+func (d disk) save(r Record) error {
+	if len(r.Releases) == 0 && len(r.Entries) == 0 {
+		return d.remove(recordPath)
+	}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	err = d.writeFile(recordPath, append(data, '\n'), 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not there: is %q the root of a Linux system? %w", path.Dir(recordPath), d.root, err)
+	}
+	return full(err)
+}
+
+// do carries the plan out, and returns the directories that hold something else.
+func (h *Host) do(d disk, p plan, b *hostbundle.Bundle) (kept []string, err error) {
+	var all, done int
+	for _, s := range p.steps {
+		if s.Kind == KindComponent && !s.remove {
+			all++
+		}
+	}
+	for _, s := range p.steps {
+		if s.remove {
+			gone, err := d.unmake(s.Entry)
+			if err != nil {
+				return nil, err
+			}
+			if !gone {
+				kept = append(kept, s.Path)
+			}
+			continue
+		}
+		if s.Kind == KindComponent {
+			done++
+			h.tell(done, all, s.component)
+		}
+		if err := d.make(s.Entry, b); err != nil {
+			return nil, full(err)
+		}
+	}
+	return kept, nil
+}
+
+func (h *Host) tell(done, all int, c hostbundle.Component) {
+	if h.Progress != nil {
+		h.Progress(done, all, fmt.Sprintf("%s %s, %d MiB", c.Name, c.Version, c.Size()>>20))
+	}
+}
+
+func (d disk) make(e Entry, b *hostbundle.Bundle) error {
+	switch e.Kind {
+	case KindDirectory:
+		return d.makeDirectory(e.Path, 0o755)
+	case KindState:
+		return d.makeDirectory(e.Path, 0o711)
+	case KindFile:
+		return d.writeFile(e.Path, []byte(e.file.Content), os.FileMode(e.file.Mode))
+	case KindLink:
+		return d.link(e.Path, e.Target)
+	case KindComponent:
+		if b == nil || !slices.ContainsFunc(b.Components, func(c hostbundle.Component) bool { return c.Layer == e.component.Layer }) {
+			return refuse(ReasonChanged, "%s, with %s %s of another version that is installed, is damaged; install that version again first", e.Path, e.component.Name, e.component.Version)
+		}
+		return d.unpack(b, e.component)
+	}
+	return fmt.Errorf("%s: %q is no kind of entry", e.Path, e.Kind)
+}
+
+// unmake reports false where something of somebody else is in it.
+func (d disk) unmake(e Entry) (bool, error) {
+	switch e.Kind {
+	case KindDirectory:
+		return d.removeEmpty(e.Path)
+	case KindState:
+		return true, d.removeAll(e.Path)
+	case KindComponent:
+		return true, d.removeComponent(e.Path)
+	case KindFile, KindLink:
+	}
+	return true, d.remove(e.Path)
+}
+
+// checkSpace refuses before anything is written.
+func (h *Host) checkSpace(size int64) error {
+	if size == 0 {
+		return nil
+	}
+	dir := store
+	for ; dir != "/"; dir = path.Dir(dir) {
+		if _, err := os.Stat(h.Root.Path(dir)); err == nil {
+			break
+		}
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(h.Root.Path(dir), &s); err != nil {
+		return err
+	}
+	if free := int64(s.Bavail) * s.Bsize; free < size+spare {
+		return refuse(ReasonNoSpace, "the bundle takes %d MiB below %s, of which %d MiB are free and %d MiB shall stay so; make room or mount a larger disk there",
+			size>>20, store, free>>20, int64(spare)>>20)
+	}
+	return nil
+}
+
+// full gives a disk that filled up in mid write its reason.
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return refuse(ReasonNoSpace, "the disk is full: %w; make room, then run the same command again", err)
+	}
+	return err
+}
+
+// lock keeps two commands apart. It is on a directory, so that it leaves nothing.
+func (h *Host) lock() (unlock func(), err error) {
+	dir, err := os.Open(h.Root.Path(path.Dir(recordPath)))
+	if err != nil {
+		return nil, fmt.Errorf("is %q the root of a Linux system? %w", h.Root, err)
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(refuse(ReasonBusy, "another `slipway-agent software` is at work on this host; wait for it"), dir.Close())
+	}
+	return func() { _ = dir.Close() }, nil
+}
