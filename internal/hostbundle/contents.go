@@ -23,6 +23,9 @@ type Contents struct {
 	// Directories hold what the software itself writes, below /var/lib/slipway. They
 	// and what is in them go with the last version.
 	Directories []string `json:"directories,omitempty"`
+	// SharedDirectories are where others put files while the host is a node, such as the
+	// configuration of its network. They go with the last version once they are empty.
+	SharedDirectories []string `json:"sharedDirectories,omitempty"`
 	// Files are written to the host.
 	Files []HostFile `json:"files,omitempty"`
 	// Links lead from the host's paths into components, or to each other.
@@ -88,7 +91,7 @@ type Link struct {
 const StateDirectory = "/var/lib/slipway"
 
 // placeable are the directories that a bundle may put files and links into.
-var placeable = []string{"/etc/", "/opt/slipway/", "/usr/local/bin/"}
+var placeable = []string{"/etc/", "/opt/cni/", "/opt/slipway/", "/usr/local/bin/"}
 
 var (
 	componentName = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
@@ -121,6 +124,9 @@ func (c Contents) Validate() error {
 	}
 	for _, d := range c.Directories {
 		place("directories", d, StateDirectory+"/")
+	}
+	for _, d := range c.SharedDirectories {
+		place("sharedDirectories", d, placeable...)
 	}
 	for _, f := range c.Files {
 		place("files", f.Path, placeable...)

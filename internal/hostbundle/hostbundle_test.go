@@ -358,6 +358,7 @@ func TestValidate(t *testing.T) {
 		"directory of the host":   func(c *Contents) { c.Directories = []string{"/var/lib/dpkg"} },
 		"directory above":         func(c *Contents) { c.Directories = []string{"/var/lib/slipway/../dpkg"} },
 		"state as a whole":        func(c *Contents) { c.Directories = []string{"/var/lib/slipway/"} },
+		"shared directory":        func(c *Contents) { c.SharedDirectories = []string{"/var/spool"} },
 		"file of the host":        func(c *Contents) { c.Files = []HostFile{{Path: "/bin/sh"}} },
 		"link of the host":        func(c *Contents) { c.Links = []Link{{Path: "/usr/bin/sh", Component: "a", Target: "b"}} },
 		"link out of a component": func(c *Contents) { c.Links = []Link{{Path: "/usr/local/bin/sh", Component: "a", Target: "../b"}} },

@@ -126,6 +126,26 @@ func run(h Host) Report {
 	return Run(context.Background(), h, c, nil)
 }
 
+// hostSoftware replaces the packages by what `slipway-agent software install` installs.
+func hostSoftware(change func(*fakeHost)) func(*fakeHost) {
+	return func(h *fakeHost) {
+		delete(h.files, containerdConfig)
+		delete(h.programs, "systemctl is-enabled containerd")
+		h.files["/etc/slipway/containerd.toml"] = "version = 3\n  SystemdCgroup = true\n"
+		h.files["/etc/systemd/system/slipway-containerd.service"] = "[Service]\n"
+		h.programs["systemctl is-enabled slipway-containerd"] = "enabled\n"
+		change(h)
+	}
+}
+
+func TestHostSoftwareIsReady(t *testing.T) {
+	h := ready(debian)
+	hostSoftware(func(*fakeHost) {})(h)
+	if r := run(h); r.Errors+r.Warnings > 0 {
+		t.Errorf("found %+v", r.Findings)
+	}
+}
+
 func TestReadyHosts(t *testing.T) {
 	for name, release := range map[string]string{"debian": debian, "ubuntu": ubuntu, "rocky": rocky} {
 		t.Run(name, func(t *testing.T) {
@@ -205,6 +225,9 @@ func TestFindings(t *testing.T) {
 		"no packet filter":       {debian, without("nft", "iptables --version"), "packet-filter", Error, "neither", "apt-get install -y nftables iptables"},
 		"iptables legacy":        {ubuntu, says("iptables --version", "iptables v1.8.7 (legacy)"), "packet-filter", Warning, "legacy", "update-alternatives"},
 		"no containerd":          {rocky, without("containerd --version", "/run/containerd/containerd.sock"), "container-runtime", Error, "not installed", "dnf install -y containerd.io"},
+		"bare host":              {debian, without("containerd --version", "/run/containerd/containerd.sock"), "container-runtime", Error, "not installed", "slipway-agent software install"},
+		"host software is down":  {debian, hostSoftware(without("/run/containerd/containerd.sock")), "container-runtime", Error, "socket", "systemctl enable --now slipway-containerd"},
+		"host software is off":   {debian, hostSoftware(without("systemctl is-enabled slipway-containerd")), "container-runtime", Warning, "at boot", "slipway-containerd"},
 		"ancient containerd":     {debian, says("containerd --version", "containerd containerd.io 1.6.33 d2d"), "container-runtime", Error, "1.6.33", "apt-get install -y containerd"},
 		"containerd 1.7":         {ubuntu, says("containerd --version", "containerd github.com/containerd/containerd 1.7.24 x"), "container-runtime", Warning, "1.36 needs 2.0.0", "apt-get"},
 		"Docker's containerd":    {ubuntu, file(containerdConfig, "disabled_plugins = [\"cri\"]\n SystemdCgroup = true\n"), "container-runtime", Error, "CRI plugin off", "containerd config default"},

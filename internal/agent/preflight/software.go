@@ -69,7 +69,7 @@ func checkRuntime(ctx context.Context, s *scope) []Finding {
 		if s.exists(s.config.CRISocket) {
 			return bad(Warning, "", "%s is there but containerd is not on PATH: another container runtime is not tested with slipway", s.config.CRISocket)
 		}
-		return bad(Error, s.installContainerd(), "containerd is not installed")
+		return bad(Error, installAll+s.installContainerd(), "containerd is not installed")
 	}
 	out, _ := s.Run(ctx, "containerd", "--version")
 	v, err := version.ParseGeneric(versionPattern.FindString(out))
@@ -100,24 +100,38 @@ func (s *scope) installContainerd() string {
 	return s.distro.install("containerd", "containerd.io")
 }
 
+// installAll is the remedy where nothing is installed, ahead of the way by hand.
+const installAll = "sudo slipway-agent software install --from DIR --public-key FILE (all of it), or "
+
+// runtimeFiles are the configuration and the unit of containerd: those of `slipway-agent
+// software install`, or of a package.
+func (s *scope) runtimeFiles() (config, unit string) {
+	if s.exists("/etc/systemd/system/slipway-containerd.service") {
+		return "/etc/slipway/containerd.toml", "slipway-containerd"
+	}
+	return containerdConfig, "containerd"
+}
+
 func (s *scope) runtimeConfig() []Finding {
-	const write = "containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' | sudo tee " + containerdConfig + " && sudo systemctl restart containerd"
-	text := s.text(containerdConfig)
+	config, unit := s.runtimeFiles()
+	write := "containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' | sudo tee " + config + " && sudo systemctl restart " + unit
+	text := s.text(config)
 	switch {
 	case criDisabled.MatchString(text):
-		return bad(Error, write, "%s switches the CRI plugin off, as Docker's package does: the kubelet cannot use this containerd", containerdConfig)
+		return bad(Error, write, "%s switches the CRI plugin off, as Docker's package does: the kubelet cannot use this containerd", config)
 	case s.exists("/run/systemd/system") && !systemdCgroup.MatchString(text):
-		return bad(Warning, write, "%s does not set SystemdCgroup = true: kubeadm sets the kubelet up for systemd's cgroups, and both must agree", containerdConfig)
+		return bad(Warning, write, "%s does not set SystemdCgroup = true: kubeadm sets the kubelet up for systemd's cgroups, and both must agree", config)
 	}
 	return nil
 }
 
 func (s *scope) runtimeService(ctx context.Context) []Finding {
-	const start = "sudo systemctl enable --now containerd"
+	_, unit := s.runtimeFiles()
+	start := "sudo systemctl enable --now " + unit
 	if !s.exists(s.config.CRISocket) {
 		return bad(Error, start, "the socket %s is not there: containerd does not run, or criSocket of the agent's configuration is another", s.config.CRISocket)
 	}
-	if _, err := s.Run(ctx, "systemctl", "is-enabled", "containerd"); err != nil {
+	if _, err := s.Run(ctx, "systemctl", "is-enabled", unit); err != nil {
 		return bad(Warning, start, "containerd is not started at boot")
 	}
 	return nil
@@ -137,7 +151,7 @@ func checkKubernetes(ctx context.Context, s *scope) []Finding {
 		versions = append(versions, packaged)
 	}
 	if len(versions) == 0 && len(found) == 0 {
-		return bad(Error, s.installKubernetes(), "no Kubernetes version is installed: want kubeadm and kubelet on PATH, or in %s/<version>/", s.config.KubernetesDirectories[0])
+		return bad(Error, installAll+s.installKubernetes(), "no Kubernetes version is installed: want kubeadm and kubelet on PATH, or in %s/<version>/", s.config.KubernetesDirectories[0])
 	}
 	found = append(found, s.kubeletUnit(ctx, packaged, len(versions))...)
 	if len(found) == 0 {

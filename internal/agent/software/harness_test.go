@@ -66,7 +66,7 @@ func layout(t *testing.T, architecture string) (dir string, found map[string]*ho
 		err := w.Bundle(version, hostbundle.Contents{
 			KubernetesVersion: version, Architecture: architecture,
 			Components:  []hostbundle.Component{component("runc", "v1.5.2", "runc"), component("containerd", containerd, "bin/containerd"), component("kubernetes", version, "hyperkube")},
-			Directories: []string{"/var/lib/slipway/containerd"},
+			Directories: []string{"/var/lib/slipway/containerd"}, SharedDirectories: []string{"/etc/cni/net.d"},
 			Files: []hostbundle.HostFile{
 				{Path: "/etc/slipway/containerd.toml", Mode: 0o644, Content: "# " + containerd},
 				{Path: "/etc/systemd/system/slipway-containerd.service", Mode: 0o644, Content: "[Unit]\n"},

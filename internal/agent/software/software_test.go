@@ -126,15 +126,16 @@ func TestWhatSomebodyChangedStays(t *testing.T) {
 	const path = "/etc/slipway/containerd.toml"
 	put(t, h.Root, path, "edited")
 	put(t, h.Root, "/etc/slipway/agent.yaml", "namespace: default\n")
+	put(t, h.Root, "/etc/cni/net.d/10-flannel.conflist", "{}")
 	if err := h.Install(t.Context(), all[newer]); reason(err) != ReasonChanged || !strings.Contains(err.Error(), path) {
 		t.Errorf("want %s for %s, got %v", ReasonChanged, path, err)
 	}
 	result, err := h.Uninstall(t.Context())
-	if err != nil || !slices.Equal(result.Kept, []string{path, "/etc/slipway"}) {
+	if err != nil || !slices.Equal(result.Kept, []string{path, "/etc/slipway", "/etc/cni/net.d", "/etc/cni"}) {
 		t.Errorf("kept %q: %v", result.Kept, err)
 	}
 	after := tree(t, h.Root)
-	for _, kept := range []string{path, "/etc/slipway", "/etc/slipway/agent.yaml"} {
+	for _, kept := range []string{path, "/etc/slipway", "/etc/slipway/agent.yaml", "/etc/cni", "/etc/cni/net.d", "/etc/cni/net.d/10-flannel.conflist"} {
 		if after[kept] == "" {
 			t.Errorf("%s is gone", kept)
 		}

@@ -35,6 +35,9 @@ func wanted(releases []Release) []Entry {
 		for _, d := range r.Directories {
 			byPath[d] = Entry{Path: d, Kind: KindState}
 		}
+		for _, d := range r.SharedDirectories {
+			byPath[d] = Entry{Path: d, Kind: KindDirectory}
+		}
 		for _, f := range r.Files {
 			byPath[f.Path] = Entry{Path: f.Path, Kind: KindFile, Digest: digest.FromString(f.Content), file: f}
 		}

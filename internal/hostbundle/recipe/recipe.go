@@ -13,13 +13,17 @@ import (
 var files embed.FS
 
 // hostFiles are the files of every host, by where they go.
-var hostFiles = []struct{ path, name string }{
-	{"/etc/slipway/containerd.toml", "containerd.toml"},
-	{"/etc/modules-load.d/slipway.conf", "modules.conf"},
-	{"/etc/sysctl.d/90-slipway.conf", "sysctl.conf"},
-	{unitDirectory + "/slipway-containerd.service", "slipway-containerd.service"},
-	{unitDirectory + "/slipway-images.service", "slipway-images.service"},
-	{unitDirectory + "/kubelet.service", "kubelet.service"},
+var hostFiles = []struct {
+	path, name string
+	mode       uint32
+}{
+	{"/etc/slipway/containerd.toml", "containerd.toml", 0o644},
+	{"/etc/modules-load.d/slipway.conf", "modules.conf", 0o644},
+	{"/etc/sysctl.d/90-slipway.conf", "sysctl.conf", 0o644},
+	{"/opt/slipway/bin/import-images", "import-images.sh", 0o755},
+	{unitDirectory + "/slipway-containerd.service", "slipway-containerd.service", 0o644},
+	{unitDirectory + "/slipway-images.service", "slipway-images.service", 0o644},
+	{unitDirectory + "/kubelet.service", "kubelet.service", 0o644},
 }
 
 const (
@@ -63,9 +67,10 @@ type kitchen struct {
 func (k *kitchen) contents(b nodeBundle, r release) (hostbundle.Contents, error) {
 	c := hostbundle.Contents{
 		KubernetesVersion: r.Version, Architecture: b.Architecture,
-		Directories: []string{hostbundle.StateDirectory + "/containerd"},
-		Modules:     strings.Fields(read("modules.conf")),
-		Units:       enabled,
+		Directories:       []string{hostbundle.StateDirectory + "/containerd"},
+		SharedDirectories: []string{"/etc/cni/net.d", "/opt/cni/bin"},
+		Modules:           strings.Fields(read("modules.conf")),
+		Units:             enabled,
 	}
 	for _, p := range []struct {
 		name, version, dir string
@@ -94,7 +99,7 @@ func (k *kitchen) contents(b nodeBundle, r release) (hostbundle.Contents, error)
 	c.Links = append(c.Links, links(r.Version)...)
 	for _, f := range hostFiles {
 		content := strings.ReplaceAll(read(f.name), "@pause@", r.Images["pause"])
-		c.Files = append(c.Files, hostbundle.HostFile{Path: f.path, Mode: 0o644, Content: content})
+		c.Files = append(c.Files, hostbundle.HostFile{Path: f.path, Mode: f.mode, Content: content})
 	}
 	return c, nil
 }
