@@ -103,22 +103,42 @@ var (
 // signed them. The error names each field.
 func (c Contents) Validate() error {
 	var errs []error
-	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !semver.IsValid(c.KubernetesVersion) || semver.Canonical(c.KubernetesVersion) != c.KubernetesVersion {
-		fail("kubernetesVersion: want a version such as v1.36.3, not %q", c.KubernetesVersion)
+		errs = append(errs, fmt.Errorf("kubernetesVersion: want a version such as v1.36.3, not %q", c.KubernetesVersion))
 	}
 	components := map[string]bool{}
 	for _, component := range c.Components {
 		if components[component.Name] || !componentName.MatchString(component.Name) {
-			fail("components: %q is no name, or there twice", component.Name)
+			errs = append(errs, fmt.Errorf("components: %q is no name, or there twice", component.Name))
 		}
 		components[component.Name] = true
 		errs = append(errs, component.validate())
 	}
+	for _, l := range c.Links {
+		if l.Component != "" && (!components[l.Component] || !filepath.IsLocal(l.Target)) || l.Target == "" {
+			errs = append(errs, fmt.Errorf("links: %s leads to %q of component %q, which is not there", l.Path, l.Target, l.Component))
+		}
+	}
+	for _, m := range c.Modules {
+		if !moduleName.MatchString(m) {
+			errs = append(errs, fmt.Errorf("modules: %q is no name of a module", m))
+		}
+	}
+	for _, u := range c.Units {
+		if !unitName.MatchString(u) {
+			errs = append(errs, fmt.Errorf("units: %q is no service", u))
+		}
+	}
+	return errors.Join(append(errs, c.validatePlaces())...)
+}
+
+// validatePlaces holds that each path is where a bundle may put something, and once.
+func (c Contents) validatePlaces() error {
+	var errs []error
 	paths := map[string]bool{}
 	place := func(field, p string, below ...string) {
 		if paths[p] || path.Clean(p) != p || !startsWithAny(p, below) {
-			fail("%s: %q is there twice, or not a path below %s", field, p, strings.Join(below, ", "))
+			errs = append(errs, fmt.Errorf("%s: %q is there twice, or not a path below %s", field, p, strings.Join(below, ", ")))
 		}
 		paths[p] = true
 	}
@@ -133,19 +153,6 @@ func (c Contents) Validate() error {
 	}
 	for _, l := range c.Links {
 		place("links", l.Path, placeable...)
-		if l.Component != "" && (!components[l.Component] || !filepath.IsLocal(l.Target)) || l.Target == "" {
-			fail("links: %s leads to %q of component %q, which is not there", l.Path, l.Target, l.Component)
-		}
-	}
-	for _, m := range c.Modules {
-		if !moduleName.MatchString(m) {
-			fail("modules: %q is no name of a module", m)
-		}
-	}
-	for _, u := range c.Units {
-		if !unitName.MatchString(u) {
-			fail("units: %q is no service", u)
-		}
 	}
 	return errors.Join(errs...)
 }
