@@ -22,7 +22,9 @@ const (
 )
 
 // HostMachinePoolRemediation says what a pool does about the machines that a
-// MachineHealthCheck found unhealthy.
+// MachineHealthCheck found unhealthy. Without one it does a single thing: a machine
+// whose host fell silent before anything was begun there is given up after ten
+// minutes, when another host is free for it.
 // +kubebuilder:validation:MinProperties=1
 type HostMachinePoolRemediation struct {
 	// steps are tried in this order until the machine is healthy. A step that is

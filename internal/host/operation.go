@@ -80,6 +80,18 @@ func Bootstrapped(h *infrav1.Host) bool {
 	}
 }
 
+// Unbegun says whether the agent of a claimed host fell silent before it began anything for
+// the claim, as far as it told: the bootstrap was never ordered, or the agent's last word
+// is that the host is clean. A report that was lost, as in a move, says nothing; nor does
+// it rule out that the agent began after its last word.
+func Unbegun(h *infrav1.Host) bool {
+	if h.Spec.Claim == nil || Adopting(h) || !Disconnected(h) {
+		return false
+	}
+	order := h.Spec.Desired
+	return order == nil || (order.Phase == infrav1.HostDesiredBootstrapped && !Bootstrapped(h) && Observed(h) == nil && h.Status.CleanProof != nil)
+}
+
 // Busy says whether the agent has an operation before it that it has not ended.
 // Another one must wait.
 func Busy(h *infrav1.Host) bool {

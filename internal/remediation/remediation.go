@@ -41,6 +41,9 @@ type Member struct {
 	// Evacuate is true while the host is to be emptied for maintenance. The pool
 	// replaces the machine then, and no step would do better.
 	Evacuate bool
+	// UnbegunSince is since when the agent of the host is silent, if nothing can have
+	// been begun there for the machine; zero otherwise.
+	UnbegunSince time.Time
 	// Domain is the failure domain where what replaces the machine has to be; empty
 	// when any will do.
 	Domain string
@@ -164,6 +167,7 @@ type planner struct {
 // that does.
 func (p *planner) current(m Member) (_ Decision, open bool) {
 	none := Decision{Member: m.Name, Kind: None}
+	p.awaitBegin(m)
 	switch {
 	case m.Leaving:
 		return p.leaving(m), false
@@ -171,6 +175,8 @@ func (p *planner) current(m Member) (_ Decision, open bool) {
 		return Decision{Member: m.Name, Kind: Defer, Message: "Its host is to be emptied: the pool replaces the machine as spec.strategy allows"}, false
 	case m.Evacuate:
 		return none, false
+	case p.silentFor(m):
+		return none, true
 	case m.Attempt != nil && unfinished(m):
 		if p.allFailing {
 			return none, true
@@ -249,6 +255,9 @@ func (p *planner) waitMessage(m Member) string {
 func (p *planner) begin(m Member) Decision {
 	no := func(kind Kind, format string, args ...any) Decision {
 		return Decision{Member: m.Name, Kind: kind, Message: fmt.Sprintf(format, args...)}
+	}
+	if p.silentFor(m) {
+		return p.giveUpHost(m)
 	}
 	if !m.Claimed && m.Attempt == nil {
 		return no(Defer, "The machine has no host yet; another one would not help. See condition %s of its HostMachine", infrav1.HostClaimedCondition)

@@ -121,6 +121,53 @@ func TestOneMember(t *testing.T) {
 	}
 }
 
+// A machine whose host fell silent before anything was begun there is given up for another
+// host, whatever the steps are and without a MachineHealthCheck.
+func TestSilentBeforeItBegan(t *testing.T) {
+	unbegun := func(ago time.Duration) func(*remediation.Member) {
+		return func(m *remediation.Member) {
+			m.Health, m.Provisioned, m.Connected, m.UnbegunSince = remediation.Unknown, false, false, now.Add(-ago)
+		}
+	}
+	busy := running("b", unhealthy, tried(0, reboot, time.Minute))
+	for name, tc := range map[string]struct {
+		member  remediation.Member
+		beside  remediation.Member
+		max     int
+		spare   int
+		kind    remediation.Kind
+		message string
+		after   time.Duration
+	}{
+		"not for long":              {member: running("m", unbegun(9*time.Minute)), max: 1, spare: 1, kind: remediation.Recovered, after: time.Minute},
+		"for ten minutes":           {member: running("m", unbegun(10*time.Minute)), max: 1, spare: 1, kind: remediation.Begin, message: "has not begun"},
+		"it may have begun":         {member: running("m", unbegun(time.Hour), func(m *remediation.Member) { m.UnbegunSince = time.Time{} }), max: 1, spare: 1, kind: remediation.Recovered},
+		"no other host":             {member: running("m", unbegun(time.Hour)), max: 1, kind: remediation.Defer, message: "no other host is free and fits", after: 30 * time.Second},
+		"turned off":                {member: running("m", unbegun(time.Hour)), spare: 1, kind: remediation.Defer, message: "maxInFlight"},
+		"others are under way":      {member: running("m", unbegun(time.Hour)), beside: busy, max: 1, spare: 1, kind: remediation.Defer, message: "1 machines are under remediation", after: 9 * time.Minute},
+		"the check failed, too":     {member: running("m", unbegun(time.Hour), unhealthy), max: 1, spare: 1, kind: remediation.Begin, message: "has not begun"},
+		"killed before it went":     {member: running("m", unbegun(time.Hour), tried(0, replace, time.Minute)), max: 1, spare: 1, kind: remediation.Begin, message: "has not begun"},
+		"on its way":                {member: running("m", unbegun(time.Hour), leaving, tried(0, replace, time.Minute)), max: 1, spare: 1, kind: remediation.Wait},
+		"every machine of the pool": {member: running("m", unbegun(time.Hour), unhealthy), beside: running("b", failing), max: 1, spare: 1, kind: remediation.Begin, message: "has not begun"},
+	} {
+		members := []remediation.Member{tc.member}
+		if tc.beside.Name != "" {
+			members = append(members, tc.beside)
+		}
+		plan := remediation.Make(remediation.Input{Policy: ladder(tc.max, reboot), Members: members, SpareHosts: tc.spare, Now: now})
+		got := plan.Decisions[len(plan.Decisions)-1]
+		if got.Member != "m" || got.Kind != tc.kind || !strings.Contains(got.Message, tc.message) {
+			t.Errorf("%s: %+v, want %s: %s", name, got, tc.kind, tc.message)
+		}
+		if tc.kind == remediation.Begin && got.Attempt != (remediation.Attempt{Action: replace, Since: now}) {
+			t.Errorf("%s: attempt %+v", name, got.Attempt)
+		}
+		if tc.after != 0 && plan.After != tc.after {
+			t.Errorf("%s: plan again after %s, want %s", name, plan.After, tc.after)
+		}
+	}
+}
+
 // Hosts that a hard spread does not allow are no spares, and one host replaces one machine.
 func TestSparesOfADomain(t *testing.T) {
 	in := func(domain string) func(*remediation.Member) {

@@ -93,6 +93,12 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation
 				return remediation.Plan{}, err
 			}
 		}
+		if !member.Leaving && !member.Provisioned {
+			if member.UnbegunSince, err = r.unbegunSince(ctx, s, m); err != nil {
+				return remediation.Plan{}, err
+			}
+			failing = failing || !member.UnbegunSince.IsZero()
+		}
 		if !member.Leaving && !member.Claimed && m.Spec.HostName == "" {
 			waiting++
 		}
