@@ -275,9 +275,9 @@ bench-peer: envtest ## Build upstream's in-memory provider, which bench-scale me
 ##@ Release
 
 .PHONY: release
-release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums
+release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums; HOST_BUNDLE=bin/hostbundle adds host bundles
 	cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
-	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION)
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION) -host-bundle "$(HOST_BUNDLE)"
 
 ##@ Help
 

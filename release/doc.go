@@ -2,7 +2,7 @@
 //
 //	repository/infrastructure-slipway/<version>/   what clusterctl reads: components, metadata, templates
 //	repository/runtime-extension-slipway-lifecycle/<version>/   likewise of the lifecycle engine: components, metadata
-//	assets/                                        agent, manager, lifecycle engine, systemd unit, ExtensionConfig, image archives, SBOMs
+//	assets/                                        agent, manager, lifecycle engine, systemd unit, ExtensionConfig, image archives, SBOMs, host bundles
 //	SHA256SUMS                                     of every file above
 //
 // The same commit and version give the same bytes: times come from the commit,

@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string) error {
 	version := flags.String("version", "", "semantic version with a leading v")
 	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "time of the release in seconds since 1970; $SOURCE_DATE_EPOCH when unset")
 	archs := flags.String("architectures", strings.Join(allArchitectures, ","), "what to build for")
+	hostBundle := flags.String("host-bundle", "", "directory with signed host bundles to release along, such as bin/hostbundle")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -42,6 +43,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	r.hostBundle = *hostBundle
 	return r.write(ctx)
 }
 

@@ -52,6 +52,8 @@ type release struct {
 	time        time.Time
 	// architectures to build for.
 	architectures []string
+	// hostBundle is a directory with host bundles to release along; none when empty.
+	hostBundle string
 }
 
 // step writes one part of the release.
@@ -63,6 +65,7 @@ type step struct {
 var steps = []step{
 	{"binaries", (*release).buildBinaries},
 	{"images", (*release).writeImages},
+	{"host bundles", (*release).writeHostBundle},
 	{"SBOMs", (*release).writeSBOMs},
 	{"provider repositories", (*release).writeRepositories},
 	{"checksums", (*release).writeChecksums},
