@@ -80,7 +80,7 @@ func Command(ctx context.Context, args []string, out, log io.Writer) error {
 	}
 	h := &Host{Root: hostfs.Root(strings.TrimSuffix(o.root, "/"))}
 	if _, err := os.Stat("/run/systemd/system"); err == nil && h.Root == "" {
-		h.Services = &Services{Runner: command.System{Identity: "software", Log: log}}
+		h.Services = &Services{Runner: command.System{Identity: "software", Log: log}, Tell: func(c string) { fmt.Fprintln(log, c) }}
 	}
 	h.Progress = func(done, all int, what string) { fmt.Fprintf(log, "[%d/%d] %s\n", done, all, what) }
 	switch name {

@@ -12,7 +12,12 @@ import (
 )
 
 // Services brings installed software to life, on the host that this process runs on.
-type Services struct{ Runner command.Runner }
+type Services struct {
+	Runner command.Runner
+	// Tell is told each command that is about to run: the import of images takes a while.
+	// May be nil.
+	Tell func(command string)
+}
 
 // Start loads modules, applies settings of the kernel and starts units. All of that each
 // boot does, too.
@@ -51,6 +56,9 @@ func (s Services) Forget(ctx context.Context) error {
 
 func (s Services) run(ctx context.Context, commands [][]string) error {
 	for _, c := range commands {
+		if s.Tell != nil {
+			s.Tell(strings.Join(c, " "))
+		}
 		if _, err := s.Runner.Run(ctx, c[0], c[1:]...); err != nil {
 			return fmt.Errorf("%s: %w; the files are in place: see `journalctl -xe`, then run the same command again", strings.Join(c, " "), err)
 		}

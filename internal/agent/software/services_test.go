@@ -36,13 +36,17 @@ func TestServicesStartAfterTheKernelIsReady(t *testing.T) {
 		Files: []hostbundle.HostFile{{Path: "/etc/slipway/containerd.toml"}, {Path: "/etc/sysctl.d/90-slipway.conf"}},
 	}
 	r := &recorder{}
-	if err := (Services{Runner: r}).Start(t.Context(), c); err != nil {
+	var told []string
+	if err := (Services{Runner: r, Tell: func(c string) { told = append(told, c) }}).Start(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"systemctl daemon-reload", "modprobe --all overlay br_netfilter", "sysctl --quiet --load=/etc/sysctl.d/90-slipway.conf",
 		"systemctl start a.service", "systemctl start b.service"}
 	if !slices.Equal(r.ran, want) {
 		t.Errorf("ran %q, want %q", r.ran, want)
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 	r = &recorder{fail: "modprobe"}
 	var exit *command.ExitError
