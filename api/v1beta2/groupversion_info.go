@@ -19,6 +19,7 @@ var (
 func addKnownTypes(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&Host{}, &HostList{},
+		&HostApprovalPolicy{}, &HostApprovalPolicyList{},
 		&HostCluster{}, &HostClusterList{},
 		&HostClusterTemplate{}, &HostClusterTemplateList{},
 		&HostMachine{}, &HostMachineList{},

@@ -19,6 +19,13 @@ type HostSpec struct {
 	// +kubebuilder:validation:MaxLength=128
 	HostID string `json:"hostID,omitempty"`
 
+	// approval says whether the host may be claimed. Enrollment sets it, as the
+	// HostApprovalPolicy of the namespace asks; after that it takes the verb approve on
+	// hosts, which agents never have. A host without it, as an earlier version enrolled
+	// it, counts as approved. A claim that exists is not touched.
+	// +optional
+	Approval HostApproval `json:"approval,omitempty"`
+
 	// unschedulable keeps the host from being claimed. A claim that exists is
 	// not touched.
 	// +optional
@@ -66,6 +73,20 @@ type HostSpec struct {
 	// +optional
 	Desired *HostDesired `json:"desired,omitempty"`
 }
+
+// HostApproval says whether a host may be claimed.
+// +kubebuilder:validation:Enum=Pending;Approved;Denied
+type HostApproval string
+
+const (
+	// HostApprovalPending is a host that nobody has approved yet. A HostApprovalPolicy
+	// that comes to fit it approves it.
+	HostApprovalPending HostApproval = "Pending"
+	// HostApprovalApproved is a host that may be claimed. Only a person takes that back.
+	HostApprovalApproved HostApproval = "Approved"
+	// HostApprovalDenied is a host that somebody refused. No policy approves it.
+	HostApprovalDenied HostApproval = "Denied"
+)
 
 // ResetPolicy says how a released host is cleaned before its next claim.
 // +kubebuilder:validation:Enum=Kubeadm;Full;Manual
@@ -122,8 +143,9 @@ type HostClaim struct {
 type HostPhase string
 
 const (
-	// HostPhaseEnrolling means that no agent has reported for the host yet, or that
-	// it still looks whether a host that never was claimed is clean.
+	// HostPhaseEnrolling means that no agent has reported for the host yet, that it
+	// still looks whether a host that never was claimed is clean, or that the host is
+	// not approved.
 	HostPhaseEnrolling HostPhase = "Enrolling"
 	// HostPhaseAvailable means that the host is clean and can be claimed.
 	HostPhaseAvailable HostPhase = "Available"
@@ -293,6 +315,7 @@ const HostClaimIDField = "spec.claim.claimID"
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue(\"\") in [\"\", self.?spec.?hostID.orValue(\"\")]",message="spec.hostID cannot change: delete the Host and enroll the machine again"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimGeneration.orValue(0) <= self.?spec.?claimGeneration.orValue(0)",message="spec.claimGeneration only grows: agents refuse orders of an earlier claim"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?approval.orValue(\"\") in [\"\", \"Approved\"] || self.?spec.?approval.orValue(\"\") != \"\"",message="spec.approval cannot be removed from a host that is not approved: set it to Approved or Denied"
 // +kubebuilder:object:root=true
 // +kubebuilder:selectablefield:JSONPath=`.spec.claim.claimID`
 // +kubebuilder:selectablefield:JSONPath=`.spec.hostID`
@@ -305,6 +328,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:resource:path=hosts,scope=Namespaced,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="What the host is doing"
 // +kubebuilder:printcolumn:name="Connected",type="string",JSONPath=".status.conditions[?(@.type=='AgentConnected')].status",description="Whether the agent's heartbeat is fresh"
+// +kubebuilder:printcolumn:name="Approval",type="string",JSONPath=".spec.approval",description="Whether the host may be claimed"
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".spec.claim.clusterName",description="Cluster that claimed the host"
 // +kubebuilder:printcolumn:name="Machine",type="string",JSONPath=".spec.claim.machineName",description="HostMachine that claimed the host"
 // +kubebuilder:printcolumn:name="Address",type="string",JSONPath=".status.addresses[?(@.type=='InternalIP')].address",description="Internal address"

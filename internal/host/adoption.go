@@ -60,6 +60,8 @@ func Unadoptable(h *infrav1.Host, connected bool) State {
 		return no(state.Reason, "tells of no node to adopt: %s", state.Message)
 	case !connected:
 		return no(ReasonDisconnected, "has no connected agent; start slipway-agent on it")
+	case !Approved(h):
+		return notApproved(h)
 	case ptr.Deref(h.Spec.Unschedulable, false):
 		return no(ReasonUnschedulable, "has spec.unschedulable set")
 	case ptr.Deref(h.Spec.Evacuate, false):

@@ -39,6 +39,8 @@ const (
 	ReasonAgentTooNew   = "AgentTooNew"
 	ReasonDeleting      = "Deleting"
 	ReasonHookPending   = "WaitingForHook"
+	ReasonNotApproved   = "NotApproved"
+	ReasonDenied        = "ApprovalDenied"
 )
 
 // State is the phase of a host with the reason for it.
@@ -71,6 +73,8 @@ func freeState(h *infrav1.Host) State {
 	case ProvedClean(h) && HookPending(h):
 		return State{infrav1.HostPhaseResetting, ReasonHookPending,
 			"The hook AfterHostRelease has not passed; condition " + infrav1.ReleaseHooksPassedCondition + " tells why"}
+	case ProvedClean(h) && !Approved(h):
+		return notApproved(h)
 	case ProvedClean(h):
 		return State{infrav1.HostPhaseAvailable, ReasonAvailable, ""}
 	case h.Status.BootID == "" && h.Status.CleanProof == nil:

@@ -27,7 +27,7 @@ func (c *Chooser) Capacity(hosts []infrav1.Host) (corev1.ResourceList, infrav1.N
 	architectures := map[string]bool{}
 	for i := range hosts {
 		h := &hosts[i]
-		if !c.Suits(h) || ptr.Deref(h.Spec.Unschedulable, false) || c.rejectVersion(h) != "" {
+		if !c.Suits(h) || !host.Approved(h) || ptr.Deref(h.Spec.Unschedulable, false) || c.rejectVersion(h) != "" {
 			continue
 		}
 		architectures[h.Status.Inventory.Architecture] = true

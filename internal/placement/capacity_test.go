@@ -30,6 +30,7 @@ func TestCapacity(t *testing.T) {
 		"mixed":          {[]infrav1.Host{sized("4", "16Gi"), arm}, "4", "8Gi", infrav1.NodeInfo{OperatingSystem: "linux"}},
 		"claimed counts": {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} })}, "4", "1Gi", infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"}},
 		"unschedulable":  {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) })}, "0", "0", infrav1.NodeInfo{}},
+		"not approved":   {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending })}, "0", "0", infrav1.NodeInfo{}},
 		"other version":  {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Status.Inventory.KubernetesVersions = nil })}, "0", "0", infrav1.NodeInfo{}},
 		"other disk":     {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Labels["disk"] = "hdd" })}, "0", "0", infrav1.NodeInfo{}},
 	} {

@@ -20,9 +20,12 @@ func (r Result) Explain() string {
 	if len(r.Rejected) == 0 {
 		return "there are no hosts in this namespace; enroll one"
 	}
-	byReason := map[string][]string{}
+	byReason, remedies := map[string][]string{}, map[string]string{}
 	for _, rejected := range r.Rejected {
 		byReason[rejected.Reason] = append(byReason[rejected.Reason], rejected.Host)
+		if rejected.Remedy != "" && remedies[rejected.Reason] == "" {
+			remedies[rejected.Reason] = "; " + rejected.Remedy
+		}
 	}
 	reasons := make([]string, 0, len(byReason))
 	for reason := range byReason {
@@ -38,7 +41,7 @@ func (r Result) Explain() string {
 			others += len(byReason[reason])
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(byReason[reason]), reason, named(byReason[reason])))
+		parts = append(parts, fmt.Sprintf("%d %s (%s%s)", len(byReason[reason]), reason, named(byReason[reason]), remedies[reason]))
 	}
 	if others > 0 {
 		parts = append(parts, fmt.Sprintf("%d for other reasons", others))

@@ -76,6 +76,8 @@ func (f Former) Reason(cluster, machinePool string) string {
 type Rejection struct {
 	Host   string
 	Reason string
+	// Remedy is the command that makes the host fit; empty when there is none.
+	Remedy string
 }
 
 // NamedBy says whether a MachinePool names a Node of the host.
@@ -111,6 +113,9 @@ type Chooser struct {
 
 // duplicate is the reason of hosts that share an identity.
 const duplicate = "same key or machine-id as another host"
+
+// notApproved is the reason of hosts that wait for an approval.
+const notApproved = "not approved"
 
 type score struct {
 	weight   int32
@@ -149,7 +154,7 @@ func (c *Chooser) Choose(candidates []Candidate) Result {
 	}
 	for _, candidate := range candidates {
 		if reason := c.Reject(candidate); reason != "" {
-			result.Rejected = append(result.Rejected, Rejection{candidate.Host.Name, reason})
+			result.Rejected = append(result.Rejected, Rejection{Host: candidate.Host.Name, Reason: reason, Remedy: remedy(candidate.Host, reason)})
 			continue
 		}
 		result.Ranked = append(result.Ranked, Fit{candidate.Host, c.inDomain(candidate.Host), c.score(candidate.Host)})
@@ -246,11 +251,23 @@ func rejection(h *infrav1.Host, why host.State) string {
 		return "agent too new"
 	case host.ReasonDeleting:
 		return "being deleted"
+	case host.ReasonNotApproved:
+		return notApproved
+	case host.ReasonDenied:
+		return "approval denied"
 	}
 	if h.Spec.Claim != nil && why.Phase != infrav1.HostPhaseResetting && why.Phase != infrav1.HostPhaseQuarantined {
 		return "claimed"
 	}
 	return strings.ToLower(string(why.Phase))
+}
+
+// remedy is for hosts that fit but for a word of an operator.
+func remedy(h *infrav1.Host, reason string) string {
+	if reason != notApproved {
+		return ""
+	}
+	return "approve with: " + host.ApproveCommand(h)
 }
 
 func (c *Chooser) score(h *infrav1.Host) int32 {

@@ -58,6 +58,8 @@ func TestReject(t *testing.T) {
 		"not reported":                {placement.Request{}, func(h *infrav1.Host) { h.Status = infrav1.HostStatus{} }, "enrolling"},
 		"unschedulable":               {placement.Request{}, func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, "unschedulable"},
 		"evacuated":                   {placement.Request{}, func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }, "evacuated"},
+		"not approved":                {placement.Request{}, func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending }, "not approved"},
+		"denied":                      {placement.Request{}, func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalDenied }, "approval denied"},
 		"agent too old":               {placement.Request{}, refusal(infrav1.AgentSupportedCondition, metav1.ConditionFalse, "AgentTooOld"), "agent too old"},
 		"agent too new":               {placement.Request{}, refusal(infrav1.AgentSupportedCondition, metav1.ConditionFalse, "AgentTooNew"), "agent too new"},
 		"duplicate":                   {placement.Request{}, refusal(infrav1.DuplicateIdentityCondition, metav1.ConditionTrue, "DuplicateIdentity"), "same key or machine-id as another host"},
@@ -200,7 +202,10 @@ func TestExplain(t *testing.T) {
 		candidates = append(candidates, candidate(fmt.Sprintf("h%d", i), func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }))
 	}
 	candidates = append(candidates, candidate("x", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }))
-	want := "no host fits: 5 claimed (h0, h1, h2 and 2 more); 1 unschedulable (x)"
+	for _, name := range []string{"y", "z"} {
+		candidates = append(candidates, candidate(name, func(h *infrav1.Host) { h.Namespace, h.Spec.Approval = "prod", infrav1.HostApprovalPending }))
+	}
+	want := "no host fits: 5 claimed (h0, h1, h2 and 2 more); 2 not approved (y, z; approve with: slipway host approve y -n prod); 1 unschedulable (x)"
 	if got := chooser.Choose(candidates).Explain(); got != want {
 		t.Errorf("Explain = %s\nwant      %s", got, want)
 	}

@@ -130,6 +130,7 @@ func (r *Reconciler) phases(s *scope) []phase {
 		r.readConnection,
 		r.ensureLease,
 		r.ensureRBAC,
+		r.approve,
 		r.findTwin,
 		r.findOrphan,
 		r.releaseOrphan,

@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch
@@ -103,6 +104,9 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 	}
 	// An operator made the Host in advance; the first agent to come gets it.
 	h.Spec.HostID = request.hostID
+	if err := r.judge(ctx, h); err != nil {
+		return nil, err
+	}
 	if err := r.Client.Update(ctx, h); err != nil {
 		return nil, fmt.Errorf("record the identity of Host %s/%s: %w", request.namespace, request.name, err)
 	}
@@ -121,11 +125,24 @@ func (r *CSRReconciler) createHost(ctx context.Context, request *request) (*refu
 	if r.WatchFilter != "" {
 		h.Labels = map[string]string{clusterv1.WatchLabel: r.WatchFilter}
 	}
+	if err := r.judge(ctx, h); err != nil {
+		return nil, err
+	}
 	if err := r.Client.Create(ctx, h); err != nil {
 		return nil, fmt.Errorf("create Host %s/%s: %w", request.namespace, request.name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Enrolled host", "Host", h.Name, "namespace", h.Namespace)
+	ctrl.LoggerFrom(ctx).Info("Enrolled host", "Host", h.Name, "namespace", h.Namespace, "approval", h.Spec.Approval)
 	return nil, nil
+}
+
+// judge says in a Host, in memory, whether it may be claimed.
+func (r *CSRReconciler) judge(ctx context.Context, h *infrav1.Host) error {
+	policy, err := approvalPolicy(ctx, r.APIReader, h.Namespace)
+	if err != nil {
+		return err
+	}
+	h.Spec.Approval = host.Approval(h, policy)
+	return nil
 }
 
 func (r *CSRReconciler) decide(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, request *request, refused *refusal) error {

@@ -43,6 +43,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(scheme, log))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.handOverToHosts), builder.WithPredicates(isHandOver())).
+		Watches(&infrav1.HostApprovalPolicy{}, handler.EnqueueRequestsFromMapFunc(r.policyToHosts)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the Host controller: %w", err)
@@ -196,6 +197,11 @@ func (r *Reconciler) clusterToHosts(ctx context.Context, o client.Object) []reco
 	return r.hostsWhere(ctx, o.GetNamespace(), func(h *infrav1.Host) bool {
 		return h.Spec.Claim != nil && h.Spec.Claim.ClusterName == o.GetName()
 	})
+}
+
+// policyToHosts maps a HostApprovalPolicy to the hosts that it could approve now.
+func (r *Reconciler) policyToHosts(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.hostsWhere(ctx, o.GetNamespace(), func(h *infrav1.Host) bool { return h.Spec.Approval == infrav1.HostApprovalPending })
 }
 
 func (r *Reconciler) handOverToHosts(ctx context.Context, o client.Object) []reconcile.Request {

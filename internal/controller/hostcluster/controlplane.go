@@ -74,7 +74,7 @@ func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*inf
 
 // heldBack says whether the host's operator keeps new machines from it.
 func heldBack(h *infrav1.Host) bool {
-	return ptr.Deref(h.Spec.Unschedulable, false) || ptr.Deref(h.Spec.Evacuate, false) || !h.DeletionTimestamp.IsZero()
+	return !host.Approved(h) || ptr.Deref(h.Spec.Unschedulable, false) || ptr.Deref(h.Spec.Evacuate, false) || !h.DeletionTimestamp.IsZero()
 }
 
 // mayOffer says whether a host offers a version, or has yet to tell which.

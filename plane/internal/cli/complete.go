@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -43,6 +45,15 @@ func (f *managementFlags) completeClusters() completion {
 		}
 		err := s.List(cmd.Context(), list, client.InNamespace(s.namespace))
 		return namesOf(list.Items, func(cluster *clusterv1.Cluster) string { return cluster.Name }), err
+	})
+}
+
+// completeUnapproved completes each argument with the hosts of the namespace that are
+// not approved.
+func (f *managementFlags) completeUnapproved() completion {
+	return f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
+		names, err := unapproved(cmd, s)
+		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), err
 	})
 }
 

@@ -18,7 +18,7 @@ func hostCommand(g *global) *cobra.Command {
 		Use:   "host",
 		Short: "Look at hosts, enter them, and break and mend them",
 	}
-	command.AddCommand(hostListCommand(g), hostTokenCommand(g), hostShellCommand(g), hostLogsCommand(g),
+	command.AddCommand(hostListCommand(g), hostTokenCommand(g), hostApproveCommand(g), hostShellCommand(g), hostLogsCommand(g),
 		hostAction(g, "power-cycle", "Cut the power of a local host and switch it on again",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.PowerCycle(ctx, host) }),
 		hostAction(g, "power-off", "Cut the power of a local host and leave it off",

@@ -74,7 +74,11 @@ func Explain(ctx context.Context, c client.Reader, namespace, name string) (Plac
 		p.Hosts = append(p.Hosts, PlacementHost{Name: fit.Host.Name, Fits: true, Reason: merits(request, fit)})
 	}
 	for _, rejected := range result.Rejected {
-		p.Hosts = append(p.Hosts, PlacementHost{Name: rejected.Host, Reason: rejected.Reason})
+		h := PlacementHost{Name: rejected.Host, Reason: rejected.Reason}
+		if rejected.Remedy != "" {
+			h.Reason += "; " + rejected.Remedy
+		}
+		p.Hosts = append(p.Hosts, h)
 	}
 	return p, nil
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/plane/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -87,6 +88,12 @@ type whereabouts struct {
 
 type enrolledElsewhere struct{ name, namespace string }
 
+// reported says whether nothing of the enrollment is left to wait for. An approval is
+// somebody's decision; the machines that wait for it tell.
+func reported(h *infrav1.Host) bool {
+	return h.Status.Phase != "" && (h.Status.Phase != infrav1.HostPhaseEnrolling || !host.Approved(h))
+}
+
 // whereAre finds the Host of each local host. A machine that somebody enrolled into
 // another namespace is known by its machine ID there, whatever it is called.
 func whereAre(local []localhost.Host, hosts []infrav1.Host) whereabouts {
@@ -97,7 +104,7 @@ func whereAre(local []localhost.Host, hosts []infrav1.Host) whereabouts {
 			return h.Namespace != Namespace && h.Status.Inventory.MachineID != "" && h.Status.Inventory.MachineID == l.MachineID
 		})
 		switch {
-		case own >= 0 && hosts[own].Status.Phase != "" && hosts[own].Status.Phase != infrav1.HostPhaseEnrolling:
+		case own >= 0 && reported(&hosts[own]):
 			w.known++
 		case other >= 0:
 			w.elsewhere = append(w.elsewhere, enrolledElsewhere{l.Name, hosts[other].Namespace})

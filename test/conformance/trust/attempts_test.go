@@ -82,6 +82,11 @@ func onHosts() []attempt {
 		{"order a reset", patch(host, map[string]any{"spec": map[string]any{"claim": nil, "desired": nil}})},
 		{"claim the Host", patch(host, map[string]any{"spec": map[string]any{"claim": map[string]any{"machineName": "m", "clusterName": "c", "claimID": "x"}}})},
 		{"order other bootstrap data", patch(host, map[string]any{"spec": map[string]any{"desired": map[string]any{"bootstrapSecretName": "database"}}})},
+		{"approve the Host", patch(host, map[string]any{"spec": map[string]any{"approval": "Approved"}})},
+		{"deny the Host", patch(host, map[string]any{"spec": map[string]any{"approval": "Denied"}})},
+		{"approve all Hosts", create(&infrav1.HostApprovalPolicy{
+			ObjectMeta: meta(namespace, infrav1.HostApprovalPolicyName), Spec: infrav1.HostApprovalPolicySpec{Mode: infrav1.HostApprovalAuto},
+		})},
 		{"take the Host over with another key", patch(host, map[string]any{"spec": map[string]any{"hostID": formerHostID}})},
 		{"forge facts", patch(host, map[string]any{"status": map[string]any{"observed": map[string]any{"phase": "Available"}}}, "status")},
 		{"forge a heartbeat", patch(lease, map[string]any{"spec": map[string]any{"renewTime": "2099-01-01T00:00:00.000000Z"}})},
@@ -147,6 +152,7 @@ func TestTrust(t *testing.T) {
 		})
 	}
 	t.Run("nobody", w.nobody)
+	t.Run("a smuggled host", w.smuggled)
 }
 
 // judge fails when an attempt succeeds that should not, or fails for another reason than

@@ -145,6 +145,7 @@ func (w *world) populate() {
 		})
 	}
 	w.gate()
+	w.guard()
 }
 
 // gate makes a policy, and a run of it that waits for an approval.

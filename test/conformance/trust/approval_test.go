@@ -1,0 +1,188 @@
+package trust
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+// guarded is a namespace whose hosts somebody approves. A token for all of its hosts was
+// stolen.
+const (
+	guarded       = "tenant-c"
+	smuggledHost  = "0"
+	stolenTokenID = "fedcba"
+)
+
+// guard makes the namespace.
+func (w *world) guard() {
+	w.t.Helper()
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: guarded}})
+	w.create(&infrav1.HostApprovalPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: infrav1.HostApprovalPolicyName},
+		Spec:       infrav1.HostApprovalPolicySpec{Mode: infrav1.HostApprovalManual},
+	})
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + stolenTokenID}, Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"token-id": stolenTokenID, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true",
+			"auth-extra-groups": infrav1.BootstrapGroup + "," + infrav1.BootstrapGroupPrefix + guarded,
+		},
+	})
+}
+
+// smuggle enrolls a host with the stolen token, as an agent does, and returns what its
+// certificate allows.
+func (w *world) smuggle() client.Client {
+	w.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	id, err := host.ID(key.Public())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	subject := pkix.Name{CommonName: infrav1.AgentUser(guarded, smuggledHost, id), Organization: []string{infrav1.AgentGroup}}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "smuggled"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
+			SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
+	thief := rest.AnonymousClientConfig(w.Config)
+	thief.BearerToken = stolenTokenID + "." + tokenSecret
+	w.eventually("the token files a request", func(ctx context.Context) error { return w.client(thief).Create(ctx, csr.DeepCopy()) })
+	w.eventually("the request is signed", func(ctx context.Context) error {
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(csr), csr); err != nil {
+			return err
+		}
+		if len(csr.Status.Certificate) == 0 {
+			return fmt.Errorf("no certificate: %+v", csr.Status.Conditions)
+		}
+		return nil
+	})
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	agent := rest.AnonymousClientConfig(w.Config)
+	agent.CertData, agent.KeyData = csr.Status.Certificate, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	return w.client(agent)
+}
+
+// pretend has the smuggled host report that it is clean and there for long.
+func (w *world) pretend(agent client.Client) {
+	w.t.Helper()
+	key := client.ObjectKey{Namespace: guarded, Name: smuggledHost}
+	w.eventually("the smuggled host reports", func(ctx context.Context) error {
+		h, lease := &infrav1.Host{}, &coordinationv1.Lease{}
+		if err := errors.Join(agent.Get(ctx, key, h), agent.Get(ctx, key, lease)); err != nil {
+			return err
+		}
+		h.Status.BootID, h.Status.Inventory.KubernetesVersions = "boot", []string{testenv.Version}
+		h.Status.CleanProof = &infrav1.CleanProof{Time: metav1.Now().Rfc3339Copy()}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(smuggledHost), &metav1.MicroTime{Time: time.Now()}
+		lease.Spec.LeaseDurationSeconds = ptr.To[int32](3600)
+		return errors.Join(agent.Status().Update(ctx, h), agent.Update(ctx, lease))
+	})
+}
+
+// smuggled has the thief of a token bring in a host, which is to get the bootstrap data
+// of a control plane.
+func (w *world) smuggled(t *testing.T) {
+	agent := w.smuggle()
+	w.pretend(agent)
+	smuggled := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: smuggledHost}}
+	approved := map[string]any{"spec": map[string]any{"approval": infrav1.HostApprovalApproved}}
+	policy := &infrav1.HostApprovalPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: infrav1.HostApprovalPolicyName}}
+	for _, a := range []attempt{
+		{"approve itself", patch(smuggled, approved)},
+		{"approve itself by its status", func(ctx context.Context, c client.Client) error {
+			// Accepted, and without effect: a subresource writes nothing else.
+			if err := patch(smuggled, approved, "status")(ctx, c); err != nil {
+				return err
+			}
+			if err := w.Client.Get(ctx, client.ObjectKeyFromObject(smuggled), smuggled); err != nil || smuggled.Spec.Approval == infrav1.HostApprovalApproved {
+				return err
+			}
+			return errRefused
+		}},
+		{"change the policy", patch(policy, map[string]any{"spec": map[string]any{"mode": "Auto"}})},
+		{"delete the policy", remove(policy)},
+	} {
+		if err := a.try(t.Context(), agent); err == nil {
+			t.Errorf("the agent could %s", a.name)
+		} else if !refused(err) && !errors.Is(err, errRefused) {
+			t.Errorf("%s: the refusal proves nothing: %v", a.name, err)
+		}
+	}
+
+	testenv.NewCluster(t, w.Client, guarded)
+	machine := testenv.NewMachine(t, w.Client, guarded, "control-plane", func(m *clusterv1.Machine, hm *infrav1.HostMachine) {
+		m.Labels = map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName, clusterv1.MachineControlPlaneLabel: ""}
+		hm.Labels = m.Labels
+	})
+	data := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: "bootstrap-control-plane", Labels: map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName}},
+		Type:       clusterv1.ClusterSecretType, StringData: map[string]string{"value": "#cloud-config", "format": "cloud-config"},
+	}
+	w.create(data)
+	w.eventually("the machine tells what it waits for", func(ctx context.Context) error {
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(machine), machine); err != nil {
+			return err
+		}
+		claimed := apimeta.FindStatusCondition(machine.Status.Conditions, infrav1.HostClaimedCondition)
+		if claimed == nil || !strings.Contains(claimed.Message, "1 not approved (0; approve with: slipway host approve 0 -n "+guarded+")") {
+			return fmt.Errorf("%+v", machine.Status.Conditions)
+		}
+		return nil
+	})
+	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(smuggled), smuggled); err != nil || smuggled.Spec.Claim != nil || smuggled.Spec.Approval != infrav1.HostApprovalPending {
+		t.Errorf("the smuggled host is claimed: %v, %+v", err, smuggled.Spec)
+	}
+	read := func(ctx context.Context) error {
+		return agent.Get(ctx, client.ObjectKeyFromObject(data), &corev1.Secret{})
+	}
+	if err := read(t.Context()); !refused(err) {
+		t.Errorf("the smuggled host reads the bootstrap data of a control plane: %v", err)
+	}
+	// It was the approval that held it back.
+	if err := patch(smuggled, approved)(t.Context(), w.Client); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the host gets the data once somebody approved it", read)
+}
+
+// errRefused says that an attempt was without effect.
+var errRefused = errors.New("without effect")
