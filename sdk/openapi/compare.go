@@ -12,39 +12,42 @@ import (
 // for old: the changes that rule #1 of the Runtime SDK allows only with a new
 // version of the hook. The changes are sorted; none means compatible. Each hook
 // is compared through all schemas that its request and response refer to.
-func Compare(old, current *Document) []string {
-	c := &comparison{old: old, current: current}
-	for _, path := range slices.Sorted(maps.Keys(old.Paths)) {
-		was, is := old.Paths[path].Post, current.Paths[path].Post
-		if was == nil {
-			continue
-		}
-		if is == nil {
-			c.reportf(path, "the hook version was removed")
-			continue
-		}
-		// x-lifecycle is in each document of ours: one without it tells nothing of x-blocking.
-		switch told := was.Lifecycle != nil && is.Lifecycle != nil; {
-		case told && was.Blocking && !is.Blocking:
-			c.reportf(path, "the hook no longer blocks its caller")
-		case told && !was.Blocking && is.Blocking:
-			c.reportf(path, "the hook, which did not block its caller, now does")
-		}
-		const media = "application/json"
-		c.request = true
-		c.schema(path+" request", was.RequestBody.Content[media].Schema, is.RequestBody.Content[media].Schema)
-		c.request = false
-		c.schema(path+" response", was.Responses["200"].Content[media].Schema, is.Responses["200"].Content[media].Schema)
-	}
-	slices.Sort(c.changes)
-	return slices.Compact(c.changes)
-}
+func Compare(old, current *Document) []string { return Diff(old, current).Breaking }
 
 type comparison struct {
 	old, current *Document
-	changes      []string
-	request      bool
-	seen         map[string]bool
+	// What was found: changes that break, and others.
+	changes, additions, deprecations []string
+
+	request bool
+	seen    map[string]bool
+}
+
+// operation compares a hook version with what it was, nil if it is new.
+func (c *comparison) operation(path string, was, is *Operation) {
+	if was == nil {
+		c.additions = append(c.additions, path+": the hook version was added")
+		return
+	}
+	if is.Deprecated && !was.Deprecated {
+		message := path + ": the hook version was deprecated"
+		if is.Lifecycle != nil && is.Lifecycle.Replacement != "" {
+			message += "; move to " + is.Lifecycle.Replacement
+		}
+		c.deprecations = append(c.deprecations, message)
+	}
+	// x-lifecycle is in each document of ours: one without it tells nothing of x-blocking.
+	switch told := was.Lifecycle != nil && is.Lifecycle != nil; {
+	case told && was.Blocking && !is.Blocking:
+		c.reportf(path, "the hook no longer blocks its caller")
+	case told && !was.Blocking && is.Blocking:
+		c.reportf(path, "the hook, which did not block its caller, now does")
+	}
+	const media = "application/json"
+	c.request = true
+	c.schema(path+" request", was.RequestBody.Content[media].Schema, is.RequestBody.Content[media].Schema)
+	c.request = false
+	c.schema(path+" response", was.Responses["200"].Content[media].Schema, is.Responses["200"].Content[media].Schema)
 }
 
 func (c *comparison) reportf(where, format string, args ...any) {
@@ -99,6 +102,14 @@ func (c *comparison) schema(where string, was, is *Schema) {
 }
 
 func (c *comparison) properties(where string, was, is *Schema) {
+	for name, next := range is.Properties {
+		switch former := was.Properties[name]; {
+		case former == nil:
+			c.additions = append(c.additions, where+"."+name+": the field was added")
+		case next != nil && next.Deprecated && !former.Deprecated:
+			c.deprecations = append(c.deprecations, where+"."+name+": the field was deprecated")
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(was.Properties)) {
 		next, ok := is.Properties[name]
 		if !ok {

@@ -48,24 +48,46 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestRequireSDK builds the SDK's example as a module of its own, which gets the SDK by
-// its tag and neither client-go nor anything else of this repository with it.
+// TestRequireSDK builds the first extension of the SDK's README and its example, each as
+// a module of its own, which gets the SDK by its tag and neither client-go nor anything
+// else of this repository with it.
 func TestRequireSDK(t *testing.T) {
-	o := newOutsider(t)
 	example, err := os.ReadFile("../../sdk/examples/quota/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(o.dir, "main.go"), example, 0o600); err != nil {
+	o := newOutsider(t)
+	for name, source := range map[string][]byte{"example": example, "readme": firstProgram(t, "../../sdk/README.md")} {
+		t.Run(name, func(t *testing.T) {
+			o := &outsider{t: t, dir: t.TempDir(), env: o.env}
+			if err := os.WriteFile(filepath.Join(o.dir, "main.go"), source, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o.run("go", "mod", "init", "example.com/extension")
+			o.run("go", "get", sdkModule+"@"+tag)
+			o.run("go", "mod", "tidy")
+			o.run("go", "build", "-o", o.bin("extension"), ".")
+			for dependency := range strings.FieldsSeq(o.run("go", "list", "-deps", ".")) {
+				if strings.HasPrefix(dependency, "k8s.io/client-go/") || strings.HasPrefix(dependency, rootModule+"/") && !strings.HasPrefix(dependency, sdkModule+"/") {
+					t.Errorf("an extension depends on %s", dependency)
+				}
+			}
+		})
+	}
+}
+
+// firstProgram returns the first block of Go in a document that is a whole program.
+func firstProgram(t *testing.T, name string) []byte {
+	t.Helper()
+	document, err := os.ReadFile(name)
+	if err != nil {
 		t.Fatal(err)
 	}
-	o.run("go", "mod", "init", "example.com/extension")
-	o.run("go", "get", sdkModule+"@"+tag)
-	o.run("go", "mod", "tidy")
-	o.run("go", "build", "-o", o.bin("extension"), ".")
-	for dependency := range strings.FieldsSeq(o.run("go", "list", "-deps", ".")) {
-		if strings.HasPrefix(dependency, "k8s.io/client-go/") || strings.HasPrefix(dependency, rootModule+"/") && !strings.HasPrefix(dependency, sdkModule+"/") {
-			t.Errorf("an extension depends on %s", dependency)
+	for block := range strings.SplitSeq(string(document), "```go\n") {
+		if source, _, ok := strings.Cut(block, "\n```"); ok && strings.HasPrefix(source, "package main\n") {
+			return []byte(source + "\n")
 		}
 	}
+	t.Fatalf("%s has no program", name)
+	return nil
 }
