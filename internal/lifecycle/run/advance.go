@@ -14,8 +14,8 @@ import (
 const (
 	// maxActions bounds one reconcile, so that no run keeps others waiting.
 	maxActions = 64
-	// attemptTimeout is how long an executor may take. They are to return within
-	// seconds.
+	// attemptTimeout is how long an executor may take for a step without a limit, or whose
+	// time is over. For others it is the time that is left.
 	attemptTimeout = time.Minute
 	// defaultPause is when to look again at a step that does not say.
 	defaultPause = time.Minute
@@ -98,7 +98,14 @@ func (r *Reconciler) record(ctx context.Context, s *scope, action plan.Action) e
 func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) (again bool, _ error) {
 	current := action.Step.DeepCopy()
 	action.Step = current
-	result, err := r.execute(ctx, s, current)
+	result, err := r.execute(ctx, s, action)
+	if errors.Is(err, errUnderWay) {
+		s.seen = "an attempt is under way"
+		if left, limited := plan.TimeLeft(s.run, current, r.Clock.Now()); limited && !action.Last {
+			s.requeueAfter = max(left, shortestPause)
+		}
+		return false, nil
+	}
 	if ctx.Err() != nil {
 		// The controller stops: that is not the step's failure.
 		return false, ctx.Err()
@@ -149,18 +156,26 @@ func (r *Reconciler) missed(s *scope, current *lifecyclev1.Step, err error, now 
 	}
 }
 
-func (r *Reconciler) execute(ctx context.Context, s *scope, current *lifecyclev1.Step) (step.Result, error) {
+// execute makes an attempt, or looks for the end of the one that is under way.
+func (r *Reconciler) execute(ctx context.Context, s *scope, action plan.Action) (step.Result, error) {
+	current := action.Step
 	executor := r.Executors[step.KindOf(current)]
 	if executor == nil {
 		return step.Result{}, step.Terminal(fmt.Errorf("steps of kind %q are not known here", step.KindOf(current)), "update slipway-lifecycle, then retry")
 	}
-	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	result, err := executor.Execute(attempt, r.input(s, current))
-	if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("the attempt took longer than %s: %w", attemptTimeout, err)
+	in, limit := r.input(s, current), attemptTimeout
+	if left, limited := plan.TimeLeft(s.run, current, r.Clock.Now()); limited && !action.Last {
+		limit = left
 	}
-	return result, err
+	return r.flights.attempt(ctx, in, action.Last, func(ctx context.Context) (step.Result, error) {
+		attempt, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		result, err := executor.Execute(attempt, in)
+		if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("the attempt took longer than %s: %w", limit, err)
+		}
+		return result, err
+	})
 }
 
 // input is what an executor gets: copies, so that the run is changed here alone.

@@ -37,6 +37,7 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 
 	attempts attempts
+	flights  flights
 	matcher  match.Matcher
 }
 
@@ -78,6 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}()
 	for _, p := range r.phases() {
 		if s.stopped {
+			r.flights.abandon(req.NamespacedName)
 			break
 		}
 		if err := p(ctx, s); err != nil {
@@ -97,6 +99,7 @@ func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (*scope, er
 	if err := r.Client.Get(ctx, key, run); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.attempts.forget(key)
+			r.flights.abandon(key)
 		}
 		return nil, client.IgnoreNotFound(err)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // start runs both controllers for the namespace of the world, until the test ends.
-func (w *world) start() {
+func (w *world) start(change ...func(*run.Reconciler)) {
 	w.t.Helper()
 	options := controller.Options{SkipNameValidation: ptr.To(true)}
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
@@ -32,6 +32,9 @@ func (w *world) start() {
 	}
 	reconciler := w.reconciler(mgr.GetClient())
 	reconciler.APIReader, reconciler.Clock = mgr.GetAPIReader(), clock.RealClock{}
+	for _, c := range change {
+		c(reconciler)
+	}
 	if err := reconciler.SetupWithManager(mgr, options); err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,9 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
@@ -22,12 +24,14 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	// The status is written here, and must not lead here again.
 	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	r.flights.ended = make(chan event.GenericEvent)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("lifecyclerun").
 		WithOptions(options).
 		For(&lifecyclev1.LifecycleRun{}, builder.WithPredicates(written)).
 		Watches(&lifecyclev1.LifecyclePolicy{}, handler.EnqueueRequestsFromMapFunc(r.runsOf(ofPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.runsOf(ofCluster)), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.flights.ended, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the LifecycleRun controller: %w", err)

@@ -44,7 +44,8 @@ type Executor interface {
 	// Execute makes one attempt. It must be idempotent: an attempt can be cut off at
 	// any point and is then repeated with the same Input.Progress, and everything it
 	// creates has a name that follows from the run, the step and Progress.Attempt. It
-	// returns within seconds; what takes longer is looked at again later.
+	// may take as long as the step; what goes on by itself is looked at again later.
+	// It returns soon after ctx has ended, and has done nothing more by then.
 	//
 	// With Run.Spec.Mode Audit it changes nothing and returns Done, with a Message
 	// that tells what it would have done.

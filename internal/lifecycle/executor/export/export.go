@@ -23,18 +23,28 @@ const defaultMaxBytes = 16 << 20
 
 // New returns the executor of export steps. management must not read from a cache.
 func New(management client.Client, clients workload.Clients) step.Executor {
-	return &executor{management: management, clients: clients}
+	return &executor{management: management, clients: clients, slots: make(chan struct{}, atOnce)}
 }
+
+// atOnce is how many archives are made at once: each is in memory as a whole.
+const atOnce = 10
 
 type executor struct {
 	management client.Client
 	clients    workload.Clients
+	slots      chan struct{}
 }
 
 // Execute implements step.Executor.
 func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, error) {
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
 		return step.Result{Done: true, Message: fmt.Sprintf("would export objects of %d resources", len(in.Step.Export.Resources))}, nil
+	}
+	select {
+	case e.slots <- struct{}{}:
+		defer func() { <-e.slots }()
+	case <-ctx.Done():
+		return step.Result{}, fmt.Errorf("%d other archives are made: %w", atOnce, ctx.Err())
 	}
 	index, err := e.saved(ctx, in)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,11 +15,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -414,5 +418,32 @@ func TestAuditSavesNothing(t *testing.T) {
 	f.execute(t)
 	if got := f.secrets(t); len(got) != 0 {
 		t.Errorf("%d Secrets were written", len(got))
+	}
+}
+
+// crowded gives access to no cluster, and counts who waits for it.
+type crowded struct{ inside, most atomic.Int32 }
+
+func (c *crowded) For(context.Context, types.NamespacedName) (*workload.Cluster, error) {
+	now := c.inside.Add(1)
+	defer c.inside.Add(-1)
+	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+	}
+	time.Sleep(10 * time.Millisecond)
+	return nil, errors.New("no cluster")
+}
+
+// TestFewArchivesAreMadeAtOnce: when many Clusters are deleted, not all are in memory.
+func TestFewArchivesAreMadeAtOnce(t *testing.T) {
+	f := newFixture(t)
+	clients := &crowded{}
+	f.executor = export.New(management.Client, clients)
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() { _, _ = f.executor.Execute(t.Context(), f.in) })
+	}
+	all.Wait()
+	if most := clients.most.Load(); most > 10 {
+		t.Errorf("%d archives were made at once", most)
 	}
 }
