@@ -1,6 +1,7 @@
 package software
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,6 +18,9 @@ type Services struct {
 	// Tell is told each command that is about to run: the import of images takes a while.
 	// May be nil.
 	Tell func(command string)
+
+	// mounts is another table than that of this process; for tests.
+	mounts string
 }
 
 // Start loads modules, applies settings of the kernel and starts units. All of that each
@@ -37,16 +41,17 @@ func (s Services) Start(ctx context.Context, c hostbundle.Contents) error {
 	return s.run(ctx, commands)
 }
 
-// Stop ends units, the last one first.
+// Stop ends units, the last one first. While containers run it refuses, and stops nothing:
+// they can be ended only as long as their runtime runs.
 func (s Services) Stop(ctx context.Context, units []string) error {
+	if err := checkMounts(cmp.Or(s.mounts, "/proc/self/mounts")); err != nil {
+		return err
+	}
 	var commands [][]string
 	for _, unit := range slices.Backward(units) {
 		commands = append(commands, []string{"systemctl", "stop", unit})
 	}
-	if err := s.run(ctx, commands); err != nil {
-		return err
-	}
-	return checkMounts("/proc/self/mounts")
+	return s.run(ctx, commands)
 }
 
 // Forget has systemd notice that units are gone.
@@ -66,8 +71,7 @@ func (s Services) run(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// checkMounts refuses to remove what containers that go on without their runtime have
-// mounted.
+// checkMounts refuses to remove what containers have mounted.
 func checkMounts(table string) error {
 	data, err := os.ReadFile(table)
 	if err != nil {
@@ -76,7 +80,7 @@ func checkMounts(table string) error {
 	for line := range strings.Lines(string(data)) {
 		fields := strings.Fields(line)
 		if len(fields) > 1 && (below(fields[1], hostbundle.StateDirectory) || below(fields[1], "/run/slipway")) {
-			return refuse(ReasonInUse, "%s is mounted: containers still run on this host; stop them, or disable the kubelet and reboot", fields[1])
+			return refuse(ReasonInUse, "%s is mounted: containers still run on this host; stop them (`ctr --namespace k8s.io tasks list`), or disable the kubelet and reboot", fields[1])
 		}
 	}
 	return nil
