@@ -80,7 +80,7 @@ func checkMounts(table string) error {
 	for line := range strings.Lines(string(data)) {
 		fields := strings.Fields(line)
 		if len(fields) > 1 && (below(fields[1], hostbundle.StateDirectory) || below(fields[1], "/run/slipway")) {
-			return refuse(ReasonInUse, "%s is mounted: containers still run on this host; stop them (`ctr --namespace k8s.io tasks list`), or disable the kubelet and reboot", fields[1])
+			return refuse(ReasonInUse, "%s is mounted: containers still run on this host, or left that; reboot it, then run the same command again", fields[1])
 		}
 	}
 	return nil
