@@ -25,24 +25,22 @@ import (
 // manager is the user of slipway-manager.
 const manager = "system:serviceaccount:slipway-system:slipway-manager"
 
-// installHostPolicy limits who orders hosts, and gives the manager its rights, as the
-// release does.
-func installHostPolicy() error {
-	policy, err := config.FS.ReadFile("admission/host_policy.yaml")
-	if err != nil {
-		return err
-	}
-	role, err := config.FS.ReadFile("rbac/role.yaml")
-	if err != nil {
-		return err
-	}
-	for document := range strings.SplitSeq(string(policy)+"\n"+string(role), "\n---\n") {
-		object := &unstructured.Unstructured{}
-		if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
+// installPolicies limits who orders hosts, and which certificates the manager approves,
+// and gives it its rights, as the release does.
+func installPolicies() error {
+	for _, file := range []string{"admission/host_policy.yaml", "admission/certificate_policy.yaml", "rbac/role.yaml"} {
+		data, err := config.FS.ReadFile(file)
+		if err != nil {
 			return err
 		}
-		if err := env.Client.Create(ctx, object); err != nil {
-			return err
+		for document := range strings.SplitSeq(strings.TrimPrefix(string(data), "---\n"), "\n---\n") {
+			object := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
+				return err
+			}
+			if err := env.Client.Create(ctx, object); err != nil {
+				return err
+			}
 		}
 	}
 	return env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{

@@ -29,7 +29,7 @@ var (
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error {
 		env = e
-		if err := installHostPolicy(); err != nil {
+		if err := installPolicies(); err != nil {
 			return err
 		}
 		return serve()

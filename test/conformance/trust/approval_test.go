@@ -2,6 +2,7 @@ package trust
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -55,6 +56,46 @@ func (w *world) guard() {
 	})
 }
 
+// request is for a certificate of a client of the API server.
+func (w *world) request(name string, subject pkix.Name, key crypto.Signer) *certificatesv1.CertificateSigningRequest {
+	w.t.Helper()
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
+			SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
+}
+
+// takenOver has whoever took over the manager approve a request that no host filed.
+func (w *world) takenOver(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr := w.request("somebody", pkix.Name{CommonName: "system:kube-controller-manager"}, key)
+	w.create(csr)
+	config, err := w.As(t.Context(), "slipway-system", "slipway-manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Stolen", Message: "Stolen",
+	}}
+	switch err := w.client(config).SubResource("approval").Update(t.Context(), csr); {
+	case err == nil:
+		t.Error("the manager's rights approve a certificate of another component")
+	case !refused(err) || !strings.Contains(err.Error(), "is neither"):
+		t.Errorf("the refusal proves nothing: %v", err)
+	}
+}
+
 // smuggle enrolls a host with the stolen token, as an agent does, and returns what its
 // certificate allows.
 func (w *world) smuggle() client.Client {
@@ -67,19 +108,7 @@ func (w *world) smuggle() client.Client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	subject := pkix.Name{CommonName: infrav1.AgentUser(guarded, smuggledHost, id), Organization: []string{infrav1.AgentGroup}}
-	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	csr := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: "smuggled"},
-		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
-			SignerName: certificatesv1.KubeAPIServerClientSignerName,
-			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-		},
-	}
+	csr := w.request("smuggled", pkix.Name{CommonName: infrav1.AgentUser(guarded, smuggledHost, id), Organization: []string{infrav1.AgentGroup}}, key)
 	thief := rest.AnonymousClientConfig(w.Config)
 	thief.BearerToken = stolenTokenID + "." + tokenSecret
 	w.eventually("the token files a request", func(ctx context.Context) error { return w.client(thief).Create(ctx, csr.DeepCopy()) })

@@ -153,6 +153,7 @@ func TestTrust(t *testing.T) {
 	}
 	t.Run("nobody", w.nobody)
 	t.Run("a smuggled host", w.smuggled)
+	t.Run("the manager taken over", w.takenOver)
 }
 
 // judge fails when an attempt succeeds that should not, or fails for another reason than
