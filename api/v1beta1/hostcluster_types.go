@@ -57,6 +57,7 @@ type HostClusterStatus struct {
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?host.orValue(\"\") in [\"\", self.?spec.?controlPlaneEndpoint.?host.orValue(\"\")]",message="spec.controlPlaneEndpoint.host cannot change once set: the certificates and every kubeconfig name it; create a new Cluster instead"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?port.orValue(0) in [0, self.?spec.?controlPlaneEndpoint.?port.orValue(0)]",message="spec.controlPlaneEndpoint.port cannot change once set: every kubeconfig names it; create a new Cluster instead"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?host.orValue(\"\") in [\"\"] || oldSelf.?spec.?endpoint.?type.orValue(\"HostVIP\") in [self.?spec.?endpoint.?type.orValue(\"HostVIP\")]",message="spec.endpoint.type cannot change once spec.controlPlaneEndpoint is set: hosts are told with their bootstrap whether they hold the address; create a new Cluster instead"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=hostclusters,scope=Namespaced,categories=cluster-api;slipway

@@ -55,7 +55,8 @@ type HostClusterSpec struct {
 // EndpointSpec says who holds the address of the control plane.
 // +kubebuilder:validation:MinProperties=1
 type EndpointSpec struct {
-	// type is HostVIP or External; HostVIP when unset.
+	// type is HostVIP or External; HostVIP when unset. It cannot change once
+	// controlPlaneEndpoint is set: hosts are told with their bootstrap.
 	// +optional
 	// +kubebuilder:default=HostVIP
 	Type EndpointType `json:"type,omitempty"`
@@ -132,6 +133,7 @@ type HostClusterV1Beta1DeprecatedStatus struct {
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?host.orValue(\"\") in [\"\", self.?spec.?controlPlaneEndpoint.?host.orValue(\"\")]",message="spec.controlPlaneEndpoint.host cannot change once set: the certificates and every kubeconfig name it; create a new Cluster instead"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?port.orValue(0) in [0, self.?spec.?controlPlaneEndpoint.?port.orValue(0)]",message="spec.controlPlaneEndpoint.port cannot change once set: every kubeconfig names it; create a new Cluster instead"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?host.orValue(\"\") in [\"\"] || oldSelf.?spec.?endpoint.?type.orValue(\"HostVIP\") in [self.?spec.?endpoint.?type.orValue(\"HostVIP\")]",message="spec.endpoint.type cannot change once spec.controlPlaneEndpoint is set: hosts are told with their bootstrap whether they hold the address; create a new Cluster instead"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"

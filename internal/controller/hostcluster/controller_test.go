@@ -172,6 +172,38 @@ func TestEndpointCannotChange(t *testing.T) {
 	}
 }
 
+// Hosts learn with their bootstrap who holds the address: once there is one, another type
+// would leave some of them holding it beside a load balancer, or nobody.
+func TestEndpointTypeCannotChange(t *testing.T) {
+	testenv.Skip(t)
+	for name, tc := range map[string]struct {
+		host     string
+		from, to infrav1.EndpointType
+		refused  bool
+	}{
+		"to a load balancer":         {"10.0.0.1", infrav1.EndpointHostVIP, infrav1.EndpointExternal, true},
+		"by default to one":          {"10.0.0.1", "", infrav1.EndpointExternal, true},
+		"from one":                   {"10.0.0.1", infrav1.EndpointExternal, infrav1.EndpointHostVIP, true},
+		"from one to the default":    {"10.0.0.1", infrav1.EndpointExternal, "", true},
+		"the default in words":       {"10.0.0.1", "", infrav1.EndpointHostVIP, false},
+		"before there is an address": {"", infrav1.EndpointHostVIP, infrav1.EndpointExternal, false},
+	} {
+		namespace := env.Namespace(t)
+		hc := &infrav1.HostCluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"},
+			Spec:       infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: tc.host}, Endpoint: infrav1.EndpointSpec{Type: tc.from}},
+		}
+		if err := env.Client.Create(ctx, hc); err != nil {
+			t.Fatal(err)
+		}
+		hc.Spec.Endpoint.Type = tc.to
+		err := env.Client.Update(ctx, hc)
+		if (err != nil) != tc.refused || (tc.refused && !strings.Contains(err.Error(), "spec.endpoint.type cannot change once")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestFailureDomains(t *testing.T) {
 	testenv.Skip(t)
 	for label, want := range map[string]string{"": "rack-1 rack-2", "row": "b"} {
