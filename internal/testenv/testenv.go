@@ -69,26 +69,11 @@ func Skip(t *testing.T) {
 }
 
 func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
-	root, err := repositoryRoot()
-	if err != nil {
-		return nil, nil, err
-	}
-	capi, err := moduleDir(root, "sigs.k8s.io/cluster-api")
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := findAssets(root); err != nil {
-		return nil, nil, err
-	}
 	scheme := runtime.NewScheme()
 	if err := addToScheme(scheme); err != nil {
 		return nil, nil, err
 	}
-	crds, err := decode[apiextensionsv1.CustomResourceDefinition](config.FS, "crd/bases/*.yaml")
-	if err != nil {
-		return nil, nil, err
-	}
-	lifecycle, err := decode[apiextensionsv1.CustomResourceDefinition](config.Lifecycle, "lifecycle/crd/bases/*.yaml")
+	server, err := server(scheme)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,7 +82,50 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 		return nil, nil, err
 	}
 	env := &Env{Scheme: scheme, WebhookOptions: envtest.WebhookInstallOptions{ValidatingWebhooks: webhooks}}
-	stop, err := env.start(&envtest.Environment{
+	stop, err := env.start(server)
+	return env, stop, err
+}
+
+// Without starts another API server with the same kinds, but without an API of Kubernetes,
+// such as batch/v1, until the test ends.
+func (e *Env) Without(t *testing.T, api string) *Env {
+	t.Helper()
+	server, err := server(e.Scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.ControlPlane.GetAPIServer().Configure().Append("runtime-config", api+"=false")
+	other := &Env{Scheme: e.Scheme}
+	stop, err := other.start(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return other
+}
+
+// server is an API server that knows our kinds and those of Cluster API.
+func server(scheme *runtime.Scheme) (*envtest.Environment, error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	capi, err := moduleDir(root, "sigs.k8s.io/cluster-api")
+	if err != nil {
+		return nil, err
+	}
+	if err := findAssets(root); err != nil {
+		return nil, err
+	}
+	crds, err := decode[apiextensionsv1.CustomResourceDefinition](config.FS, "crd/bases/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	lifecycle, err := decode[apiextensionsv1.CustomResourceDefinition](config.Lifecycle, "lifecycle/crd/bases/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	return &envtest.Environment{
 		Scheme:                scheme,
 		CRDs:                  append(crds, lifecycle...),
 		ErrorIfCRDPathMissing: true,
@@ -105,8 +133,7 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 			filepath.Join(capi, "core", "config", "crd", "bases"), filepath.Join(capi, "bootstrap", "kubeadm", "config", "crd", "bases"),
 			filepath.Join(capi, "controlplane", "kubeadm", "config", "crd", "bases"),
 		},
-	})
-	return env, stop, err
+	}, nil
 }
 
 // decode reads our manifests as they are compiled in, so that the cache of `go

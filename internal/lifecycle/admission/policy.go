@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,10 +107,25 @@ func (v *policyValidator) tryJobs(ctx context.Context, p *lifecyclev1.LifecycleP
 			if err != nil && ctx.Err() != nil {
 				return nil, fmt.Errorf("validate the Job of step %s: %w", s.Name, err)
 			}
+			if unserved(err) && s.Job.Target == lifecyclev1.TargetManagement {
+				errs = append(errs, field.Invalid(at.Child("target"), s.Job.Target,
+					"the management cluster serves no Jobs (batch/v1), as a plane does not: use the target Workload, or a webhook step"))
+				continue
+			}
 			errs = append(errs, refusals(err, at)...)
 		}
 	}
 	return errs, nil
+}
+
+// unserved says whether the API server does not know the kind at all. It answers so without a
+// name of an object.
+func unserved(err error) bool {
+	var status apierrors.APIStatus
+	if apierrors.IsNotFound(err) && errors.As(err, &status) {
+		return status.Status().Details == nil || status.Status().Details.Name == ""
+	}
+	return meta.IsNoMatchError(err)
 }
 
 // refusals are the fields of a Job that the API server refuses. Policies of the

@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=list
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
 // Evaluate says whether an expression is true for a step, over the objects that the step

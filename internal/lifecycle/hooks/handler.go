@@ -31,6 +31,10 @@ const (
 	retryWaiting = 10 * time.Second
 )
 
+// auditPatience is how long the runs of policies in mode Audit may take to be made, all
+// together: Cluster API takes an answer that comes late for an error, and waits.
+const auditPatience = 2 * time.Second
+
 // maxMessage bounds what one policy says, in bytes; it ends up in a condition of
 // the Cluster beside that of the others.
 const maxMessage = 2048
@@ -102,8 +106,14 @@ func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdi
 	var all verdict
 	var errs []error
 	// Every policy gets its run, also beside one that fails.
+	looking, done := context.WithTimeout(ctx, auditPatience)
+	defer done()
 	for _, policy := range policies {
-		v, err := h.verdict(ctx, e, policy)
+		asking := ctx
+		if policy.Spec.Mode == lifecyclev1.ModeAudit {
+			asking = looking
+		}
+		v, err := h.verdict(asking, e, policy)
 		if err != nil && policy.Spec.Mode == lifecyclev1.ModeAudit {
 			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "namespace", policy.Namespace, "policy", policy.Name, "cluster", e.cluster.Name)
 			continue

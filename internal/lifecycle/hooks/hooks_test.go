@@ -321,6 +321,37 @@ func TestAuditHoldsNothingBackThatItCannotRecord(t *testing.T) {
 	}
 }
 
+// hanging does not answer whoever makes runs of a policy, as a webhook of somebody else.
+type hanging struct {
+	client.Client
+	policy string
+}
+
+func (h hanging) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	if run, ok := object.(*lifecyclev1.LifecycleRun); ok && run.Spec.PolicyName == h.policy {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.Client.Create(ctx, object, options...)
+}
+
+// Cluster API takes an answer that comes too late for an error, upon which it waits.
+func TestAuditHoldsNothingBackByBeingSlow(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	r := serve(t, &hooks.Handler{Client: hanging{env.Client, "a"}, APIReader: env.Client, Clock: clock.RealClock{}})
+	cluster := newCluster(t, namespace, "c1", nil)
+	audit := func(s *lifecyclev1.LifecyclePolicySpec) { s.Mode = lifecyclev1.ModeAudit }
+	newPolicy(t, namespace, "a", audit, lifecyclev1.BeforeClusterCreate)
+	if err := passed(beforeCreate(t.Context(), r, *cluster)); err != nil {
+		t.Fatal(err)
+	}
+	newPolicy(t, namespace, "b", nil, lifecyclev1.BeforeClusterCreate)
+	if err := held(beforeCreate(t.Context(), r, *cluster)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWhatCannotBeKnownIsAnError(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)

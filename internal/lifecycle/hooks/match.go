@@ -14,7 +14,7 @@ import (
 )
 
 // policies returns the policies that answer the hook for the Cluster, ordered by
-// name. One in mode Audit that cannot be evaluated is left out: it must not hold the
+// name, those in mode Audit last. One in mode Audit that cannot be evaluated is left out: it must not hold the
 // Cluster back. Any other one is an error.
 func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) ([]*lifecyclev1.LifecyclePolicy, error) {
 	list := &lifecyclev1.LifecyclePolicyList{}
@@ -38,6 +38,15 @@ func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) (
 			selected = append(selected, policy)
 		}
 	}
-	slices.SortFunc(selected, func(a, b *lifecyclev1.LifecyclePolicy) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(selected, func(a, b *lifecyclev1.LifecyclePolicy) int {
+		return cmp.Or(cmp.Compare(audits(a), audits(b)), cmp.Compare(a.Name, b.Name))
+	})
 	return selected, nil
+}
+
+func audits(policy *lifecyclev1.LifecyclePolicy) int {
+	if policy.Spec.Mode == lifecyclev1.ModeAudit {
+		return 1
+	}
+	return 0
 }

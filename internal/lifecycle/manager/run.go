@@ -68,7 +68,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultNamespaces: o.namespaces()},
 		// Few of these are ever needed, and not again: they are read when they are.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
-			&corev1.Secret{}, &corev1.ConfigMap{}, &batchv1.Job{}, &corev1.Pod{}, &infrav1.Host{},
+			&corev1.Secret{}, &corev1.ConfigMap{}, &batchv1.Job{}, &corev1.Pod{},
 		}}},
 		Metrics:                o.metrics(),
 		WebhookServer:          webhook.NewServer(webhook.Options{Host: o.WebhookHost, Port: o.WebhookPort, CertDir: o.CertDir}),

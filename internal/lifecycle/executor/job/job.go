@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -151,6 +153,10 @@ func create(ctx context.Context, in step.Input, where target, ref *lifecyclev1.J
 				fmt.Errorf("there already is a Job %s/%s, which is not this step's", ref.Namespace, ref.Name),
 				"delete it and retry the step")
 		}
+	}
+	if meta.IsNoMatchError(err) {
+		return step.Result{}, step.Terminal(fmt.Errorf("the %s cluster serves no Jobs (batch/v1): %w", strings.ToLower(string(ref.Target)), err),
+			"have the Job run in a cluster that does, or skip the step")
 	}
 	if err != nil {
 		return step.Result{}, fmt.Errorf("create Job %s/%s: %w", ref.Namespace, ref.Name, err)
