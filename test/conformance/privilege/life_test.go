@@ -305,9 +305,9 @@ func (e *engine) deleted(t *testing.T) {
 	if _, err := sdkclient.CallAll(t.Context(), e.hooks, capi.BeforeClusterDelete, cluster, &hooksv1.BeforeClusterDeleteRequest{Cluster: *cluster}); err != nil {
 		t.Fatal(err)
 	}
-	run := e.until(lifecyclev1.BeforeClusterDelete, "fails", func(run *lifecyclev1.LifecycleRun) bool {
+	run := e.until(lifecyclev1.BeforeClusterDelete, "does not reach the workload cluster", func(run *lifecyclev1.LifecycleRun) bool {
 		progress := run.Progress("save")
-		return progress != nil && progress.Failures > 0
+		return progress != nil && strings.Contains(progress.Message, "there is no Secret "+clusterName+"-kubeconfig")
 	})
 	archive := fmt.Sprintf("%s-save-%s", run.Name, run.Progress("save").StartTime.UTC().Format("20060102150405"))
 	for _, part := range []string{"-0", "-1"} {
