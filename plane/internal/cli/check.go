@@ -11,6 +11,11 @@ import (
 // exitFindings is the exit code of a check that found something.
 const exitFindings = 2
 
+// complete offers values for a flag.
+func complete(command *cobra.Command, flag string, values []string) {
+	_ = command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
 func checkCommand(g *global) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
@@ -22,17 +27,20 @@ func checkCommand(g *global) *cobra.Command {
 
 func checkProviderCommand() *cobra.Command {
 	var (
-		output string
-		strict bool
+		output, severity string
+		strict           bool
+		rules            []string
 	)
 	command := &cobra.Command{
 		Use:   "provider DIR",
 		Short: "Check a provider's release directory against the provider contracts",
 		Long: `Check reads a release directory of any Cluster API provider,
 <repository>/<type>-<name>/<version>, and applies the rules of clusterctl's provider
-contract and of the contracts for infrastructure providers. It needs no cluster.
+contract and of the contracts for infrastructure, bootstrap and control-plane
+providers. It needs no cluster. What a contract says must be is an error, what it
+recommends a warning, what it leaves open a note.
 
-It ends with 0 when no rule is broken, with 2 when one is, and with 1 when the
+It ends with 0 when there is no error, with 2 when there is one, and with 1 when the
 directory cannot be checked.`,
 		Example: "  slipway check provider out/repository/infrastructure-slipway/v0.1.0 -o sarif > findings.sarif",
 		Args:    cobra.ExactArgs(1),
@@ -44,7 +52,11 @@ directory cannot be checked.`,
 			if err != nil {
 				return err
 			}
-			result := providercheck.NewResult(release)
+			filter, err := providercheck.NewFilter(severity, rules)
+			if err != nil {
+				return err
+			}
+			result := providercheck.NewResult(release, filter)
 			write := result.WriteText
 			switch output {
 			case outputJSON:
@@ -62,6 +74,10 @@ directory cannot be checked.`,
 		},
 	}
 	command.Flags().BoolVar(&strict, "strict", false, "let warnings fail the check, too")
+	command.Flags().StringVar(&severity, "severity", string(providercheck.May), "least severity to report: error, warning or note")
+	command.Flags().StringSliceVar(&rules, "rule", nil, "report only this rule; may be given several times")
+	complete(command, "severity", []string{string(providercheck.Must), string(providercheck.Should), string(providercheck.May)})
+	complete(command, "rule", providercheck.RuleIDs())
 	outputFlag(command, &output, outputTable, outputJSON, outputSARIF)
 	return command
 }

@@ -2,6 +2,7 @@ package providercheck
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -13,6 +14,8 @@ const (
 	Must Level = "error"
 	// Should marks what a contract recommends.
 	Should Level = "warning"
+	// May marks what a contract leaves open, and what users are better off with.
+	May Level = "note"
 )
 
 // Finding is one place where a rule is broken.
@@ -33,6 +36,45 @@ type Finding struct {
 	Remedy string `json:"remedy"`
 	// Contract is where the rule stands.
 	Contract string `json:"contract"`
+}
+
+// levels, the ones that bind least first.
+var levels = []Level{May, Should, Must}
+
+// Filter chooses findings. The zero value passes all.
+type Filter struct {
+	least int
+	rules []string
+}
+
+// NewFilter passes findings of a level or above, of the given rules, or of all when there
+// are none.
+func NewFilter(least string, rules []string) (Filter, error) {
+	i := slices.Index(levels, Level(least))
+	if i < 0 {
+		return Filter{}, fmt.Errorf("there is no severity %q: use error, warning or note", least)
+	}
+	for _, id := range rules {
+		if !slices.Contains(RuleIDs(), id) {
+			return Filter{}, fmt.Errorf("there is no rule %q: docs/reference/check-provider.md lists them", id)
+		}
+	}
+	return Filter{i, rules}, nil
+}
+
+func (f Filter) apply(findings []Finding) []Finding {
+	return slices.DeleteFunc(findings, func(found Finding) bool {
+		return slices.Index(levels, found.Level) < f.least || len(f.rules) > 0 && !slices.Contains(f.rules, found.Rule)
+	})
+}
+
+// RuleIDs are the IDs of all rules, in their order.
+func RuleIDs() []string {
+	ids := make([]string, 0, len(Rules))
+	for _, rule := range Rules {
+		ids = append(ids, rule.ID)
+	}
+	return ids
 }
 
 // Failed says whether one of the findings is an error.

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -130,7 +132,7 @@ func (r *Release) load(entry fs.DirEntry) error {
 	switch {
 	case f.Name == metadataFile:
 		r.Metadata = append(r.Metadata, f)
-	case strings.HasSuffix(f.Name, "-components.yaml"):
+	case componentsName.MatchString(f.Name):
 		r.Components = append(r.Components, f)
 	case f.Name == "cluster-template.yaml" || strings.HasPrefix(f.Name, templatePrefix):
 		r.Templates = append(r.Templates, f)
@@ -148,6 +150,9 @@ const (
 	templatePrefix = "cluster-template-"
 	classPrefix    = "clusterclass-"
 )
+
+// componentsName is that of a components file; what follows "components" is not recommended.
+var componentsName = regexp.MustCompile(`-components(-[^/]*)?\.ya?ml$`)
 
 // unreadable is the rule that Load itself applies.
 var unreadable = Rule{
@@ -213,9 +218,22 @@ func (f *File) sample(name string) (string, error) {
 	case "KUBERNETES_VERSION":
 		return "v1.36.0", nil
 	default:
+		if f.alone(name) {
+			return "", nil
+		}
 		return "1", nil
 	}
 }
+
+// alone says whether a variable has a line of its own wherever it is used. There its value
+// is a part of the document, which may be empty, and not the value of a field.
+func (f *File) alone(name string) bool {
+	uses := regexp.MustCompile(`(?m)^.*\$\{\s*`+regexp.QuoteMeta(name)+`\b.*$`).FindAll(f.Raw, -1)
+	return !slices.ContainsFunc(uses, func(line []byte) bool { return !ownLine.Match(line) })
+}
+
+// ownLine is a line that has nothing but a variable.
+var ownLine = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
 
 // sampleNamespace stands for ${NAMESPACE}.
 const sampleNamespace = "target-namespace"

@@ -19,20 +19,24 @@ type Result struct {
 	Version   string `json:"version"`
 	// Rules is how many rules were applied.
 	Rules int `json:"rules"`
-	// Errors and Warnings count the findings by level.
+	// Errors, Warnings and Notes count the findings by level.
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
+	Notes    int       `json:"notes"`
 	Findings []Finding `json:"findings"`
 }
 
-// NewResult checks a release.
-func NewResult(r *Release) Result {
-	result := Result{Directory: r.Dir, Provider: r.Label, Version: r.Version, Rules: len(Rules), Findings: Check(r)}
+// NewResult checks a release and keeps the findings that pass the filter.
+func NewResult(r *Release, filter Filter) Result {
+	result := Result{Directory: r.Dir, Provider: r.Label, Version: r.Version, Rules: len(Rules), Findings: filter.apply(Check(r))}
 	for _, f := range result.Findings {
-		if f.Level == Must {
+		switch f.Level {
+		case Must:
 			result.Errors++
-		} else {
+		case Should:
 			result.Warnings++
+		case May:
+			result.Notes++
 		}
 	}
 	if result.Findings == nil {
@@ -57,7 +61,7 @@ func (r Result) WriteText(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s %s: %d rules, %d errors, %d warnings\n", r.Provider, r.Version, r.Rules, r.Errors, r.Warnings)
+	_, err := fmt.Fprintf(w, "%s %s: %d rules, %d errors, %d warnings, %d notes\n", r.Provider, r.Version, r.Rules, r.Errors, r.Warnings, r.Notes)
 	return err
 }
 

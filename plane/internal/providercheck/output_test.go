@@ -17,7 +17,7 @@ func planted(t *testing.T) providercheck.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return providercheck.NewResult(r)
+	return providercheck.NewResult(r, providercheck.Filter{})
 }
 
 func TestWriteText(t *testing.T) {

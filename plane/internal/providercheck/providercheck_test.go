@@ -2,6 +2,7 @@ package providercheck_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,12 +51,14 @@ var violations = []violation{
 	{rule: "repository-label", dir: "infrastructure-" + strings.Repeat("f", 64) + "/v0.1.0"},
 	{rule: "components-file", file: components},
 	{rule: "components-file", file: "bootstrap-components.yaml", changed: "kind: x\n"},
-	{rule: "components-file", dir: "bootstrap-foo/v0.1.0"},
+	{rule: "components-name", dir: "bootstrap-foo/v0.1.0"},
 	{rule: "metadata-file", file: metadata},
 	{rule: "template-default", file: template},
 	{rule: "file-name", file: "clustertemplate.yaml", changed: "kind: x\n"},
 	{rule: "metadata-type", file: metadata, old: "v1alpha3", changed: "v1alpha2"},
 	{rule: "metadata-type", file: metadata, old: "releaseSeries:", changed: "---\nkind: x\nreleaseSeries:"},
+	{rule: "metadata-type", file: metadata, old: "kind: Metadata", changed: "kind: Data"},
+	{rule: "metadata-kind", file: metadata, old: "kind: Metadata\n", changed: ""},
 	{rule: "metadata-series", file: metadata, old: "minor: 1", changed: "minor: 2"},
 	{rule: "metadata-series", file: metadata, old: "v1beta2", changed: "v1alpha4"},
 	{rule: "metadata-series-once", file: metadata, old: "releaseSeries:\n", changed: "releaseSeries:\n  - {major: 0, minor: 1, contract: v1beta1}\n"},
@@ -67,12 +70,23 @@ var violations = []violation{
 	{rule: "components-label", file: components, old: "provider: infrastructure-foo", changed: "provider: foo"},
 	{rule: "components-links", file: components, old: "name: foo-manager\n    namespace", changed: "name: foo\n    namespace"},
 	{rule: "components-links", file: components, old: "serviceAccountName: foo-manager", changed: "serviceAccountName: foo-manager\n      volumes: [{name: c, secret: {secretName: c}}]"},
+	{rule: "components-links", file: components, old: "          args:", changed: "          env: [{name: T, valueFrom: {secretKeyRef: {name: t, key: t}}}]\n          args:"},
+	{rule: "components-links", file: components, old: "          args:", changed: "          envFrom: [{configMapRef: {name: t}}]\n          args:"},
+	{rule: "components-links", file: components, old: "---\n", changed: "---\n" + certificate + "---\n"},
+	{rule: "components-links", file: components, old: "---\n", changed: "---\n" + webhook("foo-webhooks", "foo-system", "caBundle: Zm9v") + "---\n"},
+	{rule: "components-links-external", file: components, old: "    name: foo-manager\n    namespace: foo-system", changed: "    name: other-manager\n    namespace: other-system"},
+	{rule: "components-duplicate", file: components, old: "---\n", changed: "---\n" + serviceAccount + "---\n"},
+	{rule: "webhook-service", file: components, old: "---\n", changed: "---\n" + webhook("foo-webhooks", "other", "caBundle: Zm9v") + "---\n"},
+	{rule: "webhook-service", file: components, old: "  scope: Namespaced\n", changed: "  scope: Namespaced\n  conversion: {strategy: Webhook, webhook: {clientConfig: {caBundle: Zm9v, service: {name: w, namespace: other}}}}\n"},
+	{rule: "webhook-ca", file: components, old: "---\n", changed: "---\n" + webhook("foo-webhooks", "foo-system", "url: https://foo") + "---\n"},
+	{rule: "webhook-ca", file: components, old: "  scope: Namespaced\n", changed: "  scope: Namespaced\n  conversion: {strategy: Webhook, webhook: {clientConfig: {service: {name: w, namespace: foo-system}}}}\n"},
 	{rule: "variable-format", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${ FOO_LOG_LEVEL }"},
 	{rule: "variable-format", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${FOO_LOG$LEVEL}"},
 	{rule: "variable-prefix", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${LOG_LEVEL:=0}"},
 	{rule: "manager-deployment", file: components, old: "- name: manager", changed: "- name: controller"},
 	{rule: "manager-deployment", file: components, old: "kind: Deployment", changed: "kind: StatefulSet"},
 	{rule: "manager-namespaces", file: components, old: "--namespace=", changed: "--namespace=default"},
+	{rule: "manager-namespaces", file: components, old: "--namespace=", changed: "--namespace\n            - default"},
 	{rule: "manager-image", file: components, old: "registry.foo.com/", changed: ""},
 	{rule: "manager-image", file: components, old: "manager:v0.1.0", changed: "manager"},
 	{rule: "manager-image", file: components, old: "manager:v0.1.0", changed: "Manager:v0.1.0"},
@@ -82,6 +96,8 @@ var violations = []violation{
 	{rule: "crd-contract-label", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "x: y\n"},
 	{rule: "crd-contract-version", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta2: v1_v2\n"},
 	{rule: "crd-contract-version", file: components, old: "served: true", changed: "served: false"},
+	{rule: "crd-contract-version", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta2: v1\n    cluster.x-k8s.io/v1alpha4: v0\n"},
+	{rule: "crd-machine-template", file: components, old: "kind: FooMachineTemplate\n", changed: "kind: FooMachinePattern\n"},
 	{rule: "crd-contract-series", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta1: v1\n"},
 	{rule: "crd-storage", file: components, old: "storage: true", changed: "storage: false"},
 	{rule: "crd-conversion", file: components, old: "  versions:\n", changed: "  versions:\n    - {name: v2, served: true, storage: false, subresources: {status: {}}}\n"},
@@ -100,7 +116,14 @@ var violations = []violation{
 	{rule: "role-aggregation", file: components, old: "list, patch, update, watch]", changed: "list, update, watch]"},
 	{rule: "role-aggregation-control-plane", file: components, old: "kubeadm.controlplane.cluster.x-k8s.io/", changed: "kubeadm/"},
 	{rule: "template-namespace", file: template, old: "---\n", changed: "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n---\n"},
-	{rule: "template-one-namespace", file: template, old: "namespace: ${NAMESPACE}", changed: "namespace: default"},
+	{rule: "template-one-namespace", file: template, old: "name: ${CLUSTER_NAME}\n", changed: "name: ${CLUSTER_NAME}\n  namespace: default\n"},
+	{rule: "template-one-namespace", file: template, old: "    kind: FooCluster\n", changed: "    kind: FooCluster\n    namespace: other\n"},
+	{rule: "template-fixed-namespace", file: template, old: "namespace: ${NAMESPACE}", changed: "namespace: default"},
+	{rule: "template-kind", file: template, old: "kind: FooCluster\nmetadata", changed: "kind: FooClusters\nmetadata"},
+	{rule: "template-kind", file: template, old: "apiVersion: infrastructure.foo.com/v1\n", changed: "apiVersion: infrastructure.foo.com/v1alpha1\n"},
+	{rule: "template-topology", file: topology, old: "    version:", changed: "    workers: {machineDeployments: [{class: absent, name: a}]}\n    version:"},
+	{rule: "template-topology", file: topology, old: "    version:", changed: "    variables: [{name: absent, value: 1}]\n    version:"},
+	{rule: "template-topology", file: class, old: "spec:\n  infrastructure:", changed: "spec:\n  variables: [{name: size, required: true, schema: {openAPIV3Schema: {type: string}}}]\n  infrastructure:"},
 	{rule: "template-cluster", file: template, old: "name: ${CLUSTER_NAME}", changed: "name: demo"},
 	{rule: "template-cluster", file: topology, old: "kind: Cluster", changed: "kind: Clusters"},
 	{rule: "template-version", file: topology, old: "${KUBERNETES_VERSION}", changed: "v1.36.0"},
@@ -114,6 +137,18 @@ var violations = []violation{
 	{rule: "class-namespace", file: class, old: "name: quick\nspec:\n  template", changed: "name: quick\n  namespace: x\nspec:\n  template"},
 	{rule: "class-variables", file: class, old: "template: {spec: {}}", changed: "template: {spec: {size: ${FOO_SIZE:=s}}}"},
 	{rule: "class-shared", file: class, old: "name: quick\nspec:\n  template", changed: "name: slow\nspec:\n  template"},
+}
+
+// Documents of components.
+const (
+	certificate    = "apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: foo, namespace: foo-system}\nspec: {secretName: foo, issuerRef: {name: absent}}\n"
+	serviceAccount = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: foo-manager, namespace: foo-system}\n"
+)
+
+// webhook has a Service and another field of clientConfig.
+func webhook(service, namespace, other string) string {
+	return fmt.Sprintf("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: foo}\n"+
+		"webhooks: [{name: foo, clientConfig: {%s, service: {name: %s, namespace: %s}}}]\n", other, service, namespace)
 }
 
 func TestViolations(t *testing.T) {

@@ -53,9 +53,58 @@ var componentsRules = []Rule{
 	},
 	{
 		ID: "components-links", Level: Must, Contract: "clusterctl provider contract, 7.3",
-		Title:  "What the components refer to is in the components",
+		Title:  "What the components need is in the components",
 		Remedy: "add the object, or document who makes it: clusterctl installs only what the file holds",
 		check:  checkLinks,
+	},
+	{
+		ID: "components-links-external", Level: Should, Contract: "clusterctl provider contract, 7.3",
+		Title:  "The components refer to nothing of others",
+		Remedy: "document who makes the object: without it the components lack what it gives them",
+		check:  checkExternalLinks,
+	},
+	{
+		ID: "components-duplicate", Level: Should, Contract: "clusterctl provider contract, 3",
+		Title:  "Every object is in the components once",
+		Remedy: "remove one of the two: clusterctl applies both, and the last one counts",
+		check: func(r *Release, found report) {
+			seen := map[string]int{}
+			for _, o := range objects(r.Components) {
+				key := o.Group() + "/" + o.Kind() + "/" + o.Namespace() + "/" + o.Name()
+				if first, again := seen[key]; again {
+					found(o.at(), fmt.Sprintf("the object is in line %d, too", first))
+					continue
+				}
+				seen[key] = o.Line
+			}
+		},
+	},
+	{
+		ID: "webhook-service", Level: Must, Contract: "clusterctl provider contract, 3.2",
+		Title:  "Webhooks are served from the target namespace",
+		Remedy: "name the components' own Namespace in clientConfig.service: clusterctl puts the Service there",
+		check: func(r *Release, found report) {
+			for _, namespace := range of(r.Components, "Namespace") {
+				eachWebhook(r, func(o *Object, config any, path []string) {
+					if ns := text(config, "service", "namespace"); get(config, "service") != nil && ns != namespace.Name() {
+						found(o.at(append(path, "service", "namespace")...), fmt.Sprintf("the Service is in namespace %q, not %q", ns, namespace.Name()))
+					}
+				})
+			}
+		},
+	},
+	{
+		ID: "webhook-ca", Level: Must, Contract: "Kubernetes, webhooks",
+		Title:  "Webhooks have a CA by which the API server knows them",
+		Remedy: "let cert-manager put it in (annotation cert-manager.io/inject-ca-from), which clusterctl installs, or set caBundle",
+		check: func(r *Release, found report) {
+			eachWebhook(r, func(o *Object, config any, path []string) {
+				annotations, _ := get(o.Fields, "metadata", "annotations").(map[string]any)
+				if !slices.ContainsFunc(caInjectors, func(name string) bool { return text(annotations, name) != "" }) && text(config, "caBundle") == "" {
+					found(o.at(path...), "nobody puts a CA in")
+				}
+			})
+		},
 	},
 	{
 		ID: "variable-format", Level: Must, Contract: "clusterctl provider contract, 3.4",
@@ -72,18 +121,18 @@ var componentsRules = []Rule{
 		Title:  "Variables of the components begin with the provider's name",
 		Remedy: "prefix the variable with the provider's name in capitals, as in AWS_CREDENTIALS: all providers share the user's environment",
 		check: func(r *Release, found report) {
-			checkVariablePrefix(r.Components, variablePrefix(r.Name), nil, found)
+			checkVariablePrefix(r.Components, r.variablePrefixes(), nil, found)
 		},
 	},
 }
 
-// checkVariablePrefix finds variables that do not begin with prefix and are not among
-// the allowed ones.
-func checkVariablePrefix(files []*File, prefix string, allowed []string, found report) {
+// checkVariablePrefix finds variables that begin with none of the prefixes and are not
+// among the allowed ones.
+func checkVariablePrefix(files []*File, prefixes, allowed []string, found report) {
 	for _, f := range files {
 		for name := range f.Variables {
-			if !slices.Contains(allowed, name) && !strings.HasPrefix(name, prefix) {
-				found(place{file: f.Name, line: lineOf(f.Raw, name)}, fmt.Sprintf("variable %s does not begin with %s", name, prefix))
+			if !slices.Contains(allowed, name) && !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+				found(place{file: f.Name, line: lineOf(f.Raw, name)}, fmt.Sprintf("variable %s does not begin with %s", name, strings.Join(prefixes, " or ")))
 			}
 		}
 	}
@@ -106,50 +155,6 @@ func checkTargetNamespace(r *Release, found report) {
 	}
 }
 
-// checkLinks follows the references that an installation cannot do without.
-func checkLinks(r *Release, found report) {
-	has := map[string]bool{}
-	for _, o := range objects(r.Components) {
-		has[o.Kind()+"/"+o.Name()] = true
-		if o.Kind() == "Certificate" {
-			// cert-manager makes it
-			has["Secret/"+text(o.Fields, "spec", "secretName")] = true
-		}
-	}
-	need := func(o *Object, kind, name string, path ...string) {
-		if name != "" && !has[kind+"/"+name] {
-			found(o.at(path...), fmt.Sprintf("%s %s is not in the components", kind, name))
-		}
-	}
-	for _, o := range objects(r.Components) {
-		switch o.Kind() {
-		case "RoleBinding", "ClusterRoleBinding":
-			need(o, text(o.Fields, "roleRef", "kind"), text(o.Fields, "roleRef", "name"), "roleRef", "name")
-			for i, subject := range list(o.Fields, "subjects") {
-				if text(subject, "kind") == "ServiceAccount" {
-					need(o, "ServiceAccount", text(subject, "name"), "subjects", fmt.Sprint(i), "name")
-				}
-			}
-		case "Deployment":
-			need(o, "ServiceAccount", text(o.Fields, "spec", "template", "spec", "serviceAccountName"), "spec", "template", "spec", "serviceAccountName")
-			for i, volume := range list(o.Fields, "spec", "template", "spec", "volumes") {
-				if optional, _ := get(volume, "secret", "optional").(bool); optional {
-					continue
-				}
-				need(o, "Secret", text(volume, "secret", "secretName"), "spec", "template", "spec", "volumes", fmt.Sprint(i))
-				need(o, "ConfigMap", text(volume, "configMap", "name"), "spec", "template", "spec", "volumes", fmt.Sprint(i))
-			}
-		case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
-			for i, webhook := range list(o.Fields, "webhooks") {
-				need(o, "Service", text(webhook, "clientConfig", "service", "name"), "webhooks", fmt.Sprint(i))
-			}
-		case "CustomResourceDefinition":
-			service := []string{"spec", "conversion", "webhook", "clientConfig", "service", "name"}
-			need(o, "Service", text(o.Fields, service...), service...)
-		}
-	}
-}
-
 var (
 	// spaced is ${ VAR }, which clusterctl announced to drop.
 	spaced = regexp.MustCompile(`\$\{\s+\w+\s*\}|\$\{\s*\w+\s+\}`)
@@ -167,9 +172,14 @@ func checkVariableFormat(f *File, found report) {
 	}
 }
 
-// variablePrefix of in-cluster is IN_CLUSTER_.
-func variablePrefix(name string) string {
-	return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
+// variablePrefixes of in-cluster are IN_CLUSTER_ and CLUSTER_: the name of the project may
+// follow that of its organization (section 1.2).
+func (r *Release) variablePrefixes() []string {
+	whole := strings.ToUpper(strings.ReplaceAll(r.Name, "-", "_")) + "_"
+	if _, project, ok := strings.Cut(whole, "_"); ok && project != "" {
+		return []string{whole, project}
+	}
+	return []string{whole}
 }
 
 // lineOf is the line in which a variable is used first.

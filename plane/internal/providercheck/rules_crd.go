@@ -2,6 +2,7 @@ package providercheck
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,25 +15,37 @@ import (
 type shape string
 
 const (
-	other               shape = ""
-	cluster             shape = "Cluster"
-	machine             shape = "Machine"
-	machinePool         shape = "MachinePool"
-	clusterTemplate     shape = "ClusterTemplate"
-	machineTemplate     shape = "MachineTemplate"
-	machinePoolTemplate shape = "MachinePoolTemplate"
+	other                shape = ""
+	cluster              shape = "Cluster"
+	machine              shape = "Machine"
+	machinePool          shape = "MachinePool"
+	config               shape = "Config"
+	controlPlane         shape = "ControlPlane"
+	clusterTemplate      shape = "ClusterTemplate"
+	machineTemplate      shape = "MachineTemplate"
+	machinePoolTemplate  shape = "MachinePoolTemplate"
+	configTemplate       shape = "ConfigTemplate"
+	controlPlaneTemplate shape = "ControlPlaneTemplate"
 )
 
 // shapes, so that no suffix hides a longer one.
-var shapes = []shape{machinePoolTemplate, machineTemplate, clusterTemplate, machinePool, machine, cluster}
+var shapes = []shape{
+	machinePoolTemplate, machineTemplate, clusterTemplate, configTemplate, controlPlaneTemplate,
+	machinePool, machine, cluster, config, controlPlane,
+}
+
+// made are the shapes that core makes from a template. A kind of such a name without a
+// template, as RoleConfig or PooledMachine, is the provider's own business.
+var made = []shape{machine, config, controlPlane}
+
+// withStatus are the shapes whose status core reads.
+var withStatus = []shape{cluster, machine, machinePool, config, controlPlane}
 
 // contractLabel is the prefix of the labels that map contracts to versions.
 const contractLabel = "cluster.x-k8s.io/"
 
-// shapeOf a CRD. A kind without a contract label is none of Cluster API's business,
-// unless core would find no other kind.
-func shapeOf(crd *Object) shape {
-	kind := text(crd.Fields, "spec", "names", "kind")
+// shapeOf a CRD, by its kind.
+func shapeOf(kind string) shape {
 	for _, s := range shapes {
 		if strings.HasSuffix(kind, string(s)) && kind != string(s) {
 			return s
@@ -41,16 +54,27 @@ func shapeOf(crd *Object) shape {
 	return other
 }
 
-// eachContractCRD calls f for the kinds of an infrastructure provider that core
-// works with.
+// contractTypes are the types of providers whose kinds core works with.
+var contractTypes = []clusterctlv1.ProviderType{
+	clusterctlv1.InfrastructureProviderType, clusterctlv1.BootstrapProviderType, clusterctlv1.ControlPlaneProviderType,
+}
+
+// eachContractCRD calls f for the kinds of a provider that core works with.
 func eachContractCRD(r *Release, f func(*Object, shape)) {
-	if r.Type != clusterctlv1.InfrastructureProviderType {
+	if !slices.Contains(contractTypes, r.Type) {
 		return
 	}
+	kinds := map[string]bool{}
 	for _, crd := range r.crds() {
-		if s := shapeOf(crd); s != other {
-			f(crd, s)
+		kinds[text(crd.Fields, "spec", "names", "kind")] = true
+	}
+	for _, crd := range r.crds() {
+		kind := text(crd.Fields, "spec", "names", "kind")
+		s := shapeOf(kind)
+		if s == other || slices.Contains(made, s) && !kinds[kind+"Template"] {
+			continue
 		}
+		f(crd, s)
 	}
 }
 
@@ -131,17 +155,24 @@ var crdRules = []Rule{
 		Title:  "Every version that a contract label names is served",
 		Remedy: "name a version of spec.versions that has served: true",
 		check: func(r *Release, found report) {
-			eachContractCRD(r, func(o *Object, _ shape) {
-				for c, versions := range versionsOf(o) {
-					for _, name := range versions {
+			for _, o := range r.crds() {
+				byContract := versionsOf(o)
+				for _, c := range slices.Sorted(maps.Keys(byContract)) {
+					for _, name := range byContract[c] {
 						_, v := findVersion(o, name)
 						if served, _ := get(v, "served").(bool); !served {
 							found(o.at("metadata", "labels", contractLabel+c), fmt.Sprintf("version %q of contract %s is not served", name, c))
 						}
 					}
 				}
-			})
+			}
 		},
+	},
+	{
+		ID: "crd-machine-template", Level: Must, Contract: "InfraMachine contract, InfraMachineTemplate",
+		Title:  "Machines have a template",
+		Remedy: "add a CRD <Kind>Template: control planes and MachineDeployments make their machines from it",
+		check:  checkMachineTemplate,
 	},
 	{
 		ID: "crd-contract-series", Level: Must, Contract: "clusterctl provider contract, 2; InfraMachinePool contract, version",
@@ -191,7 +222,7 @@ var crdRules = []Rule{
 		Remedy: "add subresources: {status: {}} to the version (+kubebuilder:subresource:status)",
 		check: func(r *Release, found report) {
 			eachContractCRD(r, func(o *Object, s shape) {
-				if s != cluster && s != machine && s != machinePool {
+				if !slices.Contains(withStatus, s) {
 					return
 				}
 				for i, v := range list(o.Fields, "spec", "versions") {
@@ -202,6 +233,26 @@ var crdRules = []Rule{
 			})
 		},
 	},
+}
+
+// checkMachineTemplate finds a provider of clusters that core cannot make machines for.
+func checkMachineTemplate(r *Release, found report) {
+	if r.Type != clusterctlv1.InfrastructureProviderType {
+		return
+	}
+	var machines []*Object
+	for _, crd := range r.crds() {
+		s := shapeOf(text(crd.Fields, "spec", "names", "kind"))
+		if s == machineTemplate {
+			return
+		}
+		if s == machine {
+			machines = append(machines, crd)
+		}
+	}
+	for _, crd := range machines {
+		found(crd.at("spec", "names", "kind"), fmt.Sprintf("there is no %sTemplate", text(crd.Fields, "spec", "names", "kind")))
+	}
 }
 
 func checkContractOfSeries(r *Release, found report) {

@@ -28,7 +28,11 @@ var mandatory = map[string]map[shape][]field{
 		machinePool: {
 			{"spec.providerIDList", "array", "string"}, {"status.ready", "boolean", ""}, {"status.replicas", "integer", ""},
 		},
-		machinePoolTemplate: {{"spec.template.spec", "object", ""}},
+		machinePoolTemplate:  {{"spec.template.spec", "object", ""}},
+		config:               {{"status.dataSecretName", "string", ""}, {"status.ready", "boolean", ""}},
+		configTemplate:       {{"spec.template.spec", "object", ""}},
+		controlPlane:         {{"status.initialized", "boolean", ""}},
+		controlPlaneTemplate: {{"spec.template.spec", "object", ""}},
 	},
 	"v1beta2": {
 		cluster: {
@@ -41,7 +45,11 @@ var mandatory = map[string]map[shape][]field{
 		machinePool: {
 			{"spec.providerIDList", "array", "string"}, {"status.ready", "boolean", ""}, {"status.replicas", "integer", ""},
 		},
-		machinePoolTemplate: {{"spec.template.spec", "object", ""}},
+		machinePoolTemplate:  {{"spec.template.spec", "object", ""}},
+		config:               {{"status.dataSecretName", "string", ""}, {"status.initialization.dataSecretCreated", "boolean", ""}},
+		configTemplate:       {{"spec.template.spec", "object", ""}},
+		controlPlane:         {{"status.initialization.controlPlaneInitialized", "boolean", ""}},
+		controlPlaneTemplate: {{"spec.template.spec", "object", ""}},
 	},
 }
 

@@ -38,9 +38,14 @@ var managerRules = []Rule{
 		Remedy: "remove the flag, or leave it empty: clusterctl installs providers for all namespaces only",
 		check: func(r *Release, found report) {
 			eachContainer(r, func(o *Object, c any, path []string) {
-				for _, arg := range slices.Concat(texts(c, "command"), texts(c, "args")) {
-					if value, ok := strings.CutPrefix(strings.TrimLeft(arg, "-"), "namespace="); ok && value != "" && text(c, "name") == managerContainer {
-						found(o.at(path...), fmt.Sprintf("the manager is started with %s", arg))
+				args := slices.Concat(texts(c, "command"), texts(c, "args"))
+				for i, arg := range args {
+					value, ok := strings.CutPrefix(strings.TrimLeft(arg, "-"), "namespace=")
+					if strings.TrimLeft(arg, "-") == "namespace" && strings.HasPrefix(arg, "-") && i+1 < len(args) {
+						value, ok = args[i+1], true
+					}
+					if ok && value != "" && text(c, "name") == managerContainer {
+						found(o.at(path...), fmt.Sprintf("the manager is started with --namespace=%s", value))
 					}
 				}
 			})

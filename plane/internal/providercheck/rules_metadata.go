@@ -26,9 +26,21 @@ var metadataRules = []Rule{
 					found(place{file: f.Name}, fmt.Sprintf("the file holds %d documents", len(f.Objects)))
 				}
 				for _, o := range f.Objects {
-					if o.Kind() != "Metadata" || text(o.Fields, "apiVersion") != clusterctlv1.GroupVersion.String() {
+					if o.Kind() != "Metadata" && o.Kind() != "" || text(o.Fields, "apiVersion") != clusterctlv1.GroupVersion.String() {
 						found(o.at("apiVersion"), fmt.Sprintf("apiVersion %q, kind %q", text(o.Fields, "apiVersion"), o.Kind()))
 					}
+				}
+			}
+		},
+	},
+	{
+		ID: "metadata-kind", Level: Should, Contract: "clusterctl provider contract, 2",
+		Title:  "metadata.yaml tells its kind",
+		Remedy: "add kind: Metadata; clusterctl reads the file without, other tools do not",
+		check: func(r *Release, found report) {
+			for _, o := range objects(r.Metadata) {
+				if o.Kind() == "" {
+					found(o.at("kind"), "the document has no kind")
 				}
 			}
 		},

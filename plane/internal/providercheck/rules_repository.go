@@ -40,18 +40,28 @@ var repositoryRules = []Rule{
 		},
 	},
 	{
-		ID: "components-file", Level: Must, Contract: "clusterctl provider contract, 1.1 and 3.1",
-		Title:  "There is one components file, named by the provider's type",
+		ID: "components-file", Level: Must, Contract: "clusterctl provider contract, 1.1 and 3",
+		Title:  "There is one components file",
 		Remedy: "release one file <type>-components.yaml, for example infrastructure-components.yaml",
 		check: func(r *Release, found report) {
-			want := componentsFile(r.Type)
 			switch {
 			case len(r.Components) == 0:
 				found(place{}, "there is no components file")
 			case len(r.Components) > 1:
 				found(place{file: r.Components[1].Name}, "there is more than one components file")
-			case want != "" && r.Components[0].Name != want:
-				found(place{file: r.Components[0].Name}, fmt.Sprintf("the components of a provider of type %s are in %s", r.Type, want))
+			}
+		},
+	},
+	{
+		ID: "components-name", Level: Should, Contract: "clusterctl provider contract, 3.1",
+		Title:  "The components file is named by the provider's type",
+		Remedy: "name it <type>-components.yaml; under another name users have to give its URL in their configuration of clusterctl",
+		check: func(r *Release, found report) {
+			want := componentsFile(r.Type)
+			for _, f := range r.Components {
+				if want != "" && f.Name != want {
+					found(place{file: f.Name}, fmt.Sprintf("the components of a provider of type %s are in %s", r.Type, want))
+				}
 			}
 		},
 	},

@@ -20,19 +20,40 @@ var templateRules = []Rule{
 		},
 	},
 	{
-		ID: "template-one-namespace", Level: Must, Contract: "clusterctl provider contract, 4.2",
-		Title:  "All objects of a template are in one namespace",
-		Remedy: "remove metadata.namespace, or set it to ${NAMESPACE}: clusterctl sets it on all objects",
+		ID: "template-one-namespace", Level: Must, Contract: "clusterctl provider contract, 4.2 and 7.2",
+		Title:  "All objects of a template are in one namespace, and so is what they refer to",
+		Remedy: "remove the namespace, or set it to ${NAMESPACE}: clusterctl puts all objects into the target namespace, and leaves references alone",
+		check:  checkOneNamespace,
+	},
+	{
+		ID: "template-fixed-namespace", Level: May, Contract: "clusterctl provider contract, 7.2",
+		Title:  "A template leaves the namespace to its user",
+		Remedy: "remove metadata.namespace, or set it to ${NAMESPACE}: clusterctl replaces it",
 		check: func(r *Release, found report) {
-			for _, o := range objects(r.Templates) {
-				if ns := o.Namespace(); ns != "" && ns != sampleNamespace {
-					found(o.at("metadata", "namespace"), fmt.Sprintf("namespace is fixed to %q", ns))
+			for _, f := range r.Templates {
+				for _, o := range f.Objects {
+					if ns := o.Namespace(); ns != "" && ns != sampleNamespace {
+						found(o.at("metadata", "namespace"), fmt.Sprintf("the template names namespace %q", ns))
+						break
+					}
 				}
 			}
 		},
 	},
 	{
-		ID: "template-cluster", Level: Must, Contract: "clusterctl provider contract, 4 and 4.3.1",
+		ID: "template-kind", Level: Must, Contract: "clusterctl provider contract, 4 and 7.3",
+		Title:  "A template uses kinds that the provider has",
+		Remedy: "correct kind or apiVersion, or add the CRD to the components: the API server refuses the object",
+		check:  checkTemplateKinds,
+	},
+	{
+		ID: "template-topology", Level: Must, Contract: "clusterctl provider contract, 4 and 5",
+		Title:  "A topology uses what its ClusterClass has",
+		Remedy: "correct the name, or add the worker class or variable to the ClusterClass: Cluster API refuses the Cluster",
+		check:  checkTopology,
+	},
+	{
+		ID: "template-cluster", Level: Should, Contract: "clusterctl provider contract, 4 and 4.3.1",
 		Title:  "A template makes one Cluster, called ${CLUSTER_NAME}",
 		Remedy: "name the Cluster ${CLUSTER_NAME}, which is the argument of clusterctl generate cluster",
 		check: func(r *Release, found report) {
@@ -62,11 +83,11 @@ var templateRules = []Rule{
 		},
 	},
 	{
-		ID: "template-variable-prefix", Level: Should, Contract: "clusterctl provider contract, 3.4 and 4.3",
+		ID: "template-variable-prefix", Level: May, Contract: "clusterctl provider contract, 3.4 and 4.3",
 		Title:  "Variables of templates are common ones or begin with the provider's name",
 		Remedy: "use clusterctl's common variable, or prefix it with the provider's name in capitals",
 		check: func(r *Release, found report) {
-			checkVariablePrefix(r.Templates, variablePrefix(r.Name), commonVariables, found)
+			checkVariablePrefix(r.Templates, r.variablePrefixes(), commonVariables, found)
 		},
 	},
 	{
@@ -86,7 +107,8 @@ var templateRules = []Rule{
 		check: func(r *Release, found report) {
 			for _, o := range of(r.Templates, "Cluster") {
 				class := className(o)
-				if class == "" || slices.ContainsFunc(r.Classes, func(f *File) bool { return f.Name == classPrefix+class+".yaml" }) {
+				if class == "" || slices.ContainsFunc(r.Classes, func(f *File) bool { return f.Name == classPrefix+class+".yaml" }) ||
+					slices.ContainsFunc(of([]*File{o.File}, "ClusterClass"), func(c *Object) bool { return c.Name() == class }) {
 					continue
 				}
 				found(o.at("spec", "topology"), fmt.Sprintf("there is no %s%s.yaml", classPrefix, class))

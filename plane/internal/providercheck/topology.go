@@ -1,0 +1,111 @@
+package providercheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// checkOneNamespace finds objects of a file in different namespaces, and references that
+// lead to another one.
+func checkOneNamespace(r *Release, found report) {
+	for _, f := range r.Templates {
+		first := ""
+		for _, o := range f.Objects {
+			ns := o.Namespace()
+			switch {
+			case ns == "" || clusterScoped[o.Kind()]:
+			case first == "":
+				first = ns
+			case ns != first:
+				found(o.at("metadata", "namespace"), fmt.Sprintf("the object is in namespace %q, others are in %q", ns, first))
+			}
+		}
+		for _, o := range f.Objects {
+			visit(get(o.Fields, "spec"), []string{"spec"}, func(path []string, v any) {
+				ns := text(v, "namespace")
+				if slices.Contains(referenceFields, path[len(path)-1]) && ns != "" && ns != sampleNamespace && ns != o.Namespace() {
+					found(o.at(append(slices.Clone(path), "namespace")...), fmt.Sprintf("%s leads to namespace %q", strings.Join(path, "."), ns))
+				}
+			})
+		}
+	}
+}
+
+// checkTemplateKinds finds objects of the provider's own API groups that no CRD serves.
+func checkTemplateKinds(r *Release, found report) {
+	groups, served := map[string]bool{}, map[string]bool{}
+	for _, crd := range r.crds() {
+		group := text(crd.Fields, "spec", "group")
+		// Several providers define kinds of those groups; of the others only this one does.
+		groups[group] = !slices.Contains(sharedGroups, group)
+		for _, v := range list(crd.Fields, "spec", "versions") {
+			if is, _ := get(v, "served").(bool); is {
+				served[group+"/"+text(v, "name")+"/"+text(crd.Fields, "spec", "names", "kind")] = true
+			}
+		}
+	}
+	for _, o := range objects(slices.Concat(r.Templates, r.Classes)) {
+		if apiVersion := text(o.Fields, "apiVersion"); groups[o.Group()] && !served[apiVersion+"/"+o.Kind()] {
+			found(o.at("kind"), fmt.Sprintf("no CRD of the components serves %s %s", apiVersion, o.Kind()))
+		}
+	}
+}
+
+// sharedGroups are API groups in which other providers have kinds, too, which templates of
+// an infrastructure provider use.
+var sharedGroups = []string{"bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "addons.cluster.x-k8s.io", "ipam.cluster.x-k8s.io", clusterv1.GroupVersion.Group}
+
+// checkTopology compares Clusters with the ClusterClasses of the release.
+func checkTopology(r *Release, found report) {
+	classes := map[string]*Object{}
+	for _, o := range of(slices.Concat(r.Classes, r.Templates), "ClusterClass") {
+		classes[o.Name()] = o
+	}
+	for _, o := range of(r.Templates, "Cluster") {
+		class := classes[className(o)]
+		if class == nil || class.Name() == "" {
+			continue
+		}
+		for _, workers := range []string{"machineDeployments", "machinePools"} {
+			has := map[string]bool{}
+			for _, worker := range list(class.Fields, "spec", "workers", workers) {
+				has[text(worker, "class")] = true
+			}
+			for i, worker := range list(o.Fields, "spec", "topology", "workers", workers) {
+				if name := text(worker, "class"); !has[name] {
+					found(o.at("spec", "topology", "workers", workers, fmt.Sprint(i), "class"),
+						fmt.Sprintf("ClusterClass %s has no class %q of %s", class.Name(), name, workers))
+				}
+			}
+		}
+		checkTopologyVariables(o, class, found)
+	}
+}
+
+// checkTopologyVariables finds variables that a ClusterClass lacks, and required ones that
+// a Cluster lacks. A class with patches by extensions may have variables of theirs.
+func checkTopologyVariables(o, class *Object, found report) {
+	if slices.ContainsFunc(list(class.Fields, "spec", "patches"), func(p any) bool { return get(p, "external") != nil }) {
+		return
+	}
+	has, set := map[string]bool{}, map[string]bool{}
+	for _, variable := range list(class.Fields, "spec", "variables") {
+		has[text(variable, "name")] = true
+	}
+	for i, variable := range list(o.Fields, "spec", "topology", "variables") {
+		name := text(variable, "name")
+		set[name] = true
+		if !has[name] {
+			found(o.at("spec", "topology", "variables", fmt.Sprint(i), "name"), fmt.Sprintf("ClusterClass %s has no variable %q", class.Name(), name))
+		}
+	}
+	for _, variable := range list(class.Fields, "spec", "variables") {
+		required, _ := get(variable, "required").(bool)
+		if name := text(variable, "name"); required && !set[name] && get(variable, "schema", "openAPIV3Schema", "default") == nil {
+			found(o.at("spec", "topology", "variables"), fmt.Sprintf("ClusterClass %s requires variable %q", class.Name(), name))
+		}
+	}
+}
