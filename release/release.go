@@ -68,6 +68,7 @@ var steps = []step{
 	{"host bundles", (*release).writeHostBundle},
 	{"SBOMs", (*release).writeSBOMs},
 	{"provider repositories", (*release).writeRepositories},
+	{"hook documents", (*release).writeHookDocuments},
 	{"checksums", (*release).writeChecksums},
 }
 

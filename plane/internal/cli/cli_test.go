@@ -74,8 +74,12 @@ func TestUnknownCommandsFail(t *testing.T) {
 				t.Errorf("slipway %s: %v, printed %q", strings.Join(args, " "), err, out)
 			}
 		}
-		if out, err := run(t, path...); err != nil || !strings.Contains(out, "Available Commands:") && !strings.Contains(out, "Commands:") {
-			t.Errorf("%s alone shows its help: %v\n%s", c.CommandPath(), err, out)
+		alone := "Commands:"
+		if c.CommandPath() == "slipway openapi" {
+			alone = `"openapi": "3.0.0"` // what it prints itself
+		}
+		if out, err := run(t, path...); err != nil || !strings.Contains(out, alone) {
+			t.Errorf("%s alone shows no %q: %v\n%s", c.CommandPath(), alone, err, out)
 		}
 		for _, sub := range c.Commands() {
 			walk(sub)

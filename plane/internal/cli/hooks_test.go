@@ -53,6 +53,50 @@ func TestOpenAPICommand(t *testing.T) {
 	}
 }
 
+// TestOpenAPIDiff compares what this release calls with itself, as YAML, and with a
+// document that has one hook more.
+func TestOpenAPIDiff(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	all, err := run(t, "openapi", "-o", "yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := run(t, "openapi", "--catalog", "host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allFile, hostFile := write("all.yaml", all), write("host.json", host)
+	out, err := run(t, "openapi", "diff", allFile)
+	if err != nil || !strings.Contains(out, "0 breaking, 0 additions") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = run(t, "openapi", "diff", hostFile)
+	if err != nil || !strings.Contains(out, "0 breaking, 17 additions") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	var exit *ExitError
+	out, err = run(t, "openapi", "diff", allFile, hostFile, "-o", "json")
+	var difference openapi.Difference
+	if !errors.As(err, &exit) || exit.Code != exitFindings {
+		t.Errorf("17 hooks were removed: %v", err)
+	}
+	if err := json.Unmarshal([]byte(out), &difference); err != nil || len(difference.Breaking) != 17 || difference.Additions == nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, args := range [][]string{{}, {"/nowhere"}, {write("text", ":\n:")}, {write("empty.yaml", "{}")}, {allFile, "/nowhere"}, {allFile, "--catalog", "none"}, {allFile, hostFile, "surplus"}} {
+		if _, err := run(t, append([]string{"openapi", "diff"}, args...)...); err == nil || errors.As(err, &exit) {
+			t.Errorf("%v: got %v, want an error", args, err)
+		}
+	}
+}
+
 // TestOpenAPIServe reads the page as a browser would, and ends with the context.
 func TestOpenAPIServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

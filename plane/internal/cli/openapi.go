@@ -58,6 +58,7 @@ plane.`,
 	command.Flags().BoolVar(&serve, "serve", false, "serve a page that shows the hooks, and the documents, until interrupted")
 	command.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback address of --serve; port 0 is any free one")
 	outputFlag(command, &output, outputJSON, outputYAML)
+	command.AddCommand(openapiDiffCommand())
 	return command
 }
 

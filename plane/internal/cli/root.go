@@ -67,6 +67,10 @@ func refuseUnknown(root *cobra.Command) {
 		if !command.HasSubCommands() {
 			continue
 		}
+		if command.Runnable() {
+			refuseUnknown(command) // does something itself and refuses arguments
+			continue
+		}
 		command.Args = knownSubcommand
 		command.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		refuseUnknown(command)
