@@ -101,7 +101,9 @@ func TestStatusOfAnyManagementCluster(t *testing.T) {
 	kubeconfig := as(t, "", "")
 	a, b := env.Namespace(t), env.Namespace(t)
 	testenv.NewCluster(t, env.Client, a)
-	create(t, host(a, "h1", "r1"), host(a, "h2", "r2"), host(b, "h3", "r1"))
+	// Other tests have hosts in racks of theirs.
+	rack := "rack-of-" + a
+	create(t, host(a, "h1", rack), host(a, "h2", "r2"), host(b, "h3", rack))
 	out, err := run(t, "status", "--kubeconfig", kubeconfig, "-n", a, "-o", "json")
 	if err != nil {
 		t.Fatal(err)
@@ -122,10 +124,10 @@ func TestStatusOfAnyManagementCluster(t *testing.T) {
 		shows, hides []string
 	}{
 		{[]string{"status", "-n", a}, []string{"MANAGEMENT CLUSTER  mgmt https://", a + "/c1", a + "/h1"}, []string{"PLANE  ready", b + "/"}},
-		{[]string{"status", "-A", "-l", "rack=r1"}, []string{a + "/h1", b + "/h3"}, []string{a + "/h2", a + "/c1"}},
+		{[]string{"status", "-A", "-l", "rack=" + rack}, []string{a + "/h1", b + "/h3"}, []string{a + "/h2", a + "/c1"}},
 		{[]string{"status", "-n", a, "-o", "name"}, []string{"cluster.cluster.x-k8s.io/c1\n", "host.infrastructure.slipway.dev/h1\n"}, []string{"h3"}},
 		{[]string{"host", "list", "-n", a}, []string{"NAMESPACE", a + "  h1", a + "  h2"}, []string{"h3", "MESSAGE"}},
-		{[]string{"host", "list", "-l", "rack in (r1)", "-o", "wide"}, []string{"h1", "h3", "MESSAGE"}, []string{"h2"}},
+		{[]string{"host", "list", "-l", "rack in (" + rack + ")", "-o", "wide"}, []string{"  h1", "  h3", "MESSAGE"}, []string{"  h2"}},
 		{[]string{"host", "list", "-n", a, "-o", "name"}, []string{"host.infrastructure.slipway.dev/h2\n"}, []string{"h3"}},
 		{[]string{"host", "list", "-n", b, "-o", "json"}, []string{`"name":"h3"`, `"namespace":"` + b + `"`}, []string{"h1"}},
 		{[]string{"lifecycle", "explain", "c1", "-n", a}, []string{"CLUSTER  " + a + "/c1"}, nil},
