@@ -131,8 +131,8 @@ var mutations = []mutation{
 		Old:  "dst.ObjectMeta, dst.Spec = src.ObjectMeta, src.Spec", New: "dst.Spec, dst.Name, dst.Namespace, dst.UID = src.Spec, src.Name, src.Namespace, src.UID",
 	},
 	{
-		Rule: "InfraCluster/controlPlaneEndpoint", Breaks: "the port that the user gave is replaced",
-		File: clusterEndpoint, Old: `endpoint.Host != "" && endpoint.Port == 0`, New: `endpoint.Host != ""`,
+		Rule: "InfraCluster/controlPlaneEndpoint", Breaks: "core is never told that the endpoint counts",
+		File: clusterLoop, Old: "	*provisioned = ptr.To(true)\n", New: "",
 	},
 	{
 		Rule: "InfraCluster/ready", Breaks: "core is never told to go on",

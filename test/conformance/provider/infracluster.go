@@ -134,6 +134,8 @@ func externallyManaged(t *testing.T, s *Suite) {
 	reach(t, s, f.infra, "core makes itself the owner", func(c *infrav1.HostCluster) string {
 		return unless(len(c.OwnerReferences) == 1, "no owner")
 	})
+	// Events of the object and of its Cluster never arrive; those of hosts do.
+	f.create(&infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "h1", Labels: map[string]string{"rack": "r1"}}})
 	s.passTime(t)
 	object := s.asCoreReads(t, "HostCluster", client.ObjectKeyFromObject(f.infra))
 	if len(object.GetFinalizers()) > 0 || len(objectConditions(object)) > 0 {
