@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // candidate is what a host says about the endpoint.
@@ -51,7 +52,7 @@ func report(h *infrav1.Host) candidate {
 	if h.Status.VirtualIP == nil {
 		return candidate{}
 	}
-	return candidate{host: h.Name, report: *h.Status.VirtualIP, connected: conditions.IsTrue(h, infrav1.AgentConnectedCondition)}
+	return candidate{host: h.Name, report: *h.Status.VirtualIP, connected: host.Connected(h)}
 }
 
 // heldCondition is made of the newest reports: a host that was cut off still says

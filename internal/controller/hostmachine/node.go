@@ -165,7 +165,7 @@ func (r *Reconciler) nodeDeleted(ctx context.Context, s *scope, machine *cluster
 		reboot = left <= 0
 	}
 	s.ailment = &waiting{infrav1.NodeDeletedReason, fmt.Sprintf("Node %s was deleted while the machine lives. %s", node, next)}
-	if !reboot || host.StateOf(s.host).Phase != infrav1.HostPhaseRunning || !conditions.IsTrue(s.host, infrav1.AgentConnectedCondition) {
+	if !reboot || host.StateOf(s.host).Phase != infrav1.HostPhaseRunning || !host.Connected(s.host) {
 		return nil
 	}
 	return r.rebootForNode(ctx, s, node)

@@ -182,7 +182,7 @@ func (r *Reconciler) connected(ctx context.Context, m *infrav1.HostMachine) (boo
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, h); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	return conditions.IsTrue(h, infrav1.AgentConnectedCondition), nil
+	return host.Connected(h), nil
 }
 
 // spareHosts counts the hosts a new member could have now.

@@ -11,11 +11,6 @@ import (
 // exitFindings is the exit code of a check that found something.
 const exitFindings = 2
 
-// complete offers values for a flag.
-func complete(command *cobra.Command, flag string, values []string) {
-	_ = command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-}
-
 func checkCommand(g *global) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
@@ -76,8 +71,8 @@ directory cannot be checked.`,
 	command.Flags().BoolVar(&strict, "strict", false, "let warnings fail the check, too")
 	command.Flags().StringVar(&severity, "severity", string(providercheck.May), "least severity to report: error, warning or note")
 	command.Flags().StringSliceVar(&rules, "rule", nil, "report only this rule; may be given several times")
-	complete(command, "severity", []string{string(providercheck.Must), string(providercheck.Should), string(providercheck.May)})
-	complete(command, "rule", providercheck.RuleIDs())
+	completeFlag(command, "severity", []string{string(providercheck.Must), string(providercheck.Should), string(providercheck.May)})
+	completeFlag(command, "rule", providercheck.RuleIDs())
 	outputFlag(command, &output, outputTable, outputJSON, outputSARIF)
 	return command
 }

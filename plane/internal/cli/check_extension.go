@@ -58,7 +58,7 @@ extension cannot be checked.`,
 	flags.StringVar(&options.CertFile, "cert-file", "", "PEM file with a client certificate; none when empty")
 	flags.StringVar(&options.KeyFile, "key-file", "", "PEM file with its key")
 	flags.StringVar(&catalog, "catalog", hookdocs.All, "hooks that the extension may implement: "+hookdocs.CAPI+", "+hookdocs.Host+" or "+hookdocs.All)
-	_ = command.RegisterFlagCompletionFunc("catalog", cobra.FixedCompletions(hookdocs.Names(), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(command, "catalog", hookdocs.Names())
 	outputFlag(command, &output, outputTable, outputJSON, outputYAML)
 	return command
 }

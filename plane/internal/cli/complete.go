@@ -119,3 +119,8 @@ func withJobs(run *lifecyclev1.LifecycleRun) bool {
 	}
 	return false
 }
+
+// completeFlag offers values for a flag.
+func completeFlag(command *cobra.Command, flag string, values []string) {
+	_ = command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}

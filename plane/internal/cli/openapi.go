@@ -54,7 +54,7 @@ plane.`,
 		},
 	}
 	command.Flags().StringVar(&catalog, "catalog", hookdocs.All, "hooks to describe: "+hookdocs.CAPI+", "+hookdocs.Host+" or "+hookdocs.All)
-	_ = command.RegisterFlagCompletionFunc("catalog", cobra.FixedCompletions(hookdocs.Names(), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(command, "catalog", hookdocs.Names())
 	command.Flags().BoolVar(&serve, "serve", false, "serve a page that shows the hooks, and the documents, until interrupted")
 	command.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback address of --serve; port 0 is any free one")
 	outputFlag(command, &output, outputJSON, outputYAML)

@@ -51,7 +51,7 @@ documents cannot be read.`,
 		},
 	}
 	command.Flags().StringVar(&catalog, "catalog", hookdocs.All, "hooks of this release to compare with: "+hookdocs.CAPI+", "+hookdocs.Host+" or "+hookdocs.All)
-	_ = command.RegisterFlagCompletionFunc("catalog", cobra.FixedCompletions(hookdocs.Names(), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(command, "catalog", hookdocs.Names())
 	outputFlag(command, &output, outputTable, outputJSON, outputYAML)
 	return command
 }

@@ -33,7 +33,7 @@ var listFormats = []string{outputTable, outputWide, outputJSON, outputYAML, outp
 func outputFlag(command *cobra.Command, value *string, allowed ...string) {
 	usage := "output format: " + strings.Join(allowed[:len(allowed)-1], ", ") + " or " + allowed[len(allowed)-1]
 	command.Flags().StringVarP(value, "output", "o", allowed[0], usage)
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(command, "output", allowed)
 	run := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(allowed, *value) {

@@ -77,11 +77,6 @@ func RuleIDs() []string {
 	return ids
 }
 
-// Failed says whether one of the findings is an error.
-func Failed(findings []Finding) bool {
-	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Must })
-}
-
 // Check applies every rule to a release. The findings come in the order of files
 // and lines.
 func Check(r *Release) []Finding {
