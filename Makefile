@@ -194,7 +194,8 @@ test test-packages test-e2e: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE
 
 # the packages with real kubelets, side by side; SLIPWAY_TEST_HOSTS=1 has one plane at a time
 E2E_PACKAGES := ./test/conformance/clusterctl ./test/e2e
-packages_without = $$(go list work $(patsubst ./%,| grep -v /%$$,$(1)))
+with_tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
+packages_without = $$($(with_tests) work $(patsubst ./%,| grep -v /%$$,$(1)))
 
 .PHONY: test
 test: build-all ## All tests as CI runs them: unit, API server, modules alone, end-to-end
@@ -225,8 +226,9 @@ test-e2e: ## The tests with real kubelets alone, side by side: clusterctl's conf
 .PHONY: test-modules
 test-modules: export GOWORK = off
 test-modules: ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
-	@$(foreach module,sdk $(OWN_MODULES),(cd $(module) && $(FETCH_MODULES) -test ./... && \
-	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on ./...) && ) true
+	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test ./... && \
+	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on $$($(with_tests) ./...)) && ) true
+TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module) -name '*_test.go' -print -quit),$(module)))
 
 # Concurrent code whose race build takes minutes, not tens of minutes: the plane's
 # packages compile kube-apiserver once more and are left to `make race`.
