@@ -1,6 +1,6 @@
 // Package v1beta1 holds the infrastructure.slipway.dev/v1beta1 API, which follows
 // contract version v1beta1 of Cluster API: status.ready instead of
-// status.initialization, and failure domains as a map. It is served beside v1beta2,
+// status.initialization, failure domains as a map, and endpoints that may be empty. It is served beside v1beta2,
 // never stored; internal/webhook/conversion converts.
 //
 // Only what the two contracts say differently is declared here. All else is the

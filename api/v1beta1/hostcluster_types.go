@@ -3,8 +3,60 @@ package v1beta1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	"github.com/slipway-dev/slipway/api/v1beta2"
 )
+
+// APIEndpoint is the address of a control plane. Clients of contract v1beta1 write both
+// fields whether they are known or not: an empty host and port 0 mean unset.
+type APIEndpoint struct {
+	// host is the hostname or IP address on which the API server is serving; unset when
+	// it is empty.
+	// +optional
+	// +kubebuilder:validation:MinLength=0
+	// +kubebuilder:validation:MaxLength=512
+	Host string `json:"host,omitempty"`
+
+	// port is the port on which the API server is serving; unset when it is 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+}
+
+// HostClusterSpec is the desired infrastructure of a Cluster.
+type HostClusterSpec struct {
+	// controlPlaneEndpoint is the address of the workload cluster's API server.
+	// With endpoint type HostVIP the host is an unused IP address of the hosts'
+	// network. The port is 6443 when only the host is set. Cluster.spec.controlPlaneEndpoint
+	// is taken over when it is unset or empty.
+	// +optional
+	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+
+	// endpoint says who holds controlPlaneEndpoint.
+	// +optional
+	Endpoint v1beta2.EndpointSpec `json:"endpoint,omitempty,omitzero"`
+
+	// failureDomainLabel is the label of Hosts whose values are the failure
+	// domains of the cluster. When it is empty, Host.spec.failureDomain is used.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	FailureDomainLabel string `json:"failureDomainLabel,omitempty"`
+
+	// failureDomains are the failure domains of the cluster, with attributes for
+	// templates and people. Those that hosts name are used when it is empty. Where
+	// controlPlane is unset, the control plane may use a domain as long as a host there
+	// matches the hostSelector of a KubeadmControlPlane and offers its version, and is
+	// neither unschedulable, evacuated nor claimed by another machine.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+}
 
 // FailureDomainSpec is one failure domain, by the name it has in the map.
 type FailureDomainSpec struct {
@@ -76,7 +128,7 @@ type HostCluster struct {
 
 	// spec is the desired state.
 	// +optional
-	Spec v1beta2.HostClusterSpec `json:"spec,omitempty,omitzero"`
+	Spec HostClusterSpec `json:"spec,omitempty,omitzero"`
 	// status is what was last observed.
 	// +optional
 	Status HostClusterStatus `json:"status,omitempty,omitzero"`
@@ -98,6 +150,25 @@ type HostClusterList struct {
 	Items           []HostCluster `json:"items"`
 }
 
+// HostClusterTemplateSpec holds the template.
+type HostClusterTemplateSpec struct {
+	// template is what a HostCluster is made from.
+	// +required
+	// +kubebuilder:default={}
+	Template HostClusterTemplateResource `json:"template"`
+}
+
+// HostClusterTemplateResource is what a HostCluster is made from.
+type HostClusterTemplateResource struct {
+	// metadata is copied to the HostCluster.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+	// spec is copied to the HostCluster.
+	// +optional
+	// +kubebuilder:default={}
+	Spec HostClusterSpec `json:"spec,omitempty,omitzero"`
+}
+
 // HostClusterTemplate is used by ClusterClasses.
 //
 // +kubebuilder:object:root=true
@@ -110,7 +181,7 @@ type HostClusterTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec v1beta2.HostClusterTemplateSpec `json:"spec"`
+	Spec HostClusterTemplateSpec `json:"spec"`
 }
 
 // HostClusterTemplateList is a list of HostClusterTemplates.

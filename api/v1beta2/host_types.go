@@ -32,9 +32,10 @@ type HostSpec struct {
 	Unschedulable *bool `json:"unschedulable,omitempty"`
 
 	// evacuate empties the host for maintenance: nobody may claim it, and a pool
-	// replaces its machine on the host as in a rollout, within maxSurge and
-	// maxUnavailable of its strategy and never before another host is free. The host
-	// is then reset as always. Machines of no pool are left alone: delete their Machine.
+	// replaces its machine on the host as in a rollout, within the pool's
+	// spec.strategy.maxSurge and spec.strategy.maxUnavailable and never before another
+	// host is free. The host is then reset as always. Machines of no pool are left
+	// alone: delete their Machine.
 	// +optional
 	Evacuate *bool `json:"evacuate,omitempty"`
 

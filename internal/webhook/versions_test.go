@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -115,7 +116,7 @@ func TestCRDs(t *testing.T) {
 
 func TestHostClusterVersions(t *testing.T) {
 	written := &v1beta1.HostCluster{ObjectMeta: meta(t, "c")}
-	written.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443}
+	written.Spec.ControlPlaneEndpoint = v1beta1.APIEndpoint{Host: "10.0.0.1", Port: 6443}
 	create(t, written)
 	written.Status = v1beta1.HostClusterStatus{
 		Ready:          true,
@@ -129,7 +130,7 @@ func TestHostClusterVersions(t *testing.T) {
 	updateStatus(t, written)
 
 	stored := read(t, written, &infrav1.HostCluster{})
-	if !reflect.DeepEqual(stored.Status.Initialization.Provisioned, ptr.To(true)) || stored.Spec.ControlPlaneEndpoint != written.Spec.ControlPlaneEndpoint {
+	if !reflect.DeepEqual(stored.Status.Initialization.Provisioned, ptr.To(true)) || stored.Spec.ControlPlaneEndpoint != clusterv1.APIEndpoint(written.Spec.ControlPlaneEndpoint) {
 		t.Errorf("v1beta2: spec %+v, status %+v", stored.Spec, stored.Status)
 	}
 	if want := []clusterv1.FailureDomain{
@@ -154,6 +155,48 @@ func TestHostClusterVersions(t *testing.T) {
 	decodeInto(t, nested(t, one, "status.failureDomains"), &domains)
 	if !domains["rack-a"].ControlPlane || domains["rack-b"].ControlPlane || domains["rack-b"].Attributes["row"] != "2" {
 		t.Errorf("as Cluster API's v1beta1 type: %v", domains)
+	}
+}
+
+// TestEmptyEndpointOfV1Beta1: the APIEndpoint of contract v1beta1 writes both of its
+// fields, also where nothing is known. That means the same as no endpoint, and can be set
+// later.
+func TestEmptyEndpointOfV1Beta1(t *testing.T) {
+	object := meta(t, "c")
+	empty, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&clusterv1beta1.APIEndpoint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(empty) != 2 {
+		t.Fatalf("Cluster API writes %v now", empty)
+	}
+	spec := map[string]any{"controlPlaneEndpoint": empty}
+	for kind, spec := range map[string]map[string]any{
+		"HostCluster":         spec,
+		"HostClusterTemplate": {"template": map[string]any{"spec": spec}},
+	} {
+		for version, accepted := range map[string]bool{"v1beta1": true, "v1beta2": false} {
+			u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+			u.SetGroupVersionKind(schema.GroupVersionKind{Group: infrav1.GroupVersion.Group, Version: version, Kind: kind})
+			u.SetNamespace(object.Namespace)
+			u.SetName(object.Name)
+			if err := env.Client.Create(t.Context(), u); (err == nil) != accepted {
+				t.Errorf("%s %s: %v", kind, version, err)
+			}
+		}
+	}
+	stored := &infrav1.HostCluster{ObjectMeta: object}
+	if endpoint := nested(t, raw(t, stored, "HostCluster", "v1beta2"), "spec.controlPlaneEndpoint"); endpoint != nil {
+		t.Errorf("v1beta2 has the endpoint %v", endpoint)
+	}
+	written := read(t, stored, &v1beta1.HostCluster{})
+	written.Spec.ControlPlaneEndpoint.Host = "10.0.0.1"
+	if err := env.Client.Update(t.Context(), written); err != nil {
+		t.Errorf("an endpoint that was empty cannot be set: %v", err)
+	}
+	written.Spec.ControlPlaneEndpoint.Host = ""
+	if err := env.Client.Update(t.Context(), written); err == nil || !strings.Contains(err.Error(), "cannot change once set") {
+		t.Errorf("an endpoint that was set can be emptied: %v", err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func hostClusterToV1Beta1(_ context.Context, src *infrav1.HostCluster, dst *v1beta1.HostCluster) error {
-	dst.ObjectMeta, dst.Spec = src.ObjectMeta, src.Spec
+	dst.ObjectMeta, dst.Spec = src.ObjectMeta, hostClusterSpecToV1Beta1(src.Spec)
 	dst.Status = hostClusterStatusToV1Beta1(src.Status)
 	if equality.Semantic.DeepEqual(hostClusterStatusToHub(dst.Status), src.Status) {
 		return nil
@@ -30,7 +30,7 @@ func hostClusterToHub(_ context.Context, src *v1beta1.HostCluster, dst *infrav1.
 	if err := restore(src, kept); err != nil {
 		return err
 	}
-	dst.ObjectMeta, dst.Spec = src.ObjectMeta, src.Spec
+	dst.ObjectMeta, dst.Spec = src.ObjectMeta, hostClusterSpecToHub(src.Spec)
 	dst.Status = hostClusterStatusToHub(src.Status)
 	// What was kept counts only as long as v1beta1 says the same as it did then.
 	before := hostClusterStatusToV1Beta1(kept.Status)
@@ -41,6 +41,41 @@ func hostClusterToHub(_ context.Context, src *v1beta1.HostCluster, dst *infrav1.
 		dst.Status.FailureDomains = kept.Status.FailureDomains
 	}
 	return nil
+}
+
+func hostClusterTemplateToV1Beta1(_ context.Context, src *infrav1.HostClusterTemplate, dst *v1beta1.HostClusterTemplate) error {
+	dst.ObjectMeta = src.ObjectMeta
+	dst.Spec.Template = v1beta1.HostClusterTemplateResource{
+		ObjectMeta: src.Spec.Template.ObjectMeta, Spec: hostClusterSpecToV1Beta1(src.Spec.Template.Spec),
+	}
+	return nil
+}
+
+func hostClusterTemplateToHub(_ context.Context, src *v1beta1.HostClusterTemplate, dst *infrav1.HostClusterTemplate) error {
+	dst.ObjectMeta = src.ObjectMeta
+	dst.Spec.Template = infrav1.HostClusterTemplateResource{
+		ObjectMeta: src.Spec.Template.ObjectMeta, Spec: hostClusterSpecToHub(src.Spec.Template.Spec),
+	}
+	return nil
+}
+
+func hostClusterSpecToV1Beta1(src infrav1.HostClusterSpec) v1beta1.HostClusterSpec {
+	return v1beta1.HostClusterSpec{
+		ControlPlaneEndpoint: v1beta1.APIEndpoint(src.ControlPlaneEndpoint),
+		Endpoint:             src.Endpoint,
+		FailureDomainLabel:   src.FailureDomainLabel,
+		FailureDomains:       src.FailureDomains,
+	}
+}
+
+// hostClusterSpecToHub leaves out what is empty: v1beta2 has no empty host and no port 0.
+func hostClusterSpecToHub(src v1beta1.HostClusterSpec) infrav1.HostClusterSpec {
+	return infrav1.HostClusterSpec{
+		ControlPlaneEndpoint: clusterv1.APIEndpoint(src.ControlPlaneEndpoint),
+		Endpoint:             src.Endpoint,
+		FailureDomainLabel:   src.FailureDomainLabel,
+		FailureDomains:       src.FailureDomains,
+	}
 }
 
 func hostClusterStatusToV1Beta1(src infrav1.HostClusterStatus) v1beta1.HostClusterStatus {

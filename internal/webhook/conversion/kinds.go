@@ -32,16 +32,6 @@ func hostToHub(_ context.Context, src *v1beta1.Host, dst *infrav1.Host) error {
 	return nil
 }
 
-func hostClusterTemplateToV1Beta1(_ context.Context, src *infrav1.HostClusterTemplate, dst *v1beta1.HostClusterTemplate) error {
-	dst.ObjectMeta, dst.Spec = src.ObjectMeta, src.Spec
-	return nil
-}
-
-func hostClusterTemplateToHub(_ context.Context, src *v1beta1.HostClusterTemplate, dst *infrav1.HostClusterTemplate) error {
-	dst.ObjectMeta, dst.Spec = src.ObjectMeta, src.Spec
-	return nil
-}
-
 func hostMachineTemplateToV1Beta1(_ context.Context, src *infrav1.HostMachineTemplate, dst *v1beta1.HostMachineTemplate) error {
 	dst.ObjectMeta, dst.Spec, dst.Status = src.ObjectMeta, src.Spec, src.Status
 	return nil

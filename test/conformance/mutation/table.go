@@ -128,11 +128,16 @@ var mutations = []mutation{
 	{
 		Rule: "InfraCluster/typeMeta", Breaks: "the conversion of a cluster loses its labels", Contract: v1beta1,
 		File: "internal/webhook/conversion/hostcluster.go",
-		Old:  "dst.ObjectMeta, dst.Spec = src.ObjectMeta, src.Spec", New: "dst.Spec, dst.Name, dst.Namespace, dst.UID = src.Spec, src.Name, src.Namespace, src.UID",
+		Old:  "dst.ObjectMeta, dst.Spec = src.ObjectMeta, hostClusterSpecToV1Beta1(src.Spec)\n	dst.Status",
+		New:  "dst.Spec, dst.Name, dst.Namespace, dst.UID = hostClusterSpecToV1Beta1(src.Spec), src.Name, src.Namespace, src.UID\n	dst.Status",
 	},
 	{
 		Rule: "InfraCluster/controlPlaneEndpoint", Breaks: "core is never told that the endpoint counts",
 		File: clusterLoop, Old: "	*provisioned = ptr.To(true)\n", New: "",
+	},
+	{
+		Rule: "InfraCluster/controlPlaneEndpoint", Breaks: "an endpoint of contract v1beta1 cannot be empty", Contract: v1beta1,
+		File: crds + "hostclusters.yaml", Old: "minLength: 0", New: "minLength: 1",
 	},
 	{
 		Rule: "InfraCluster/ready", Breaks: "core is never told to go on",

@@ -50,6 +50,19 @@ func controlPlaneEndpoint(t *testing.T, s *Suite) {
 	if want := f.endpoint(); host != want.Host || port != int64(want.Port) {
 		t.Errorf("controlPlaneEndpoint %s:%d", host, port)
 	}
+	if s.Contract == V1Beta1 {
+		emptyEndpoint(t, s)
+	}
+}
+
+// The apiEndpoint of contract v1beta1 has both fields always, empty when nothing is known.
+func emptyEndpoint(t *testing.T, s *Suite) {
+	t.Helper()
+	object := s.sample("HostCluster", s.namespaceFor(t), "empty")
+	object.Object["spec"] = map[string]any{"controlPlaneEndpoint": map[string]any{"host": "", "port": int64(0)}}
+	if err := s.Client.Create(t.Context(), object); err != nil {
+		t.Errorf("an empty endpoint: %v", err)
+	}
 }
 
 // status.ready, or status.initialization.provisioned: core goes on with it.
