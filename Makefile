@@ -114,7 +114,7 @@ generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API refe
 docs: generate manifests ## Write the references and the drawings of docs/ from the code
 	go test -trimpath -count=1 ./test/docs -run Reference -args -write
 	cd plane && go test -trimpath -count=1 ./internal/cli -run TestReference -args -write
-	cd plane && go test -trimpath -count=1 ./internal/providercheck -run TestCatalogue -args -write
+	go test -trimpath -count=1 ./internal/providercheck -run TestCatalogue -args -write
 	cd docs/drawings && for text in *.d2; do $(TOOL) d2 --theme 0 --dark-theme 200 --pad 16 $$text $${text%.d2}.svg; done
 	cd docs/drawings && chmod 0644 *.svg && sha256sum *.d2 *.svg >SHA256SUMS
 

@@ -60,6 +60,12 @@ var rules = []rule{
 	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step"}},
 	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/run", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/schedule"}},
 	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version", "internal/program"}, never: []string{"k8s.io/kubernetes"}},
+	// What commands show and do; the plane uses it, too.
+	{folder: "internal/enroll", may: []string{"api"}},
+	{folder: "internal/hookdocs", may: []string{"internal/version", "sdk"}},
+	{folder: "internal/providercheck", may: []string{"internal/version"}},
+	{folder: "internal/runs", may: []string{"api", "internal/lifecycle"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/status", may: []string{"api", "internal/lifecycle/plan", "internal/placement"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }
 

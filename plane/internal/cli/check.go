@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slipway-dev/slipway/plane/internal/providercheck"
+	"github.com/slipway-dev/slipway/internal/providercheck"
 )
 
 // exitFindings is the exit code of a check that found something.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
+	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/sdk/conformance"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
-	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
+	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/openapi"
 	"github.com/slipway-dev/slipway/sdk/registry"

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/management"
-	"github.com/slipway-dev/slipway/plane/internal/status"
 )
 
 // hostRow joins what is seen of a local host from outside with what its agent

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-dev/slipway/internal/agent/join"
-	"github.com/slipway-dev/slipway/plane/internal/enroll"
+	"github.com/slipway-dev/slipway/internal/enroll"
 )
 
 func hostTokenCommand(g *global) *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/plane/internal/runs"
+	"github.com/slipway-dev/slipway/internal/runs"
 )
 
 // runNamed returns the LifecycleRun of that name.

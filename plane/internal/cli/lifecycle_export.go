@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
-	"github.com/slipway-dev/slipway/plane/internal/runs"
+	"github.com/slipway-dev/slipway/internal/runs"
 )
 
 func exportCommand(g *global) *cobra.Command {

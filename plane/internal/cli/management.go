@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/management"
-	"github.com/slipway-dev/slipway/plane/internal/status"
 )
 
 // managementFlags say which management cluster a command is about, and which namespace.

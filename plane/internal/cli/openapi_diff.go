@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
+	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/sdk/openapi"
 )
 

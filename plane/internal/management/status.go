@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
-	"github.com/slipway-dev/slipway/plane/internal/status"
 )
 
 // Nodes lists the Nodes of workload clusters by the kubeconfigs that c may read. They

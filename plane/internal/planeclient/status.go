@@ -7,10 +7,10 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
-	"github.com/slipway-dev/slipway/plane/internal/status"
 )
 
 // CA returns the PEM of the plane's certificate authority.

@@ -13,12 +13,12 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/encryption"
 	"github.com/slipway-dev/slipway/plane/internal/etcd"
-	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
 	"github.com/slipway-dev/slipway/plane/internal/kubecontrollers"
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"

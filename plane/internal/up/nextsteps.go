@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-dev/slipway/plane/internal/status"
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
 // NextSteps tells what stands and what to do with it. Command is how the user

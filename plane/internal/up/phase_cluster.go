@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
-	"github.com/slipway-dev/slipway/plane/internal/status"
 	"github.com/slipway-dev/slipway/templates"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/join"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
-	"github.com/slipway-dev/slipway/plane/internal/enroll"
+	"github.com/slipway-dev/slipway/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"

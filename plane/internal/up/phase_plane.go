@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 	"github.com/slipway-dev/slipway/plane/internal/progress"

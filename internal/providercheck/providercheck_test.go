@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slipway-dev/slipway/plane/internal/providercheck"
+	"github.com/slipway-dev/slipway/internal/providercheck"
 )
 
 const good = "testdata/infrastructure-foo/v0.1.0"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
-	"github.com/slipway-dev/slipway/plane/internal/providercheck"
+	"github.com/slipway-dev/slipway/internal/providercheck"
 )
 
 func planted(t *testing.T) providercheck.Result {

@@ -7,10 +7,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/slipway-dev/slipway/plane/internal/providercheck"
+	"github.com/slipway-dev/slipway/internal/providercheck"
 )
 
-const catalogue = "../../../docs/reference/check-provider.md"
+const catalogue = "../../docs/reference/check-provider.md"
 
 var write = flag.Bool("write", false, "write "+catalogue+" instead of comparing it")
 

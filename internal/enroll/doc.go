@@ -3,5 +3,5 @@
 // in them is internal/agent/join's). From there on the agent has a certificate of its
 // own (see docs/design/claims.md).
 //
-// It is imported by the commands and by internal/up.
+// It is imported by the commands and by the plane's internal/up.
 package enroll

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/hookdocs"
+	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/sdk/openapi"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/slipway-dev/slipway/plane/internal/providercheck"
+	"github.com/slipway-dev/slipway/internal/providercheck"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -45,7 +45,7 @@ func TestStrangers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("renders upstream's manifests, skipped by -short")
 	}
-	if err := judge.FindAssets("../../../bin"); err != nil {
+	if err := judge.FindAssets("../../bin"); err != nil {
 		t.Fatal(err)
 	}
 	reported, right := 0, 0
@@ -130,7 +130,7 @@ func TestStrippedStrangers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("renders upstream's manifests, skipped by -short")
 	}
-	if err := judge.FindAssets("../../../bin"); err != nil {
+	if err := judge.FindAssets("../../bin"); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range strangers[1:3] {
