@@ -65,6 +65,9 @@ const pollInterval = time.Minute
 // restored. No event tells of a Cluster that comes unpaused.
 const clusterRetry = 5 * time.Second
 
+// conflictRetry lets the cache catch up with the write that won.
+const conflictRetry = 50 * time.Millisecond
+
 // phase is one step of a reconcile.
 type phase func(context.Context, *scope) error
 
@@ -108,17 +111,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		return ctrl.Result{}, err
 	}
 	s := newScope(pool, machinePool, cluster)
+	s.helper = helper
 	defer func() {
 		// Without a plan nothing is known that wasn't known before.
 		if s.planned {
-			setConditions(s, reterr != nil)
+			setConditions(s, s.partial)
 			r.reportRollout(s)
 		}
-		err := helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: ownedConditions})
+		err := s.helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: ownedConditions})
 		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()
+	return r.run(ctx, s)
+}
+
+func (r *Reconciler) run(ctx context.Context, s *scope) (ctrl.Result, error) {
 	for _, p := range r.phases(s) {
-		if err := p(ctx, s); err != nil {
+		err := p(ctx, s)
+		s.partial = err != nil
+		if apierrors.IsConflict(err) {
+			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
+			return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		}
+		if err != nil {
 			return ctrl.Result{}, err
 		}
 	}

@@ -375,6 +375,59 @@ func TestStaleCacheNeitherDoublesNorDrops(t *testing.T) {
 	}
 }
 
+// behind answers reads from before the pool was published last, as a cache may.
+type behind struct {
+	client.Client
+	pool    *infrav1.HostMachinePool
+	members *infrav1.HostMachineList
+}
+
+func (b *behind) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	if pool, ok := object.(*infrav1.HostMachinePool); ok && b.pool != nil {
+		b.pool.DeepCopyInto(pool)
+		b.pool = nil // then it has caught up
+		return nil
+	}
+	return b.Client.Get(ctx, key, object, opts...)
+}
+
+func (b *behind) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if members, ok := list.(*infrav1.HostMachineList); ok {
+		b.members.DeepCopyInto(members)
+		return nil
+	}
+	return b.Client.List(ctx, list, opts...)
+}
+
+// A reconcile that read past the cache publishes what the cache doesn't have yet. The next
+// one, that sees neither the list nor the member in the cache, must not take the ID back.
+func TestStaleCacheTakesNoProviderIDBack(t *testing.T) {
+	w := newWorld(t, 3)
+	w.reconcile()
+	cache := &behind{Client: env.Client, pool: w.reconcile(), members: &infrav1.HostMachineList{Items: w.hostMachines()}}
+	w.claim()
+	if pool := w.reconcile(); len(pool.Spec.ProviderIDList) != 3 {
+		t.Fatalf("providerIDs %v", pool.Spec.ProviderIDList)
+	}
+	claimed := w.hostMachines()
+	copy(cache.members.Items, claimed[:2])
+	w.Client = cache
+	if result, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: w.key}); err != nil || result.RequeueAfter == 0 {
+		t.Errorf("a conflict is no error, and asks for another look: %v, %v", result, err)
+	}
+	w.Client = env.Client
+	pool := &infrav1.HostMachinePool{}
+	if err := env.Client.Get(ctx, w.key, pool); err != nil {
+		t.Fatal(err)
+	}
+	if len(pool.Spec.ProviderIDList) != 3 {
+		t.Errorf("only %v are left: the Node of a running machine would go", pool.Spec.ProviderIDList)
+	}
+	if pool = w.reconcile(); len(pool.Spec.ProviderIDList) != 3 || pool.Status.Replicas != 3 {
+		t.Errorf("afterwards: %v, %d replicas", pool.Spec.ProviderIDList, pool.Status.Replicas)
+	}
+}
+
 func TestInstancesAreCapped(t *testing.T) {
 	w := newWorld(t, infrav1.MaxInstances+5)
 	start := time.Now()

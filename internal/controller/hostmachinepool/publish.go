@@ -7,7 +7,10 @@ import (
 	"slices"
 
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"sigs.k8s.io/cluster-api/util/patch"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
@@ -23,22 +26,49 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 		}
 		ids = providerIDs(s.hostMachines)
 	}
-	s.pool.Spec.ProviderID = fmt.Sprintf("%s%s/pools/%s", infrav1.ProviderIDPrefix, s.pool.Namespace, s.pool.Name)
-	s.pool.Spec.ProviderIDList = ids
+	if err := r.recordProviderIDs(ctx, s, ids); err != nil {
+		return err
+	}
+	r.describe(s, len(ids))
+	return nil
+}
 
+// describe computes the status of a pool of which so many members have claimed a host.
+func (r *Reconciler) describe(s *scope, claimed int) {
 	status := &s.pool.Status
 	status.InfrastructureMachineKind = machineKind
-	status.Replicas = int32(len(ids))
+	status.Replicas = int32(claimed)
 	status.ReadyReplicas = readyReplicas(s.hostMachines)
 	status.Instances = instances(s)
-	if !status.Ready && s.pool.DeletionTimestamp.IsZero() && complete(s, len(ids)) {
-		r.Recorder.Eventf(s.pool, nil, "Normal", "Provisioned", "Provision", "The pool has %d of %d hosts", len(ids), s.plan.Desired)
+	if !status.Ready && s.pool.DeletionTimestamp.IsZero() && complete(s, claimed) {
+		r.Recorder.Eventf(s.pool, nil, "Normal", "Provisioned", "Provision", "The pool has %d of %d hosts", claimed, s.plan.Desired)
 		status.Ready = true
 	}
 	if status.Ready {
 		status.Initialization.Provisioned = ptr.To(true)
 	}
-	return nil
+}
+
+// recordProviderIDs writes the IDs by a lock on the pool as it was read. Where the cache is
+// behind the API server, an ID that a live read published looks as if it had never been
+// in the list, and a list without it would cost a running machine its Node.
+func (r *Reconciler) recordProviderIDs(ctx context.Context, s *scope, ids []string) error {
+	if s.pool.Spec.ProviderID == poolID(s.pool) && slices.Equal(s.pool.Spec.ProviderIDList, ids) {
+		return nil
+	}
+	before, written := s.pool.DeepCopy(), s.pool.DeepCopy()
+	written.Spec.ProviderID, written.Spec.ProviderIDList = poolID(s.pool), ids
+	if err := r.Client.Patch(ctx, written, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("record the providerIDs of the pool: %w", err)
+	}
+	s.pool.ObjectMeta, s.pool.Spec = written.ObjectMeta, written.Spec
+	var err error
+	s.helper, err = patch.NewHelper(written, r.Client)
+	return err
+}
+
+func poolID(pool *infrav1.HostMachinePool) string {
+	return fmt.Sprintf("%s%s/pools/%s", infrav1.ProviderIDPrefix, pool.Namespace, pool.Name)
 }
 
 // complete says whether core may begin to read the pool. Core looks at neither the

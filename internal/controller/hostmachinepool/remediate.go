@@ -56,9 +56,6 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// conflictRetry lets the cache catch up with the write that won.
-const conflictRetry = 50 * time.Millisecond
-
 // now has whole seconds, as times in the API have.
 func (r *Reconciler) now() time.Time { return r.Clock.Now().UTC().Truncate(time.Second) }
 

@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/labels/format"
+	"sigs.k8s.io/cluster-api/util/patch"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/rollout"
@@ -43,6 +44,10 @@ type scope struct {
 	stalled bool
 	// wasRollingOut is the reason of the condition RollingOut at the begin.
 	wasRollingOut string
+	// helper writes at the end what the phases changed of the pool.
+	helper *patch.Helper
+	// partial is true when a phase failed: the later ones saw nothing.
+	partial bool
 	// requeueAfter is when a phase wants to look again; see requeue.
 	requeueAfter time.Duration
 }

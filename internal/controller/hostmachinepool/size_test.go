@@ -1,7 +1,6 @@
 package hostmachinepool
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -38,9 +37,8 @@ func TestLargePoolFitsIntoEtcd(t *testing.T) {
 		}
 		s.hostMachines = append(s.hostMachines, machine)
 	}
-	if err := (&Reconciler{Recorder: &events.FakeRecorder{}}).publish(context.Background(), s); err != nil {
-		t.Fatal(err)
-	}
+	pool.Spec.ProviderID, pool.Spec.ProviderIDList = poolID(pool), providerIDs(s.hostMachines)
+	(&Reconciler{Recorder: &events.FakeRecorder{}}).describe(s, members)
 	body, err := json.Marshal(pool)
 	if err != nil {
 		t.Fatal(err)

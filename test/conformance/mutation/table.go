@@ -69,7 +69,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraMachinePool/providerID", Breaks: "pools of two namespaces have one ID",
-		File: poolController + "publish.go", Old: "infrav1.ProviderIDPrefix, s.pool.Namespace, s.pool.Name)", New: "infrav1.ProviderIDPrefix, s.pool.Name, s.pool.Name)",
+		File: poolController + "publish.go", Old: "infrav1.ProviderIDPrefix, pool.Namespace, pool.Name)", New: "infrav1.ProviderIDPrefix, pool.Name, pool.Name)",
 	},
 	{
 		Rule: "InfraMachinePool/providerIDList", Breaks: "an ID leaves the list before its host is clean",
@@ -81,7 +81,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraMachinePool/initialization", Breaks: "replicas count what is wished for",
-		File: poolController + "publish.go", Old: "int32(len(ids))", New: "int32(s.plan.Desired)",
+		File: poolController + "publish.go", Old: "int32(claimed)", New: "int32(s.plan.Desired)",
 	},
 	{
 		Rule: "InfraMachinePool/pausing", Breaks: "a paused pool goes on",
@@ -93,7 +93,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraMachinePool/replicas", Breaks: "replicas are not told",
-		File: poolController + "publish.go", Old: "	status.Replicas = int32(len(ids))\n", New: "",
+		File: poolController + "publish.go", Old: "	status.Replicas = int32(claimed)\n", New: "",
 	},
 	{
 		Rule: "InfraMachinePool/replicasManagedBy", Breaks: "the annotation of an autoscaler is not honoured",
