@@ -245,6 +245,15 @@ RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) -race -shuffle=o
 test-mutation: envtest ## Break the provider in fifty ways, each of which a rule of its conformance suite must notice (an hour)
 	go run ./test/conformance/mutation
 
+.PHONY: chaos
+chaos: export SLIPWAY_REQUIRE_ROOT = 1
+chaos: export SLIPWAY_BIN = $(BIN)
+chaos: SEED ?= $(shell date +%s)
+chaos: DURATION ?= 60m
+chaos: build ## Inject random faults into a live plane for DURATION (60m), and judge what follows; SEED repeats a run
+	@mkdir -p $(BIN)/chaos
+	go test -count=1 -v -timeout 0 ./test/chaos -run '^TestChaos$$' -artifacts -outputdir $(BIN)/chaos -args -seed $(SEED) -duration $(DURATION)
+
 .PHONY: slowest
 slowest: ## The 20 slowest tests of the last runs
 	@echo "The 20 slowest tests:" && cat $(TEST_EVENTS)/*.json | $(call TOOL_PATH,gotestsum) tool slowest --num 20

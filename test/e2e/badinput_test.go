@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,26 +226,7 @@ func machineReadable(t *testing.T, p *plane) {
 }
 
 // agents are the processes of slipway-agent on the hosts of p.
-func (p *plane) agents() []int { return p.processesOn("[^/]+", "slipway-agent") }
-
-// processesOn are those of a name on the hosts that match an expression.
-func (p *plane) processesOn(host, name string) []int {
-	group := regexp.MustCompile("(?m)/" + p.Name + "/" + host + "(/|$)")
-	var pids []int
-	names, _ := filepath.Glob("/proc/[0-9]*/comm")
-	for _, path := range names {
-		dir := filepath.Dir(path)
-		comm, _ := os.ReadFile(path)
-		if strings.TrimSpace(string(comm)) != name {
-			continue
-		}
-		if groups, _ := os.ReadFile(filepath.Join(dir, "cgroup")); group.Match(groups) {
-			pid, _ := strconv.Atoi(filepath.Base(dir))
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
+func (p *plane) agents() []int { return p.ProcessesOn("[^/]+", "slipway-agent") }
 
 func killAgent(t *testing.T, p *plane) {
 	before := p.agents()

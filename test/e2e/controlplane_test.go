@@ -225,14 +225,14 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 	before := term()
 	prober := probe.Start(t, p.Name, probe.APIServer(virtualIP))
 	begin := time.Now()
-	killed := p.processesOn(name, "slipway-agent")
+	killed := p.ProcessesOn(name, "slipway-agent")
 	for _, pid := range killed {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.waitFor("new agent", func() bool {
-		now := p.processesOn(name, "slipway-agent")
+		now := p.ProcessesOn(name, "slipway-agent")
 		return len(now) == 1 && !slices.Contains(killed, now[0])
 	})
 	// Twice the time after which another host would have taken the address.

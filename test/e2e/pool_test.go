@@ -87,7 +87,7 @@ func joining(t *testing.T, p *plane, limit time.Duration) string {
 	t.Helper()
 	controlPlane := ""
 	for begin := time.Now(); time.Since(begin) < limit; time.Sleep(20 * time.Millisecond) {
-		for _, pid := range p.processesOn("[^/]+", "kubeadm") {
+		for _, pid := range p.ProcessesOn("[^/]+", "kubeadm") {
 			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 			host := regexp.MustCompile("/" + p.Name + "/([^/\n]+)").FindStringSubmatch(string(groups))

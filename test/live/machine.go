@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -119,4 +121,23 @@ func (p Plane) processes(bin string) []string {
 		}
 	}
 	return out
+}
+
+// ProcessesOn are those of a name on the local hosts that match an expression.
+func (p Plane) ProcessesOn(host, name string) []int {
+	group := regexp.MustCompile("(?m)/" + p.Name + "/" + host + "(/|$)")
+	var pids []int
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, path := range names {
+		dir := filepath.Dir(path)
+		comm, _ := os.ReadFile(path)
+		if strings.TrimSpace(string(comm)) != name {
+			continue
+		}
+		if groups, _ := os.ReadFile(filepath.Join(dir, "cgroup")); group.Match(groups) {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

@@ -1,0 +1,288 @@
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/slipway-dev/slipway/test/chaos/history"
+	"github.com/slipway-dev/slipway/test/chaos/judge"
+	"github.com/slipway-dev/slipway/test/chaos/observe"
+	"github.com/slipway-dev/slipway/test/chaos/schedule"
+)
+
+var (
+	seed     = flag.Uint64("seed", uint64(time.Now().Unix()), "seed of the faults")
+	duration = flag.Duration("duration", 0, "how long faults are injected; 0 leaves the live plane out")
+	file     = flag.String("history", "", "judge this file, which a failed run left behind, instead of a live plane")
+)
+
+const (
+	// faultsPerRound between two convergences.
+	faultsPerRound = 8
+	// convergence is what is promised after the last fault of a round, on a machine where
+	// a scale-up by one takes no longer than reference.
+	convergence = 4 * time.Minute
+	reference   = 20 * time.Second
+	// stable is how long a plane stays converged until it counts.
+	stable = 3 * time.Second
+	// settled is how old entries are before they are judged during a run: by then all
+	// watches have shown them.
+	settled = 10 * time.Second
+)
+
+// run is one run of the suite.
+type run struct {
+	t     *testing.T
+	plane *plane
+	plan  *schedule.Plan
+	log   observe.Log
+	limit time.Duration
+	// now knows the plane as it is, live judges what all watches have shown.
+	now, live *judge.Judge
+	// shown and judged are how many entries they have seen.
+	shown, judged int
+	done          []schedule.Step
+	longest       time.Duration
+	rounds        int
+}
+
+func newRun(t *testing.T, p *plane) *run {
+	t.Helper()
+	r := &run{t: t, plane: p, limit: convergence}
+	r.plan = schedule.New(*seed, kinds(), begin())
+	r.now, r.live = judge.New(r.limits()), judge.New(r.limits())
+	return r
+}
+
+func TestChaos(t *testing.T) {
+	if *duration == 0 {
+		t.Skip("takes long; run it with `make chaos`")
+	}
+	t.Logf("seed %d for %s; to repeat it: make chaos SEED=%d DURATION=%s", *seed, *duration, *seed, *duration)
+	r := newRun(t, newPlane(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r.start(ctx)
+	r.measure(ctx)
+	for began := time.Now(); time.Since(began) < *duration && !t.Failed(); {
+		r.round(ctx)
+	}
+	if !t.Failed() {
+		r.judgeAll(r.log.Entries())
+	}
+	r.notef("seed %d: %d faults in %d rounds, %d versions of objects; converged within %s of %s at most: %s", *seed, faultsIn(r.done), r.rounds,
+		len(r.log.Entries()), r.longest.Round(time.Second), r.limit.Round(time.Second), count(r.done))
+}
+
+// TestHistory judges what a run left behind.
+func TestHistory(t *testing.T) {
+	if *file == "" {
+		t.Skip("-history names no file")
+	}
+	f, err := os.Open(*file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	entries, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newRun(t, nil).judgeAll(entries)
+}
+
+// limits scale with what the machine takes for a reference action.
+func (r *run) limits() judge.Limits {
+	slow := r.limit - convergence
+	return judge.Limits{NodeAbsent: 90*time.Second + slow, NodeNotReady: 6*time.Minute + slow, Lag: settled}
+}
+
+// start brings up the plane with its first cluster, and has all of it written down.
+func (r *run) start(ctx context.Context) {
+	r.t.Helper()
+	path := filepath.Join(r.t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(path, []byte(cluster("local", "10.88.0.200", firstWorkers)), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	began := time.Now()
+	if err := r.plane.up(ctx, "-f", path); err != nil {
+		r.t.Fatal(err)
+	}
+	r.notef("slipway up: %.1fs", time.Since(began).Seconds())
+	var err error
+	if r.plane.client, err = r.plane.connect(ctx, history.Management); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, resource := range watched {
+		r.follow(ctx, history.Management, resource)
+	}
+	r.follow(ctx, "local", nodeResource)
+}
+
+func (r *run) follow(ctx context.Context, cluster string, resource observe.Resource) {
+	go observe.Follow(ctx, &r.log, cluster, resource, func(ctx context.Context) (dynamic.Interface, error) {
+		return r.plane.connect(ctx, cluster)
+	})
+}
+
+// measure takes the time of a reference action, by which the limits stretch.
+func (r *run) measure(ctx context.Context) {
+	r.t.Helper()
+	r.converge(ctx, patience)
+	r.plan.State.Pool++
+	step := schedule.Step{Name: faults[0].Name, Arguments: schedule.Arguments{Value: r.plan.State.Pool}}
+	if err := faults[0].apply(ctx, r.plane, step); err != nil {
+		r.t.Fatal(err)
+	}
+	took := r.converge(ctx, patience)
+	if slow := float64(took) / float64(reference); slow > 1 {
+		r.limit = time.Duration(float64(convergence) * slow)
+	}
+	r.longest = 0
+	r.notef("the reference action takes %.1fs: %s to converge", took.Seconds(), r.limit.Round(time.Second))
+}
+
+// round injects faults, undoes them, and waits until all is as it was asked for.
+func (r *run) round(ctx context.Context) {
+	r.rounds++
+	for _, s := range r.plan.Round(faultsPerRound) {
+		if r.t.Failed() {
+			return
+		}
+		time.Sleep(s.After)
+		r.step(ctx, s)
+	}
+	r.judgeSettled()
+	if !r.t.Failed() {
+		r.converge(ctx, r.limit)
+	}
+}
+
+// tries of an effect: an API server that was just started refuses one now and then.
+const tries, pause = 20, 3 * time.Second
+
+func (r *run) step(ctx context.Context, s schedule.Step) {
+	r.notef("%s", s)
+	r.done = append(r.done, s)
+	verb, act := history.Injected, faults[s.Kind].apply
+	if s.Undo {
+		verb, act = history.Undone, faults[s.Kind].undo
+	}
+	r.log.Add(history.Entry{Verb: verb, Text: s.Name + " " + s.Host})
+	err := act(ctx, r.plane, s)
+	for try := 1; err != nil && try < tries; try++ {
+		r.notef("try again after: %v", err)
+		time.Sleep(pause)
+		err = act(ctx, r.plane, s)
+	}
+	if err != nil {
+		r.fail(fmt.Sprintf("cannot inject or undo a fault: %s: %v", s, err), history.Entry{}, nil)
+	}
+	if !s.Undo && s.Name == "create a second Cluster" {
+		r.follow(ctx, second(s.Value), nodeResource)
+	}
+}
+
+// want is what the plan asked for.
+func (r *run) want() judge.Want {
+	s := r.plan.State
+	want := judge.Want{Hosts: r.plane.hosts, Clusters: map[string]judge.Workers{"local": {Pool: int32(s.Pool), Deployment: int32(s.Deployment)}}}
+	if s.Second > 0 {
+		want.Clusters[second(s.Second)] = judge.Workers{}
+	}
+	return want
+}
+
+// converge waits until nothing is missing for a while.
+func (r *run) converge(ctx context.Context, limit time.Duration) time.Duration {
+	began, since := time.Now(), time.Time{}
+	enrolled, told := began, began
+	for {
+		missing := r.missing()
+		if len(missing) > 0 && time.Since(told) > 30*time.Second {
+			told = time.Now()
+			r.notef("still missing: %s", strings.Join(missing, "; "))
+		}
+		switch {
+		case len(missing) > 0:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= stable:
+			took := since.Sub(began)
+			r.longest = max(r.longest, took)
+			r.notef("converged after %.1fs", took.Seconds())
+			return took
+		}
+		if time.Since(began) > limit {
+			r.fail(fmt.Sprintf("not converged within %s:\n  %s", limit.Round(time.Second), strings.Join(missing, "\n  ")), history.Entry{Seen: time.Now()}, nil)
+			return limit
+		}
+		// A Host that was deleted goes with its machine, at any time: an operator enrolls it again.
+		if time.Since(enrolled) > 20*time.Second && strings.Contains(strings.Join(missing, "\n"), "there are") {
+			if err := r.plane.up(ctx, "--no-cluster"); err != nil {
+				r.fail(err.Error(), history.Entry{}, nil)
+				return 0
+			}
+			enrolled = time.Now()
+		}
+		r.judgeSettled()
+		if r.t.Failed() {
+			return 0
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// missing is what is not yet as it was asked for.
+func (r *run) missing() []string {
+	fresh := r.log.Since(r.shown)
+	r.shown += len(fresh)
+	for _, e := range fresh {
+		// Watches of several kinds are not in order: what this judge finds means nothing.
+		if _, err := r.now.Observe(e); err != nil {
+			r.fail(err.Error(), history.Entry{}, nil)
+		}
+	}
+	return r.now.Missing(r.want())
+}
+
+// judgeSettled judges what all watches have shown by now. One of them may lag more than
+// that: the whole history decides.
+func (r *run) judgeSettled() {
+	fresh := r.log.Since(r.judged)
+	for len(fresh) > 0 && time.Since(fresh[len(fresh)-1].Seen) < settled {
+		fresh = fresh[:len(fresh)-1]
+	}
+	r.judged += len(fresh)
+	suspicious := false
+	for _, e := range history.Order(fresh) {
+		violations, err := r.live.Observe(e)
+		suspicious = suspicious || err != nil || len(violations) > 0
+	}
+	if suspicious {
+		r.judgeAll(r.log.Entries())
+	}
+}
+
+func (r *run) judgeAll(entries []history.Entry) {
+	violations, err := judge.History(entries, r.limits())
+	if err != nil {
+		r.fail(err.Error(), history.Entry{}, nil)
+	}
+	for _, v := range violations {
+		r.fail(v.String(), v.Entry, v.Hosts)
+	}
+}
+
+func (r *run) notef(format string, args ...any) {
+	r.t.Log(time.Now().UTC().Format("15:04:05.000") + " " + fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,282 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/test/chaos/schedule"
+)
+
+// effect does one thing to the plane.
+type effect func(context.Context, *plane, schedule.Step) error
+
+// fault is a kind of fault and its effects. undo is set if Longest is.
+type fault struct {
+	schedule.Kind
+	apply, undo effect
+}
+
+// faults are all there are, in the order of docs/reliability.md. Another order, or another
+// fault, makes another schedule of each seed.
+var faults = []fault{
+	scale("scale the MachinePool", "machinePools", 0, func(s *schedule.State) *int { return &s.Pool }),
+	scale("scale the MachineDeployment", "machineDeployments", 0, func(s *schedule.State) *int { return &s.Deployment }),
+	{
+		Kind: schedule.Kind{Name: "delete a HostMachine", Fits: api, Draw: pick},
+		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+			return p.removeOne(ctx, hostMachineResource, workers, s.Pick)
+		},
+	},
+	{
+		Kind: schedule.Kind{Name: "delete a Machine", Fits: api, Draw: pick},
+		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+			return p.removeOne(ctx, machineResource, workers, s.Pick)
+		},
+	},
+	{
+		Kind:  schedule.Kind{Name: "delete all HostMachines of the pool", Fits: api, Draw: pick},
+		apply: removeMembers,
+	},
+	{
+		Kind:  schedule.Kind{Name: "cut the power of a host", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
+		apply: onHost("power-off"), undo: onHost("power-on"),
+	},
+	{
+		Kind:  schedule.Kind{Name: "power-cycle a host", Fits: aHost, Draw: anyHost},
+		apply: onHost("power-cycle"),
+	},
+	{
+		Kind:  schedule.Kind{Name: "cut the link of a host", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
+		apply: onHost("cut"), undo: onHost("heal"),
+	},
+	{
+		Kind:  schedule.Kind{Name: "kill an agent", Fits: aHost, Draw: anyHost},
+		apply: signalAgent(syscall.SIGKILL),
+	},
+	{
+		Kind:  schedule.Kind{Name: "stop an agent", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
+		apply: signalAgent(syscall.SIGSTOP), undo: signalAgent(syscall.SIGCONT),
+	},
+	{
+		Kind:  schedule.Kind{Name: "kill the plane", Draw: nothing, Holds: schedule.Plane, Longest: 10 * time.Second},
+		apply: kill((*plane).pid), undo: func(ctx context.Context, p *plane, _ schedule.Step) error { return p.up(ctx, "--no-cluster") },
+	},
+	{
+		Kind:  schedule.Kind{Name: "kill the lifecycle engine", Fits: api, Draw: nothing},
+		apply: kill((*plane).lifecyclePID),
+	},
+	{
+		Kind:  schedule.Kind{Name: "pause the Cluster", Fits: api, Draw: nothing, Holds: schedule.Cluster, Longest: 30 * time.Second},
+		apply: paused(true), undo: paused(false),
+	},
+	{
+		Kind:  schedule.Kind{Name: "roll out the workers", Fits: api, Draw: templates},
+		apply: rollOut,
+	},
+	{
+		Kind: schedule.Kind{
+			Name: "create a second Cluster",
+			Fits: func(s *schedule.State) bool { return api(s) && s.Second == 0 && s.Spare() > 0 },
+			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
+				s.Made++
+				s.Second = s.Made
+				return schedule.Arguments{Value: s.Second}
+			},
+		},
+		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+			return client.IgnoreAlreadyExists(p.createYAML(ctx, clusterResource, cluster(second(s.Value), "10.88.0."+strconv.Itoa(201+s.Value%40), "")))
+		},
+	},
+	{
+		Kind: schedule.Kind{
+			Name: "delete the second Cluster",
+			Fits: func(s *schedule.State) bool { return api(s) && s.Second > 0 },
+			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
+				number := s.Second
+				s.Second = 0
+				return schedule.Arguments{Value: number}
+			},
+		},
+		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+			return p.remove(ctx, clusterResource, second(s.Value))
+		},
+	},
+	{
+		Kind:  schedule.Kind{Name: "delete the bootstrap Secret of the pool", Fits: api, Draw: nothing},
+		apply: removeSecret,
+	},
+	{
+		// What is claimed goes once its machine has gone.
+		Kind:  schedule.Kind{Name: "delete a Host", Fits: func(s *schedule.State) bool { return api(s) && aHost(s) }, Draw: anyHost},
+		apply: func(ctx context.Context, p *plane, s schedule.Step) error { return p.remove(ctx, hostResource, s.Host) },
+	},
+}
+
+// api says whether the API server is there.
+func api(s *schedule.State) bool { return s.Free(schedule.Plane) }
+
+func aHost(s *schedule.State) bool { return len(s.FreeHosts()) > 0 }
+
+func nothing(*rand.Rand, *schedule.State) schedule.Arguments { return schedule.Arguments{} }
+
+func pick(r *rand.Rand, _ *schedule.State) schedule.Arguments {
+	return schedule.Arguments{Pick: r.IntN(1 << 10)}
+}
+
+func anyHost(r *rand.Rand, s *schedule.State) schedule.Arguments {
+	free := s.FreeHosts()
+	return schedule.Arguments{Host: free[r.IntN(len(free))]}
+}
+
+// scale is a fault that sets the replicas of the workers at an index of the topology.
+func scale(name, workers string, index int, replicas func(*schedule.State) *int) fault {
+	return fault{
+		Kind: schedule.Kind{Name: name, Fits: api, Draw: func(r *rand.Rand, s *schedule.State) schedule.Arguments {
+			now := replicas(s)
+			*now = r.IntN(max(0, *now+s.Spare()) + 1)
+			return schedule.Arguments{Value: *now}
+		}},
+		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+			return p.patch(ctx, clusterResource, "local", patch{"replace", fmt.Sprintf("/spec/topology/workers/%s/%d/replicas", workers, index), s.Value})
+		},
+	}
+}
+
+func removeMembers(ctx context.Context, p *plane, _ schedule.Step) error {
+	names, err := p.names(ctx, hostMachineResource, poolMembers)
+	for _, name := range names {
+		err = errors.Join(err, p.remove(ctx, hostMachineResource, name))
+	}
+	return err
+}
+
+// onHost is a command of `slipway host`.
+func onHost(command string) effect {
+	return func(ctx context.Context, p *plane, s schedule.Step) error {
+		_, err := p.run(ctx, "host", command, s.Host)
+		return err
+	}
+}
+
+// signalAgent does nothing on a host that is off.
+func signalAgent(signal syscall.Signal) effect {
+	return func(_ context.Context, p *plane, s schedule.Step) error {
+		for _, pid := range p.ProcessesOn(s.Host, "slipway-agent") {
+			if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// kill ends a process, if there is one.
+func kill(find func(*plane) int) effect {
+	return func(_ context.Context, p *plane, _ schedule.Step) error {
+		pid := find(p)
+		if pid == 0 {
+			return nil
+		}
+		return syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func paused(yes bool) effect {
+	return func(ctx context.Context, p *plane, _ schedule.Step) error {
+		return p.patch(ctx, clusterResource, "local", patch{"add", "/spec/paused", yes})
+	}
+}
+
+func second(number int) string { return "second-" + strconv.Itoa(number) }
+
+// classes of the ClusterClass whose templates are changed.
+var classes = []string{"machinePools", "machineDeployments"}
+
+func templates(r *rand.Rand, s *schedule.State) schedule.Arguments {
+	s.Made++
+	return schedule.Arguments{Value: s.Made, Pick: r.IntN(len(classes))}
+}
+
+// rollOut gives the workers a bootstrap template that differs.
+func rollOut(ctx context.Context, p *plane, s schedule.Step) error {
+	from, err := p.client.Resource(configResource).Namespace(namespace).Get(ctx, "slipway-local-worker", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	to := &unstructured.Unstructured{Object: map[string]any{"spec": from.Object["spec"]}}
+	to.SetGroupVersionKind(from.GroupVersionKind())
+	to.SetName("chaos-" + strconv.Itoa(s.Value))
+	file := map[string]any{"path": "/etc/chaos", "permissions": "0644", "content": strconv.Itoa(s.Value)}
+	if err := unstructured.SetNestedSlice(to.Object, []any{file}, "spec", "template", "spec", "files"); err != nil {
+		return err
+	}
+	if err := p.create(ctx, configResource, to); client.IgnoreAlreadyExists(err) != nil {
+		return err
+	}
+	return p.patch(ctx, classResource, "slipway-local", patch{"replace", "/spec/workers/" + classes[s.Pick] + "/0/bootstrap/templateRef/name", to.GetName()})
+}
+
+// removeSecret deletes the bootstrap data that the pool has now.
+func removeSecret(ctx context.Context, p *plane, _ schedule.Step) error {
+	pools, err := p.client.Resource(poolResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pool := range pools.Items {
+		name, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+		if name != "" {
+			err = errors.Join(err, p.remove(ctx, secretResource, name))
+		}
+	}
+	return err
+}
+
+// kinds are what the planner sees of the faults.
+func kinds() []schedule.Kind {
+	all := make([]schedule.Kind, 0, len(faults))
+	for _, f := range faults {
+		all = append(all, f.Kind)
+	}
+	return all
+}
+
+// begin is the state of the first cluster as it is created.
+func begin() schedule.State {
+	s := schedule.State{Pool: 1, Deployment: 1}
+	for i := range hosts {
+		s.Hosts = append(s.Hosts, "host-"+strconv.Itoa(i+1))
+	}
+	return s
+}
+
+func faultsIn(steps []schedule.Step) int {
+	return len(slices.DeleteFunc(slices.Clone(steps), func(s schedule.Step) bool { return s.Undo }))
+}
+
+// count tells how often each fault was injected.
+func count(steps []schedule.Step) string {
+	n := map[string]int{}
+	for _, s := range steps {
+		if !s.Undo {
+			n[s.Name]++
+		}
+	}
+	var parts []string
+	for _, f := range faults {
+		if n[f.Name] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", f.Name, n[f.Name]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,52 @@
+package chaos
+
+import (
+	"testing"
+
+	"github.com/slipway-dev/slipway/test/chaos/schedule"
+)
+
+// The table of faults is whole: what is undone can be, names are told apart, and each is
+// injected within an hour.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, f := range faults {
+		if names[f.Name] {
+			t.Errorf("two faults are called %q", f.Name)
+		}
+		names[f.Name] = true
+		if f.apply == nil || f.Draw == nil || (f.undo != nil) != (f.Longest > 0) {
+			t.Errorf("%q lacks an effect, or is undone and has no time for it", f.Name)
+		}
+	}
+	plan := schedule.New(1, kinds(), begin())
+	for range 60 {
+		for _, s := range plan.Round(faultsPerRound) {
+			delete(names, s.Name)
+		}
+	}
+	for name := range names {
+		t.Errorf("%q never happens", name)
+	}
+}
+
+// Whatever is drawn, there is a host for each machine that is asked for, and one to spare.
+func TestPlansFitTheHosts(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(1000) {
+		plan := schedule.New(seed, kinds(), begin())
+		for range 20 {
+			steps := plan.Round(faultsPerRound)
+			s := plan.State
+			if s.Spare() < 0 || s.Pool < 0 || s.Deployment < 0 {
+				t.Fatalf("seed %d: %+v has no host to spare after %v", seed, s, steps)
+			}
+			for _, host := range s.Hosts {
+				if !s.Free(host) {
+					t.Fatalf("seed %d: %s is held between two rounds", seed, host)
+				}
+			}
+		}
+	}
+}
