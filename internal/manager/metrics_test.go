@@ -10,16 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
+	"github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
 )
 
 // Every controller's metrics are served: a second registration finds the first.
 func TestMetricsAreRegistered(t *testing.T) {
-	if err := registerMetrics(fake.NewClientBuilder().Build()); err != nil {
+	reader := fake.NewClientBuilder().Build()
+	if err := registerMetrics(reader); err != nil {
 		t.Fatal(err)
 	}
-	for _, collector := range slices.Concat(hostmachine.Collectors(), hostmachinepool.Collectors(), extensionconfig.Collectors()) {
+	for _, collector := range slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), extensionconfig.Collectors(), host.Collectors(reader)) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); !errors.As(err, &already) {
 			t.Errorf("%v was not registered (%v)", describe(collector), err)

@@ -80,7 +80,7 @@ func hostIndex(value func(*infrav1.Host) string) client.IndexerFunc {
 
 // registerMetrics tolerates that another manager of this process came first.
 func registerMetrics(reader client.Reader) error {
-	for _, collector := range slices.Concat(hostmachine.Collectors(), hostmachinepool.Collectors(), extensionconfig.Collectors(), []prometheus.Collector{host.NewCollector(reader)}) {
+	for _, collector := range slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), extensionconfig.Collectors(), host.Collectors(reader)) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("register metrics: %w", err)

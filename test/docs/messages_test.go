@@ -49,7 +49,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Metrics in documents exist, and docs/observability.md has them all.
+// Metrics in documents exist, and docs/metrics.md has them all.
 func TestMetrics(t *testing.T) {
 	inCode, listed := map[string]bool{}, map[string]bool{}
 	for path, text := range sources(t) {
@@ -65,7 +65,7 @@ func TestMetrics(t *testing.T) {
 				if !inCode[name] {
 					t.Errorf("%s:%d: there is no metric %s", d.path, l.number, name)
 				}
-				if d.path == "docs/observability.md" {
+				if d.path == metricsPage {
 					listed[name] = true
 				}
 			}
@@ -73,7 +73,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for name := range inCode {
 		if !listed[name] {
-			t.Errorf("docs/observability.md lacks the metric %s", name)
+			t.Errorf("%s lacks the metric %s", metricsPage, name)
 		}
 	}
 }

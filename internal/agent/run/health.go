@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
@@ -82,47 +81,4 @@ func (s healthServer) handler() http.Handler {
 		_, _ = io.WriteString(w, s.metrics())
 	})
 	return mux
-}
-
-// metrics in the text format of Prometheus.
-func (s healthServer) metrics() string {
-	var b strings.Builder
-	gauge := func(name, help, labels string, value float64) {
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n%s%s %g\n", name, help, name, name, labels, value)
-	}
-	counter := func(name, help string, value int64) {
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s counter\n%s %d\n", name, help, name, name, value)
-	}
-	state := s.Journal.State()
-	gauge("slipway_agent_info", "Version of the agent.", fmt.Sprintf("{version=%q}", s.Version), 1)
-	gauge("slipway_agent_certificate_expiry_timestamp_seconds", "End of the client certificate.", "", float64(s.CertificateExpires().Unix()))
-	if last := s.LastHeartbeat(); !last.IsZero() {
-		gauge("slipway_agent_last_heartbeat_timestamp_seconds", "Last heartbeat the server accepted.", "", float64(last.Unix()))
-	}
-	gauge("slipway_agent_claim_generation", "Newest claim generation the agent has acted for.", "", float64(state.ClaimGeneration))
-	gauge("slipway_agent_clean", "1 when the host is proved clean.", "", boolean(state.CleanProof != nil))
-	if op := state.Operation; op != nil {
-		for _, name := range []infrav1.OperationState{infrav1.OperationRunning, infrav1.OperationSucceeded, infrav1.OperationFailed} {
-			fmt.Fprintf(&b, "slipway_agent_operation{phase=%q,state=%q} %g\n", op.Phase, name, boolean(op.State == name))
-		}
-		gauge("slipway_agent_operation_failures", "Failed tries of the last operation.", "", float64(op.Failures))
-		gauge("slipway_agent_operation_interruptions", "Tries of the last operation that a crash or reboot cut short.", "", float64(op.Interruptions))
-	}
-	if s.VirtualIP != nil {
-		status, counters := s.VirtualIP.Status(), s.VirtualIP.Counters()
-		gauge("slipway_agent_virtual_ip_candidate", "1 when the host may hold the control-plane address.", "", boolean(status.Address.IsValid()))
-		gauge("slipway_agent_virtual_ip_held", "1 while the host has the control-plane address.", "", boolean(status.Held))
-		gauge("slipway_agent_virtual_ip_problem", "1 while something stands in the way of the control-plane address.", "", boolean(status.Problem != ""))
-		counter("slipway_agent_virtual_ip_takeovers_total", "Elections this host won.", counters.Takeovers)
-		counter("slipway_agent_virtual_ip_losses_total", "Times this host gave up the address.", counters.Losses)
-		counter("slipway_agent_virtual_ip_renew_failures_total", "Renewals of the election's Lease that failed.", counters.Failures)
-	}
-	return b.String()
-}
-
-func boolean(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -67,6 +67,7 @@ type Reconciler struct {
 	settling   throttle.Status
 	fleet      fleet
 	heartbeats heartbeats
+	operations operations
 	signers    signers
 }
 
@@ -96,12 +97,14 @@ type scope struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	h := &infrav1.Host{}
 	if err := r.Client.Get(ctx, req.NamespacedName, h); err != nil {
+		r.operations.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// What others watch comes here, too, by way of what it refers to.
 	if r.WatchFilter != "" && !capilabels.HasWatchLabel(h, r.WatchFilter) {
 		return ctrl.Result{}, nil
 	}
+	r.operations.note(req.NamespacedName, h.Status.ObservedOperation)
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, h, infrav1.HostFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}

@@ -188,6 +188,7 @@ func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*i
 		return nil, fmt.Errorf("claim Host %s: %w", live.Name, err)
 	}
 	claims.Inc()
+	claimSeconds.Observe(r.Clock.Since(s.hostMachine.CreationTimestamp.Time).Seconds())
 	ctrl.LoggerFrom(ctx).Info("Claimed host", "Host", live.Name, "claimID", s.hostMachine.Spec.ClaimID)
 	return live, nil
 }

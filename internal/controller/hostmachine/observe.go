@@ -107,7 +107,7 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) {
 	switch {
 	case host.Bootstrapped(s.host):
 		if op != nil && op.Phase == infrav1.HostDesiredBootstrapped && !ptr.Deref(status.Initialization.Provisioned, false) {
-			r.bootstrapped(ctx, s, op)
+			ctrl.LoggerFrom(ctx).Info("Bootstrapped host", "Host", s.host.Name)
 		}
 		if op != nil && op.Phase == infrav1.HostDesiredAdopted && !ptr.Deref(status.Initialization.Provisioned, false) {
 			ctrl.LoggerFrom(ctx).Info("Adopted the node on a host", "Host", s.host.Name)
@@ -117,17 +117,9 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) {
 		status.Initialization.Provisioned = ptr.To(true)
 	case op != nil && op.Phase == infrav1.HostDesiredBootstrapped && op.State == infrav1.OperationFailed:
 		if !bootstrapReportedFailed(s.hostMachine) {
-			bootstrapFailures.Inc()
 			r.Recorder.Eventf(s.hostMachine, s.host, "Warning", "BootstrapFailed", "Bootstrap", "Host %s: %.900s", s.host.Name, host.FailureMessage(op))
 		}
 	}
-}
-
-func (r *Reconciler) bootstrapped(ctx context.Context, s *scope, op *infrav1.ObservedOperation) {
-	if !op.StartTime.IsZero() && !op.CompletionTime.IsZero() {
-		bootstrapSeconds.Observe(op.CompletionTime.Sub(op.StartTime.Time).Seconds())
-	}
-	ctrl.LoggerFrom(ctx).Info("Bootstrapped host", "Host", s.host.Name)
 }
 
 // failureDomain names the domain in the terms of the HostCluster. Without one, or
