@@ -91,10 +91,15 @@ func decide(run *lifecyclev1.LifecycleRun, what lifecyclev1.DecisionType, value,
 	return &lifecyclev1.Decision{Type: what, Step: name, By: by, Time: metav1.NewTime(now), Reason: reason}, nil
 }
 
-// open says why nothing can be decided about a step: only the current one is open.
+// open says why nothing can be decided about a step: only the current one is open, and a
+// window that was open when it was reached, since it must be when the hook passes.
 func open(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) error {
 	if run.Spec.Cancelled != "" {
 		return fmt.Errorf("the run was cancelled: %s", run.Spec.Cancelled)
+	}
+	progress := run.Progress(s.Name)
+	if s.Window != nil && progress != nil && progress.Outcome == lifecyclev1.OutcomeSucceeded {
+		return nil
 	}
 	current := plan.Current(run)
 	if current == nil {
@@ -103,7 +108,7 @@ func open(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) error {
 	if current.Name == s.Name {
 		return nil
 	}
-	if progress := run.Progress(s.Name); progress != nil && progress.Outcome != "" {
+	if progress != nil && progress.Outcome != "" {
 		return fmt.Errorf("step %q has ended already; the run is at step %q", s.Name, current.Name)
 	}
 	return fmt.Errorf("step %q is not reached yet; the run is at step %q", s.Name, current.Name)

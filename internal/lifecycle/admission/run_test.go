@@ -103,6 +103,45 @@ func TestADecisionIsRecordedWithWhoAndWhy(t *testing.T) {
 	}
 }
 
+// A window must be open when the hook passes, so it can be skipped after it has closed,
+// whether the run has ended or not.
+func TestAWindowThatWasOpenIsSkipped(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	alice, bob := decider(t, namespace, "alice", "approve", "skip", "retry"), decider(t, namespace, "bob", "approve")
+	passed := func(steps int) func(*lifecyclev1.LifecycleRun) {
+		return func(r *lifecyclev1.LifecycleRun) {
+			r.Spec.Steps[0], r.Spec.Steps[2] = r.Spec.Steps[2], r.Spec.Steps[0]
+			r.Spec.Progress = nil
+			for _, s := range r.Spec.Steps[:steps] {
+				r.Spec.Progress = append(r.Spec.Progress, lifecyclev1.StepProgress{Name: s.Name, StartTime: metav1.Now(), EndTime: metav1.Now(), Outcome: lifecyclev1.OutcomeSucceeded})
+			}
+		}
+	}
+	for name, steps := range map[string]int{"while a later step waits": 1, "after all have ended": 3} {
+		t.Run(name, func(t *testing.T) {
+			run := newRun(t, namespace, passed(steps))
+			for _, annotation := range []string{lifecyclev1.ApproveAnnotation, lifecyclev1.RetryAnnotation} {
+				if err := annotate(t, alice, run, annotation, "window"); !apierrors.IsInvalid(err) {
+					t.Errorf("%s: %v", annotation, err)
+				}
+			}
+			for range 2 { // the second time says nothing new
+				if err := annotate(t, alice, run, lifecyclev1.SkipAnnotation, "window: it is urgent"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(run.Spec.Decisions) != 1 || run.Spec.Decisions[0].Type != lifecyclev1.DecisionSkip || run.Spec.Decisions[0].By != "alice" {
+				t.Errorf("got %+v", run.Spec.Decisions)
+			}
+			run.Spec.Decisions = nil
+			if err := annotate(t, bob, run, lifecyclev1.SkipAnnotation, "window"); !apierrors.IsForbidden(err) {
+				t.Errorf("without the verb: %v", err)
+			}
+		})
+	}
+}
+
 func TestAFailedStepIsRetried(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
@@ -11,21 +13,23 @@ import (
 // maxSteps is how many steps a run can hold.
 const maxSteps = 64
 
-// Adopt takes over what a policy says now into a run that has not finished: its mode,
-// and the steps of the run's hook. Steps that have passed stay as they were, and come
-// first; so does one whose Job was made: until then it is the policy that says which. A step that is changed while it waits begins anew;
-// one that failed stays failed until somebody decides. It says whether the run changed.
+// Adopt takes over what a policy says now into a run that is Open: its mode, and the
+// steps of the run's hook. Steps that have passed stay as they were, and come first; so
+// does one whose Job was made: until then it is the policy that says which. A window
+// matters until the hook has passed, so it is the policy's until then. A step that is
+// changed while it waits begins anew; one that failed stays failed until somebody
+// decides. It says whether the run changed.
 //
 // Contents are compared, not generations: clusterctl move counts those from 1 again.
-func Adopt(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy) bool {
+func Adopt(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster, now time.Time) bool {
 	wanted := policy.Steps(run.Spec.Hook)
-	if Finished(run) || len(wanted) == 0 {
+	if !Open(run, cluster, now) || len(wanted) == 0 {
 		return false
 	}
 	before := run.Spec.DeepCopy()
 	run.Spec.Mode = policy.Spec.Mode
 	run.Spec.PolicyGeneration = policy.Generation
-	kept := slices.DeleteFunc(slices.Clone(before.Steps), func(s lifecyclev1.Step) bool { return !settled(run, &s) })
+	kept := slices.DeleteFunc(slices.Clone(before.Steps), func(s lifecyclev1.Step) bool { return !settled(run, &s, wanted) })
 	steps := kept
 	for i := range wanted {
 		if !names(kept, wanted[i].Name) {
@@ -38,16 +42,19 @@ func Adopt(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy) b
 }
 
 // settled says whether the policy has no say about a step any more.
-func settled(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) bool {
+func settled(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, wanted []lifecyclev1.Step) bool {
 	progress := run.Progress(s.Name)
 	if progress == nil {
 		return false
+	}
+	if inWindow(run, s) {
+		return slices.ContainsFunc(wanted, func(w lifecyclev1.Step) bool { return apiequality.Semantic.DeepEqual(&w, s) })
 	}
 	return passed(run, s) || progress.Outcome == "" && progress.Job != nil && progress.Job.UID != ""
 }
 
 // dropStale removes the records of steps that are gone, or have changed before they
-// ended, and what they had pinned.
+// ended, and what they had pinned. A window that has changed begins anew.
 func dropStale(run *lifecyclev1.LifecycleRun, before *lifecyclev1.LifecycleRunSpec) {
 	run.Spec.Pins = slices.DeleteFunc(run.Spec.Pins, func(p lifecyclev1.Pin) bool {
 		i := slices.IndexFunc(before.Steps, func(s lifecyclev1.Step) bool { return s.Name == p.Step })
@@ -59,7 +66,8 @@ func dropStale(run *lifecyclev1.LifecycleRun, before *lifecyclev1.LifecycleRunSp
 			return true
 		}
 		i := slices.IndexFunc(before.Steps, func(s lifecyclev1.Step) bool { return s.Name == p.Name })
-		return p.Outcome == "" && (i < 0 || !apiequality.Semantic.DeepEqual(&before.Steps[i], now))
+		open := p.Outcome == "" || i >= 0 && before.Steps[i].Window != nil && p.Outcome == lifecyclev1.OutcomeSucceeded
+		return open && (i < 0 || !apiequality.Semantic.DeepEqual(&before.Steps[i], now))
 	})
 }
 

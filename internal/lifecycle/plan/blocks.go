@@ -8,6 +8,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/endpoint"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // Blocks says whether a run holds its hook back now, and what people should know about
@@ -26,11 +27,12 @@ func Blocks(run *lifecyclev1.LifecycleRun, now time.Time) (bool, string) {
 }
 
 // closedWindow finds a window that has closed since its step was reached: it must be
-// open when the hook passes. One that cannot be read holds the hook back.
+// open when the hook passes, unless somebody skips it. One that cannot be read holds the
+// hook back.
 func closedWindow(run *lifecyclev1.LifecycleRun, now time.Time) (bool, string) {
 	for i := range run.Spec.Steps {
 		s := &run.Spec.Steps[i]
-		if s.Window == nil || run.Progress(s.Name).Outcome != lifecyclev1.OutcomeSucceeded {
+		if !inWindow(run, s) {
 			continue
 		}
 		where := fmt.Sprintf("LifecyclePolicy %s, step %s: ", run.Spec.PolicyName, s.Name)
@@ -39,10 +41,18 @@ func closedWindow(run *lifecyclev1.LifecycleRun, now time.Time) (bool, string) {
 			return true, where + err.Error() + "; correct the policy"
 		}
 		if open, opens := window.At(now); !open {
-			return true, fmt.Sprintf("%sthe window closed before the other steps were done; it opens again at %s", where, clock(opens))
+			return true, fmt.Sprintf("%sthe window closed before the other steps were done; it opens again at %s; to go on without, %s",
+				where, clock(opens), remedy(run, s, lifecyclev1.SkipAnnotation))
 		}
 	}
 	return false, ""
+}
+
+// inWindow says whether a step is a window that was open when it was reached, and must
+// be when the hook passes.
+func inWindow(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) bool {
+	progress := run.Progress(s.Name)
+	return s.Window != nil && progress != nil && progress.Outcome == lifecyclev1.OutcomeSucceeded && step.DecisionsFor(run, s.Name).Skip == nil
 }
 
 // Explain tells what a run waits for, since when, and what to do; for one that has

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/blang/semver/v4"
@@ -15,9 +17,15 @@ import (
 
 // CancelReason says why a run is to be given up; empty to go on. The policy is nil when
 // it is known to be gone. That it is still about the Cluster, package match knows.
-func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) string {
-	if Finished(run) {
+//
+// A run that has succeeded is given up, too, when its upgrade is called off: what was
+// approved and executed for it does not count when the version is asked for again.
+func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster, now time.Time) string {
+	if run.Spec.Cancelled != "" {
 		return ""
+	}
+	if !Open(run, cluster, now) {
+		return calledOff(run, cluster)
 	}
 	if !cluster.DeletionTimestamp.IsZero() && run.Spec.Hook != lifecyclev1.BeforeClusterDelete {
 		return "the Cluster is being deleted"
@@ -38,26 +46,40 @@ func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePo
 	return ""
 }
 
-// calledOff says whether the version that an upgrade was to lead to is not wanted any
-// more. BeforeClusterUpgrade is called with the version of the topology; the hooks
-// after it also with those on the way to it, so for them only a lower one counts.
+// calledOff says whether the version that an upgrade leads to, or has led to, is not
+// wanted any more: because a lower one is, or because another one is before the upgrade
+// has begun. A higher one may have this one on its way. Cluster API takes either only
+// with its annotation disable-update-version-check, unless the upgrade has ended.
 func calledOff(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) string {
-	to, wanted := run.Spec.Request.ToKubernetesVersion, cluster.Spec.Topology.Version
-	if to == "" || to == wanted || wanted == "" {
+	version, wanted := cmp.Or(run.Spec.Request.ToKubernetesVersion, run.Spec.Request.KubernetesVersion), cluster.Spec.Topology.Version
+	if version == "" || version == wanted || wanted == "" {
 		return ""
 	}
-	switch run.Spec.Hook {
-	case lifecyclev1.BeforeClusterUpgrade:
-	case lifecyclev1.BeforeControlPlaneUpgrade, lifecyclev1.BeforeWorkersUpgrade:
-		toVersion, err := semver.ParseTolerant(to)
-		wantedVersion, errWanted := semver.ParseTolerant(wanted)
-		if err != nil || errWanted != nil || !wantedVersion.LT(toVersion) {
-			return ""
-		}
-	default:
+	if !below(wanted, version) && (run.Spec.Hook != lifecyclev1.BeforeClusterUpgrade || begun(run, cluster)) {
 		return ""
 	}
-	return fmt.Sprintf("the upgrade to %s was called off: the Cluster asks for %s", to, wanted)
+	return fmt.Sprintf("the upgrade to %s was called off: the Cluster asks for %s", version, wanted)
+}
+
+// begun says whether the upgrade that a run of BeforeClusterUpgrade is about has begun.
+// One whose versions are not known is taken to have.
+func begun(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) bool {
+	if !Finished(run) {
+		return false
+	}
+	if tracked(lifecyclev1.AfterClusterUpgrade, cluster) || cluster.Status.ControlPlane == nil || len(cluster.Status.ControlPlane.Versions) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(cluster.Status.ControlPlane.Versions, func(v clusterv1.StatusVersion) bool {
+		return !below(v.Version, run.Spec.Request.ToKubernetesVersion)
+	})
+}
+
+// below says whether a version is known to be lower than another one.
+func below(version, other string) bool {
+	a, err := semver.ParseTolerant(version)
+	b, errOther := semver.ParseTolerant(other)
+	return err == nil && errOther == nil && a.LT(b)
 }
 
 // neverInitialized is how long a Cluster must have said that its control plane is not

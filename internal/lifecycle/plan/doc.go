@@ -8,6 +8,7 @@
 //	Phase, Current, Blocks        tell where the run stands
 //	Adopt   takes over a changed policy
 //	CancelReason  why a run is to be given up
+//	Open, Settled  whether a policy still has a say, and whether anything can happen
 //
 // The order of writes: Begin is stored before the first attempt; a job that an
 // executor is about to create is stored before it does (step.Result.Job); the outcome

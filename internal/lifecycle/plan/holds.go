@@ -26,6 +26,25 @@ func Holds(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.T
 	return holds, message, changes
 }
 
+// Open says whether a policy still has a say about a run: its steps have not all passed,
+// or a window that has closed keeps its hook from passing.
+func Open(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) bool {
+	if !Finished(run) {
+		return true
+	}
+	holds, _, _ := Holds(run, cluster, now)
+	return holds
+}
+
+// Settled says whether nothing will happen in a run any more, as far as its Cluster tells.
+func Settled(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) bool {
+	if Open(run, cluster, now) {
+		return false
+	}
+	_, _, changes := Holds(run, cluster, now)
+	return run.Spec.Cancelled != "" || changes.IsZero() && calledOff(run, cluster) == ""
+}
+
 // asked says whether Cluster API goes on asking the hook of a run. It is read from
 // where Cluster API itself keeps it in mind.
 func asked(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) bool {
@@ -57,11 +76,11 @@ func tracked(hook lifecyclev1.HookName, cluster *clusterv1.Cluster) bool {
 	return slices.Contains(strings.Split(cluster.Annotations[runtimev1.PendingHooksAnnotation], ","), string(hook))
 }
 
-// nextChange is when the first window of a run opens or closes; zero for none.
+// nextChange is when the first window that matters opens or closes; zero for none.
 func nextChange(run *lifecyclev1.LifecycleRun, now time.Time) time.Time {
 	var first time.Time
 	for i := range run.Spec.Steps {
-		if run.Spec.Steps[i].Window == nil {
+		if !inWindow(run, &run.Spec.Steps[i]) {
 			continue
 		}
 		window, err := schedule.Parse(*run.Spec.Steps[i].Window)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
@@ -219,6 +220,7 @@ func TestRecordAttempt(t *testing.T) {
 func TestBlocksTellsWhatToDo(t *testing.T) {
 	inWindow := begun(window("night"), ended(lifecyclev1.OutcomeSucceeded))
 	inWindow.Spec.Steps = inWindow.Spec.Steps[:1]
+	skippedSince := decide(inWindow.DeepCopy(), lifecyclev1.DecisionSkip, "night")
 	skipped := begun(window("night"), ended(lifecyclev1.OutcomeSkipped))
 	skipped.Spec.Steps = skipped.Spec.Steps[:1]
 	after := newRun(apply("a"))
@@ -242,7 +244,8 @@ func TestBlocksTellsWhatToDo(t *testing.T) {
 		{"report", seen, 0, true, []string{"applies manifests since 2026-03-01T12:00:00Z: 2 of 3 applied"}},
 		{"window", begun(window("night"), nil), 0, true, []string{`waits for the window "0 12 * * *" (Etc/UTC)`}},
 		{"passed in its window", inWindow, 30 * time.Minute, false, nil},
-		{"window closed since", inWindow, 60 * time.Minute, true, []string{"step night", "opens again at 2026-03-02T12:00:00Z"}},
+		{"window closed since", inWindow, 60 * time.Minute, true, []string{"step night", "opens again at 2026-03-02T12:00:00Z", "dev/skip=night"}},
+		{"window skipped since", skippedSince, 60 * time.Minute, false, nil},
 		{"skipped window", skipped, 60 * time.Minute, false, nil},
 		{"hook without waiting", after, 0, false, nil},
 		{"audit", audit, 0, false, nil},
@@ -289,6 +292,25 @@ func TestCancelReason(t *testing.T) {
 	}
 	done := begun(apply("a"), ended(lifecyclev1.OutcomeSucceeded))
 	done.Spec.Steps = done.Spec.Steps[:1]
+	succeeded := func(hook lifecyclev1.HookName, version string) *lifecyclev1.LifecycleRun {
+		r := done.DeepCopy()
+		r.Spec.Hook, r.Spec.Request = hook, lifecyclev1.RunRequest{ToKubernetesVersion: version}
+		if strings.HasPrefix(string(hook), "After") {
+			r.Spec.Request = lifecyclev1.RunRequest{KubernetesVersion: version}
+		}
+		return r
+	}
+	having := func(version string) func(*clusterv1.Cluster) *clusterv1.Cluster {
+		return func(c *clusterv1.Cluster) *clusterv1.Cluster {
+			c.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: version, Replicas: 1}}}
+			return c
+		}
+	}
+	with35, with36 := having("v1.35.4"), having("v1.36.3")
+	upgrading := func(c *clusterv1.Cluster) *clusterv1.Cluster {
+		c.Annotations = map[string]string{runtimev1.PendingHooksAnnotation: string(lifecyclev1.AfterClusterUpgrade)}
+		return c
+	}
 	upgrade := run(lifecyclev1.BeforeClusterUpgrade, "v1.36.3")
 	looks := upgrade.DeepCopy()
 	looks.Spec.Mode = lifecyclev1.ModeAudit
@@ -310,9 +332,19 @@ func TestCancelReason(t *testing.T) {
 		{"workers called off", run(lifecyclev1.BeforeWorkersUpgrade, "v1.36.3"), policy, cluster("v1.35.4", false), "called off"},
 		{"cluster being deleted", upgrade, policy, cluster("v1.36.3", true), "the Cluster is being deleted"},
 		{"finished runs stay", done, nil, cluster("v1.35.4", true), ""},
+		{"ended with the version", succeeded(lifecyclev1.BeforeClusterUpgrade, "v1.36.3"), nil, cluster("v1.36.3", false), ""},
+		{"called off after it had passed", succeeded(lifecyclev1.BeforeClusterUpgrade, "v1.36.3"), policy, cluster("v1.35.4", false), "the upgrade to v1.36.3 was called off"},
+		{"called off in the middle", succeeded(lifecyclev1.AfterControlPlaneUpgrade, "v1.36.3"), policy, cluster("v1.35.4", false), "the upgrade to v1.36.3 was called off"},
+		{"went back long after", succeeded(lifecyclev1.AfterClusterUpgrade, "v1.36.3"), policy, with36(cluster("v1.35.4", false)), "called off"},
+		{"replaced before it began", succeeded(lifecyclev1.BeforeClusterUpgrade, "v1.36.3"), policy, with35(cluster("v1.37.0", false)), "called off: the Cluster asks for v1.37.0"},
+		{"replaced after it began", succeeded(lifecyclev1.BeforeClusterUpgrade, "v1.36.3"), policy, upgrading(with35(cluster("v1.37.0", false))), ""},
+		{"the upgrade after it", succeeded(lifecyclev1.BeforeClusterUpgrade, "v1.36.3"), policy, with36(cluster("v1.37.0", false)), ""},
+		{"versions unknown after a move", succeeded(lifecyclev1.BeforeClusterUpgrade, "v1.36.3"), policy, cluster("v1.37.0", false), ""},
+		{"a version that cannot be read", succeeded(lifecyclev1.AfterWorkersUpgrade, "v1.36.3"), policy, cluster("latest", false), ""},
+		{"no topology any more", succeeded(lifecyclev1.BeforeClusterUpgrade, "v1.36.3"), policy, cluster("", false), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := plan.CancelReason(c.run, c.policy, c.cluster)
+			got := plan.CancelReason(c.run, c.policy, c.cluster, start)
 			if (got == "") != (c.tells == "") || !strings.Contains(got, c.tells) {
 				t.Errorf("got %q", got)
 			}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
@@ -71,7 +73,7 @@ func (h *history) steps() []lifecyclev1.Step {
 // reconcile is one pass of a controller; it may be killed before each write.
 func (h *history) reconcile() {
 	run := h.stored.DeepCopy()
-	if plan.Adopt(run, h.policy) && !h.store(run, "adopt") {
+	if plan.Adopt(run, h.policy, &clusterv1.Cluster{}, h.now) && !h.store(run, "adopt") {
 		return
 	}
 	action := plan.Next(run, h.now)

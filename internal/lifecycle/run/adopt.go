@@ -8,7 +8,7 @@ import (
 
 // adopt takes over what the policy says now.
 func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
-	if !plan.Adopt(s.run, s.policy) {
+	if !plan.Adopt(s.run, s.policy, s.cluster, r.Clock.Now()) {
 		return nil
 	}
 	if err := r.store(ctx, s); err != nil {

@@ -49,11 +49,21 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) error {
 			s.requeueAfter = max(action.After, shortestPause)
 			return nil
 		case plan.Nothing:
+			r.awaitWindow(s)
 			return nil
 		}
 	}
 	s.requeueAfter = shortestPause
 	return nil
+}
+
+// awaitWindow looks again at a run that has succeeded when one of its windows opens or
+// closes, as long as its hook has not passed.
+func (r *Reconciler) awaitWindow(s *scope) {
+	now := r.Clock.Now()
+	if _, _, changes := plan.Holds(s.run, s.cluster, now); !changes.IsZero() {
+		s.requeueAfter = max(changes.Sub(now), shortestPause)
+	}
 }
 
 // next is what plan says, but for steps on a workload cluster that never was.

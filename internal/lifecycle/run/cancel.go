@@ -13,9 +13,9 @@ import (
 // cancel gives the run up when its policy, its Cluster or its upgrade does not want it
 // any more. A policy that cannot be read changes nothing.
 func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
-	reason := plan.CancelReason(s.run, s.policy, s.cluster)
+	reason := plan.CancelReason(s.run, s.policy, s.cluster, r.Clock.Now())
 	var err error
-	if reason == "" && !plan.Finished(s.run) {
+	if reason == "" && plan.Open(s.run, s.cluster, r.Clock.Now()) {
 		reason, err = r.unmatched(ctx, s)
 	}
 	if err != nil {

@@ -93,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
-// read returns nil for a run that is gone. Only a finished one may come from the cache.
+// read returns nil for a run that is gone. Only a settled one may come from the cache.
 func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (*scope, error) {
 	run := &lifecyclev1.LifecycleRun{}
 	if err := r.Client.Get(ctx, key, run); err != nil {
@@ -105,7 +105,13 @@ func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (*scope, er
 	}
 	if plan.Finished(run) {
 		r.attempts.forget(key)
-		return &scope{run: run, stopped: true}, nil
+		cluster, err := r.clusterOf(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		if cluster == nil || plan.Settled(run, cluster, r.Clock.Now()) {
+			return &scope{run: run, stopped: true}, nil
+		}
 	}
 	run = &lifecyclev1.LifecycleRun{}
 	if err := r.APIReader.Get(ctx, key, run); err != nil {

@@ -17,13 +17,11 @@ import (
 // garbage collector takes the run. While it is paused nothing happens: clusterctl move
 // keeps it so until everything has arrived, policies among it.
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
-	cluster := &clusterv1.Cluster{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: s.run.Spec.ClusterName}, cluster)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get Cluster %s: %w", s.run.Spec.ClusterName, err)
+	cluster, err := r.clusterOf(ctx, s.run)
+	if err != nil {
+		return err
 	}
-	// Without a Cluster its UID is empty.
-	if cluster.UID == "" || OwnerUID(s.run) != cluster.UID {
+	if cluster == nil {
 		s.stopped, s.held = true, "its Cluster is gone"
 		return nil
 	}
@@ -32,6 +30,20 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 		s.stopped, s.held = true, "the Cluster is paused"
 	}
 	return nil
+}
+
+// clusterOf returns the Cluster of a run; nil when it is gone.
+func (r *Reconciler) clusterOf(ctx context.Context, run *lifecyclev1.LifecycleRun) (*clusterv1.Cluster, error) {
+	cluster := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.ClusterName}, cluster)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Cluster %s: %w", run.Spec.ClusterName, err)
+	}
+	// Without a Cluster its UID is empty.
+	if cluster.UID == "" || OwnerUID(run) != cluster.UID {
+		return nil, nil
+	}
+	return cluster, nil
 }
 
 // OwnerUID is the UID of the Cluster that owns a run; empty when none does.

@@ -107,4 +107,20 @@ func TestChangesWakeTheController(t *testing.T) {
 	w.change(w.cluster, func() { w.cluster.Spec.Topology.Version = "v1.35.4" })
 	w.untilPhase(lifecyclev1.RunCancelled)
 	w.untilLifecycleReady(true)
+
+	w = newWorld(t, upgrade, approvalStep())
+	w.start()
+	w.untilPhase(lifecyclev1.RunWaiting)
+	w.decide(lifecyclev1.DecisionApprove, "go")
+	w.untilPhase(lifecyclev1.RunSucceeded)
+	w.change(w.cluster, func() { w.cluster.Spec.Topology.Version = "v1.35.4" })
+	w.untilPhase(lifecyclev1.RunCancelled)
+}
+
+// TestAPolicyWakesRunsThatMissedTheirWindow: such a run has succeeded.
+func TestAPolicyWakesRunsThatMissedTheirWindow(t *testing.T) {
+	w := missedWindow(t)
+	w.start(func(r *run.Reconciler) { r.Clock = w.clock })
+	w.change(w.policy, func() { w.policy.Spec.Hooks[0].Steps = w.policy.Spec.Hooks[0].Steps[1:] })
+	until(w, &lifecyclev1.LifecycleRunList{}, "adopted", func(r *lifecyclev1.LifecycleRun) bool { return len(r.Spec.Steps) == 1 })
 }

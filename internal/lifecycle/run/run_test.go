@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
@@ -237,6 +239,105 @@ func TestEditedPoliciesAreAdopted(t *testing.T) {
 	w.expect(lifecyclev1.RunSucceeded, "", "3 of 3 steps succeeded")
 	if !slices.Equal(w.effects.executed, []string{"first", "last"}) {
 		t.Errorf("executed %v", w.effects.executed)
+	}
+}
+
+// hourStep is a window of the hour that begins now.
+func (w *world) hourStep() lifecyclev1.Step {
+	now := w.clock.Now().UTC()
+	return lifecyclev1.Step{Name: "hour", Window: &lifecyclev1.WindowStep{Schedule: fmt.Sprintf("%d %d * * *", now.Minute(), now.Hour()), DurationSeconds: 3600}}
+}
+
+// asked has Cluster API go on asking the hook of the run.
+func (w *world) asked() {
+	w.t.Helper()
+	before := w.cluster.DeepCopy()
+	w.cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+		Versions:    []clusterv1.StatusVersion{{Version: "v1.35.4", Replicas: 1}},
+		UpgradePlan: []clusterv1.StatusUpgradePlanVersion{{Version: "v1.36.3"}},
+	}
+	if err := env.Client.Status().Patch(ctx, w.cluster, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// missedWindow is the world of a run that has succeeded, whose window closed before its
+// hook passed.
+func missedWindow(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, upgrade, approvalStep())
+	w.asked()
+	w.change(w.policy, func() { w.policy.Spec.Hooks[0].Steps = []lifecyclev1.Step{w.hourStep(), approvalStep()} })
+	w.expect(lifecyclev1.RunWaiting, "go", "")
+	w.decide(lifecyclev1.DecisionApprove, "go")
+	w.expect(lifecyclev1.RunSucceeded, "", "")
+	closes := w.clock.Now().Truncate(time.Minute).Add(time.Hour)
+	if _, result := w.reconcile(); result.RequeueAfter != closes.Sub(w.clock.Now()) {
+		t.Fatalf("looks again after %s, the window closes at %s", result.RequeueAfter, closes)
+	}
+	w.clock.Step(2 * time.Hour)
+	if _, result := w.reconcile(); result.RequeueAfter < 20*time.Hour || result.RequeueAfter > 24*time.Hour {
+		t.Fatalf("looks again after %s, want when the window opens again", result.RequeueAfter)
+	}
+	return w
+}
+
+func (w *world) holds() bool {
+	w.t.Helper()
+	holds, _, _ := plan.Holds(w.run(), w.cluster, w.clock.Now())
+	return holds
+}
+
+func TestAnEditedPolicyCountsAfterItsWindowWasMissed(t *testing.T) {
+	w := missedWindow(t)
+	w.change(w.policy, func() { w.policy.Spec.Hooks[0].Steps[0] = w.hourStep() })
+	if !w.holds() {
+		t.Fatal("nothing holds the hook back")
+	}
+	got := w.expect(lifecyclev1.RunSucceeded, "", "2 of 2 steps succeeded")
+	if w.holds() || !slices.Contains(w.events.notes, "Cluster PolicyAdopted") || got.Progress("go") == nil {
+		t.Errorf("the run is %+v, events %v", got.Spec, w.events.notes)
+	}
+	w = missedWindow(t)
+	w.change(w.policy, func() { w.policy.Spec.Hooks[0].Steps = w.policy.Spec.Hooks[0].Steps[1:] })
+	if w.expect(lifecyclev1.RunSucceeded, "", "1 of 1 steps succeeded"); w.holds() {
+		t.Error("a window that the policy does not have any more holds the hook back")
+	}
+}
+
+func TestAMissedWindowIsSkipped(t *testing.T) {
+	w := missedWindow(t)
+	w.decide(lifecyclev1.DecisionSkip, "hour")
+	got, result := w.reconcile()
+	if w.holds() || result.RequeueAfter != 0 {
+		t.Errorf("after the skip: holds %t, looks again after %s", w.holds(), result.RequeueAfter)
+	}
+	// What the policy says later comes too late: the hook passes now.
+	w.change(w.policy, func() { w.policy.Spec.Hooks[0].Steps[0] = w.hourStep() })
+	if again, _ := w.reconcile(); again.ResourceVersion != got.ResourceVersion {
+		t.Errorf("the run was changed: %+v", again.Spec)
+	}
+}
+
+func TestAPolicyThatIsGoneHoldsNoHookBackForItsWindow(t *testing.T) {
+	w := missedWindow(t)
+	if err := env.Client.Delete(ctx, w.policy); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(lifecyclev1.RunCancelled, "", "LifecyclePolicy rules was deleted")
+}
+
+// What was approved for an upgrade that was called off must not count for the next one,
+// also when its hook had passed.
+func TestASucceededRunIsCancelledWithItsUpgrade(t *testing.T) {
+	w := newWorld(t, upgrade, approvalStep())
+	w.expect(lifecyclev1.RunWaiting, "go", "")
+	w.decide(lifecyclev1.DecisionApprove, "go")
+	w.expect(lifecyclev1.RunSucceeded, "", "")
+	w.change(w.cluster, func() { w.cluster.Spec.Topology.Version = "v1.35.4" })
+	got := w.expect(lifecyclev1.RunCancelled, "", "the upgrade to v1.36.3 was called off: the Cluster asks for v1.35.4")
+	if got.Progress("go") == nil || len(got.Spec.Decisions) != 1 {
+		t.Errorf("the record is lost: %+v", got.Spec)
 	}
 }
 

@@ -42,7 +42,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 func ofPolicy(run *lifecyclev1.LifecycleRun) string  { return run.Spec.PolicyName }
 func ofCluster(run *lifecyclev1.LifecycleRun) string { return run.Spec.ClusterName }
 
-// runsOf returns the runs of an object that have not finished.
+// runsOf returns the runs of an object that are not settled.
 func (r *Reconciler) runsOf(name func(*lifecyclev1.LifecycleRun) string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
 		runs := &lifecyclev1.LifecycleRunList{}
@@ -53,10 +53,21 @@ func (r *Reconciler) runsOf(name func(*lifecyclev1.LifecycleRun) string) handler
 		}
 		var requests []reconcile.Request
 		for i := range runs.Items {
-			if run := &runs.Items[i]; name(run) == o.GetName() && !plan.Finished(run) {
+			if run := &runs.Items[i]; name(run) == o.GetName() && !r.settled(ctx, run) {
 				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
 			}
 		}
 		return requests
 	}
+}
+
+func (r *Reconciler) settled(ctx context.Context, run *lifecyclev1.LifecycleRun) bool {
+	if !plan.Finished(run) || run.Spec.Cancelled != "" {
+		return plan.Finished(run)
+	}
+	cluster, err := r.clusterOf(ctx, run)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Find the Cluster of a LifecycleRun", "run", run.Name)
+	}
+	return cluster == nil || plan.Settled(run, cluster, r.Clock.Now())
 }

@@ -22,6 +22,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/approval"
+	"github.com/slipway-dev/slipway/internal/lifecycle/executor/window"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -97,6 +98,7 @@ func (w *world) reconciler(c client.Client) *run.Reconciler {
 		Client: c, APIReader: c, Recorder: w.events, Clock: w.clock,
 		Executors: map[step.Kind]step.Executor{
 			step.KindApproval: approval.New(),
+			step.KindWindow:   window.New(),
 			step.KindApply:    &applier{effects: w.effects, client: c},
 			step.KindJob:      &jobs{effects: w.effects, client: c},
 		},
