@@ -14,9 +14,10 @@ import "embed"
 var FS embed.FS
 
 // Lifecycle holds of the lifecycle engine lifecycle/crd/bases/*.yaml, rbac, webhooks,
-// and the ExtensionConfig.
+// and the ExtensionConfig; lifecycle/plane is what a plane adds.
 //
 //go:embed lifecycle/crd/bases/*.yaml lifecycle/extension/extensionconfig.yaml
 //go:embed lifecycle/webhook/manifests.yaml
 //go:embed lifecycle/rbac/role.yaml lifecycle/rbac/role_binding.yaml lifecycle/rbac/decider_role.yaml lifecycle/admission/secret_policy.yaml
+//go:embed lifecycle/rbac/step_roles.yaml lifecycle/plane/steps_binding.yaml
 var Lifecycle embed.FS

@@ -25,10 +25,11 @@
 //	jobspec     the Jobs of job steps, pure
 //	endpoint    the URLs of webhook steps, pure
 //	workload    clients of workload clusters
+//	rights      what the engine may do in the namespaces of policies
 //	manager     wires it all for cmd/slipway-lifecycle
 //
 // Packages below may import the API, the SDK, and each other in this order: manager
-// all; admission policy; run, policy and admission plan, step and the pure packages;
-// executors step, gate, workload and the pure packages, never each other. Nothing else of
+// all; admission policy; run, policy and admission plan, step, rights and the pure packages;
+// executors step, gate, workload, rights and the pure packages, never each other. Nothing else of
 // this repository imports them but cmd and the plane.
 package lifecycle

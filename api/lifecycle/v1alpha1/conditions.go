@@ -31,11 +31,14 @@ const (
 
 // Conditions of a LifecyclePolicy.
 const (
-	// ReadyCondition is true when every step can be executed as far as is known: what
-	// it refers to exists.
+	// ReadyCondition is true when every step can be executed as far as is known: the engine
+	// may, and what it refers to exists.
 	ReadyCondition = "Ready"
 	// PolicyReadyReason: nothing is missing.
 	PolicyReadyReason = "PolicyReady"
+	// RightsMissingReason: the engine may not do what the steps take; the message has the
+	// commands that grant it.
+	RightsMissingReason = "RightsMissing"
 	// ReferenceNotFoundReason: a ConfigMap or Secret is missing.
 	ReferenceNotFoundReason = "ReferenceNotFound"
 	// InvalidPolicyReason: the policy was stored without passing its webhook.

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -11,47 +10,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
 
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
 // access asks the API server who is who, and who may what.
 type access struct {
-	authentication authenticationclient.AuthenticationV1Interface
-	authorization  authorizationclient.AuthorizationV1Interface
-
-	mu  sync.Mutex
-	own string
+	authorization authorizationclient.AuthorizationV1Interface
+	// own are the rights of the engine itself.
+	own *rights.Checker
 }
 
-func newAccess(config *rest.Config) (*access, error) {
-	authentication, err := authenticationclient.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
+func newAccess(config *rest.Config, own *rights.Checker) (*access, error) {
 	authorization, err := authorizationclient.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	return &access{authentication: authentication, authorization: authorization}, nil
+	return &access{authorization: authorization, own: own}, nil
 }
 
 // isEngine says whether a user is this program. All replicas are the same user.
 func (a *access) isEngine(ctx context.Context, user authenticationv1.UserInfo) (bool, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.own == "" {
-		review, err := a.authentication.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-		if err != nil {
-			return false, fmt.Errorf("find out who slipway-lifecycle is to the API server: %w", err)
-		}
-		a.own = review.Status.UserInfo.Username
-	}
-	return user.Username == a.own, nil
+	own, err := a.own.User(ctx)
+	return err == nil && user.Username == own, err
 }
 
 // require returns a Forbidden error, which names the field, unless the user of the

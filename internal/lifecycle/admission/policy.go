@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,14 +24,13 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/jobspec"
 	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 )
 
 // +kubebuilder:webhook:verbs=create;update;delete,path=/validate-lifecycle-slipway-dev-v1alpha1-lifecyclepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=lifecycle.slipway.dev,resources=lifecyclepolicies,versions=v1alpha1,name=validation.lifecyclepolicy.lifecycle.slipway.dev,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=create
-// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get
 
 // policyValidator validates LifecyclePolicies.
 type policyValidator struct {
@@ -87,9 +87,14 @@ func (v *policyValidator) validate(ctx context.Context, p *lifecyclev1.Lifecycle
 	return v.warnings(ctx, p)
 }
 
-// tryJobs has the API server validate Jobs by a dry run, wherever they are to run:
-// the rules are the same.
+// tryJobs has the API server validate Jobs by a dry run, wherever they are to run: the
+// rules are the same. It is made in the engine's own namespace, for which it has the right.
 func (v *policyValidator) tryJobs(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (field.ErrorList, error) {
+	own, err := v.access.own.Namespace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	namespace := cmp.Or(own, p.Namespace)
 	var errs field.ErrorList
 	for i := range p.Spec.Hooks {
 		for j := range p.Spec.Hooks[i].Steps {
@@ -102,7 +107,7 @@ func (v *policyValidator) tryJobs(ctx context.Context, p *lifecyclev1.LifecycleP
 			if len(faults) > 0 {
 				return faults, nil
 			}
-			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, GenerateName: "try-"}, Spec: *spec}
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "try-"}, Spec: *spec}
 			err := v.client.Create(ctx, job, client.DryRunAll)
 			if err != nil && ctx.Err() != nil {
 				return nil, fmt.Errorf("validate the Job of step %s: %w", s.Name, err)
@@ -198,14 +203,23 @@ const horizon = 366 * 24 * time.Hour
 // warnings tells what may be meant so, or may come later.
 func (v *policyValidator) warnings(ctx context.Context, p *lifecyclev1.LifecyclePolicy) (ctrladmission.Warnings, error) {
 	var warnings ctrladmission.Warnings
+	denied, err := v.access.own.Missing(ctx, rights.Needs(p))
+	if err != nil {
+		return nil, err
+	}
+	if denied != nil {
+		warnings = append(warnings, "steps wait for rights of the engine: "+denied.Error())
+	}
 	for i := range p.Spec.Hooks {
 		for j := range p.Spec.Hooks[i].Steps {
 			s := &p.Spec.Hooks[i].Steps[j]
-			missing, err := v.missing(ctx, p.Namespace, s, stepPath(i, j))
-			if err != nil {
-				return nil, err
+			if denied == nil {
+				missing, err := v.missing(ctx, p.Namespace, s, stepPath(i, j))
+				if err != nil {
+					return nil, err
+				}
+				warnings = append(warnings, missing...)
 			}
-			warnings = append(warnings, missing...)
 			if s.Window == nil {
 				continue
 			}

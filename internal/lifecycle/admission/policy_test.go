@@ -1,11 +1,13 @@
 package admission_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -185,6 +188,7 @@ func warning(t *testing.T) (client.Client, *warned) {
 func TestAGoodPolicyIsStoredWithoutWarning(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
+	grant(t, namespace, rights.StepsRole, rights.JobsRole)
 	for _, o := range []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cni"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "key"}},
@@ -203,6 +207,7 @@ func TestAGoodPolicyIsStoredWithoutWarning(t *testing.T) {
 		named("call", webhookTo("https://example.com/hook?a=b")),
 		named("ready", wait(func(*lifecyclev1.WaitStep) {})),
 		named("save", export("apps/v1", "Deployment")),
+		named("load", lifecyclev1.Step{Job: &lifecyclev1.JobStep{Target: lifecyclev1.TargetManagement, Spec: job(jobSpec).Spec}}),
 	)
 	p.Spec.MatchCondition = `cluster.spec.topology.classRef.name == "slipway"`
 	if err := c.Create(t.Context(), p); err != nil {
@@ -213,9 +218,55 @@ func TestAGoodPolicyIsStoredWithoutWarning(t *testing.T) {
 	}
 }
 
+// The author of a policy learns what the engine may not do there. The policy is stored:
+// somebody else may grant it.
+func TestMissingRightsAreWarnedOf(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	c, w := warning(t)
+	management := lifecyclev1.Step{Job: &lifecyclev1.JobStep{Target: lifecyclev1.TargetManagement, Spec: job(jobSpec).Spec}}
+	gates := newPolicy(namespace, "gates", named("quota", expression("clusters.size() < 10")), named("night", window("0 2 * * *", "", 3600)), named("go", approval))
+	for _, p := range []*lifecyclev1.LifecyclePolicy{gates, newPolicy(namespace, "p", named("cni", source("ConfigMap", "cni", "")), named("load", management))} {
+		if err := c.Create(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const grant = "; grant it by: kubectl create rolebinding "
+	as := " --serviceaccount=" + engineNamespace + ":slipway-lifecycle"
+	want := "steps wait for rights of the engine: slipway-lifecycle may not get secrets, get configmaps cni, create secrets, update secrets in namespace " + namespace +
+		grant + rights.StepsRole + " -n " + namespace + " --clusterrole=" + rights.StepsRole + as +
+		"; slipway-lifecycle may not get jobs, create jobs, patch jobs, delete jobs, list pods, get pods/log in namespace " + namespace +
+		grant + rights.JobsRole + " -n " + namespace + " --clusterrole=" + rights.JobsRole + as
+	if got := strings.Join(w.text, "\n"); got != want {
+		t.Errorf("warned: %q, want %q", got, want)
+	}
+}
+
+// TestJobsAreOnlyTriedInTheOwnNamespace: the right by which the engine has Jobs validated
+// makes none.
+func TestJobsAreOnlyTriedInTheOwnNamespace(t *testing.T) {
+	testenv.Skip(t)
+	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "b"}}}
+	own := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: engineNamespace, Name: "own"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: pod}}}
+	poll.Until(t, 30*time.Second, "the API server knows the policy", func() error {
+		_ = env.Client.Delete(t.Context(), own.DeepCopy())
+		if err := engineClient.Create(t.Context(), own.DeepCopy()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "only validates Jobs") {
+			return fmt.Errorf("want it refused, got %w", err)
+		}
+		return nil
+	})
+	if err := engineClient.Create(t.Context(), own.DeepCopy(), client.DryRunAll); err != nil {
+		t.Errorf("a dry run is refused: %v", err)
+	}
+	if err := env.Client.Create(t.Context(), own.DeepCopy(), client.DryRunAll); err != nil {
+		t.Errorf("others are its business: %v", err)
+	}
+}
+
 func TestWhatIsMissingIsWarnedOf(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
+	grant(t, namespace, rights.StepsRole)
 	c, w := warning(t)
 	if err := c.Create(t.Context(), newPolicy(namespace, "p", named("cni", source("ConfigMap", "cni", "")), named("call", webhookTo("https://example.com")))); err != nil {
 		t.Fatal(err)

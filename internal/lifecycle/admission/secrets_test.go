@@ -13,6 +13,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -22,6 +23,8 @@ import (
 func TestTheEngineWritesOnlyItsOwnSecrets(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
+	grant(t, namespace, rights.StepsRole)
+	grant(t, metav1.NamespaceSystem, rights.StepsRole)
 	secret := func(name string, kind corev1.SecretType) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind}
 	}

@@ -8,13 +8,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
 
 // SetupWithManager registers the webhooks with the server of the manager. They answer
 // in every replica. An engine that watches one namespace, all when empty, admits no
-// policies elsewhere, and holds no other namespace's deletion back.
-func SetupWithManager(mgr ctrl.Manager, namespace string) error {
-	access, err := newAccess(mgr.GetConfig())
+// policies elsewhere, and holds no other namespace's deletion back. own are the engine's
+// rights, which a policy's author is told when they do not suffice.
+func SetupWithManager(mgr ctrl.Manager, namespace string, own *rights.Checker) error {
+	access, err := newAccess(mgr.GetConfig(), own)
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}

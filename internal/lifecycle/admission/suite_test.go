@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,11 +17,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/lifecycle/admission"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
 // engine is the user of slipway-lifecycle.
-const engine = "system:serviceaccount:slipway-system:slipway-lifecycle"
+const (
+	engine          = "system:serviceaccount:" + engineNamespace + ":slipway-lifecycle"
+	engineNamespace = "slipway-lifecycle-system"
+)
 
 var (
 	env *testenv.Env
@@ -45,17 +50,23 @@ func serve() error {
 	if err := grantEngine(ctx); err != nil {
 		return err
 	}
-	if err := installSecretPolicy(ctx); err != nil {
-		return err
+	for _, file := range []string{"admission/secret_policy.yaml", "admission/job_policy.yaml", "rbac/job_validation.yaml", "rbac/step_roles.yaml"} {
+		if err := install(ctx, file); err != nil {
+			return err
+		}
 	}
 	config := as(engine)
 	var err error
 	if engineClient, err = client.New(config, client.Options{Scheme: env.Scheme}); err != nil {
 		return err
 	}
+	own, err := rights.New(config)
+	if err != nil {
+		return err
+	}
 	_, err = env.ServeWebhooks(config, options, func(mgr ctrl.Manager) error {
 		cached = mgr.GetClient()
-		return admission.SetupWithManager(mgr, "")
+		return admission.SetupWithManager(mgr, "", own)
 	})
 	return err
 }
@@ -69,6 +80,9 @@ func grantEngine(ctx context.Context) error {
 	if err := yaml.UnmarshalStrict(data, role); err != nil {
 		return err
 	}
+	if err := env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: engineNamespace}}); err != nil {
+		return err
+	}
 	if err := env.Client.Create(ctx, role); err != nil {
 		return err
 	}
@@ -79,9 +93,9 @@ func grantEngine(ctx context.Context) error {
 	})
 }
 
-// installSecretPolicy limits the engine's Secrets as the release does.
-func installSecretPolicy(ctx context.Context) error {
-	data, err := os.ReadFile("../../../config/lifecycle/admission/secret_policy.yaml")
+// install creates the objects of a file of the release.
+func install(ctx context.Context, file string) error {
+	data, err := os.ReadFile("../../../config/lifecycle/" + file)
 	if err != nil {
 		return err
 	}
@@ -90,11 +104,28 @@ func installSecretPolicy(ctx context.Context) error {
 		if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
 			return err
 		}
+		if kind := object.GetKind(); kind == "Role" || kind == "RoleBinding" {
+			object.SetNamespace(engineNamespace)
+		}
 		if err := env.Client.Create(ctx, object); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// grant has an administrator allow the engine what steps take in a namespace.
+func grant(t *testing.T, namespace string, roles ...string) {
+	t.Helper()
+	for _, role := range roles {
+		if err := env.Client.Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: engine}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // as returns a config by which the API server knows its caller as the user.

@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/webhook"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/window"
 	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
@@ -32,7 +33,7 @@ const reportedBy = "slipway-lifecycle"
 var userAgent = reportedBy + "/" + version.Version
 
 // setupControllers adds what runs in the leader only.
-func setupControllers(mgr ctrl.Manager, o Options) error {
+func setupControllers(mgr ctrl.Manager, o Options, own *rights.Checker) error {
 	networks, err := o.allowedNetworks()
 	if err != nil {
 		return err
@@ -40,7 +41,7 @@ func setupControllers(mgr ctrl.Manager, o Options) error {
 	err = (&run.Reconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
-		Executors: executors(mgr, networks),
+		Executors: executors(mgr, networks, own),
 		Recorder:  mgr.GetEventRecorder(reportedBy),
 		Clock:     clock.RealClock{},
 	}).SetupWithManager(mgr, concurrency(o.RunConcurrency, o))
@@ -55,6 +56,7 @@ func setupControllers(mgr ctrl.Manager, o Options) error {
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
 		Validate:  admission.Validate,
+		Rights:    own,
 		Clock:     clock.RealClock{},
 	}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o))
 }
@@ -64,18 +66,18 @@ func concurrency(n int, o Options) controller.Options {
 }
 
 // executors of all kinds of steps. Secrets, ConfigMaps, Jobs and Pods are read past
-// the cache.
-func executors(mgr ctrl.Manager, networks []netip.Prefix) map[step.Kind]step.Executor {
-	c := mgr.GetClient()
-	clients := workload.New(mgr.GetAPIReader(), userAgent)
+// the cache, where somebody granted it.
+func executors(mgr ctrl.Manager, networks []netip.Prefix, own *rights.Checker) map[step.Kind]step.Executor {
+	c, granted, reader := mgr.GetClient(), own.Client(mgr.GetClient()), own.Reader(mgr.GetAPIReader())
+	clients := workload.New(reader, userAgent)
 	return map[step.Kind]step.Executor{
 		step.KindExpression: expression.New(c),
 		step.KindWindow:     window.New(),
 		step.KindApproval:   approval.New(),
-		step.KindApply:      apply.New(mgr.GetAPIReader(), clients),
-		step.KindJob:        job.New(c, mgr.GetConfig(), clients),
-		step.KindWebhook:    webhook.New(mgr.GetAPIReader(), webhook.Options{UserAgent: userAgent, AllowedNetworks: networks}),
+		step.KindApply:      apply.New(reader, clients),
+		step.KindJob:        job.New(granted, mgr.GetConfig(), clients),
+		step.KindWebhook:    webhook.New(reader, webhook.Options{UserAgent: userAgent, AllowedNetworks: networks}),
 		step.KindWait:       wait.New(c, clients),
-		step.KindExport:     export.New(c, clients),
+		step.KindExport:     export.New(granted, clients),
 	}
 }

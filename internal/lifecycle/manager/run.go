@@ -27,6 +27,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/lifecycle/admission"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 )
 
@@ -109,10 +110,14 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := setupControllers(mgr, o); err != nil {
+	own, err := rights.New(mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("set up who asks for the rights of the engine: %w", err)
+	}
+	if err := setupControllers(mgr, o, own); err != nil {
 		return err
 	}
-	if err := admission.SetupWithManager(mgr, o.Namespace); err != nil {
+	if err := admission.SetupWithManager(mgr, o.Namespace, own); err != nil {
 		return err
 	}
 	return errors.Join(

@@ -16,13 +16,13 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies/status,verbs=patch
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get
 
 // Reconciler reconciles LifecyclePolicies.
 type Reconciler struct {
@@ -31,14 +31,16 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Validate finds the faults of a policy, as the admission webhook does.
 	Validate func(*lifecyclev1.LifecyclePolicy) error
-	Clock    clock.PassiveClock
+	// Rights are those of the engine.
+	Rights *rights.Checker
+	Clock  clock.PassiveClock
 
 	matcher match.Matcher
 }
 
 const (
 	// missingInterval is how soon it is seen that something missing has come: neither
-	// ConfigMaps nor Secrets are watched.
+	// ConfigMaps and Secrets nor RoleBindings are watched.
 	missingInterval = 30 * time.Second
 	// checkInterval is how soon it is seen that something has gone, and that windows
 	// meet no more.
@@ -63,7 +65,7 @@ type fault struct{ reason, message string }
 type phase func(context.Context, *scope) error
 
 func (r *Reconciler) phases() []phase {
-	return []phase{r.readRuns, r.validate, r.findReferences, r.findConflicts, r.findTopologies, r.prune}
+	return []phase{r.readRuns, r.validate, r.findRights, r.findReferences, r.findConflicts, r.findTopologies, r.prune}
 }
 
 // Reconcile brings the status of one LifecyclePolicy up to date, and prunes its runs.

@@ -5,11 +5,12 @@
 //
 //	readRuns        facts
 //	validate        faults of a policy that was stored without its webhook
+//	findRights      what the engine may not do in the namespace
 //	findReferences  ConfigMaps and Secrets
 //	findConflicts   windows that never overlap
 //	prune           run history
 //
 // A policy that is not ready is executed all the same: what is missing may come.
 //
-// It may import run, match, plan, step and schedule.
+// It may import rights, run, match, plan, step and schedule.
 package policy

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -22,7 +24,9 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 var (
@@ -32,7 +36,7 @@ var (
 
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, func(s *runtime.Scheme) error {
-		builder := runtime.NewSchemeBuilder(corev1.AddToScheme, clusterv1.AddToScheme, lifecyclev1.AddToScheme)
+		builder := runtime.NewSchemeBuilder(corev1.AddToScheme, rbacv1.AddToScheme, clusterv1.AddToScheme, lifecyclev1.AddToScheme)
 		return builder.AddToScheme(s)
 	}, func(e *testenv.Env) error {
 		env = e
@@ -49,8 +53,19 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	testenv.Skip(t)
+	return newWorldAs(t, env.Config)
+}
+
+// newWorldAs has the rights of a user looked at.
+func newWorldAs(t *testing.T, user *rest.Config) *world {
+	t.Helper()
+	testenv.Skip(t)
+	own, err := rights.New(user)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &world{t: t, namespace: env.Namespace(t), Reconciler: &policy.Reconciler{
-		Client: env.Client, APIReader: env.Client, Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)),
+		Client: env.Client, APIReader: env.Client, Rights: own, Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)),
 		Validate: func(*lifecyclev1.LifecyclePolicy) error { return nil },
 	}}
 }
@@ -164,6 +179,33 @@ func TestReadyWhenReferencesExist(t *testing.T) {
 	w.expect("addons", lifecyclev1.ReferenceNotFoundReason, ": Secret pull; create it")
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}})
 	w.expect("addons", lifecyclev1.PolicyReadyReason)
+}
+
+// What the engine may not do is told before what is missing, which it could not know.
+func TestNotReadyWithoutRights(t *testing.T) {
+	testenv.Skip(t)
+	user := rest.CopyConfig(env.Config)
+	user.Impersonate = rest.ImpersonationConfig{UserName: "an-engine", Groups: []string{"system:authenticated"}}
+	w := newWorldAs(t, user)
+	w.policy("gates", approvalStep())
+	w.expect("gates", lifecyclev1.PolicyReadyReason)
+	w.policy("calls", lifecyclev1.Step{Name: "call", Webhook: &lifecyclev1.WebhookStep{URL: "https://a.example.com", SecretName: "sign"}})
+	w.expect("calls", lifecyclev1.RightsMissingReason, "may not get secrets sign in namespace "+w.namespace,
+		"kubectl create rolebinding slipway-lifecycle-steps -n "+w.namespace+" --clusterrole=slipway-lifecycle-steps --user=an-engine")
+	w.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}, ResourceNames: []string{"sign"}},
+	}})
+	w.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "own"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "own"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "an-engine"}},
+	})
+	poll.Until(t, 30*time.Second, "the API server knows of the Role", func() error {
+		if _, ready := w.reconcile("calls"); ready.Reason == lifecyclev1.RightsMissingReason {
+			return errors.New(ready.Message)
+		}
+		return nil
+	})
+	w.expect("calls", lifecyclev1.ReferenceNotFoundReason, "Secret sign; create it")
 }
 
 func TestInvalidPoliciesSaySo(t *testing.T) {

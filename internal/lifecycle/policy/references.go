@@ -12,7 +12,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
+
+// findRights looks for what the engine may not do that the steps take. Without it nothing
+// they refer to can be looked for either.
+func (r *Reconciler) findRights(ctx context.Context, s *scope) error {
+	if s.fault != nil {
+		return nil
+	}
+	missing, err := r.Rights.Missing(ctx, rights.Needs(s.policy))
+	if missing != nil {
+		s.fault = &fault{lifecyclev1.RightsMissingReason, missing.Error()}
+	}
+	return err
+}
 
 // reference is a ConfigMap or Secret that a step needs.
 type reference struct{ kind, name string }

@@ -72,7 +72,7 @@ type Pinner interface {
 	Executor
 
 	// Pin returns the digest of what the step refers to now; empty while some of it is
-	// missing. Execute works only on content of the digest that the run has pinned.
+	// missing, or may not be read. Execute works only on content of the digest that the run has pinned.
 	Pin(ctx context.Context, run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (string, error)
 }
 

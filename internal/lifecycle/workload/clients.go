@@ -40,8 +40,6 @@ type Clients interface {
 	For(ctx context.Context, cluster types.NamespacedName) (*Cluster, error)
 }
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
-
 // New returns Clients that find kubeconfigs with reader, which must not be a cache:
 // that would hold all Secrets in memory and need the right to list them.
 // userAgent is what the workload clusters log.

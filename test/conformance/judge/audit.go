@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,12 +54,18 @@ func auditLog(dir string) string { return filepath.Join(dir, "audit.log") }
 
 // Used returns the rights that a subject has used and been granted, once for each.
 func (p *Plane) Used(s Subject) (map[Right]bool, error) {
+	used, err := p.UsedIn(s)
+	return merge(used), err
+}
+
+// UsedIn is Used by namespace; empty for all namespaces, and for what is in none.
+func (p *Plane) UsedIn(s Subject) (map[string]map[Right]bool, error) {
 	file, err := os.Open(auditLog(p.options.Dir))
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	user, used := account(s), map[Right]bool{}
+	user, used := account(s), map[string]map[Right]bool{}
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -77,39 +84,95 @@ func (p *Plane) Used(s Subject) (map[Right]bool, error) {
 		if event.ObjectRef.Subresource != "" {
 			resource += "/" + event.ObjectRef.Subresource
 		}
-		used[Right{event.ObjectRef.APIGroup, resource, event.Verb}] = true
+		in := event.ObjectRef.Namespace
+		if used[in] == nil {
+			used[in] = map[Right]bool{}
+		}
+		used[in][Right{event.ObjectRef.APIGroup, resource, event.Verb}] = true
 	}
 }
 
 // Granted returns the rights of a subject: those of the ClusterRoles and Roles that
 // are bound to its ServiceAccount by name.
 func (p *Plane) Granted(ctx context.Context, s Subject) (map[Right]bool, error) {
-	var rules []rbacv1.PolicyRule
+	granted, err := p.GrantedIn(ctx, s)
+	return merge(granted), err
+}
+
+// GrantedIn is Granted by namespace; empty for all namespaces.
+func (p *Plane) GrantedIn(ctx context.Context, s Subject) (map[string]map[Right]bool, error) {
 	bindings, scoped := &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}
 	if err := errors.Join(p.Client.List(ctx, bindings), p.Client.List(ctx, scoped)); err != nil {
 		return nil, err
 	}
+	rules := map[string][]rbacv1.PolicyRule{}
+	add := func(in string, subjects []rbacv1.Subject, ref rbacv1.RoleRef) error {
+		if !bound(s, subjects) {
+			return nil
+		}
+		found, err := p.rules(ctx, in, ref)
+		rules[in] = append(rules[in], found...)
+		return err
+	}
 	for _, binding := range bindings.Items {
-		if bound(s, binding.Subjects) {
-			role := &rbacv1.ClusterRole{}
-			role.Name = binding.RoleRef.Name
-			if err := p.Client.Get(ctx, client.ObjectKeyFromObject(role), role); err != nil {
-				return nil, err
-			}
-			rules = append(rules, role.Rules...)
+		if err := add("", binding.Subjects, binding.RoleRef); err != nil {
+			return nil, err
 		}
 	}
 	for _, binding := range scoped.Items {
-		if bound(s, binding.Subjects) && binding.RoleRef.Kind == "Role" {
-			role := &rbacv1.Role{}
-			role.Namespace, role.Name = binding.Namespace, binding.RoleRef.Name
-			if err := p.Client.Get(ctx, client.ObjectKeyFromObject(role), role); err != nil {
-				return nil, err
-			}
-			rules = append(rules, role.Rules...)
+		if err := add(binding.Namespace, binding.Subjects, binding.RoleRef); err != nil {
+			return nil, err
 		}
 	}
-	return flatten(rules), nil
+	granted := map[string]map[Right]bool{}
+	for in := range rules {
+		granted[in] = flatten(rules[in])
+	}
+	return granted, nil
+}
+
+// rules are those that a binding refers to.
+func (p *Plane) rules(ctx context.Context, namespace string, ref rbacv1.RoleRef) ([]rbacv1.PolicyRule, error) {
+	if ref.Kind == "Role" {
+		role := &rbacv1.Role{}
+		err := p.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
+		return role.Rules, err
+	}
+	role := &rbacv1.ClusterRole{}
+	err := p.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, role)
+	return role.Rules, err
+}
+
+func merge(byNamespace map[string]map[Right]bool) map[Right]bool {
+	all := map[Right]bool{}
+	for _, rights := range byNamespace {
+		maps.Copy(all, rights)
+	}
+	return all
+}
+
+// UnusedIn says of granted rights, by namespace, which were not used where they are granted.
+// One that is granted in all namespaces was used only if it was where no other grant gives it.
+func UnusedIn(granted, used map[string]map[Right]bool) []string {
+	var unused []string
+	for in, rights := range granted {
+		needed, where := used[in], "namespace "+in
+		if in == "" {
+			needed, where = map[Right]bool{}, "all namespaces"
+			for used, rights := range used {
+				for right := range rights {
+					if used == "" || !granted[used][right] {
+						needed[right] = true
+					}
+				}
+			}
+		}
+		for _, right := range Unused(rights, needed) {
+			unused = append(unused, fmt.Sprintf("%s in %s", right, where))
+		}
+	}
+	slices.Sort(unused)
+	return unused
 }
 
 // Unused returns the granted rights that were not used. Whether a cache lists before

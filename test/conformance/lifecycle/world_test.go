@@ -112,7 +112,10 @@ func (w *world) start(ctx context.Context, dir string) error {
 	if w.account, err = w.management.As(ctx, programNamespace, "slipway-lifecycle"); err != nil {
 		return err
 	}
-	return grant(ctx, w.management.Client, "", "role.yaml", "role_binding.yaml")
+	return errors.Join(
+		grant(ctx, w.management.Client, "", "role.yaml", "role_binding.yaml", "step_roles.yaml"),
+		grant(ctx, w.management.Client, programNamespace, "job_validation.yaml"),
+	)
 }
 
 // grant creates manifests of the program's rights, those of a Role in a namespace.

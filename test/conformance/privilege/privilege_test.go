@@ -19,6 +19,7 @@ func TestLifecycleEngine(t *testing.T) {
 		name string
 		live func(*engine, *testing.T)
 	}{
+		{"allowed nothing in a namespace until somebody grants it", (*engine).granted},
 		{"created upon the word of a decider", (*engine).created},
 		{"given its network", (*engine).initialized},
 		{"upgrades called off, and the policy deleted", (*engine).calledOff},
@@ -40,15 +41,15 @@ func TestLifecycleEngine(t *testing.T) {
 	for _, line := range e.Logged("is forbidden: User") {
 		t.Errorf("a right is missing: %s", line)
 	}
-	used, err := e.Used(e.subject)
+	used, err := e.UsedIn(e.subject)
 	if err != nil {
 		t.Fatal(err)
 	}
-	granted, err := e.Granted(t.Context(), e.subject)
+	granted, err := e.GrantedIn(t.Context(), e.subject)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, right := range judge.Unused(granted, used) {
+	for _, right := range judge.UnusedIn(granted, used) {
 		t.Errorf("%s is granted and never used", right)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
@@ -88,7 +89,7 @@ func (e *executor) Execute(ctx context.Context, in step.Input) (step.Result, err
 // Pin implements step.Pinner.
 func (e *executor) Pin(ctx context.Context, run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (string, error) {
 	contents, err := fetch(ctx, e.reader, run.Namespace, s.Apply.Sources)
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, errMissing) || rights.IsMissing(err) {
 		return "", nil
 	}
 	if err != nil {

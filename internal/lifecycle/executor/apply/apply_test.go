@@ -10,11 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/apply"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -122,6 +124,27 @@ func TestManifestsArePinned(t *testing.T) {
 }
 
 // finish executes the step until it no longer waits for definitions.
+// What the engine may not read is pinned once it may, and does not fail the step before.
+func TestWhatMayNotBeReadIsWaitedFor(t *testing.T) {
+	f := newFixture(t, configMaps("addon"))
+	as := rest.CopyConfig(management.Config)
+	as.Impersonate = rest.ImpersonationConfig{UserName: "an-engine", Groups: []string{"system:authenticated"}}
+	own, err := rights.New(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := client.New(as, client.Options{Scheme: management.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.executor = apply.New(own.Reader(reader), workload.New(own.Reader(reader), "slipway-lifecycle"))
+	f.source(t, "addon", map[string]string{"a": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: NAMESPACE}\n"})
+	result, err := f.execute(t)
+	if pin := f.in.Run.Pin(f.in.Step.Name); pin != "" || result.Done || !step.IsUnreached(err) || !strings.Contains(err.Error(), "kubectl create rolebinding slipway-lifecycle-steps -n "+f.namespace) {
+		t.Errorf("pinned %q, %+v, %v", pin, result, err)
+	}
+}
+
 func (f *fixture) finish(t *testing.T) step.Result {
 	t.Helper()
 	for {

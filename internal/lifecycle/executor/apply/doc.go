@@ -4,5 +4,5 @@
 //	sources ──fetch──> contents, which the run has pinned ──parse──> objects, in their order
 //	objects: Namespaces and CustomResourceDefinitions, wait until established, the rest
 //
-// It may import the API, step and workload.
+// It may import the API, step, rights and workload.
 package apply

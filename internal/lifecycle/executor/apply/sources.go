@@ -17,8 +17,6 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get
-
 // errMissing says that a source, or its key, is not there.
 var errMissing = errors.New("create it, or change the policy")
 

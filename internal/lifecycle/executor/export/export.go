@@ -19,8 +19,6 @@ import (
 
 const defaultMaxBytes = 16 << 20
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update;delete
-
 // New returns the executor of export steps. management must not read from a cache.
 func New(management client.Client, clients workload.Clients) step.Executor {
 	return &executor{management: management, clients: clients, slots: make(chan struct{}, atOnce)}

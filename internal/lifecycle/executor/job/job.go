@@ -25,11 +25,6 @@ import (
 // interval between looks at a Job.
 const interval = 5 * time.Second
 
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list
-// +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update
-
 // New returns the executor of job steps. management must not read from a cache;
 // config is for the logs of its pods.
 func New(management client.Client, config *rest.Config, clients workload.Clients) step.Stopper {
@@ -269,13 +264,13 @@ func (e *executor) Stop(ctx context.Context, in step.Input) error {
 	return errors.Join(recorded, client.IgnoreNotFound(deleted))
 }
 
-// passing says whether err tells nothing about the Job: a cluster was not reached, or
-// its API server was busy or lost a race.
+// passing says whether err tells nothing about the Job: a cluster was not reached, what
+// the engine may not do yet, or an API server that was busy or lost a race.
 func passing(err error) bool {
 	if step.IsTerminal(err) {
 		return false
 	}
-	if workload.IsUnavailable(err) {
+	if step.IsUnreached(err) {
 		return true
 	}
 	var status apierrors.APIStatus

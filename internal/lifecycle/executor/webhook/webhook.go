@@ -56,8 +56,6 @@ type Options struct {
 	UserAgent string
 }
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
-
 // New returns the executor of webhook steps. It finds keys with reader, which must not
 // be a cache.
 func New(reader kclient.Reader, options Options) step.Executor {
