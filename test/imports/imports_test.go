@@ -67,6 +67,13 @@ var rules = []rule{
 	{folder: "internal/providercheck", may: []string{"internal/version"}},
 	{folder: "internal/runs", may: []string{"api", "internal/lifecycle"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/status", may: []string{"api", "internal/lifecycle/plan", "internal/placement"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/management", may: []string{"api", "internal/agent/link/enroll", "internal/atomicfile", "internal/lifecycle/workload", "internal/status"},
+		never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/cli/clitest"},
+	// What runs wherever kubectl does.
+	{folder: "internal/cli", may: []string{"api", "sdk", "internal/agent/join", "internal/atomicfile", "internal/controller/extensionconfig", "internal/enroll", "internal/hookdocs",
+		"internal/host", "internal/lifecycle/plan", "internal/management", "internal/providercheck", "internal/runs", "internal/status", "internal/version"},
+		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }
 

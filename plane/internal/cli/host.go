@@ -13,12 +13,10 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 )
 
-func hostCommand(g *global) *cobra.Command {
-	command := &cobra.Command{
-		Use:   "host",
-		Short: "Look at hosts, enter them, and break and mend them",
-	}
-	command.AddCommand(hostListCommand(g), hostTokenCommand(g), hostApproveCommand(g), hostShellCommand(g), hostLogsCommand(g),
+// hostCommands are those for local hosts.
+func hostCommands(g *global) []*cobra.Command {
+	return []*cobra.Command{
+		hostShellCommand(g), hostLogsCommand(g),
 		hostAction(g, "power-cycle", "Cut the power of a local host and switch it on again",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.PowerCycle(ctx, host) }),
 		hostAction(g, "power-off", "Cut the power of a local host and leave it off",
@@ -31,8 +29,7 @@ func hostCommand(g *global) *cobra.Command {
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.Cut(ctx, host) }),
 		hostAction(g, "heal", "Plug the network of a local host in again",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.Heal(ctx, host) }),
-	)
-	return command
+	}
 }
 
 // manager of the local hosts of an instance. The programs of the hosts lie

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/cli"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 )
 
@@ -36,18 +37,12 @@ func hostShellCommand(g *global) *cobra.Command {
 			}
 			code, err := m.Exec(cmd.Context(), args[0], argv, localhost.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 			if err == nil && code != 0 {
-				return &ExitError{Code: code}
+				return &cli.ExitError{Code: code}
 			}
 			return err
 		},
 	}
 }
-
-// ExitError asks main to end with the exit code of a command that ran inside a
-// host; it has nothing to say itself.
-type ExitError struct{ Code int }
-
-func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
 
 func hostLogsCommand(g *global) *cobra.Command {
 	var (
@@ -140,14 +135,4 @@ func followLog(cmd *cobra.Command, path string, from int64) error {
 			return err
 		}
 	}
-}
-
-// ExitCode is what the process ends with for an error of a command, and whether
-// there is nothing to say about it.
-func ExitCode(err error) (code int, silent bool) {
-	var exit *ExitError
-	if errors.As(err, &exit) {
-		return exit.Code, true
-	}
-	return 1, false
 }

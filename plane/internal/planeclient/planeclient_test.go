@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
@@ -60,7 +61,7 @@ func TestWorkloadKubeconfig(t *testing.T) {
 	if _, err := WorkloadKubeconfig(t.Context(), inst, empty, key); err == nil || !strings.Contains(err.Error(), "default/a") || !strings.Contains(err.Error(), "slipway status") {
 		t.Errorf("without a cluster: %v", err)
 	}
-	secret := &corev1.Secret{Data: map[string][]byte{kubeconfigSecretKey: kubeconfig(t, "")}}
+	secret := &corev1.Secret{Data: map[string][]byte{"value": kubeconfig(t, "")}}
 	secret.Namespace, secret.Name = key.Namespace, key.Name+"-kubeconfig"
 	c := fake.NewClientBuilder().WithObjects(secret).Build()
 	if _, err := WorkloadKubeconfig(t.Context(), inst, c, key); err == nil || !strings.Contains(err.Error(), "not forwarded") {
@@ -94,7 +95,7 @@ func TestPlaneThatDoesNotRun(t *testing.T) {
 	if err := os.WriteFile(inst.Kubeconfig(), kubeconfig(t, ""), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(inst); !errors.Is(err, ErrNotRunning) {
+	if _, err := New(inst); !errors.Is(err, management.ErrNotRunning) {
 		t.Errorf("New = %v, want ErrNotRunning", err)
 	}
 	s, err := Status(t.Context(), inst, status.Scope{})

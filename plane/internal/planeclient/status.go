@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
@@ -41,7 +42,7 @@ func gather(inst *instance.Instance, collect func(client.Reader) (status.Status,
 		return none, err
 	}
 	c, err := New(inst)
-	if errors.Is(err, ErrNotRunning) {
+	if errors.Is(err, management.ErrNotRunning) {
 		return none, nil // it has not written its kubeconfig yet
 	}
 	if err != nil {
@@ -62,7 +63,7 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 		return status.Plane{}, err
 	}
 	if !running {
-		return status.Plane{Message: ErrNotRunning.Error()}, nil
+		return status.Plane{Message: management.ErrNotRunning.Error()}, nil
 	}
 	plane := status.Plane{PID: holder.PID, Message: "starting"}
 	recorded, err := serve.ReadStatus(inst.Dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/runs"
 )
 
-func exportCommand(g *global) *cobra.Command {
-	f := &managementFlags{global: g}
+func exportCommand(p *Program) *cobra.Command {
+	f := &managementFlags{program: p}
 	var file, name, place string
 	command := &cobra.Command{
 		Use:   "export CLUSTER -f FILE",

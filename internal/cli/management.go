@@ -2,19 +2,18 @@ package cli
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/plane/internal/management"
 )
 
 // managementFlags say which management cluster a command is about, and which namespace.
 type managementFlags struct {
-	*global
+	program                        *Program
 	kubeconfig, context, namespace string
 }
 
@@ -38,7 +37,11 @@ func (f *managementFlags) bind(command *cobra.Command, of string) {
 }
 
 func (f *managementFlags) bindCluster(command *cobra.Command) {
-	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of a management cluster; the plane of this machine when empty, and without one that of kubectl")
+	usage := "kubeconfig of a management cluster; that of kubectl when empty"
+	if f.program.Local != nil {
+		usage = "kubeconfig of a management cluster; the plane of this machine when empty, and without one that of kubectl"
+	}
+	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", usage)
 	command.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig")
 }
 
@@ -49,10 +52,11 @@ func (f *managementFlags) completeNamespaces(command *cobra.Command) {
 // find returns the management cluster that is meant, and tells when another one could
 // have been.
 func (f *managementFlags) find(cmd *cobra.Command) (*management.Cluster, error) {
-	cluster, err := management.Find(management.Choice{
-		Kubeconfig: f.kubeconfig, Context: f.context,
-		StateDir: f.stateDir, StateDirGiven: cmd.Flags().Changed("state-dir") || os.Getenv(envStateDir) != "",
-	})
+	choice := management.Choice{Kubeconfig: f.kubeconfig, Context: f.context}
+	if local := f.program.Local; local != nil {
+		choice.Plane, choice.PlaneGiven = local.Plane, local.Named(cmd)
+	}
+	cluster, err := management.Find(choice)
 	if err == nil && cluster.PassedOver != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Using %s, not KUBECONFIG (%s), for which there is --kubeconfig.\n", cluster.Name, cluster.PassedOver)
 	}

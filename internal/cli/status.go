@@ -13,20 +13,20 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/plane/internal/management"
 )
 
 // watchInterval is how often `status --watch` looks.
 const watchInterval = time.Second
 
-func statusCommand(g *global) *cobra.Command {
+func statusCommand(p *Program) *cobra.Command {
 	var (
 		output  string
 		explain string
 		watch   bool
 	)
-	f := &scopeFlags{managementFlags: managementFlags{global: g}}
+	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show the management cluster, its clusters and hosts, and what is waited for",

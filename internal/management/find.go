@@ -10,29 +10,27 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 )
 
 // ErrNone means that nothing names a management cluster.
-var ErrNone = errors.New("no management cluster")
+var ErrNone = errors.New("no management cluster: there is no kubeconfig, name one with --kubeconfig or KUBECONFIG")
 
 // Choice is what the user said about the management cluster.
 type Choice struct {
 	// Kubeconfig is a file, Context the name of a context in it or, without it, in the
 	// kubeconfig that kubectl would use. Either means: not the plane of this machine.
 	Kubeconfig, Context string
-	// StateDir of a plane of this machine.
-	StateDir string
-	// StateDirGiven says that the user named StateDir, as against a default.
-	StateDirGiven bool
+	// Plane opens the plane of this machine; a *NoPlaneError when there is none. Nil in a
+	// program that knows no planes.
+	Plane func() (Plane, error)
+	// PlaneGiven says that the user named the plane, as against a default.
+	PlaneGiven bool
 }
 
 // Cluster is a management cluster. It may not answer.
 type Cluster struct {
 	// Plane of this machine; nil for any other management cluster.
-	Plane *instance.Instance
+	Plane Plane
 	// Name is for messages, as in: context "prod" of /home/ann/.kube/config.
 	Name string
 	// Context of the kubeconfig; empty for a plane, and inside of a cluster.
@@ -54,16 +52,17 @@ type Cluster struct {
 // about the plane must not change their meaning with it. Whether the plane runs, and
 // whether this user may use it, changes nothing either.
 func Find(choice Choice) (*Cluster, error) {
-	if choice.Kubeconfig != "" || choice.Context != "" {
+	if choice.Kubeconfig != "" || choice.Context != "" || choice.Plane == nil {
 		return byKubeconfig(choice)
 	}
-	inst, err := instance.Open(choice.StateDir)
+	found, err := choice.Plane()
+	var none *NoPlaneError
 	switch {
 	case err == nil:
-		return plane(inst, choice.StateDirGiven), nil
-	case choice.StateDirGiven:
+		return plane(found, choice.PlaneGiven), nil
+	case choice.PlaneGiven:
 		return nil, err
-	case !errors.Is(err, instance.ErrNone):
+	case !errors.As(err, &none):
 		return nil, fmt.Errorf("%w; --kubeconfig names another management cluster", err)
 	}
 	cluster, kubeconfigErr := byKubeconfig(choice)
@@ -73,22 +72,19 @@ func Find(choice Choice) (*Cluster, error) {
 	return cluster, kubeconfigErr
 }
 
-func plane(inst *instance.Instance, given bool) *Cluster {
-	c := &Cluster{
-		Plane: inst, Name: "the plane in " + inst.Dir, Namespace: "default",
-		config: func() (*rest.Config, error) { return planeclient.Config(inst) },
-	}
-	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" && !given && !ownKubeconfigs(inst, env) {
+func plane(found Plane, given bool) *Cluster {
+	c := &Cluster{Plane: found, Name: "the plane in " + found.Dir(), Namespace: "default", config: found.Config}
+	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" && !given && !ownKubeconfigs(found.Dir(), env) {
 		c.PassedOver = env
 	}
 	return c
 }
 
-// ownKubeconfigs says whether all files of a KUBECONFIG belong to the plane: its own
-// kubeconfig and those of its workload clusters.
-func ownKubeconfigs(inst *instance.Instance, env string) bool {
+// ownKubeconfigs says whether all files of a KUBECONFIG belong to the plane of a state
+// directory: its own kubeconfig and those of its workload clusters.
+func ownKubeconfigs(stateDir, env string) bool {
 	for _, file := range filepath.SplitList(env) {
-		if rel, err := filepath.Rel(inst.Dir, file); file != "" && (err != nil || rel == ".." || strings.HasPrefix(rel, "../")) {
+		if rel, err := filepath.Rel(stateDir, file); file != "" && (err != nil || rel == ".." || strings.HasPrefix(rel, "../")) {
 			return false
 		}
 	}
@@ -146,7 +142,7 @@ func files(rules *clientcmd.ClientConfigLoadingRules) string {
 }
 
 // Config is how to reach the cluster, with the user's credential. A plane that does not
-// run is planeclient.ErrNotRunning.
+// run is ErrNotRunning.
 func (c *Cluster) Config() (*rest.Config, error) { return c.config() }
 
 // Client returns a client of the cluster, whose errors say which right is missing.
@@ -155,7 +151,7 @@ func (c *Cluster) Client() (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := planeclient.For(config)
+	plain, err := NewClient(config)
 	if err != nil {
 		return nil, err
 	}

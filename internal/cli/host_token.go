@@ -13,13 +13,13 @@ import (
 	"github.com/slipway-dev/slipway/internal/enroll"
 )
 
-func hostTokenCommand(g *global) *cobra.Command {
+func hostTokenCommand(p *Program) *cobra.Command {
 	var (
 		server      string
 		ttl         time.Duration
 		joinCommand bool
 	)
-	f := &managementFlags{global: g}
+	f := &managementFlags{program: p}
 	command := &cobra.Command{
 		Use:   "token [HOST...]",
 		Short: "Make a bootstrap token and print what a host enrolls with",

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 )
 
 // rootCAConfigMap is in every namespace of a cluster whose kube-controller-manager
@@ -41,7 +40,7 @@ func (c *Cluster) Endpoint(ctx context.Context, reader client.Reader, namespace,
 		if server == "" {
 			e.Server = c.Plane.Server()
 		}
-		if e.CA, err = planeclient.CA(c.Plane); err != nil {
+		if e.CA, err = c.Plane.CA(); err != nil {
 			return Endpoint{}, err
 		}
 		return e, checkServer(e.Server)

@@ -7,9 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/plane/internal/localhost"
-	"github.com/slipway-dev/slipway/plane/internal/management"
 )
 
 // hostRow joins what is seen of a local host from outside with what its agent
@@ -25,9 +24,9 @@ type hostRow struct {
 	Message   string   `json:"message,omitempty"`
 }
 
-func hostListCommand(g *global) *cobra.Command {
+func hostListCommand(p *Program) *cobra.Command {
 	var output string
-	f := &scopeFlags{managementFlags: managementFlags{global: g}}
+	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -46,9 +45,9 @@ func hostListCommand(g *global) *cobra.Command {
 			if err != nil {
 				return cluster.Explain(err)
 			}
-			var local []localhost.Host
+			var local []management.LocalHost
 			if cluster.Plane != nil {
-				if local, err = localHosts(cmd, cluster); err != nil {
+				if local, err = cluster.Plane.LocalHosts(cmd.Context()); err != nil {
 					return err
 				}
 			}
@@ -63,19 +62,11 @@ func hostListCommand(g *global) *cobra.Command {
 	return command
 }
 
-func localHosts(cmd *cobra.Command, cluster *management.Cluster) ([]localhost.Host, error) {
-	m, err := manager(cluster.Plane)
-	if err != nil {
-		return nil, err
-	}
-	return m.List(cmd.Context())
-}
-
 // hostRows joins both views. Local hosts whose Host is not among the known ones are
 // left out when only some were asked for.
-func hostRows(local []localhost.Host, known []status.Host, narrow bool) []hostRow {
+func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []hostRow {
 	rows := make([]hostRow, 0, len(known))
-	unseen := map[string]localhost.Host{}
+	unseen := map[string]management.LocalHost{}
 	var order []string
 	for _, h := range local {
 		unseen[h.Name], order = h, append(order, h.Name)
@@ -83,14 +74,14 @@ func hostRows(local []localhost.Host, known []status.Host, narrow bool) []hostRo
 	for _, h := range known {
 		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, ClaimedBy: h.ClaimedBy, Message: h.Message}
 		if l, ok := unseen[h.Name]; ok {
-			row.State, row.PID, row.Addresses = string(l.State), l.PID, []string{l.IP.String()}
+			row.State, row.PID, row.Addresses = l.State, l.PID, []string{l.Address}
 			delete(unseen, h.Name)
 		}
 		rows = append(rows, row)
 	}
 	for _, name := range order {
 		if l, ok := unseen[name]; ok && !narrow {
-			rows = append(rows, hostRow{Name: name, State: string(l.State), PID: l.PID, Addresses: []string{l.IP.String()}})
+			rows = append(rows, hostRow{Name: name, State: l.State, PID: l.PID, Addresses: []string{l.Address}})
 		}
 	}
 	return rows

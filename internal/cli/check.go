@@ -11,12 +11,12 @@ import (
 // exitFindings is the exit code of a check that found something.
 const exitFindings = 2
 
-func checkCommand(g *global) *cobra.Command {
+func checkCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
 		Short: "Check what others made against the contracts of Cluster API",
 	}
-	command.AddCommand(checkProviderCommand(), checkExtensionCommand(), checkUpgradeCommand(g))
+	command.AddCommand(checkProviderCommand(), checkExtensionCommand(), checkUpgradeCommand(p))
 	return command
 }
 

@@ -105,7 +105,7 @@ func TestOpenAPIServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	root := Root()
+	root := plugin()
 	root.SetOut(writer)
 	root.SetArgs([]string{"openapi", "--serve"})
 	done := make(chan error, 1)

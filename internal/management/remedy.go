@@ -9,8 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 )
 
 // Explain adds to an error of a command what only the cluster as a whole can tell: which
@@ -22,7 +20,7 @@ func (c *Cluster) Explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, planeclient.ErrNotRunning):
+	case errors.Is(err, ErrNotRunning):
 		return err
 	case len(rights) > 0:
 		return fmt.Errorf("%s: %w%s", c.Name, err, grant(rights))

@@ -27,10 +27,11 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/join"
+	"github.com/slipway-dev/slipway/internal/cli/clitest"
+	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/plane/internal/management"
 )
 
 // env is a management cluster that is not a plane: an API server with the kinds of
@@ -324,14 +325,20 @@ func TestOtherClusters(t *testing.T) {
 	}
 }
 
-// As a plugin it is called by another name.
+// As a plugin it is called by another name, whatever it is called when it is linked.
 func TestKubectlPlugin(t *testing.T) {
-	for name, want := range map[string]string{"/usr/bin/kubectl-slipway": "kubectl slipway status [flags]", "slipway": "  slipway status [flags]"} {
-		t.Run(name, func(t *testing.T) {
+	for _, tc := range []struct{ program, called, usage, example string }{
+		{PluginName, "/usr/bin/" + PluginName, "  kubectl slipway approve CLUSTER|RUN [flags]", "  kubectl slipway approve prod "},
+		{PluginName, "./slipway-cli", "  kubectl slipway approve CLUSTER|RUN [flags]", "  kubectl slipway approve prod "},
+		{"slipway", "/usr/bin/" + PluginName, "  kubectl slipway approve CLUSTER|RUN [flags]", "  kubectl slipway approve prod "},
+		{"slipway", "slipway", "\n  slipway approve CLUSTER|RUN [flags]", "\n  slipway approve prod "},
+	} {
+		t.Run(tc.program+" as "+tc.called, func(t *testing.T) {
 			before := os.Args[0]
 			t.Cleanup(func() { os.Args[0] = before })
-			os.Args[0] = name
-			if out, err := run(t, "status", "--help"); err != nil || !strings.Contains(out, want) {
+			os.Args[0] = tc.called
+			out, err := clitest.Run(t.Context(), Root(Program{Name: tc.program}), "approve", "--help")
+			if err != nil || !strings.Contains(out, tc.usage) || !strings.Contains(out, tc.example) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})

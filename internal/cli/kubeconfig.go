@@ -6,12 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slipway-dev/slipway/plane/internal/management"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+	"github.com/slipway-dev/slipway/internal/management"
 )
 
-func kubeconfigCommand(g *global) *cobra.Command {
-	f, output := &managementFlags{global: g}, ""
+func kubeconfigCommand(p *Program) *cobra.Command {
+	f, output := &managementFlags{program: p}, ""
 	command := &cobra.Command{
 		Use:   "kubeconfig [CLUSTER]",
 		Short: "Print the path of a kubeconfig: of the plane, or of a cluster",
@@ -49,12 +48,9 @@ printed itself, and not written.`,
 	return command
 }
 
-func kubeconfigOf(cmd *cobra.Command, s *session, args []string) (planeclient.Kubeconfig, error) {
-	switch {
-	case len(args) == 0:
-		return planeclient.OwnKubeconfig(s.cluster.Plane)
-	case s.cluster.Plane != nil:
-		return planeclient.WorkloadKubeconfig(cmd.Context(), s.cluster.Plane, s, s.key(args[0]))
+func kubeconfigOf(cmd *cobra.Command, s *session, args []string) (management.Kubeconfig, error) {
+	if len(args) == 0 {
+		return s.cluster.Plane.Kubeconfig()
 	}
-	return management.WorkloadKubeconfig(cmd.Context(), s.cluster, s, s.key(args[0]))
+	return s.cluster.WorkloadKubeconfig(cmd.Context(), s, s.key(args[0]))
 }

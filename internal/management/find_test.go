@@ -12,11 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 )
 
 // kubeconfig writes one with the contexts, the first of them the current one. The
@@ -39,36 +37,46 @@ func kubeconfig(t *testing.T, contexts ...string) string {
 	return file
 }
 
-func newPlane(t *testing.T) *instance.Instance {
-	t.Helper()
-	inst, err := instance.Create(filepath.Join(t.TempDir(), "s"), instance.Config{Name: "p", APIPort: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return inst
+// stateDir is all that finding a plane asks of it.
+type stateDir struct {
+	Plane
+	dir string
 }
+
+func (s stateDir) Dir() string                   { return s.dir }
+func (s stateDir) Config() (*rest.Config, error) { return nil, ErrNotRunning }
+
+func found(dir string) func() (Plane, error) {
+	return func() (Plane, error) { return stateDir{dir: dir}, nil }
+}
+
+func nothing() (Plane, error) { return nil, &NoPlaneError{errNothing} }
+
+var errNothing = errors.New("no plane here: run `slipway up` first")
 
 func TestFindOrder(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	own, none := newPlane(t), t.TempDir()
+	dir := t.TempDir()
+	own := found(dir)
 	named, env := kubeconfig(t, "named", "second"), kubeconfig(t, "env", "third")
 	// A workload cluster of the plane is no other management cluster.
-	workload := own.Path("clusters", "default-a.kubeconfig")
+	workload := filepath.Join(dir, "clusters", "default-a.kubeconfig")
 	for name, tc := range map[string]struct {
 		env    string
 		choice Choice
 		// plane or the server of the cluster that is found.
 		want, passedOver string
 	}{
-		"a file wins over all":              {env, Choice{Kubeconfig: named, StateDir: own.Dir, StateDirGiven: true}, "https://named.example", ""},
-		"a context of the file":             {env, Choice{Kubeconfig: named, Context: "second", StateDir: own.Dir}, "https://second.example", ""},
-		"a context alone is of KUBECONFIG":  {env, Choice{Context: "third", StateDir: own.Dir}, "https://third.example", ""},
-		"a plane that is named":             {env, Choice{StateDir: own.Dir, StateDirGiven: true}, "plane", ""},
-		"the plane of this machine":         {"", Choice{StateDir: own.Dir}, "plane", ""},
-		"the plane comes before KUBECONFIG": {env, Choice{StateDir: own.Dir}, "plane", env},
-		"the plane's own kubeconfigs":       {own.Kubeconfig() + ":" + workload, Choice{StateDir: own.Dir}, "plane", ""},
-		"KUBECONFIG where there is none":    {env, Choice{StateDir: none}, "https://env.example", ""},
+		"a file wins over all":              {env, Choice{Kubeconfig: named, Plane: own, PlaneGiven: true}, "https://named.example", ""},
+		"a context of the file":             {env, Choice{Kubeconfig: named, Context: "second", Plane: own}, "https://second.example", ""},
+		"a context alone is of KUBECONFIG":  {env, Choice{Context: "third", Plane: own}, "https://third.example", ""},
+		"a plane that is named":             {env, Choice{Plane: own, PlaneGiven: true}, "plane", ""},
+		"the plane of this machine":         {"", Choice{Plane: own}, "plane", ""},
+		"the plane comes before KUBECONFIG": {env, Choice{Plane: own}, "plane", env},
+		"the plane's own kubeconfigs":       {filepath.Join(dir, "kubeconfig") + ":" + workload, Choice{Plane: own}, "plane", ""},
+		"KUBECONFIG where there is none":    {env, Choice{Plane: nothing}, "https://env.example", ""},
+		"a program without planes":          {env, Choice{}, "https://env.example", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(clientcmd.RecommendedConfigPathEnvVar, tc.env)
@@ -98,7 +106,7 @@ func TestFindRefuses(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	none, file := t.TempDir(), kubeconfig(t, "a")
+	file := kubeconfig(t, "a")
 	noCurrent := kubeconfig(t)
 	broken := filepath.Join(t.TempDir(), "broken")
 	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
@@ -109,8 +117,9 @@ func TestFindRefuses(t *testing.T) {
 		choice Choice
 		want   []string
 	}{
-		"nothing at all":           {"", Choice{StateDir: none}, []string{none, "slipway up", "--kubeconfig"}},
-		"no plane where it should": {file, Choice{StateDir: none, StateDirGiven: true}, []string{none, "no plane here"}},
+		"nothing at all":           {"", Choice{Plane: nothing}, []string{"slipway up", "--kubeconfig"}},
+		"nothing, and no planes":   {"", Choice{}, []string{"no management cluster", "--kubeconfig", "KUBECONFIG"}},
+		"no plane where it should": {file, Choice{Plane: nothing, PlaneGiven: true}, []string{"no plane here"}},
 		"no such file":             {file, Choice{Kubeconfig: "/nowhere"}, []string{"/nowhere"}},
 		"no kubeconfig":            {file, Choice{Kubeconfig: broken}, []string{broken}},
 		"no such context":          {file, Choice{Context: "b"}, []string{`no context "b"`, file, "get-contexts"}},
@@ -134,15 +143,9 @@ func TestFindRefuses(t *testing.T) {
 
 // A plane that only root may open must not make a command mean another cluster.
 func TestFindDoesNotDependOnRights(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "instance.json"), []byte(`{"name":"p"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil { // which Open refuses
-		t.Fatal(err)
-	}
+	refused := errors.New("the plane belongs to root")
 	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, kubeconfig(t, "a"))
-	if c, err := Find(Choice{StateDir: dir}); err == nil || errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "--kubeconfig names another") {
+	if c, err := Find(Choice{Plane: func() (Plane, error) { return nil, refused }}); err == nil || errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "--kubeconfig names another") {
 		t.Errorf("found %v, %v", c, err)
 	}
 }
@@ -199,7 +202,7 @@ func TestExplain(t *testing.T) {
 			}
 		}
 	}
-	for _, err := range []error{nil, other, planeclient.ErrNotRunning} {
+	for _, err := range []error{nil, other, ErrNotRunning} {
 		if got := c.Explain(err); got != err { //nolint:errorlint // it must be the very same
 			t.Errorf("Explain(%v) = %v", err, got)
 		}

@@ -6,5 +6,7 @@
 // Find decides without touching the network; nothing is asked of a cluster before
 // Client is used.
 //
-// It is imported by internal/cli.
+// What a plane of this machine is, the program that contains planes tells by the
+// interface Plane; here is nothing of it. It is imported by internal/cli and by the
+// plane's internal/planeclient.
 package management

@@ -22,18 +22,18 @@ func runNamed(ctx context.Context, s *session, name string) (*lifecyclev1.Lifecy
 	return run, err
 }
 
-func lifecycleCommand(g *global) *cobra.Command {
+func lifecycleCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lifecycle",
 		Short: "See what lifecycle policies do for a cluster, and decide about it",
 	}
-	command.AddCommand(explainCommand(g), decideCommand(g, "skip", lifecyclev1.DecisionSkip, "Go on without a step that waits or failed"),
-		decideCommand(g, "retry", lifecyclev1.DecisionRetry, "Start a step anew that failed"), logsCommand(g), exportCommand(g))
+	command.AddCommand(explainCommand(p), decideCommand(p, "skip", lifecyclev1.DecisionSkip, "Go on without a step that waits or failed"),
+		decideCommand(p, "retry", lifecyclev1.DecisionRetry, "Start a step anew that failed"), logsCommand(p), exportCommand(p))
 	return command
 }
 
-func explainCommand(g *global) *cobra.Command {
-	f, output := &managementFlags{global: g}, ""
+func explainCommand(p *Program) *cobra.Command {
+	f, output := &managementFlags{program: p}, ""
 	command := &cobra.Command{
 		Use:   "explain CLUSTER",
 		Short: "Tell which policies match a cluster, what their runs wait for, and what to do",
@@ -56,8 +56,8 @@ func explainCommand(g *global) *cobra.Command {
 	return command
 }
 
-func approveCommand(g *global) *cobra.Command {
-	f := &managementFlags{global: g}
+func approveCommand(p *Program) *cobra.Command {
+	f := &managementFlags{program: p}
 	var step, reason string
 	command := &cobra.Command{
 		Use:   "approve CLUSTER|RUN",
@@ -82,8 +82,8 @@ approved, when and why is recorded in the run.`,
 	return command
 }
 
-func decideCommand(g *global, name string, decision lifecyclev1.DecisionType, short string) *cobra.Command {
-	f := &managementFlags{global: g}
+func decideCommand(p *Program, name string, decision lifecyclev1.DecisionType, short string) *cobra.Command {
+	f := &managementFlags{program: p}
 	var step, reason string
 	command := &cobra.Command{
 		Use:   name + " RUN --step STEP --reason REASON",
@@ -118,8 +118,8 @@ func decide(cmd *cobra.Command, c client.Client, run *lifecyclev1.LifecycleRun, 
 	return err
 }
 
-func logsCommand(g *global) *cobra.Command {
-	f := &managementFlags{global: g}
+func logsCommand(p *Program) *cobra.Command {
+	f := &managementFlags{program: p}
 	command := &cobra.Command{
 		Use:   "logs RUN STEP",
 		Short: "Print the logs that were kept of the Job of a step",

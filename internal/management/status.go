@@ -7,21 +7,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 )
 
 // Nodes lists the Nodes of workload clusters by the kubeconfigs that c may read. They
 // are reached in the network of the plane's hosts, or from here.
 func (c *Cluster) Nodes(reader client.Reader) status.NodeLister {
 	if c.Plane != nil {
-		return planeclient.WorkloadNodes(c.Plane, reader)
+		return c.Plane.Nodes(reader)
 	}
 	return func(ctx context.Context, cluster client.ObjectKey) ([]corev1.Node, error) {
-		config, err := planeclient.WorkloadConfig(ctx, reader, cluster)
+		config, err := WorkloadConfig(ctx, reader, cluster)
 		if err != nil {
 			return nil, err
 		}
-		return planeclient.Nodes(ctx, config)
+		return Nodes(ctx, config)
 	}
 }
 
@@ -29,7 +28,7 @@ func (c *Cluster) Nodes(reader client.Reader) status.NodeLister {
 // any other cluster has to answer.
 func (c *Cluster) Status(ctx context.Context, scope status.Scope) (status.Status, error) {
 	if c.Plane != nil {
-		return planeclient.Status(ctx, c.Plane, scope)
+		return c.Plane.Status(ctx, scope)
 	}
 	config, err := c.config()
 	if err != nil {
@@ -48,7 +47,7 @@ func (c *Cluster) Status(ctx context.Context, scope status.Scope) (status.Status
 // Status says of a plane that does not run holds here, too.
 func (c *Cluster) Hosts(ctx context.Context, scope status.Scope) (status.Status, error) {
 	if c.Plane != nil {
-		return planeclient.Hosts(ctx, c.Plane, scope)
+		return c.Plane.Hosts(ctx, scope)
 	}
 	reader, err := c.Client()
 	if err != nil {

@@ -6,12 +6,11 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-	componentversion "k8s.io/component-base/version"
 
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
-func versionCommand() *cobra.Command {
+func versionCommand(p *Program) *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:   "version",
@@ -20,12 +19,16 @@ func versionCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info := struct {
 				Slipway    string `json:"slipway"`
-				Kubernetes string `json:"kubernetes"`
+				Kubernetes string `json:"kubernetes,omitempty"`
 				Go         string `json:"go"`
 				Platform   string `json:"platform"`
-			}{version.Version, componentversion.Get().GitVersion, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			}{version.Version, p.Kubernetes, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			return result{object: info, table: func(out io.Writer, _ bool) error {
-				_, err := fmt.Fprintf(out, "slipway %s (kube-apiserver %s, %s, %s)\n", info.Slipway, info.Kubernetes, info.Go, info.Platform)
+				inside := ""
+				if info.Kubernetes != "" {
+					inside = "kube-apiserver " + info.Kubernetes + ", "
+				}
+				_, err := fmt.Fprintf(out, "%s %s (%s%s, %s)\n", p.Name, info.Slipway, inside, info.Go, info.Platform)
 				return err
 			}}.write(cmd.OutOrStdout(), output)
 		},

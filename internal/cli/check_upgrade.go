@@ -23,12 +23,12 @@ import (
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
-func checkUpgradeCommand(g *global) *cobra.Command {
+func checkUpgradeCommand(p *Program) *cobra.Command {
 	var (
 		output, target string
 		strict         bool
 	)
-	f := &managementFlags{global: g}
+	f := &managementFlags{program: p}
 	command := &cobra.Command{
 		Use:   "upgrade --to TARGET",
 		Short: "Check whether registered extensions use hook versions that an upgrade takes away",

@@ -25,8 +25,8 @@ type approvedHost struct {
 	MachineID string               `json:"machineID,omitempty"`
 }
 
-func hostApproveCommand(g *global) *cobra.Command {
-	f, output := &managementFlags{global: g}, ""
+func hostApproveCommand(p *Program) *cobra.Command {
+	f, output := &managementFlags{program: p}, ""
 	command := &cobra.Command{
 		Use:   "approve HOST...",
 		Short: "Approve hosts, so that machines may claim them",

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/internal/cli/clitest"
+	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+func plugin() *cobra.Command { return Root(Program{Name: PluginName}) }
+
+// run runs kubectl-slipway and returns what it printed.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	return clitest.Run(t.Context(), plugin(), args...)
+}
+
+func TestTree(t *testing.T) {
+	clitest.Tree(t, plugin, map[string]string{"openapi": `"openapi": "3.0.0"`})
+	if _, err := run(t, "check", "provder"); err == nil || !strings.Contains(err.Error(), `did you mean "provider"?`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHostRowsJoinBothViews(t *testing.T) {
+	rows := hostRows(
+		[]management.LocalHost{{Name: "host-1", State: "off", Address: "10.88.0.11"}},
+		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "far", Phase: "Available", Addresses: []string{"192.0.2.1"}}},
+		false,
+	)
+	if len(rows) != 2 || rows[0].Phase != "Running" || rows[0].State != "off" || rows[1].State != "" || !slices.Equal(rows[1].Addresses, []string{"192.0.2.1"}) {
+		t.Errorf("%+v", rows)
+	}
+	var out bytes.Buffer
+	if err := printHosts(&out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "MESSAGE") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+func TestExitCodeOfAShellIsPassedOn(t *testing.T) {
+	if code, silent := ExitCode(&ExitError{Code: 7}); code != 7 || !silent {
+		t.Errorf("got %d, %t", code, silent)
+	}
+	if code, silent := ExitCode(errors.New("x")); code != 1 || silent {
+		t.Errorf("got %d, %t", code, silent)
+	}
+}
+
+func TestWatchWritesWholeFramesAndEndsCleanly(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var out writes
+	command := &cobra.Command{}
+	command.SetContext(ctx)
+	command.SetOut(&out)
+	frames := 0
+	err := watchStatus(command, redrawn, func(_ context.Context, w io.Writer) error {
+		if frames++; frames == 3 {
+			cancel()
+			return context.Canceled
+		}
+		_, err := io.WriteString(w, "one\ntwo\n")
+		return err
+	})
+	if err != nil {
+		t.Errorf("an interrupt is not an error: %v", err)
+	}
+	want := []string{"\x1b[H\x1b[2Jone\x1b[K\ntwo\x1b[K\n\x1b[J", "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"}
+	if !slices.Equal(out, want) {
+		t.Errorf("writes %q, want %q", out, want)
+	}
+	broken := errors.New("broken")
+	command.SetContext(t.Context())
+	if err := watchStatus(command, appended, func(context.Context, io.Writer) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// writes keeps each write for itself.
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/slipway-dev/slipway/internal/version"
+)
+
+// PluginName is the name under which kubectl finds a program, for `kubectl slipway`.
+const PluginName = "kubectl-slipway"
+
+const pluginLong = `Look after the hosts and clusters of a Slipway management cluster, named by
+--kubeconfig and --context or by the kubeconfig of kubectl.`
+
+// Root returns the command of a program.
+func Root(p Program) *cobra.Command {
+	if p.Long == "" {
+		p.Long = pluginLong
+	}
+	root := &cobra.Command{
+		Use:           p.Name,
+		Short:         "Turn Linux hosts into Kubernetes clusters, managed by Cluster API",
+		Long:          p.Long,
+		Version:       version.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	// Packages of Kubernetes register flags of their own there, which cobra adds.
+	pflag.CommandLine = pflag.NewFlagSet("", pflag.ContinueOnError)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+	})
+	root.AddGroup(&cobra.Group{ID: "use", Title: "Commands:"}, &cobra.Group{ID: "more", Title: "Other commands:"})
+	use := []*cobra.Command{statusCommand(&p), kubeconfigCommand(&p), hostCommand(&p), approveCommand(&p), lifecycleCommand(&p), checkCommand(&p)}
+	for _, command := range append(use, p.Commands...) {
+		command.GroupID = "use"
+		root.AddCommand(command)
+	}
+	for _, command := range append([]*cobra.Command{openapiCommand(), versionCommand(&p)}, p.OtherCommands...) {
+		command.GroupID = "more"
+		root.AddCommand(command)
+	}
+	root.SetHelpCommandGroupID("more")
+	root.SetCompletionCommandGroupID("more")
+	refuseUnknown(root)
+	if p.Name == PluginName || filepath.Base(os.Args[0]) == PluginName {
+		asPlugin(root)
+	}
+	return root
+}
+
+// asPlugin shows the command as what the user types.
+func asPlugin(root *cobra.Command) {
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl slipway"}
+	typed := strings.NewReplacer("\n  slipway ", "\n  kubectl slipway ", "$(slipway ", "$(kubectl slipway ")
+	var walk func(*cobra.Command)
+	walk = func(command *cobra.Command) {
+		command.Example = typed.Replace("\n" + command.Example)[1:]
+		for _, sub := range command.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+}
+
+func hostCommand(p *Program) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "host",
+		Short: "Look at hosts, enroll and approve them",
+	}
+	command.AddCommand(hostListCommand(p), hostTokenCommand(p), hostApproveCommand(p))
+	command.AddCommand(p.HostCommands...)
+	return command
+}
+
+// refuseUnknown makes the name of an unknown subcommand an error at every level. Cobra
+// itself does so for the root only; elsewhere it shows the help and ends with 0, which
+// a script takes for success.
+func refuseUnknown(root *cobra.Command) {
+	for _, command := range root.Commands() {
+		if !command.HasSubCommands() {
+			continue
+		}
+		if command.Runnable() {
+			refuseUnknown(command) // does something itself and refuses arguments
+			continue
+		}
+		command.Args = knownSubcommand
+		command.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		refuseUnknown(command)
+	}
+	if root.HasParent() {
+		return
+	}
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		if err != nil {
+			return err
+		}
+		return knownSubcommand(about, rest)
+	}
+}
+
+// knownSubcommand refuses what is left of a command line once all names of commands in it
+// are gone.
+func knownSubcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	cmd.SuggestionsMinimumDistance = max(cmd.SuggestionsMinimumDistance, 2) // cobra's own default for the root
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf(", did you mean %q?", near[0])
+	}
+	return fmt.Errorf("unknown command %q for %q%s; see `%s --help`", args[0], cmd.CommandPath(), hint, cmd.CommandPath())
+}

@@ -1,0 +1,62 @@
+package management
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme, infrav1.AddToScheme, runtimev1.AddToScheme, runtimev1alpha1.AddToScheme, lifecyclev1.AddToScheme} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}
+
+// NewClient returns a client of any management cluster, for the kinds of Kubernetes, of
+// Cluster API and of Slipway.
+func NewClient(config *rest.Config) (client.WithWatch, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100
+	config.WarningHandler = rest.NoWarnings{}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme()})
+}
+
+// WorkloadConfig is how to reach a workload cluster from where its hosts are.
+func WorkloadConfig(ctx context.Context, c client.Reader, cluster client.ObjectKey) (*rest.Config, error) {
+	data, err := ClusterKubeconfig(ctx, c, cluster)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, err
+	}
+	config.WarningHandler = rest.NoWarnings{}
+	return config, nil
+}
+
+// Nodes lists the Nodes of a cluster.
+func Nodes(ctx context.Context, config *rest.Config) ([]corev1.Node, error) {
+	c, err := client.New(config, client.Options{Scheme: scheme()})
+	if err != nil {
+		return nil, err
+	}
+	var nodes corev1.NodeList
+	err = c.List(ctx, &nodes)
+	return nodes.Items, err
+}

@@ -1,0 +1,94 @@
+package management
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
+)
+
+// kubeconfigSecretKey is where Cluster API puts the kubeconfig in its Secret
+// (cluster-api util/secret, `value`).
+const kubeconfigSecretKey = "value"
+
+// Kubeconfig is one and where it belongs.
+type Kubeconfig struct {
+	Data []byte
+	// Path is absolute.
+	Path string
+}
+
+// Write writes it, for its user alone, unless it is there already.
+func (k Kubeconfig) Write() (path string, err error) {
+	if err := os.MkdirAll(filepath.Dir(k.Path), 0o700); err != nil {
+		return "", err
+	}
+	if old, err := readFileIfExists(k.Path); err != nil || bytes.Equal(old, k.Data) {
+		return k.Path, err
+	}
+	return k.Path, atomicfile.Write(k.Path, k.Data, 0o600)
+}
+
+func readFileIfExists(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// ClusterKubeconfig is the kubeconfig that the control plane made. Its server is
+// an address of the hosts' network. Whoever may write a Secret can have written it, so
+// one that names programs or files of this machine is refused.
+func ClusterKubeconfig(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]byte, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name + "-kubeconfig"}
+	if err := c.Get(ctx, key, secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("cluster %s has no kubeconfig yet: its control plane is not initialized, or there is no such cluster; see `slipway status`", cluster)
+		}
+		return nil, err
+	}
+	data := secret.Data[kubeconfigSecretKey]
+	if _, err := workload.Parse(data); err != nil {
+		return nil, fmt.Errorf("kubeconfig of cluster %s: %w", cluster, err)
+	}
+	return data, nil
+}
+
+// WorkloadKubeconfig is the kubeconfig of a workload cluster for use on this machine.
+// That of a cluster whose management cluster is no plane of this machine belongs below
+// the user's configuration directory, apart for each API server, as names of clusters
+// are not unique.
+func (c *Cluster) WorkloadKubeconfig(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (Kubeconfig, error) {
+	if c.Plane != nil {
+		return c.Plane.WorkloadKubeconfig(ctx, reader, cluster)
+	}
+	config, err := c.config()
+	if err != nil {
+		return Kubeconfig{}, err
+	}
+	data, err := ClusterKubeconfig(ctx, reader, cluster)
+	if err != nil {
+		return Kubeconfig{}, err
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return Kubeconfig{}, err
+	}
+	server := sha256.Sum256([]byte(config.Host))
+	path := filepath.Join(dir, "slipway", "clusters", hex.EncodeToString(server[:6]), cluster.Namespace, cluster.Name+".kubeconfig")
+	return Kubeconfig{Data: data, Path: path}, nil
+}

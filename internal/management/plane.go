@@ -1,0 +1,57 @@
+package management
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+// ErrNotRunning means that a plane of this machine does not serve.
+var ErrNotRunning = errors.New("the plane is not running; start it with `slipway up`")
+
+// NoPlaneError wraps what tells that there is no plane where one was looked for.
+type NoPlaneError struct{ Err error }
+
+func (e *NoPlaneError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what was found out.
+func (e *NoPlaneError) Unwrap() error { return e.Err }
+
+// Plane is a plane of this machine, which the program that contains planes implements.
+// What needs a plane that runs fails with ErrNotRunning.
+type Plane interface {
+	// Dir is its state directory, an absolute path.
+	Dir() string
+	// Server is the URL of its API server as local hosts see it, and CA verifies it.
+	Server() string
+	CA() ([]byte, error)
+	// Config reaches it with the rights of its administrator.
+	Config() (*rest.Config, error)
+	// Status gathers what is in scope, and Hosts the hosts alone. A plane that does not
+	// run is a status, not an error.
+	Status(ctx context.Context, scope status.Scope) (status.Status, error)
+	Hosts(ctx context.Context, scope status.Scope) (status.Status, error)
+	// Nodes lists the Nodes of its workload clusters.
+	Nodes(reader client.Reader) status.NodeLister
+	// Kubeconfig is the plane's own, WorkloadKubeconfig that of a workload cluster.
+	Kubeconfig() (Kubeconfig, error)
+	WorkloadKubeconfig(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (Kubeconfig, error)
+	// LocalHosts are its hosts on this machine, as they are seen from outside of them;
+	// they are known when the plane does not run, too.
+	LocalHosts(ctx context.Context) ([]LocalHost, error)
+}
+
+// LocalHost is a host on this machine.
+type LocalHost struct {
+	Name string
+	// State says whether it is on, and its network plugged in.
+	State string
+	// Address in the network of the hosts.
+	Address string
+	// PID of its first process; 0 when it is off.
+	PID int
+}

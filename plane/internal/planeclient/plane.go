@@ -1,0 +1,70 @@
+package planeclient
+
+import (
+	"context"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
+)
+
+// Plane is a plane of this machine as commands on management clusters see it.
+type Plane struct {
+	Instance *instance.Instance
+	// Manager of its local hosts.
+	Manager *localhost.Manager
+}
+
+var _ management.Plane = Plane{}
+
+// Dir is the state directory.
+func (p Plane) Dir() string { return p.Instance.Dir }
+
+// Server is the URL of the API server as hosts see it.
+func (p Plane) Server() string { return p.Instance.Server() }
+
+// CA is what the API server is verified by, PEM.
+func (p Plane) CA() ([]byte, error) { return CA(p.Instance) }
+
+// Config is how New reaches the plane.
+func (p Plane) Config() (*rest.Config, error) { return Config(p.Instance) }
+
+// Status gathers what is in scope.
+func (p Plane) Status(ctx context.Context, scope status.Scope) (status.Status, error) {
+	return Status(ctx, p.Instance, scope)
+}
+
+// Hosts is Status without clusters.
+func (p Plane) Hosts(ctx context.Context, scope status.Scope) (status.Status, error) {
+	return Hosts(ctx, p.Instance, scope)
+}
+
+// Nodes lists the Nodes of workload clusters inside the plane's network.
+func (p Plane) Nodes(reader client.Reader) status.NodeLister {
+	return WorkloadNodes(p.Instance, reader)
+}
+
+// Kubeconfig is the plane's own.
+func (p Plane) Kubeconfig() (management.Kubeconfig, error) { return OwnKubeconfig(p.Instance) }
+
+// WorkloadKubeconfig leads to a port of this machine that the plane forwards.
+func (p Plane) WorkloadKubeconfig(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (management.Kubeconfig, error) {
+	return WorkloadKubeconfig(ctx, p.Instance, reader, cluster)
+}
+
+// LocalHosts looks at the hosts from outside.
+func (p Plane) LocalHosts(ctx context.Context) ([]management.LocalHost, error) {
+	hosts, err := p.Manager.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	local := make([]management.LocalHost, 0, len(hosts))
+	for _, h := range hosts {
+		local = append(local, management.LocalHost{Name: h.Name, State: string(h.State), Address: h.IP.String(), PID: h.PID})
+	}
+	return local, nil
+}
