@@ -4,9 +4,11 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
@@ -50,13 +52,16 @@ func WorkloadConfig(ctx context.Context, c client.Reader, cluster client.ObjectK
 	return config, nil
 }
 
-// Nodes lists the Nodes of a cluster.
+// Nodes lists the Nodes of a cluster. It asks for nothing else first: what a client
+// discovers by itself has no context, and outlasts it when the cluster is silent.
 func Nodes(ctx context.Context, config *rest.Config) ([]corev1.Node, error) {
-	c, err := client.New(config, client.Options{Scheme: scheme()})
+	c, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	var nodes corev1.NodeList
-	err = c.List(ctx, &nodes)
-	return nodes.Items, err
+	nodes, err := c.Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return nodes.Items, nil
 }
