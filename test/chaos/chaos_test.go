@@ -223,7 +223,7 @@ func (r *run) converge(ctx context.Context, limit time.Duration) time.Duration {
 			return took
 		}
 		if time.Since(began) > limit {
-			r.fail(fmt.Sprintf("not converged within %s:\n  %s", limit.Round(time.Second), strings.Join(missing, "\n  ")), history.Entry{Seen: time.Now()}, nil)
+			r.fail(fmt.Sprintf("not converged within %s:\n  %s", limit.Round(time.Second), strings.Join(missing, "\n  ")), history.Entry{Seen: began}, nil)
 			return limit
 		}
 		// A Host that was deleted goes with its machine, at any time: an operator enrolls it again.

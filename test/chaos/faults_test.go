@@ -33,19 +33,20 @@ var faults = []fault{
 	scale("scale the MachinePool", "machinePools", 0, func(s *schedule.State) *int { return &s.Pool }),
 	scale("scale the MachineDeployment", "machineDeployments", 0, func(s *schedule.State) *int { return &s.Deployment }),
 	{
-		Kind: schedule.Kind{Name: "delete a HostMachine", Fits: api, Draw: pick},
+		// Of a MachineSet it would be for a health check to replace the Machine.
+		Kind: schedule.Kind{Name: "delete a HostMachine of the pool", Needs: thePlane, Draw: pick},
 		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
-			return p.removeOne(ctx, hostMachineResource, workers, s.Pick)
+			return p.removeOne(ctx, hostMachineResource, poolMembers, s.Pick)
 		},
 	},
 	{
-		Kind: schedule.Kind{Name: "delete a Machine", Fits: api, Draw: pick},
+		Kind: schedule.Kind{Name: "delete a Machine", Needs: thePlane, Draw: pick},
 		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
 			return p.removeOne(ctx, machineResource, workers, s.Pick)
 		},
 	},
 	{
-		Kind:  schedule.Kind{Name: "delete all HostMachines of the pool", Fits: api, Draw: pick},
+		Kind:  schedule.Kind{Name: "delete all HostMachines of the pool", Needs: thePlane, Draw: pick},
 		apply: removeMembers,
 	},
 	{
@@ -69,25 +70,26 @@ var faults = []fault{
 		apply: signalAgent(syscall.SIGSTOP), undo: signalAgent(syscall.SIGCONT),
 	},
 	{
-		Kind:  schedule.Kind{Name: "kill the plane", Draw: nothing, Holds: schedule.Plane, Longest: 10 * time.Second},
+		Kind:  schedule.Kind{Name: "kill the plane", Draw: nothing, Holds: thePlane, Longest: 10 * time.Second},
 		apply: kill((*plane).pid), undo: func(ctx context.Context, p *plane, _ schedule.Step) error { return p.up(ctx, "--no-cluster") },
 	},
 	{
-		Kind:  schedule.Kind{Name: "kill the lifecycle engine", Fits: api, Draw: nothing},
+		Kind:  schedule.Kind{Name: "kill the lifecycle engine", Needs: thePlane, Draw: nothing},
 		apply: kill((*plane).lifecyclePID),
 	},
 	{
-		Kind:  schedule.Kind{Name: "pause the Cluster", Fits: api, Draw: nothing, Holds: schedule.Cluster, Longest: 30 * time.Second},
+		Kind:  schedule.Kind{Name: "pause the Cluster", Needs: thePlane, Draw: nothing, Holds: theCluster, Longest: 30 * time.Second},
 		apply: paused(true), undo: paused(false),
 	},
 	{
-		Kind:  schedule.Kind{Name: "roll out the workers", Fits: api, Draw: templates},
+		Kind:  schedule.Kind{Name: "roll out the workers", Needs: thePlane, Draw: templates},
 		apply: rollOut,
 	},
 	{
 		Kind: schedule.Kind{
-			Name: "create a second Cluster",
-			Fits: func(s *schedule.State) bool { return api(s) && s.Second == 0 && s.Spare() > 0 },
+			Name:  "create a second Cluster",
+			Needs: thePlane,
+			Fits:  func(s *schedule.State) bool { return s.Second == 0 && s.Spare() > 0 },
 			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
 				s.Made++
 				s.Second = s.Made
@@ -100,8 +102,9 @@ var faults = []fault{
 	},
 	{
 		Kind: schedule.Kind{
-			Name: "delete the second Cluster",
-			Fits: func(s *schedule.State) bool { return api(s) && s.Second > 0 },
+			Name:  "delete the second Cluster",
+			Needs: thePlane,
+			Fits:  func(s *schedule.State) bool { return s.Second > 0 },
 			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
 				number := s.Second
 				s.Second = 0
@@ -113,18 +116,24 @@ var faults = []fault{
 		},
 	},
 	{
-		Kind:  schedule.Kind{Name: "delete the bootstrap Secret of the pool", Fits: api, Draw: nothing},
-		apply: removeSecret,
+		// Upstream writes it again with the next token, which is longer away than a round is
+		// allowed to take: it is restored before.
+		Kind:  schedule.Kind{Name: "delete the bootstrap Secret of the pool", Needs: thePlane, Draw: nothing, Holds: theSecret, Longest: 40 * time.Second},
+		apply: removeSecret, undo: restoreSecret,
 	},
 	{
 		// What is claimed goes once its machine has gone.
-		Kind:  schedule.Kind{Name: "delete a Host", Fits: func(s *schedule.State) bool { return api(s) && aHost(s) }, Draw: anyHost},
+		Kind:  schedule.Kind{Name: "delete a Host", Needs: thePlane, Fits: aHost, Draw: anyHost},
 		apply: func(ctx context.Context, p *plane, s schedule.Step) error { return p.remove(ctx, hostResource, s.Host) },
 	},
 }
 
-// api says whether the API server is there.
-func api(s *schedule.State) bool { return s.Free(schedule.Plane) }
+// What faults hold besides hosts, and need.
+const (
+	thePlane   = "the plane"
+	theCluster = "the cluster"
+	theSecret  = "the bootstrap Secret"
+)
 
 func aHost(s *schedule.State) bool { return len(s.FreeHosts()) > 0 }
 
@@ -142,7 +151,7 @@ func anyHost(r *rand.Rand, s *schedule.State) schedule.Arguments {
 // scale is a fault that sets the replicas of the workers at an index of the topology.
 func scale(name, workers string, index int, replicas func(*schedule.State) *int) fault {
 	return fault{
-		Kind: schedule.Kind{Name: name, Fits: api, Draw: func(r *rand.Rand, s *schedule.State) schedule.Arguments {
+		Kind: schedule.Kind{Name: name, Needs: thePlane, Draw: func(r *rand.Rand, s *schedule.State) schedule.Arguments {
 			now := replicas(s)
 			*now = r.IntN(max(0, *now+s.Spare()) + 1)
 			return schedule.Arguments{Value: *now}
@@ -227,7 +236,7 @@ func rollOut(ctx context.Context, p *plane, s schedule.Step) error {
 	return p.patch(ctx, classResource, "slipway-local", patch{"replace", "/spec/workers/" + classes[s.Pick] + "/0/bootstrap/templateRef/name", to.GetName()})
 }
 
-// removeSecret deletes the bootstrap data that the pool has now.
+// removeSecret deletes the bootstrap data that the pool has now, and keeps it.
 func removeSecret(ctx context.Context, p *plane, _ schedule.Step) error {
 	pools, err := p.client.Resource(poolResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -235,11 +244,20 @@ func removeSecret(ctx context.Context, p *plane, _ schedule.Step) error {
 	}
 	for _, pool := range pools.Items {
 		name, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
-		if name != "" {
-			err = errors.Join(err, p.remove(ctx, secretResource, name))
+		secret, err := p.client.Resource(secretResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
+		secret.SetResourceVersion("")
+		secret.SetUID("")
+		p.removed = secret
+		return p.remove(ctx, secretResource, name)
 	}
-	return err
+	return nil
+}
+
+func restoreSecret(ctx context.Context, p *plane, _ schedule.Step) error {
+	return client.IgnoreAlreadyExists(p.create(ctx, secretResource, p.removed))
 }
 
 // kinds are what the planner sees of the faults.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -27,6 +28,8 @@ type plane struct {
 	hosts int
 	// client of its API server.
 	client dynamic.Interface
+	// removed is the Secret that a fault took away.
+	removed *unstructured.Unstructured
 }
 
 // hosts of the plane: a control plane, workers, one that is spare, and one for a second

@@ -23,12 +23,6 @@ type State struct {
 	held []string
 }
 
-// Plane is what faults hold that take the management API away, or need it.
-const Plane = "the plane"
-
-// Cluster is what faults hold that pause the first cluster.
-const Cluster = "the cluster"
-
 // Free says whether no open fault holds a host or a part.
 func (s *State) Free(what string) bool { return !slices.Contains(s.held, what) }
 
@@ -66,6 +60,8 @@ type Kind struct {
 	Draw func(*rand.Rand, *State) Arguments
 	// Holds is what it holds besides its host.
 	Holds string
+	// Needs is what no other fault may hold when it is injected or undone.
+	Needs string
 	// Longest is the longest time until it is undone; 0 for a fault that is not.
 	Longest time.Duration
 }
@@ -127,9 +123,13 @@ func (p *Plan) Round(faults int) []Step {
 		steps = append(steps, s)
 	}
 	undo := func(until time.Duration) {
-		for len(opened) > 0 && opened[0].until <= until {
-			o := opened[0]
-			opened = opened[1:]
+		for {
+			i := slices.IndexFunc(opened, p.canUndo)
+			if i < 0 || opened[i].until > until {
+				return
+			}
+			o := opened[i]
+			opened = slices.Delete(opened, i, i+1)
 			o.step.Undo = true
 			add(o.until, o.step)
 			p.release(o.step)
@@ -141,7 +141,7 @@ func (p *Plan) Round(faults int) []Step {
 		fitting := p.fitting()
 		for ; len(fitting) == 0; fitting = p.fitting() {
 			// Open faults hold everything: the next one is undone first.
-			now = opened[0].until
+			now = max(now, opened[slices.IndexFunc(opened, p.canUndo)].until)
 			undo(now)
 		}
 		i := fitting[p.random.IntN(len(fitting))]
@@ -158,6 +158,9 @@ func (p *Plan) Round(faults int) []Step {
 	return steps
 }
 
+// canUndo says whether what a fault needs is there.
+func (p *Plan) canUndo(o open) bool { return p.State.Free(p.kinds[o.step.Kind].Needs) }
+
 func (p *Plan) duration(longest time.Duration) time.Duration {
 	return time.Duration(p.random.Int64N(int64(longest/time.Millisecond))) * time.Millisecond
 }
@@ -166,7 +169,7 @@ func (p *Plan) duration(longest time.Duration) time.Duration {
 func (p *Plan) fitting() []int {
 	var fitting []int
 	for i, k := range p.kinds {
-		if (k.Holds == "" || p.State.Free(k.Holds)) && (k.Fits == nil || k.Fits(&p.State)) {
+		if p.State.Free(k.Holds) && p.State.Free(k.Needs) && (k.Fits == nil || k.Fits(&p.State)) {
 			fitting = append(fitting, i)
 		}
 	}

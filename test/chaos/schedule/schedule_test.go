@@ -7,12 +7,15 @@ import (
 	"time"
 )
 
+const plane = "the plane"
+
 // kinds are one that is undone, one that holds a part, and one that is done at once.
 var kinds = []Kind{
 	{Name: "cut", Fits: func(s *State) bool { return len(s.FreeHosts()) > 0 }, Draw: drawHost, Longest: 30 * time.Second},
-	{Name: "kill", Draw: func(*rand.Rand, *State) Arguments { return Arguments{} }, Holds: Plane, Longest: 10 * time.Second},
+	{Name: "kill", Draw: func(*rand.Rand, *State) Arguments { return Arguments{} }, Holds: plane, Longest: 10 * time.Second},
 	{Name: "cycle", Fits: func(s *State) bool { return len(s.FreeHosts()) > 0 }, Draw: drawHost},
-	{Name: "scale", Fits: func(s *State) bool { return s.Free(Plane) }, Draw: func(r *rand.Rand, s *State) Arguments {
+	{Name: "pause", Draw: func(*rand.Rand, *State) Arguments { return Arguments{} }, Needs: plane, Holds: "the cluster", Longest: 10 * time.Second},
+	{Name: "scale", Needs: plane, Draw: func(r *rand.Rand, s *State) Arguments {
 		s.Pool = r.IntN(s.Pool + s.Spare() + 1)
 		return Arguments{Value: s.Pool}
 	}},
@@ -50,6 +53,8 @@ func TestEachRoundUndoesWhatItInjects(t *testing.T) {
 					what = kinds[s.Kind].Holds
 				}
 				switch {
+				case kinds[s.Kind].Needs == plane && held[plane] != 0:
+					t.Fatalf("seed %d: %s without a plane", seed, s)
 				case s.Undo && held[what] != s.Number+1:
 					t.Fatalf("seed %d: %s, which was not injected", seed, s)
 				case s.Undo:
@@ -57,8 +62,6 @@ func TestEachRoundUndoesWhatItInjects(t *testing.T) {
 					continue
 				case what != "" && held[what] != 0:
 					t.Fatalf("seed %d: %s, though another fault holds %s", seed, s, what)
-				case s.Name == "scale" && held[Plane] != 0:
-					t.Fatalf("seed %d: %s without a plane", seed, s)
 				case s.After < 0:
 					t.Fatalf("seed %d: %s is before the step before", seed, s)
 				}
