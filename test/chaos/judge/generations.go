@@ -6,15 +6,20 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// neverFalls: agents obey by claimGeneration, and of two hosts that say they hold an
-// address the later term is right. A Host that was deleted begins anew.
+// neverFalls: agents obey by claimGeneration, and of two hosts that hold an address the
+// later term is right: one that does not hold it knows of no term when it has just booted.
+// A Host that was deleted begins anew.
 func neverFalls(Limits) rule {
+	terms := map[string]int32{}
 	return func(_ *world, c change) []finding {
 		before, after, ok := versions[*infrav1.Host](c)
-		if !ok || before == nil || after == nil || before.UID != after.UID {
+		if !ok || after == nil {
 			return nil
 		}
-		var findings []finding
+		findings := termFell(terms, after)
+		if before == nil || before.UID != after.UID {
+			return findings
+		}
 		fell := func(what string, from, to int64) {
 			findings = append(findings, finding{fmt.Sprintf("%s of %s fell from %d to %d", what, after.Name, from, to), []string{after.Name}})
 		}
@@ -26,10 +31,22 @@ func neverFalls(Limits) rule {
 		if from, to := before.Status.CleanProof, after.Status.CleanProof; from != nil && to != nil && to.ClaimGeneration < from.ClaimGeneration {
 			fell("the generation of the proof", from.ClaimGeneration, to.ClaimGeneration)
 		}
-		from, to := before.Status.VirtualIP, after.Status.VirtualIP
-		if from != nil && to != nil && from.Address == to.Address && to.Term < from.Term && !claimed(before, after) {
-			fell("the term of the control-plane address", int64(from.Term), int64(to.Term))
-		}
 		return findings
 	}
+}
+
+// termFell compares the term with which a host holds the address of its cluster with the
+// last one of that host.
+func termFell(terms map[string]int32, h *infrav1.Host) []finding {
+	v := h.Status.VirtualIP
+	if v == nil || v.State != infrav1.VirtualIPHeld || h.Spec.Claim == nil {
+		return nil
+	}
+	key := h.Name + " " + h.Spec.Claim.ClaimID
+	former := terms[key]
+	terms[key] = v.Term
+	if v.Term >= former {
+		return nil
+	}
+	return []finding{{fmt.Sprintf("the term with which %s holds %s fell from %d to %d", h.Name, v.Address, former, v.Term), []string{h.Name}}}
 }

@@ -35,6 +35,8 @@ func TestRules(t *testing.T) {
 		h.Status.VirtualIP = &infrav1.VirtualIPStatus{Address: "10.88.0.200", State: infrav1.VirtualIPHeld, Term: term}
 		return h
 	}
+	standby := claimedBy("host-1", 1, "a")
+	standby.Status.VirtualIP = &infrav1.VirtualIPStatus{Address: "10.88.0.200", State: infrav1.VirtualIPStandby}
 	unproved := func(generation int64, change func(*infrav1.Host)) *infrav1.Host {
 		h := claimedBy("host-1", generation, "b")
 		h.Status.CleanProof = nil
@@ -79,6 +81,8 @@ func TestRules(t *testing.T) {
 		{"a generation that falls", new(planted).write(freeHost("host-1", 2), freeHost("host-1", 1)), []string{neverFall, neverFall}},
 		{"a generation of two claims", new(planted).write(claimedBy("host-1", 1, "a"), freeHost("host-1", 1), claimedBy("host-1", 1, "b")), []string{neverFall, neverFall}},
 		{"a term that falls", new(planted).write(held(2), held(1)), []string{neverFall}},
+		{"a term that nobody knows after a boot", new(planted).write(held(2), standby, held(2)), nil},
+		{"a term that falls with a boot between", new(planted).write(held(2), standby, held(1)), []string{neverFall}},
 		{"a Host that is enrolled anew", new(planted).write(freeHost("host-1", 3)).remove(freeHost("host-1", 3)).write(enrolledAnew), nil},
 
 		{"a Node that goes while its HostMachine lives", new(planted).write(cluster(false), a, node(a, corev1.ConditionTrue)).
