@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/slipway-dev/slipway/test/chaos/history"
@@ -122,14 +124,24 @@ func (r *run) start(ctx context.Context) {
 		r.t.Fatal(err)
 	}
 	for _, resource := range watched {
-		r.follow(ctx, history.Management, resource)
+		go observe.Follow(ctx, &r.log, history.Management, resource, func(context.Context) (dynamic.Interface, error) { return r.plane.client, nil })
 	}
-	r.follow(ctx, "local", nodeResource)
+	r.follow(ctx, "local")
 }
 
-func (r *run) follow(ctx context.Context, cluster string, resource observe.Resource) {
-	go observe.Follow(ctx, &r.log, cluster, resource, func(ctx context.Context) (dynamic.Interface, error) {
-		return r.plane.connect(ctx, cluster)
+// follow writes down the Nodes of a workload cluster, until its Cluster is gone. Its
+// address may be another one when the plane is started again.
+func (r *run) follow(ctx context.Context, name string) {
+	go observe.Follow(ctx, &r.log, name, nodeResource, func(ctx context.Context) (dynamic.Interface, error) {
+		c, err := r.plane.connect(ctx, name)
+		if err == nil {
+			return c, nil
+		}
+		_, getErr := r.plane.client.Resource(clusterResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(getErr) {
+			return nil, observe.ErrGone
+		}
+		return nil, err
 	})
 }
 
@@ -186,9 +198,10 @@ func (r *run) step(ctx context.Context, s schedule.Step) {
 	if err != nil {
 		r.fail(fmt.Sprintf("cannot inject or undo a fault: %s: %v", s, err), history.Entry{}, nil)
 	}
-	if !s.Undo && s.Name == "create a second Cluster" {
-		r.follow(ctx, second(s.Value), nodeResource)
+	if !s.Undo && s.Name == createSecond {
+		r.follow(ctx, second(s.Value))
 	}
+	r.judgeSettled()
 }
 
 // want is what the plan asked for.
@@ -278,7 +291,11 @@ func (r *run) judgeAll(entries []history.Entry) {
 	if err != nil {
 		r.fail(err.Error(), history.Entry{}, nil)
 	}
-	for _, v := range violations {
+	for i, v := range violations {
+		if i > 0 {
+			r.t.Error(v.String())
+			continue
+		}
 		r.fail(v.String(), v.Entry, v.Hosts)
 	}
 }

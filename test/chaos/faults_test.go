@@ -27,6 +27,8 @@ type fault struct {
 	apply, undo effect
 }
 
+const createSecond = "create a second Cluster"
+
 // faults are all there are, in the order of docs/reliability.md. Another order, or another
 // fault, makes another schedule of each seed.
 var faults = []fault{
@@ -87,7 +89,7 @@ var faults = []fault{
 	},
 	{
 		Kind: schedule.Kind{
-			Name:  "create a second Cluster",
+			Name:  createSecond,
 			Needs: thePlane,
 			Fits:  func(s *schedule.State) bool { return s.Second == 0 && s.Spare() > 0 },
 			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {

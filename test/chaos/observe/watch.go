@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,7 +18,10 @@ import (
 )
 
 // retry is the pause before a cluster that does not answer is asked again.
-const retry = 250 * time.Millisecond
+const retry = 500 * time.Millisecond
+
+// ErrGone ends a watch: the cluster will not come back.
+var ErrGone = errors.New("the cluster is gone")
 
 // Connect opens a client. It is asked again whenever a cluster was lost: its address may
 // have changed.
@@ -43,13 +47,15 @@ type stream struct {
 	lostAt uint64
 }
 
-// Follow watches a resource of a cluster until the context ends.
+// Follow watches a resource of a cluster until the context ends or connect says ErrGone.
 func Follow(ctx context.Context, log *Log, cluster string, resource Resource, connect Connect) {
 	s := &stream{log: log, cluster: cluster, resource: resource, connect: connect, known: map[string]*unstructured.Unstructured{}}
 	for ctx.Err() == nil {
 		err := s.once(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, ErrGone):
+			return
 		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 			s.revision = ""
 		default:

@@ -123,3 +123,12 @@ func TestFollow(t *testing.T) {
 	close(s.watches)
 	<-ended
 }
+
+func TestFollowEndsWithItsCluster(t *testing.T) {
+	t.Parallel()
+	var log Log
+	Follow(t.Context(), &log, "second", nodes, func(context.Context) (dynamic.Interface, error) { return nil, fmt.Errorf("look: %w", ErrGone) })
+	if entries := log.Entries(); len(entries) > 0 {
+		t.Errorf("seen of a cluster that is gone: %+v", entries)
+	}
+}
