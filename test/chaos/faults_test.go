@@ -244,18 +244,21 @@ func removeSecret(ctx context.Context, p *plane, _ schedule.Step) error {
 	if err != nil {
 		return err
 	}
-	for _, pool := range pools.Items {
-		name, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
-		secret, err := p.client.Resource(secretResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		secret.SetResourceVersion("")
-		secret.SetUID("")
-		p.removed = secret
-		return p.remove(ctx, secretResource, name)
+	if len(pools.Items) != 1 {
+		return fmt.Errorf("there are %d MachinePools, want one", len(pools.Items))
 	}
-	return nil
+	name, _, err := unstructured.NestedString(pools.Items[0].Object, "spec", "template", "spec", "bootstrap", "dataSecretName")
+	if err != nil {
+		return err
+	}
+	secret, err := p.client.Resource(secretResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	secret.SetResourceVersion("")
+	secret.SetUID("")
+	p.removed = secret
+	return p.remove(ctx, secretResource, name)
 }
 
 func restoreSecret(ctx context.Context, p *plane, _ schedule.Step) error {
