@@ -92,6 +92,16 @@ const (
 	// token enrolls hosts: system:bootstrappers:slipway:<namespace> for any of a namespace,
 	// or one of HostBootstrapGroup for each host that it is bound to.
 	BootstrapGroupPrefix = BootstrapGroup + ":"
+	// TokenUsesAnnotation on the Secret of a bootstrap token is how many machines it
+	// enrolls, from 0 to MaxTokenUses; without it there is no limit. A machine whose Host
+	// is there already, by its key, takes none: one that was moved or lost its certificate.
+	TokenUsesAnnotation = "infrastructure.slipway.dev/token-uses"
+	// TokenUsedByAnnotation on the same Secret is whom it has enrolled: the user names of
+	// their agents, separated by spaces. The manager writes it before it admits a machine.
+	TokenUsedByAnnotation = "infrastructure.slipway.dev/token-used-by"
+	// MaxTokenUses is the largest TokenUsesAnnotation: the longest names of as many agents
+	// are what annotations have room for.
+	MaxTokenUses = 500
 	// HostLabel names the host that a CertificateSigningRequest, a Lease, a Role
 	// or a RoleBinding is for. Managers watch only objects that carry it.
 	HostLabel = "infrastructure.slipway.dev/host"

@@ -17,6 +17,7 @@ func hostTokenCommand(p *Program) *cobra.Command {
 	var (
 		server      string
 		ttl         time.Duration
+		uses        int
 		joinCommand bool
 	)
 	f := &managementFlags{program: p}
@@ -26,13 +27,17 @@ func hostTokenCommand(p *Program) *cobra.Command {
 		Long: `Make a bootstrap token and print the kubeconfig an agent enrolls with. Put it on the
 host as ` + enroll.BootstrapKubeconfigPath + ` (mode 0600), write ` + enroll.AgentConfigPath + `
 and start slipway-agent. It holds a secret: until it expires, whoever has it may enroll
-hosts of these names, one machine each; without names, as many hosts as they like.
+so many machines: one for each HOST, under these names; without names one, under any;
+or --uses. Then it is deleted. Machines that the namespace knows already, by their key,
+take no use: --uses 0 is for hosts that "clusterctl move" brings, or that lost their
+certificate, and enrolls nobody else.
 
 With --join-command print a line to run on the host as root, one for each name, which
 writes both files. It carries the CA of the management cluster, and verifies the server
 before it writes anything.`,
 		Example: `  slipway host token rack1-a rack1-b --server https://10.0.0.1:6443
-  slipway host token rack1-a --join-command`,
+  slipway host token rack1-a --join-command
+  slipway host token --uses 12 --ttl 15m`,
 		RunE: f.on(func(cmd *cobra.Command, s *session, hosts []string) error {
 			if ttl <= 0 {
 				return errors.New("--ttl: want a positive duration, for example 1h")
@@ -45,7 +50,10 @@ before it writes anything.`,
 			if err != nil {
 				return err
 			}
-			if err := enroll.EnsureToken(cmd.Context(), s, token, s.namespace, hosts, ttl); err != nil {
+			if !cmd.Flags().Changed("uses") {
+				uses = max(len(hosts), 1)
+			}
+			if err := enroll.Ensure(cmd.Context(), s, enroll.Token{Value: token, Namespace: s.namespace, Hosts: hosts, Uses: uses, Life: ttl}); err != nil {
 				return err
 			}
 			if joinCommand {
@@ -62,6 +70,7 @@ before it writes anything.`,
 	f.bind(command, "the hosts enroll into")
 	command.Flags().StringVar(&server, "server", "", "address of the API server as the hosts see it; as local hosts do by default, or as the kubeconfig says")
 	command.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good for")
+	command.Flags().IntVar(&uses, "uses", 0, "how many machines it enrolls; by default one for each HOST, or one")
 	command.Flags().BoolVar(&joinCommand, "join-command", false, "print the command that enrolls a host, one for each name")
 	return command
 }

@@ -228,6 +228,23 @@ func TestTokenOfAnyManagementCluster(t *testing.T) {
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id}, secret); err != nil {
 		t.Error(err)
 	}
+	if uses := secret.Annotations[infrav1.TokenUsesAnnotation]; uses != "1" {
+		t.Errorf("enrolls %q machines, want 1", uses)
+	}
+	for args, want := range map[string]string{"a-1 a-2": "2", "--uses 0": "0", "a-1 --uses 7": "7"} {
+		out, err := token(append(strings.Fields(args), "--server", "https://mgmt.example:6443")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.RESTConfigFromKubeConfig([]byte(out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _, _ := strings.Cut(config.BearerToken, ".")
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id}, secret); err != nil || secret.Annotations[infrav1.TokenUsesAnnotation] != want {
+			t.Errorf("%s: %v, %v", args, err, secret.Annotations)
+		}
+	}
 	lines, err := token("a-1", "a-2", "--server", "https://mgmt.example:6443", "--join-command")
 	if err != nil || strings.Count(lines, "\n") != 2 {
 		t.Fatalf("%v\n%s", err, lines)

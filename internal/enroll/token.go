@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,37 +23,84 @@ import (
 // NewToken returns a random token in the form id.secret.
 func NewToken() (string, error) { return bootstraputil.GenerateBootstrapToken() }
 
-// EnsureToken makes the token good for the named hosts of a namespace, for all when none
-// is named, until ttl from now. It also makes the key by which the namespace's hosts can
-// be handed over later.
-func EnsureToken(ctx context.Context, c client.Client, token, namespace string, hosts []string, ttl time.Duration) error {
-	if !bootstraputil.IsValidBootstrapToken(token) {
-		return fmt.Errorf("bootstrap token is malformed; remove the file bootstrap-token from the state directory to make a new one")
+// Token is a bootstrap token, and what it is good for.
+type Token struct {
+	// Value is its text, id.secret; see NewToken.
+	Value string
+	// Namespace the hosts enroll into.
+	Namespace string
+	// Hosts are the names it is bound to; any of the namespace when empty.
+	Hosts []string
+	// Uses is how many machines it enrolls, from 0 to infrav1.MaxTokenUses. Machines that
+	// the namespace knows already take none.
+	Uses int
+	// Life is how long it is good for, from now on.
+	Life time.Duration
+	// Local says that it is the one of the plane's local hosts; see EndLocal.
+	Local bool
+}
+
+// localLabel is on the Secrets of tokens for local hosts.
+const localLabel = "slipway.dev/local-hosts"
+
+// Ensure makes the token good. Done again it lives longer; what it has enrolled counts still.
+// It also makes the key by which the namespace's hosts can be handed over later.
+func Ensure(ctx context.Context, c client.Client, t Token) error {
+	match := bootstraputil.BootstrapTokenRegexp.FindStringSubmatch(t.Value)
+	if match == nil {
+		return errors.New("bootstrap token is malformed: want six characters, a dot and sixteen characters of a-z and 0-9")
 	}
-	groups, err := groupsOf(namespace, hosts)
+	if t.Uses < 0 || t.Uses > infrav1.MaxTokenUses {
+		return fmt.Errorf("a bootstrap token enrolls from 0 to %d machines, not %d; for more make several", infrav1.MaxTokenUses, t.Uses)
+	}
+	groups, err := groupsOf(t.Namespace, t.Hosts)
 	if err != nil {
 		return err
 	}
-	match := bootstraputil.BootstrapTokenRegexp.FindStringSubmatch(token)
 	id, secret := match[1], match[2]
 	o := &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstraputil.BootstrapTokenSecretName(id)},
-		Type:       corev1.SecretTypeBootstrapToken,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem, Name: bootstraputil.BootstrapTokenSecretName(id),
+			Annotations: map[string]string{infrav1.TokenUsesAnnotation: strconv.Itoa(t.Uses)},
+		},
+		Type: corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{
-			bootstrapapi.BootstrapTokenDescriptionKey:      "enrolls hosts into namespace " + namespace,
+			bootstrapapi.BootstrapTokenDescriptionKey:      "enrolls hosts into namespace " + t.Namespace,
 			bootstrapapi.BootstrapTokenIDKey:               id,
 			bootstrapapi.BootstrapTokenSecretKey:           secret,
-			bootstrapapi.BootstrapTokenExpirationKey:       time.Now().Add(ttl).UTC().Format(time.RFC3339),
+			bootstrapapi.BootstrapTokenExpirationKey:       time.Now().Add(t.Life).UTC().Format(time.RFC3339),
 			bootstrapapi.BootstrapTokenUsageAuthentication: "true",
 			bootstrapapi.BootstrapTokenExtraGroupsKey:      strings.Join(groups, ","),
 		},
+	}
+	if t.Local {
+		o.Labels = map[string]string{localLabel: ""}
 	}
 	//nolint:staticcheck // Secrets have a typed object; the apply configuration type would say the same twice
 	if err := c.Patch(ctx, o, client.Apply, client.FieldOwner("slipway"), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply Secret %s: %w", o.Name, err)
 	}
-	return EnsureSigner(ctx, c, namespace)
+	return EnsureSigner(ctx, c, t.Namespace)
+}
+
+// EndLocal deletes the tokens of the plane's local hosts but one: those of commands that
+// were interrupted. An empty value keeps none.
+func EndLocal(ctx context.Context, c client.Client, but string) error {
+	id, _, _ := strings.Cut(but, ".")
+	tokens := &corev1.SecretList{}
+	if err := c.List(ctx, tokens, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{localLabel}); err != nil {
+		return fmt.Errorf("list bootstrap tokens: %w", err)
+	}
+	for i := range tokens.Items {
+		if tokens.Items[i].Name == bootstraputil.BootstrapTokenSecretName(id) {
+			continue
+		}
+		if err := client.IgnoreNotFound(c.Delete(ctx, &tokens.Items[i])); err != nil {
+			return fmt.Errorf("delete Secret %s: %w", tokens.Items[i].Name, err)
+		}
+	}
+	return nil
 }
 
 // groupsOf a token: what lets it ask (config/rbac), and for which hosts.

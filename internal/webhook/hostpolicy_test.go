@@ -25,10 +25,10 @@ import (
 // manager is the user of slipway-manager.
 const manager = "system:serviceaccount:slipway-system:slipway-manager"
 
-// installPolicies limits who orders hosts, and which certificates the manager approves,
-// and gives it its rights, as the release does.
+// installPolicies limits who orders hosts, which certificates the manager approves and which
+// Secrets it changes, and gives it its rights, as the release does.
 func installPolicies() error {
-	for _, file := range []string{"admission/host_policy.yaml", "admission/certificate_policy.yaml", "rbac/role.yaml"} {
+	for _, file := range []string{"admission/host_policy.yaml", "admission/certificate_policy.yaml", "admission/token_policy.yaml", "rbac/role.yaml"} {
 		data, err := config.FS.ReadFile(file)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,6 +57,7 @@ func TestStolenTokenEnrollsNoOtherHost(t *testing.T) {
 // token is a client with what a bootstrap token of the groups says, and no other rights.
 func (w *world) token(groups ...string) client.Client {
 	w.t.Helper()
+	w.anyToken()
 	as := rest.CopyConfig(env.Config)
 	as.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:bootstrap:abcdef", Groups: append(groups, infrav1.BootstrapGroup, "system:bootstrappers", "system:authenticated"),
@@ -65,6 +67,16 @@ func (w *world) token(groups ...string) client.Client {
 		w.t.Fatal(err)
 	}
 	return c
+}
+
+// anyToken is the Secret of the token abcdef, which has no limit. What it is good for is
+// what its users say, for whom requests are filed.
+func (w *world) anyToken() {
+	w.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken}
+	if err := client.IgnoreAlreadyExists(env.Client.Create(w.t.Context(), secret)); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // installAgentRoles gives agents and tokens the rights of the release.

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -24,11 +25,12 @@ import (
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client,verbs=approve
 
 // CSRReconciler approves the CertificateSigningRequests of agents and creates
-// their Hosts. It leaves every other request alone.
+// their Hosts, and deletes bootstrap tokens that are used up. It leaves every other
+// request alone.
 type CSRReconciler struct {
 	Client client.Client
 	// APIReader reads Hosts past the cache: whether a name is taken decides who
-	// gets its identity.
+	// gets its identity. No cache holds the Secrets of tokens.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
 	// Namespace restricts enrollment to one namespace; to none when empty.
@@ -43,11 +45,14 @@ func (r *CSRReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if err := r.Client.Get(ctx, req.NamespacedName, csr); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if decided(csr) {
-		return ctrl.Result{}, nil
-	}
 	request, ours := parseRequest(csr)
 	if !ours || (r.Namespace != "" && request.namespace != "" && request.namespace != r.Namespace) {
+		return ctrl.Result{}, nil
+	}
+	switch {
+	case decided(csr, certificatesv1.CertificateApproved) && request.token != "":
+		return r.retire(ctx, request)
+	case decided(csr, certificatesv1.CertificateApproved), decided(csr, certificatesv1.CertificateDenied):
 		return ctrl.Result{}, nil
 	}
 	refused := request.refused
@@ -56,7 +61,9 @@ func (r *CSRReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 			return ctrl.Result{RequeueAfter: arrivalPoll}, err
 		}
 		var err error
-		if refused, err = r.admit(ctx, request); err != nil {
+		if refused, err = r.admit(ctx, request); apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		} else if err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -103,6 +110,9 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 			"Give this machine another name, or delete the Host if it replaces the old one", request.namespace, request.name)}, nil
 	}
 	// An operator made the Host in advance; the first agent to come gets it.
+	if refused, err := r.spend(ctx, request); err != nil || refused != nil {
+		return refused, err
+	}
 	h.Spec.HostID = request.hostID
 	if err := r.judge(ctx, h); err != nil {
 		return nil, err
@@ -114,6 +124,9 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 }
 
 func (r *CSRReconciler) createHost(ctx context.Context, request *request) (*refusal, error) {
+	if refused, err := r.spend(ctx, request); err != nil || refused != nil {
+		return refused, err
+	}
 	h := &infrav1.Host{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:  request.namespace,
@@ -161,11 +174,6 @@ func (r *CSRReconciler) decide(ctx context.Context, csr *certificatesv1.Certific
 	return nil
 }
 
-func decided(csr *certificatesv1.CertificateSigningRequest) bool {
-	for _, condition := range csr.Status.Conditions {
-		if condition.Type == certificatesv1.CertificateApproved || condition.Type == certificatesv1.CertificateDenied {
-			return true
-		}
-	}
-	return false
+func decided(csr *certificatesv1.CertificateSigningRequest, so certificatesv1.RequestConditionType) bool {
+	return slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Type == so })
 }

@@ -211,6 +211,7 @@ func (w *world) request(e enrollment, key *ecdsa.PrivateKey, expand func(string)
 // requester into it.
 func (w *world) file(e enrollment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
 	w.t.Helper()
+	w.anyToken()
 	csr := w.request(e, key, expand)
 	user, group := "system:bootstrap:abcdef", infrav1.BootstrapGroupPrefix+w.namespace
 	if e.user != "" {

@@ -9,6 +9,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
@@ -19,6 +20,8 @@ import (
 type request struct {
 	namespace, name string
 	hostID          string
+	// token is the ID of the bootstrap token that filed it; empty when none did.
+	token string
 	// renewal is true when the agent itself asks, with the certificate it has.
 	renewal bool
 	// handedOver is true when the Host comes with a move.
@@ -56,11 +59,14 @@ func parseRequest(csr *certificatesv1.CertificateSigningRequest) (_ *request, ou
 	if r.hostID, err = host.ID(x509CSR.PublicKey); err != nil {
 		return r.refuse("InvalidRequest", "%v", err)
 	}
-	if subject.CommonName != infrav1.AgentUser(r.namespace, r.name, r.hostID) {
+	if subject.CommonName != r.user() {
 		return r.refuse("InvalidSubject", "the last part of the common name is not that of the key")
 	}
 	return r.checkRequester(csr, subject.CommonName)
 }
+
+// user is the name in the certificate that is asked for.
+func (r *request) user() string { return infrav1.AgentUser(r.namespace, r.name, r.hostID) }
 
 func (r *request) refuse(reason, format string, args ...any) (*request, bool) {
 	r.refused = &refusal{reason, fmt.Sprintf(format, args...)}
@@ -78,6 +84,7 @@ func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, 
 	}
 	all, one := infrav1.BootstrapGroupPrefix+r.namespace, infrav1.HostBootstrapGroup(r.namespace, r.name)
 	if slices.Contains(csr.Spec.Groups, all) || slices.Contains(csr.Spec.Groups, one) {
+		r.token, _ = strings.CutPrefix(csr.Spec.Username, bootstrapapi.BootstrapUserPrefix)
 		return r, true
 	}
 	if slices.ContainsFunc(csr.Spec.Groups, func(group string) bool { return strings.HasPrefix(group, all+":") }) {

@@ -22,7 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=slipway-hand-over,verbs=list;watch;patch
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=slipway-hand-over,verbs=list;watch
 
 // HandOverReconciler prepares what an operator ordered by Secret slipway-hand-over: it
 // checks and signs it, and lets the agents of the namespace read it. The right to read

@@ -1,13 +1,11 @@
 package up
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -31,7 +30,7 @@ const agentCertificate = "client.crt"
 
 // enrollHosts waits until every local host is known to the plane, those of an earlier run
 // with more of them, too. The token is made good once more: the attempt while the plane
-// started may have failed.
+// started may have failed. It ends with the phase.
 func (s *Session) enrollHosts(ctx context.Context, step *progress.Step) error {
 	if err := s.ensureBootstrapToken(ctx); err != nil {
 		return err
@@ -69,6 +68,9 @@ func (s *Session) enrollHosts(ctx context.Context, step *progress.Step) error {
 		}
 		missing := slices.Concat(standing.unknown, standing.pending)
 		if len(missing) == 0 {
+			if err := enroll.EndLocal(ctx, s.client, ""); err != nil {
+				return false, nil //nolint:nilerr // likewise
+			}
 			step.Donef("%d hosts", standing.known)
 			return true, nil
 		}
@@ -130,6 +132,24 @@ func (s *Session) enrolledBefore(host string, before time.Time) (bool, error) {
 	return info.ModTime().Before(before), nil
 }
 
+// enrolled reports whether a local host needs no token at a time: its agent has a certificate
+// that is good then, or belongs to another management cluster.
+func (s *Session) enrolled(host string, at time.Time) (bool, error) {
+	if server, err := homeOf(s.Hosts.Dir(host)); err != nil || server != "" && server != s.Instance.Server() {
+		return true, err
+	}
+	data, err := os.ReadFile(filepath.Join(s.Hosts.Dir(host), agentState, agentCertificate))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	// The agent asks for another one in place of what is no certificate.
+	chain, err := cert.ParseCertsPEM(data)
+	return err == nil && at.Before(chain[0].NotAfter), nil
+}
+
 // forgetEnrollment gives the agent the bootstrap kubeconfig on standard input, takes its
 // certificate away, and starts it again. The key stays: the machine is who it was.
 const forgetEnrollment = `set -e; umask 077; cat >"$1"; rm -f "$2"; systemctl restart slipway-agent`
@@ -143,16 +163,7 @@ func (s *Session) enrollAgain(ctx context.Context, step *progress.Step, host str
 	if err := s.forgetRequests(ctx, host); err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	argv := []string{"sh", "-c", forgetEnrollment, "sh", enroll.BootstrapKubeconfigPath, path.Join("/", agentState, agentCertificate)}
-	code, err := s.Hosts.Exec(ctx, host, argv, localhost.Stdio{In: bytes.NewReader(kubeconfig), Out: io.Discard, Err: &out})
-	if err != nil {
-		return err
-	}
-	if code != 0 {
-		return fmt.Errorf("cannot enroll it again: exit code %d: %s", code, bytes.TrimSpace(out.Bytes()))
-	}
-	return nil
+	return s.script(ctx, host, kubeconfig, forgetEnrollment, enroll.BootstrapKubeconfigPath, path.Join("/", agentState, agentCertificate))
 }
 
 // forgetRequests deletes the certificate requests of a host. An agent without a

@@ -6,15 +6,24 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
+	"math/big"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/join"
+	"github.com/slipway-dev/slipway/internal/enroll"
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
 func TestWhereAre(t *testing.T) {
@@ -22,20 +31,20 @@ func TestWhereAre(t *testing.T) {
 		{Name: "host-1", MachineID: "1"}, {Name: "host-2", MachineID: "2"}, {Name: "host-3", MachineID: "3"},
 		{Name: "host-4", MachineID: "4"}, {Name: "host-5", MachineID: "5"},
 	}
-	host := func(namespace, name, machineID string, phase infrav1.HostPhase) infrav1.Host {
+	of := func(namespace, name, machineID string, phase infrav1.HostPhase) infrav1.Host {
 		h := infrav1.Host{}
 		h.Namespace, h.Name, h.Status.Phase, h.Status.Inventory.MachineID = namespace, name, phase, machineID
 		return h
 	}
 	got := whereAre(local, []infrav1.Host{
-		host(Namespace, "host-1", "1", infrav1.HostPhaseAvailable),
-		host(Namespace, "host-2", "", infrav1.HostPhaseEnrolling),
-		host("team-a", "renamed", "3", infrav1.HostPhaseAvailable),
+		of(Namespace, "host-1", "1", infrav1.HostPhaseAvailable),
+		of(Namespace, "host-2", "", infrav1.HostPhaseEnrolling),
+		of("team-a", "renamed", "3", infrav1.HostPhaseAvailable),
 		// What is left here of a machine that was enrolled elsewhere since.
-		host(Namespace, "host-4", "", infrav1.HostPhaseEnrolling),
-		host("team-b", "host-4", "4", infrav1.HostPhaseAvailable),
+		of(Namespace, "host-4", "", infrav1.HostPhaseEnrolling),
+		of("team-b", "host-4", "4", infrav1.HostPhaseAvailable),
 		// A machine of somebody else that has the same name.
-		host("team-a", "host-5", "other", infrav1.HostPhaseAvailable),
+		of("team-a", "host-5", "other", infrav1.HostPhaseAvailable),
 	})
 	want := whereabouts{
 		known: 1, pending: []string{"host-2"}, unknown: []string{"host-5"},
@@ -66,6 +75,122 @@ func TestEnrolledBefore(t *testing.T) {
 			t.Errorf("%s: %t, %v", at, again, err)
 		}
 	}
+}
+
+// TestOnlyHostsThatNeedATokenGetOne: what an enrolled host is given leads it back here from
+// wherever it was handed over to.
+func TestOnlyHostsThatNeedATokenGetOne(t *testing.T) {
+	for name, tc := range map[string]struct {
+		certificate []byte // nil for none
+		home        string // empty for none, or here
+		want        bool
+	}{
+		"fresh":                              {want: true},
+		"enrolled":                           {certificate: certificateUntil(t, time.Now().Add(time.Hour))},
+		"off for longer than its life":       {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), want: true},
+		"damaged":                            {certificate: []byte("none"), want: true},
+		"handed over":                        {certificate: certificateUntil(t, time.Now().Add(time.Hour)), home: "https://elsewhere:6443"},
+		"handed over, and off for longer":    {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), home: "https://elsewhere:6443"},
+		"handed over, back, off for longer":  {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), home: "here", want: true},
+		"handed over before it was enrolled": {home: "https://elsewhere:6443"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSession(t)
+			s.Hosts = &localhost.Manager{StateDir: s.Instance.Dir}
+			dir := filepath.Join(s.Hosts.Dir("host-1"), agentState)
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if tc.certificate != nil {
+				if err := os.WriteFile(filepath.Join(dir, agentCertificate), tc.certificate, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			switch tc.home {
+			case "":
+			case "here":
+				writeHome(t, s.Hosts.Dir("host-1"), s.Instance.Server())
+			default:
+				writeHome(t, s.Hosts.Dir("host-1"), tc.home)
+			}
+			files, err := s.agentFiles("host-1", []byte("kubeconfig"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := slices.ContainsFunc(files, func(f sandbox.File) bool {
+				return f.Path == enroll.BootstrapKubeconfigPath && string(f.Content) == "kubeconfig"
+			})
+			if got != tc.want || files[0].Path != enroll.AgentConfigPath {
+				t.Errorf("gets a token: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestReplaceKubeconfig runs the script as a host does: an agent that has the token of this
+// command is left alone, any other begins anew.
+func TestReplaceKubeconfig(t *testing.T) {
+	dir := t.TempDir()
+	file, restarts := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "restarts")
+	if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte("#!/bin/sh\necho \"$@\" >>"+restarts+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for _, tc := range []struct{ content, log string }{
+		{"token: one\n", "restart slipway-agent\n"},
+		{"token: one\n", "restart slipway-agent\n"}, // the same
+		{"token: two\n", "restart slipway-agent\nrestart slipway-agent\n"},
+	} {
+		script := exec.CommandContext(t.Context(), "sh", "-c", replaceKubeconfig, "sh", file)
+		script.Stdin = strings.NewReader(tc.content)
+		if out, err := script.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil || string(got) != tc.content {
+			t.Errorf("%q, %v, want %q", got, err, tc.content)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v: %v", info, err)
+		}
+		if log, err := os.ReadFile(restarts); err != nil || string(log) != tc.log {
+			t.Errorf("after %q: %q, %v", tc.content, log, err)
+		}
+	}
+	if left, _ := filepath.Glob(file + ".*"); len(left) > 0 {
+		t.Errorf("left behind: %s", left)
+	}
+}
+
+// writeHome says on the disk of a host where it was handed over to.
+func writeHome(t *testing.T, dir, server string) {
+	t.Helper()
+	kubeconfig, err := join.BootstrapKubeconfig(server, []byte("CA"), "a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(host.Home{Kubeconfig: kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, agentState, host.HomeFile), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// certificateUntil is one that is good until a time.
+func certificateUntil(t *testing.T, until time.Time) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.Add(-24 * time.Hour), NotAfter: until}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func TestIsRequestOf(t *testing.T) {

@@ -1,19 +1,16 @@
 package up
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slipway-dev/slipway/internal/agent/join"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/internal/enroll"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -21,8 +18,8 @@ import (
 )
 
 const (
-	// tokenLife is how long local hosts may take to enroll; each `up` renews it.
-	tokenLife = 24 * time.Hour
+	// tokenLife is how long local hosts may take to enroll, should `up` end before they have.
+	tokenLife = time.Hour
 	// bootsAtOnce keeps a machine with few cores from thrashing.
 	bootsAtOnce = 4
 )
@@ -55,7 +52,7 @@ func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
 	if err := s.Instance.Network().Ensure(ctx); err != nil {
 		return err
 	}
-	files, err := s.agentFiles(ctx, step)
+	kubeconfig, err := s.bootstrapKubeconfig(ctx, step)
 	if err != nil {
 		return err
 	}
@@ -70,12 +67,15 @@ func (s *Session) bootHosts(ctx context.Context, step *progress.Step) error {
 		group.Go(func() error {
 			if i < s.Options.Hosts {
 				host.Waitf("preparing its disk")
-				if err := s.createHost(ctx, i+1, files(name)); err != nil {
+				if err := s.createHost(ctx, i+1, kubeconfig); err != nil {
 					return failed(ctx, host, name, err)
 				}
 			}
 			host.Waitf("booting")
 			if err := s.Hosts.Boot(ctx, name); err != nil {
+				return failed(ctx, host, name, err)
+			}
+			if err := s.replaceToken(ctx, name, kubeconfig); err != nil {
 				return failed(ctx, host, name, err)
 			}
 			host.Donef("booted")
@@ -99,30 +99,57 @@ func failed(ctx context.Context, step *progress.Step, host string, err error) er
 	return fmt.Errorf("%s: %w", host, err)
 }
 
-func (s *Session) createHost(ctx context.Context, n int, files []sandbox.File) error {
+func (s *Session) createHost(ctx context.Context, n int, kubeconfig []byte) error {
 	ip, err := localhost.IPOf(n)
+	if err != nil {
+		return err
+	}
+	files, err := s.agentFiles(hostName(n), kubeconfig)
 	if err != nil {
 		return err
 	}
 	return s.Hosts.Create(ctx, localhost.Spec{Name: hostName(n), IP: ip, Files: files})
 }
 
-// agentFiles returns what a host needs to enroll. The plane makes its certificates
-// before all else, so hosts boot while it starts.
-func (s *Session) agentFiles(ctx context.Context, step *progress.Step) (func(host string) []sandbox.File, error) {
-	kubeconfig, err := s.bootstrapKubeconfig(ctx, step)
-	if err != nil {
-		return nil, err
+// agentFiles are what a host needs to enroll. One that is enrolled gets no token, which
+// would lead it back here from wherever it is handed over to.
+func (s *Session) agentFiles(host string, kubeconfig []byte) ([]sandbox.File, error) {
+	files := []sandbox.File{{Path: enroll.AgentConfigPath, Mode: 0o644, Content: join.Configuration(Namespace, host)}}
+	enrolled, err := s.enrolled(host, time.Now())
+	if err == nil && !enrolled {
+		files = append(files, sandbox.File{Path: enroll.BootstrapKubeconfigPath, Mode: 0o600, Content: kubeconfig})
 	}
-	return func(host string) []sandbox.File {
-		return []sandbox.File{
-			{Path: enroll.AgentConfigPath, Mode: 0o644, Content: join.Configuration(Namespace, host)},
-			{Path: enroll.BootstrapKubeconfigPath, Mode: 0o600, Content: kubeconfig},
-		}
-	}, nil
+	return files, err
 }
 
-// bootstrapKubeconfig is what local hosts enroll with.
+// replaceKubeconfig puts what is on standard input in the place of a file, unless that is
+// the same, and has the agent begin with it.
+const replaceKubeconfig = `set -e; umask 077; new=$(cat)
+if [ -e "$1" ] && [ "$(cat "$1")" = "$new" ]; then exit 0; fi
+printf '%s\n' "$new" >"$1.new"; mv -f "$1.new" "$1"; systemctl restart slipway-agent`
+
+// replaceToken gives a host that is not enrolled the token of this command: it may have run
+// since one that was interrupted, with a token that is good for nothing now.
+func (s *Session) replaceToken(ctx context.Context, host string, kubeconfig []byte) error {
+	if enrolled, err := s.enrolled(host, time.Now()); err != nil || enrolled {
+		return err
+	}
+	return s.script(ctx, host, kubeconfig, replaceKubeconfig, enroll.BootstrapKubeconfigPath)
+}
+
+// script runs a script of the shell on a host.
+func (s *Session) script(ctx context.Context, host string, in []byte, script string, args ...string) error {
+	var out bytes.Buffer
+	argv := append([]string{"sh", "-c", script, "sh"}, args...)
+	code, err := s.Hosts.Exec(ctx, host, argv, localhost.Stdio{In: bytes.NewReader(in), Out: io.Discard, Err: &out})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("cannot give it a bootstrap token: exit code %d: %s", code, bytes.TrimSpace(out.Bytes()))
+	}
+	return err
+}
+
+// bootstrapKubeconfig is what local hosts enroll with. The plane makes its certificates
+// before all else, so hosts boot while it starts.
 func (s *Session) bootstrapKubeconfig(ctx context.Context, step *progress.Step) ([]byte, error) {
 	token, err := s.token()
 	if err != nil {
@@ -135,22 +162,13 @@ func (s *Session) bootstrapKubeconfig(ctx context.Context, step *progress.Step) 
 	return join.BootstrapKubeconfig(s.Instance.Server(), ca, token)
 }
 
-// token is kept in the state directory, so that a second run writes the same
-// files to the hosts.
+// token is that of this command. It is kept nowhere: the next one makes another.
 func (s *Session) token() (string, error) {
 	s.tokenMu.Lock()
 	defer s.tokenMu.Unlock()
-	path := s.Instance.Path("bootstrap-token")
-	data, err := os.ReadFile(path)
-	if err == nil {
-		return strings.TrimSpace(string(data)), nil
+	var err error
+	if s.bootstrapToken == "" {
+		s.bootstrapToken, err = enroll.NewToken()
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	token, err := enroll.NewToken()
-	if err != nil {
-		return "", err
-	}
-	return token, atomicfile.Write(path, []byte(token+"\n"), 0o600)
+	return s.bootstrapToken, err
 }

@@ -178,7 +178,8 @@ func answers(components []serve.ComponentStatus) bool {
 	})
 }
 
-// ensureBootstrapToken makes the token of the local hosts good, for them alone.
+// ensureBootstrapToken makes the token of this command good, for the local hosts alone, and
+// ends those of commands that were interrupted.
 func (s *Session) ensureBootstrapToken(ctx context.Context) error {
 	token, err := s.token()
 	if err != nil {
@@ -195,7 +196,11 @@ func (s *Session) ensureBootstrapToken(ctx context.Context) error {
 	if len(hosts) == 0 {
 		return enroll.EnsureSigner(ctx, c, Namespace)
 	}
-	return enroll.EnsureToken(ctx, c, token, Namespace, hosts, tokenLife)
+	err = enroll.Ensure(ctx, c, enroll.Token{Value: token, Namespace: Namespace, Hosts: hosts, Uses: len(hosts), Life: tokenLife, Local: true})
+	if err != nil {
+		return err
+	}
+	return enroll.EndLocal(ctx, c, token)
 }
 
 // lastWords is why the plane ended: its own word for it, or the end of its log.

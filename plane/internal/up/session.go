@@ -34,10 +34,11 @@ type Session struct {
 	client client.WithWatch // set by the plane phase
 	nodes  status.NodeLister
 
-	tokenMu sync.Mutex // guards the token's file: two phases want it first
-	begun   bool
-	started time.Time // when Run was called
-	away    bool      // set by the machine phase: local hosts belong elsewhere
+	tokenMu        sync.Mutex // guards bootstrapToken: two phases want it first
+	bootstrapToken string
+	begun          bool
+	started        time.Time // when Run was called
+	away           bool      // set by the machine phase: local hosts belong elsewhere
 }
 
 // phase is one step that the user sees. It returns nil when what it stands for

@@ -34,6 +34,7 @@ var elsewhere = map[judge.Right]string{
 	{Group: "bootstrap.cluster.x-k8s.io", Resource: "kubeadmconfigs", Verb: "get"}:                  "pools with a bootstrap config: TestVersionAndContentRollOnce of internal/controller/hostmachinepool",
 	{Group: "", Resource: "namespaces", Verb: "get"}:                                                "extensions with a namespaceSelector: internal/controller/extensionconfig",
 	{Group: "", Resource: "secrets", Verb: "patch"}:                                                 "hand-over: TestHandOverIsSignedAndReadable of internal/controller/host",
+	{Group: "", Resource: "secrets", Verb: "delete"}:                                                "enrollment: TestUsedUpTokenGoes of internal/controller/host",
 	{Group: "rbac.authorization.k8s.io", Resource: "roles", Verb: "update"}:                         "Roles of agents that an earlier release wrote are brought up to date",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs", Verb: "patch"}:                 "extensions: internal/controller/extensionconfig",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs/status", Verb: "patch"}:          "extensions: internal/controller/extensionconfig",

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -37,6 +39,8 @@ const (
 	guarded       = "tenant-c"
 	smuggledHost  = "0"
 	stolenTokenID = "fedcba"
+	// singleTokenID is of a token for one machine.
+	singleTokenID = "abc123"
 )
 
 // guard makes the namespace.
@@ -47,13 +51,15 @@ func (w *world) guard() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: infrav1.HostApprovalPolicyName},
 		Spec:       infrav1.HostApprovalPolicySpec{Mode: infrav1.HostApprovalManual},
 	})
-	w.create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + stolenTokenID}, Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			"token-id": stolenTokenID, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true",
-			"auth-extra-groups": infrav1.BootstrapGroup + "," + infrav1.BootstrapGroupPrefix + guarded,
-		},
-	})
+	for id, annotations := range map[string]map[string]string{stolenTokenID: nil, singleTokenID: {infrav1.TokenUsesAnnotation: "1"}} {
+		w.create(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id, Annotations: annotations}, Type: corev1.SecretTypeBootstrapToken,
+			StringData: map[string]string{
+				"token-id": id, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true",
+				"auth-extra-groups": infrav1.BootstrapGroup + "," + infrav1.BootstrapGroupPrefix + guarded,
+			},
+		})
+	}
 }
 
 // request is for a certificate of a client of the API server.
@@ -94,11 +100,41 @@ func (w *world) takenOver(t *testing.T) {
 	case !refused(err) || !strings.Contains(err.Error(), "is neither"):
 		t.Errorf("the refusal proves nothing: %v", err)
 	}
+	database := &corev1.Secret{ObjectMeta: meta(namespace, "database")}
+	stolen := &corev1.Secret{ObjectMeta: meta(metav1.NamespaceSystem, "bootstrap-token-"+stolenTokenID)}
+	for _, a := range []attempt{
+		{"change a Secret", patch(database, map[string]any{"data": map[string]any{"password": ""}})},
+		{"delete a Secret", remove(database)},
+		{"limit a token that has no limit", patch(stolen, map[string]any{"metadata": map[string]any{"annotations": map[string]any{infrav1.TokenUsesAnnotation: "9"}}})},
+		{"delete a token that has no limit", remove(stolen)},
+	} {
+		w.judge(t, persona{name: "the manager"}, w.client(config), a)
+	}
 }
 
-// smuggle enrolls a host with the stolen token, as an agent does, and returns what its
-// certificate allows.
-func (w *world) smuggle() client.Client {
+// usedUp has the thief of a token that enrolls one machine come after that one.
+func (w *world) usedUp(t *testing.T) {
+	agent, _ := w.enroll(singleTokenID, "first")
+	if agent == nil {
+		t.Fatal("the first machine is refused")
+	}
+	if thief, denied := w.enroll(singleTokenID, "second"); thief != nil || denied != "TokenUsedUp" {
+		t.Errorf("a second machine is enrolled, or refused because of %q", denied)
+	}
+	w.pretend(agent, "first")
+	thief := rest.AnonymousClientConfig(w.Config)
+	thief.BearerToken = singleTokenID + "." + tokenSecret
+	w.eventually("the token ends with the report of its machine", func(ctx context.Context) error {
+		if err := w.client(thief).List(ctx, &certificatesv1.CertificateSigningRequestList{}); !apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("the token still asks: %w", err)
+		}
+		return nil
+	})
+}
+
+// enroll has a host ask with a token, as an agent does, and returns what its certificate
+// allows, or why there is none.
+func (w *world) enroll(token, name string) (_ client.Client, denied string) {
 	w.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -108,40 +144,49 @@ func (w *world) smuggle() client.Client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	csr := w.request("smuggled", pkix.Name{CommonName: infrav1.AgentUser(guarded, smuggledHost, id), Organization: []string{infrav1.AgentGroup}}, key)
+	csr := w.request("host-"+name, pkix.Name{CommonName: infrav1.AgentUser(guarded, name, id), Organization: []string{infrav1.AgentGroup}}, key)
 	thief := rest.AnonymousClientConfig(w.Config)
-	thief.BearerToken = stolenTokenID + "." + tokenSecret
+	thief.BearerToken = token + "." + tokenSecret
 	w.eventually("the token files a request", func(ctx context.Context) error { return w.client(thief).Create(ctx, csr.DeepCopy()) })
-	w.eventually("the request is signed", func(ctx context.Context) error {
+	w.eventually("the request is decided, and signed", func(ctx context.Context) error {
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(csr), csr); err != nil {
 			return err
+		}
+		if i := slices.IndexFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+			return c.Type == certificatesv1.CertificateDenied
+		}); i >= 0 {
+			denied = csr.Status.Conditions[i].Reason
+			return nil
 		}
 		if len(csr.Status.Certificate) == 0 {
 			return fmt.Errorf("no certificate: %+v", csr.Status.Conditions)
 		}
 		return nil
 	})
+	if denied != "" {
+		return nil, denied
+	}
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	agent := rest.AnonymousClientConfig(w.Config)
 	agent.CertData, agent.KeyData = csr.Status.Certificate, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
-	return w.client(agent)
+	return w.client(agent), ""
 }
 
-// pretend has the smuggled host report that it is clean and there for long.
-func (w *world) pretend(agent client.Client) {
+// pretend has a host report that it is clean and there for long.
+func (w *world) pretend(agent client.Client, name string) {
 	w.t.Helper()
-	key := client.ObjectKey{Namespace: guarded, Name: smuggledHost}
-	w.eventually("the smuggled host reports", func(ctx context.Context) error {
+	key := client.ObjectKey{Namespace: guarded, Name: name}
+	w.eventually("the host reports", func(ctx context.Context) error {
 		h, lease := &infrav1.Host{}, &coordinationv1.Lease{}
 		if err := errors.Join(agent.Get(ctx, key, h), agent.Get(ctx, key, lease)); err != nil {
 			return err
 		}
 		h.Status.BootID, h.Status.Inventory.KubernetesVersions = "boot", []string{testenv.Version}
 		h.Status.CleanProof = &infrav1.CleanProof{Time: metav1.Now().Rfc3339Copy()}
-		lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(smuggledHost), &metav1.MicroTime{Time: time.Now()}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(name), &metav1.MicroTime{Time: time.Now()}
 		lease.Spec.LeaseDurationSeconds = ptr.To[int32](3600)
 		return errors.Join(agent.Status().Update(ctx, h), agent.Update(ctx, lease))
 	})
@@ -150,8 +195,11 @@ func (w *world) pretend(agent client.Client) {
 // smuggled has the thief of a token bring in a host, which is to get the bootstrap data
 // of a control plane.
 func (w *world) smuggled(t *testing.T) {
-	agent := w.smuggle()
-	w.pretend(agent)
+	agent, denied := w.enroll(stolenTokenID, smuggledHost)
+	if denied != "" {
+		t.Fatal(denied)
+	}
+	w.pretend(agent, smuggledHost)
 	smuggled := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: smuggledHost}}
 	approved := map[string]any{"spec": map[string]any{"approval": infrav1.HostApprovalApproved}}
 	policy := &infrav1.HostApprovalPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: infrav1.HostApprovalPolicyName}}

@@ -153,6 +153,7 @@ func TestTrust(t *testing.T) {
 	}
 	t.Run("nobody", w.nobody)
 	t.Run("a smuggled host", w.smuggled)
+	t.Run("a token that is used up", w.usedUp)
 	t.Run("the manager taken over", w.takenOver)
 }
 
