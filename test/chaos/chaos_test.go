@@ -240,7 +240,7 @@ func (r *run) converge(ctx context.Context, limit time.Duration) time.Duration {
 			return limit
 		}
 		// A Host that was deleted goes with its machine, at any time: an operator enrolls it again.
-		if time.Since(enrolled) > 20*time.Second && strings.Contains(strings.Join(missing, "\n"), "there are") {
+		if time.Since(enrolled) > 20*time.Second && r.now.Hosts() < r.plane.hosts {
 			if err := r.plane.up(ctx, "--no-cluster"); err != nil {
 				r.fail(err.Error(), history.Entry{}, nil)
 				return 0

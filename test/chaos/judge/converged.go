@@ -30,6 +30,9 @@ type Workers struct {
 	Pool, Deployment int32
 }
 
+// Hosts is how many there are now.
+func (j *Judge) Hosts() int { return len(j.world.hosts) }
+
 // Missing says what is not yet as it was asked for; empty once the plane has converged.
 func (j *Judge) Missing(want Want) []string {
 	w := j.world
