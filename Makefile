@@ -286,10 +286,16 @@ bench-peer: envtest ## Build upstream's in-memory provider, which bench-scale me
 
 ##@ Release
 
+# The key that signs a release; RELEASE_KEY= leaves it unsigned
+RELEASE_KEY ?= $(HOST_BUNDLE_KEY)
+
 .PHONY: release
-release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums; HOST_BUNDLE=bin/hostbundle adds host bundles
+release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums signed with RELEASE_KEY; HOST_BUNDLE=bin/hostbundle adds host bundles
+	@$(call build,.,slipway-bundle,$(LDFLAGS))
+	@[ -z "$(RELEASE_KEY)" ] || [ -e "$(RELEASE_KEY)" ] || \
+	  $(BIN)/slipway-bundle keygen --name $$(hostname) --private-key $(RELEASE_KEY) --public-key $(RELEASE_KEY:.key=.pub)
 	cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
-	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION) -host-bundle "$(HOST_BUNDLE)"
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION) -host-bundle "$(HOST_BUNDLE)" -key "$(RELEASE_KEY)"
 
 ##@ Help
 

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 )
 
@@ -35,4 +37,32 @@ func (r *release) writeChecksums(context.Context) error {
 		}
 	}
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), sums.Bytes(), 0o644)
+}
+
+// sign has slipway-bundle of this tree sign the checksums. Without a key there is no
+// signature of an earlier release either.
+func (r *release) sign(ctx context.Context) error {
+	if r.key == "" {
+		err := os.Remove(filepath.Join(r.out, "SHA256SUMS.note"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	key, err := filepath.Abs(r.key)
+	if err != nil {
+		return err
+	}
+	return r.bundleTool(ctx, "sign", "--private-key", key, "--version", r.version, "--release", r.out)
+}
+
+// bundleTool runs slipway-bundle of this tree.
+func (r *release) bundleTool(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "-trimpath", "-buildvcs=false", "./cmd/slipway-bundle"}, args...)...)
+	cmd.Dir = r.source
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(r.source, "hack", "root.work"), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("slipway-bundle %s: %w: %s", args[0], err, out)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@
 //	repository/runtime-extension-slipway-lifecycle/<version>/   likewise of the lifecycle engine: components, metadata
 //	assets/                                        agent, manager, lifecycle engine, systemd unit, ExtensionConfig, image archives, SBOMs, host bundles
 //	SHA256SUMS                                     of every file above
+//	SHA256SUMS.note                                the same with the version, signed; see slipway-bundle verify
 //
 // The same commit and version give the same bytes: times come from the commit,
 // orders are fixed, and no path of the builder is kept.

@@ -53,6 +53,11 @@ func (r *release) writeImage(p program) error {
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 		})
 	}
+	digest, err := index.Digest()
+	if err != nil {
+		return err
+	}
+	r.digests[p.name] = digest.String()
 	dir, err := os.MkdirTemp("", "slipway-image-")
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ func run(ctx context.Context, args []string) error {
 	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "time of the release in seconds since 1970; $SOURCE_DATE_EPOCH when unset")
 	archs := flags.String("architectures", strings.Join(allArchitectures, ","), "what to build for")
 	hostBundle := flags.String("host-bundle", "", "directory with signed host bundles to release along, such as bin/hostbundle")
+	key := flags.String("key", "", "file with the private key, as slipway-bundle keygen writes it, that signs the checksums; none when empty")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r.hostBundle = *hostBundle
+	r.hostBundle, r.key = *hostBundle, *key
 	return r.write(ctx)
 }
 
@@ -62,5 +63,5 @@ func newRelease(source, out, version, epoch string, archs []string) (*release, e
 	if out, err = filepath.Abs(out); err != nil {
 		return nil, err
 	}
-	return &release{source: source, out: out, version: version, time: time.Unix(seconds, 0).UTC(), architectures: archs}, nil
+	return &release{source: source, out: out, version: version, digests: map[string]string{}, time: time.Unix(seconds, 0).UTC(), architectures: archs}, nil
 }

@@ -26,7 +26,8 @@ var repositories = []repository{
 	{label: "runtime-extension-slipway-lifecycle", config: "lifecycle/default", components: "runtime-extension-components.yaml"},
 }
 
-// imageRepository holds the images; their tag is the version.
+// imageRepository holds the images; their tag is the version, and manifests name their
+// digest, too.
 const imageRepository = "ghcr.io/slipway-dev/"
 
 // allArchitectures of what runs on hosts and in pods.
@@ -52,6 +53,10 @@ type release struct {
 	time        time.Time
 	// architectures to build for.
 	architectures []string
+	// key is the file of the private key that signs the checksums; they stay unsigned when empty.
+	key string
+	// digests are those of the images, by program.
+	digests map[string]string
 	// hostBundle is a directory with host bundles to release along; none when empty.
 	hostBundle string
 }
@@ -70,6 +75,7 @@ var steps = []step{
 	{"provider repositories", (*release).writeRepositories},
 	{"hook documents", (*release).writeHookDocuments},
 	{"checksums", (*release).writeChecksums},
+	{"signature", (*release).sign},
 }
 
 // write begins with empty directories, so that no file of an earlier release

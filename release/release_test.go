@@ -65,7 +65,7 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("components", func(t *testing.T) {
 		components := all["repository/infrastructure-slipway/v0.1.0/infrastructure-components.yaml"]
-		if want := "image: ghcr.io/slipway-dev/slipway-manager:v0.1.0"; !strings.Contains(components, want) {
+		if want := "image: ghcr.io/slipway-dev/slipway-manager:v0.1.0@" + digestOf(t, r, "slipway-manager") + "\n"; !strings.Contains(components, want) {
 			t.Errorf("components lack %q", want)
 		}
 	})
@@ -73,7 +73,7 @@ func TestRelease(t *testing.T) {
 		dir := "repository/runtime-extension-slipway-lifecycle/v0.1.0/"
 		components := all[dir+"runtime-extension-components.yaml"]
 		for _, want := range []string{
-			"image: ghcr.io/slipway-dev/slipway-lifecycle:v0.1.0", "kind: MutatingWebhookConfiguration",
+			"image: ghcr.io/slipway-dev/slipway-lifecycle:v0.1.0@" + digestOf(t, r, "slipway-lifecycle") + "\n", "kind: MutatingWebhookConfiguration",
 			"cluster.x-k8s.io/provider: runtime-extension-slipway-lifecycle",
 		} {
 			if !strings.Contains(components, want) {
@@ -125,6 +125,27 @@ func TestRelease(t *testing.T) {
 			}
 		}
 	})
+}
+
+// digestOf is that of the index in a program's image archive, which is what a registry that
+// it is pushed to serves.
+func digestOf(t *testing.T, r *release, program string) string {
+	t.Helper()
+	dir := t.TempDir()
+	unpack(t, filepath.Join(r.assets(), program+"-image.tar"), dir)
+	path, err := layout.FromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := path.ImageIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Manifests[0].Digest.String()
 }
 
 // checkImage reads the archive back as a container runtime would.
@@ -264,7 +285,8 @@ func TestOneNamespace(t *testing.T) {
 	}
 }
 
-func checkNamespace(t *testing.T, p repository, namespace string) {
+// components are those of a provider, document by document.
+func components(t *testing.T, p repository) []string {
 	t.Helper()
 	r, err := newRelease("..", t.TempDir(), "v0.1.0", "0", nil)
 	if err != nil {
@@ -280,8 +302,53 @@ func checkNamespace(t *testing.T, p repository, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return strings.Split(string(data), "\n---\n")
+}
+
+// What runs in pods asks for memory and has a limit: a program that leaks, or is made to,
+// must not take the machine of its neighbors with it.
+func TestContainersHaveMemoryLimits(t *testing.T) {
+	for _, p := range repositories {
+		containers := 0
+		for _, document := range components(t, p) {
+			var object struct {
+				Kind     string
+				Metadata struct{ Name string }
+				Spec     struct {
+					Template struct {
+						Spec struct {
+							Containers, InitContainers []struct {
+								Name      string
+								Resources struct{ Requests, Limits map[string]string }
+							}
+						}
+					}
+				}
+			}
+			if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+				if strings.Contains(document, "kind: Deployment") {
+					t.Fatal(err)
+				}
+				continue
+			}
+			pod := object.Spec.Template.Spec
+			for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
+				containers++
+				if c.Resources.Requests["cpu"] == "" || c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" {
+					t.Errorf("%s %s: container %s has requests %v and limits %v", object.Kind, object.Metadata.Name, c.Name, c.Resources.Requests, c.Resources.Limits)
+				}
+			}
+		}
+		if containers != 1 {
+			t.Errorf("%s: %d containers", p.label, containers)
+		}
+	}
+}
+
+func checkNamespace(t *testing.T, p repository, namespace string) {
+	t.Helper()
 	namespaces := 0
-	for document := range strings.SplitSeq(string(data), "\n---\n") {
+	for _, document := range components(t, p) {
 		var object struct {
 			Kind     string
 			Metadata struct{ Name, Namespace string }

@@ -68,7 +68,7 @@ func (r *release) writeComponents(p repository) error {
 			continue
 		}
 		name, tag, _ := strings.Cut(r.imageReference(program), ":")
-		if err := setImage(resources, kustomize.Image{Name: name, NewTag: tag}); err != nil {
+		if err := setImage(resources, kustomize.Image{Name: name, NewTag: tag, Digest: r.digests[program.name]}); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,8 @@ func (r *release) writeComponents(p repository) error {
 	return os.WriteFile(filepath.Join(r.repository(p), p.components), components, 0o644)
 }
 
-// setImage gives an image its tag, wherever a pod names it.
+// setImage gives an image its tag and digest, wherever a pod names it: who pulls it gets
+// what was released, whatever the tag has come to mean.
 func setImage(resources resmap.ResMap, image kustomize.Image) error {
 	return resources.ApplyFilter(imagetag.Filter{
 		ImageTag: image,

@@ -1,4 +1,5 @@
-// Command slipway-bundle builds and signs host bundles, which slipway-agent installs.
+// Command slipway-bundle builds and signs host bundles, which slipway-agent installs, and
+// signs and verifies releases.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/slipway-dev/slipway/internal/checksums"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 	"github.com/slipway-dev/slipway/internal/version"
@@ -20,10 +22,16 @@ import (
 const usage = `Usage:
   slipway-bundle keygen --name NAME --private-key FILE --public-key FILE
   slipway-bundle build --node-bundle DIR --images DIR --private-key FILE --output DIR
+  slipway-bundle sign --private-key FILE --version VERSION --release DIR
+  slipway-bundle verify --public-key FILE --release DIR
   slipway-bundle version
 
 keygen makes a pair of keys and replaces no file. build writes a signed bundle for each
 Kubernetes version of a node bundle as an OCI image layout; "make host-bundle" calls it.
+sign writes SHA256SUMS.note, a signed note of the version and of SHA256SUMS, beside it;
+"make release" calls it. verify compares all files in DIR, which may be a part of the
+release, with that note: it ends with an error unless each of them is of the release and a
+public key holds for it.
 
 Flags, all of them needed:
   --name string
@@ -31,13 +39,18 @@ Flags, all of them needed:
   --private-key string
         file with the private key, which nobody else may read
   --public-key string
-        file with the public key, which hosts are given
+        file with the public key, which hosts and users are given; in verify it may hold
+        several, one a line
   --node-bundle string
         directory of the node bundle
   --images string
         directory of the image archives
   --output string
         directory to write, empty or not there yet
+  --version string
+        version of the release, such as v0.1.0
+  --release string
+        directory of the release, with SHA256SUMS
 `
 
 func main() {
@@ -79,6 +92,15 @@ func run(args []string) error {
 			return err
 		}
 		return build(*nodeBundle, *images, *privateKey, *output)
+	case "sign":
+		release := flags.String("release", "", "directory of the release")
+		of := flags.String("version", "", "version of the release")
+		if err := parse(flags, args[1:]); err != nil {
+			return err
+		}
+		return sign(*release, *of, *privateKey)
+	case "verify":
+		return verify(args[1:])
 	}
 	return fmt.Errorf("%q is no command; see slipway-bundle help", args[0])
 }
@@ -125,14 +147,61 @@ func create(path, line string, mode os.FileMode) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-func build(nodeBundle, images, privateKey, output string) error {
+func readSigner(privateKey string) (note.Signer, error) {
 	data, err := os.ReadFile(privateKey)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	signer, err := note.NewSigner(strings.TrimSpace(string(data)))
 	if err != nil {
-		return fmt.Errorf("%s holds no private key as slipway-bundle keygen writes it", privateKey)
+		return nil, fmt.Errorf("%s holds no private key as slipway-bundle keygen writes it", privateKey)
+	}
+	return signer, nil
+}
+
+func sign(release, of, privateKey string) error {
+	signer, err := readSigner(privateKey)
+	if err != nil {
+		return err
+	}
+	if err := checksums.Sign(release, of, signer); err != nil {
+		return err
+	}
+	fmt.Printf("release %s in %s, signed by %s\n", of, filepath.Clean(release), signer.Name())
+	return nil
+}
+
+func verify(args []string) error {
+	flags := flag.NewFlagSet("slipway-bundle verify", flag.ContinueOnError)
+	flags.Usage = func() {}
+	publicKey := flags.String("public-key", "", "file with public keys")
+	dir := flags.String("release", "", "directory of the release")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(*publicKey)
+	if err != nil {
+		return err
+	}
+	keys, err := hostbundle.ParsePublicKeys(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", *publicKey, err)
+	}
+	release, err := checksums.Verify(*dir, keys.Verifiers())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d files are those of release %s, signed by %s\n", len(release.Verified), release.Version, strings.Join(release.Signers, " and "))
+	if len(release.Missing) > 0 {
+		fmt.Printf("%d others of it are not here\n", len(release.Missing))
+	}
+	return nil
+}
+
+func build(nodeBundle, images, privateKey, output string) error {
+	signer, err := readSigner(privateKey)
+	if err != nil {
+		return err
 	}
 	w, err := hostbundle.NewWriter(output, signer)
 	if err != nil {

@@ -44,6 +44,9 @@ func ParsePublicKeys(data []byte) (PublicKeys, error) {
 	return PublicKeys{note.VerifierList(list...)}, nil
 }
 
+// Verifiers of the keys, for what is signed in the same way.
+func (k PublicKeys) Verifiers() note.Verifiers { return k.verifiers }
+
 // verify holds that one of the notes says that index is the bundle of the version.
 func (k PublicKeys) verify(version string, index digest.Digest, notes [][]byte) error {
 	if len(notes) == 0 {

@@ -29,6 +29,7 @@ var rules = []rule{
 	{folder: "internal/placement", may: []string{"api", "internal/host"}},
 	{folder: "internal/atomicfile"},
 	{folder: "internal/hostbundle"},
+	{folder: "internal/checksums"},
 	{folder: "internal/remediation", may: []string{"api"}},
 	{folder: "internal/throttle"},
 	{folder: "internal/seen"},
