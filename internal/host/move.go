@@ -71,8 +71,10 @@ type MoveFacts struct {
 }
 
 // ReadyToMove judges whether a claimed host may be moved to another management
-// cluster: its agent is idle and has all it needs to go there. A host that is away
-// holds up nothing: it finds the hand-over when it returns.
+// cluster: its agent is idle and has all it needs to go there. A host that is away does
+// not hold up a move that hands hosts over: it finds the hand-over when it returns. One
+// that hands nobody over would strand it, so it is refused, whether anybody is there to
+// answer or not.
 func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 	condition := metav1.Condition{Type: infrav1.ReadyToMoveCondition, Status: metav1.ConditionFalse, ObservedGeneration: h.Generation}
 	yes := func(reason, message string) metav1.Condition {
@@ -87,6 +89,8 @@ func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 	case f.HandOver != nil && !f.HandOver.ByHand() && (len(f.HandOver.Signature) == 0 || f.Problem != ""):
 		// Those that are away would not follow either.
 		return no(ReasonHandOverRefused, "Secret "+infrav1.HandOverSecretName+" is not signed: "+f.Problem)
+	case f.HandOver == nil && !f.Connected:
+		return no(ReasonNoHandOver, "The agent is not connected, and will not find out where the host moves to. "+handOverHowTo)
 	case !f.Connected && !f.Told:
 		return yes(ReasonHandOverByHand, "The agent is not connected, and was never told who signs hand-overs: it will not follow by itself. "+
 			"Switch the host on before the move, or bring it a bootstrap kubeconfig of the target when it returns")

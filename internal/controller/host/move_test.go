@@ -161,6 +161,46 @@ func TestHostHoldsUpMove(t *testing.T) {
 	step("by hand", false, host.ReasonHandOverByHand)
 }
 
+// A move that hands nobody over is refused, also when no agent is there that could be told.
+func TestMoveOfUnreachableHostsIsRefused(t *testing.T) {
+	w, first, cluster := movable(t)
+	agents := []*testenv.Agent{first}
+	for _, name := range []string{"host-2", "host-3"} {
+		agent := w.host(name)
+		h := agent.Host(t)
+		h.Spec.Claim = &infrav1.HostClaim{MachineName: name, ClusterName: cluster.Name, ClaimID: name}
+		h.Spec.ClaimGeneration = 1
+		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredBootstrapped, OperationID: "op-1", BootstrapSecretName: "secret-1"}
+		w.update(h)
+		agent.Obey(t, w.clock.Now())
+		agents = append(agents, agent)
+	}
+	step := func(what string, blocks bool, reason, message string) {
+		t.Helper()
+		for _, agent := range agents {
+			h, _ := w.reconcile(agent)
+			c := conditions.Get(h, infrav1.ReadyToMoveCondition)
+			if host.BlocksMove(h) != blocks || c == nil || c.Reason != reason || !strings.Contains(c.Message, message) {
+				t.Errorf("%s, %s: blocks = %t, ReadyToMove = %+v", h.Name, what, host.BlocksMove(h), c)
+			}
+		}
+	}
+	for _, agent := range agents {
+		w.reconcile(agent)
+	}
+	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
+	w.setPaused(cluster, true)
+	step("nobody asked", true, host.ReasonNoHandOver, infrav1.HandOverSecretName)
+	w.order(target(t))
+	step("asked", false, host.ReasonHandedOverLater, "when it returns")
+	if err := env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}}); err != nil {
+		t.Fatal(err)
+	}
+	step("asked no more", true, host.ReasonNoHandOver, "not connected")
+	w.order("")
+	step("by hand", false, host.ReasonHandedOverLater, "")
+}
+
 func TestOperationHoldsUpMove(t *testing.T) {
 	w, agent, cluster := movable(t)
 	w.order("")

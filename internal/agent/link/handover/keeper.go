@@ -22,6 +22,9 @@ const (
 	// DefaultPatience is how long a management cluster may be away before an agent that
 	// is prepared looks for its host in the other one.
 	DefaultPatience = 2 * time.Minute
+	// probeEvery is how often an agent that is ready makes sure that it still is: its
+	// token may expire, and the network change, before the move begins.
+	probeEvery = 2 * time.Minute
 )
 
 // Secrets reads the hand-over.
@@ -62,6 +65,8 @@ type Keeper struct {
 	announced string
 	signer    []byte
 	report    string
+	// probed is when the other management cluster was within reach last.
+	probed time.Time
 	// gone is true when the cluster says that it has no such Host for this agent; away
 	// is since when it cannot be reached. served is closed when it shows the Host again.
 	gone   bool

@@ -190,6 +190,28 @@ func TestTellsWhyItCannotGo(t *testing.T) {
 	s.reports("cannot reach " + s.target.URL)
 }
 
+// What was within reach once need not be when the move begins.
+func TestLooksAgainWhetherItCanGo(t *testing.T) {
+	s := newScene(t)
+	order := s.signed(s.key)
+	s.set(order)
+	s.announce(order.Revision())
+	s.reports(order.Revision() + " Ready")
+
+	s.code = http.StatusUnauthorized
+	s.keeper.prepare(t.Context())
+	s.reports(order.Revision() + " Ready") // it was asked a moment ago
+	s.keeper.probed = s.keeper.probed.Add(-probeEvery)
+	s.keeper.prepare(t.Context())
+	s.reports("does not accept the bootstrap token")
+	if !s.prepared() {
+		t.Error("the hand-over is forgotten")
+	}
+	s.code = http.StatusNotFound
+	s.keeper.prepare(t.Context())
+	s.reports(order.Revision() + " Ready")
+}
+
 // An agent that comes back when its Host has gone finds the hand-over by itself.
 func TestFindsTheHandOverWhenItsHostIsGone(t *testing.T) {
 	s := newScene(t)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
@@ -91,11 +92,11 @@ func (k *Keeper) fetch(ctx context.Context, announced string) {
 	k.confirm(ctx, order)
 }
 
-// confirm makes sure that the other management cluster is within reach, once, and says
-// that the agent is ready.
+// confirm makes sure that the other management cluster is within reach, and accepts the
+// token, and says that the agent is ready. It looks again and again until the move.
 func (k *Keeper) confirm(ctx context.Context, order host.HandOver) {
 	ready := host.HandOverReport{Revision: order.Revision()}.String()
-	if k.Report() == ready {
+	if k.Report() == ready && time.Since(k.probed) < probeEvery {
 		return
 	}
 	target, err := host.ParseTarget(order.Kubeconfig)
@@ -106,7 +107,10 @@ func (k *Keeper) confirm(ctx context.Context, order host.HandOver) {
 		k.waiting(order.Revision(), err)
 		return
 	}
-	k.options.Log.Info("ready to be handed over", "server", target.Server, "revision", order.Revision())
+	k.probed = time.Now()
+	if k.Report() != ready {
+		k.options.Log.Info("ready to be handed over", "server", target.Server, "revision", order.Revision())
+	}
 	k.answer(ready)
 }
 
