@@ -165,6 +165,9 @@ const (
 	EndpointHolderAwayReason = "HolderNotConnected"
 	// EndpointNotHeldReason means that no host has the address.
 	EndpointNotHeldReason = "NotHeld"
+	// EndpointContestedReason means that the host that holds the address reports a
+	// problem with it, as when another machine answers for it, too.
+	EndpointContestedReason = "Contested"
 	// EndpointNoCandidateReason means that no control-plane machine has a host yet.
 	EndpointNoCandidateReason = "NoControlPlaneHost"
 	// AvailableCondition on a Host is true when it can be claimed.

@@ -121,10 +121,11 @@ func (Kernel) Announce(name string, ip netip.Addr) error {
 	return nil
 }
 
-// Probe implements Network (RFC 5227, 2.1.1). Of IPv6 addresses nothing is asked.
+// Probe implements Network: for IPv4 by RFC 5227 (2.1.1), for IPv6 by the kernel's
+// neighbour discovery.
 func (Kernel) Probe(name string, ip netip.Addr) (string, error) {
 	if !ip.Is4() {
-		return "", nil
+		return solicit(name, ip)
 	}
 	a, err := openARP(name)
 	if err != nil || a == nil {

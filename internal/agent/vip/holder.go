@@ -83,6 +83,17 @@ func (h Holder) Conflict(ip netip.Addr) (string, error) {
 	return h.Network.Probe(link, ip)
 }
 
+// Rival returns the hardware address of another machine that has the address which this
+// host holds; empty when none has, or when this host does not hold it.
+func (h Holder) Rival(ip netip.Addr) (string, error) {
+	addresses, err := h.Network.Addresses()
+	link := linkOf(addresses, ip)
+	if err != nil || link == "" {
+		return "", err
+	}
+	return h.Network.Probe(link, ip)
+}
+
 // Release removes the address wherever it is.
 func (h Holder) Release(ip netip.Addr) error {
 	addresses, err := h.Network.Addresses()

@@ -35,7 +35,7 @@ const (
 )
 
 // The address is announced in each of the first rounds, since a switch may lose
-// one frame, and then seldom.
+// one frame, and then seldom. As seldom the neighbours are asked who else has it.
 const (
 	earlyAnnouncements = 3
 	announceEvery      = 30
@@ -88,6 +88,9 @@ type Keeper struct {
 	// yields is until when this host leaves the Lease to others.
 	yields time.Time
 	rounds int
+	// rival is a machine outside of the election that was found with the address while
+	// this host holds it; nil when none was.
+	rival error
 	// problem is what stands in the way, troubled since when something does.
 	problem  string
 	troubled time.Time
@@ -171,7 +174,7 @@ func (k *Keeper) drop(why string) bool {
 	if !k.leading && !k.initial {
 		return true
 	}
-	k.leading, k.initial = false, false
+	k.leading, k.initial, k.rival = false, false, nil
 	k.observer.losses.Add(1)
 	k.Log.Warn("giving up the virtual IP", "address", k.candidate.Address, "reason", why)
 	err := k.Holder.Release(k.candidate.Address)
@@ -198,8 +201,28 @@ func (k *Keeper) take() {
 	if err == nil && (k.rounds < earlyAnnouncements || k.rounds%announceEvery == 0) {
 		err = k.Holder.Announce(ip)
 	}
+	if err == nil && k.rounds%announceEvery == announceEvery-1 {
+		err = k.seekRival(ip)
+	}
 	k.rounds++
+	if err == nil {
+		err = k.rival
+	}
 	k.note(err)
+}
+
+// seekRival asks whether somebody else has taken the address since. This host keeps it: it
+// is the elected one, and giving way would hand the cluster to whoever answers.
+func (k *Keeper) seekRival(ip netip.Addr) error {
+	mac, err := k.Holder.Rival(ip)
+	if err != nil {
+		return err
+	}
+	k.rival = nil
+	if mac != "" {
+		k.rival = &ConflictError{Address: ip, HardwareAddress: mac}
+	}
+	return nil
 }
 
 // note makes a problem known, and its end. One of a host that does not hold the

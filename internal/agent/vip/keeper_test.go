@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 )
@@ -151,6 +152,28 @@ func TestAddressInUse(t *testing.T) {
 	w.run(2 * time.Second)
 	if s := m.keeper.Status(); !s.Held || s.Problem != "" || s.Term != 1 {
 		t.Errorf("status %+v", s)
+	}
+}
+
+// A machine that takes the address of a cluster that runs is told about, for as long as it
+// answers. The elected host keeps the address.
+func TestAddressIsTakenByAnother(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	w.until(20*time.Second, "held", m.holds)
+	w.run(time.Minute)
+	w.foreign = "02:00:00:00:00:99"
+	w.until(time.Minute, "told", func() bool { return strings.Contains(m.keeper.Status().Problem, w.foreign) })
+	for range 60 {
+		w.run(time.Second)
+		if s := m.keeper.Status(); !m.holds() || !s.Held || !strings.Contains(s.Problem, w.foreign) {
+			t.Fatalf("status %+v", s)
+		}
+	}
+	w.foreign = ""
+	w.until(time.Minute, "no longer told", func() bool { return m.keeper.Status().Problem == "" })
+	if !m.holds() {
+		t.Error("the address is gone")
 	}
 }
 

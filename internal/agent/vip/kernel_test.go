@@ -10,6 +10,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
@@ -124,6 +125,63 @@ func TestProbeFindsAnotherHolder(t *testing.T) {
 	must(t, h.Hold(virtual, time.Minute))
 	if mac, err := h.Conflict(virtual); err != nil || mac != "" {
 		t.Fatalf("this host is in conflict with itself, %q: %v", mac, err)
+	}
+}
+
+// The kernel asks for the neighbour with an IPv6 address as it does for any other.
+func TestProbeFindsAnotherHolderOfIPv6(t *testing.T) {
+	inSecond := twoHosts(t)
+	linkLocal(t)
+	inSecond(func() { linkLocal(t) })
+	h, ip := Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}, netip.MustParseAddr("fd00:88::200")
+	nobody := func(when string) {
+		t.Helper()
+		if mac, err := h.Conflict(ip); err != nil || mac != "" {
+			t.Fatalf("%s: %q answers, %v", when, mac, err)
+		}
+	}
+	nobody("an address that nobody has")
+	var want string
+	inSecond(func() {
+		must(t, h.Hold(ip, time.Minute))
+		link, err := netlink.LinkByName("eth0")
+		must(t, err)
+		want = link.Attrs().HardwareAddr.String()
+	})
+	for begin := time.Now(); ; {
+		mac, err := h.Conflict(ip)
+		must(t, err)
+		if mac == want {
+			break
+		}
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("%q answers, want %s", mac, want)
+		}
+	}
+	// The neighbour table still names the second host; it is asked anew.
+	inSecond(func() { must(t, h.Release(ip)) })
+	nobody("after the release")
+	must(t, h.Hold(ip, time.Minute))
+	nobody("this host itself")
+}
+
+// linkLocal waits until the interface has the address that the kernel asks from: it first
+// looks itself whether another one has it.
+func linkLocal(t *testing.T) {
+	t.Helper()
+	link, err := netlink.LinkByName("eth0")
+	must(t, err)
+	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		addresses, err := netlink.AddrList(link, netlink.FAMILY_V6)
+		must(t, err)
+		for _, a := range addresses {
+			if a.IP.IsLinkLocalUnicast() && a.Flags&unix.IFA_F_TENTATIVE == 0 {
+				return
+			}
+		}
+		if time.Since(begin) > 20*time.Second {
+			rights.Skip(t, "no link-local address of IPv6: ", addresses)
+		}
 	}
 }
 

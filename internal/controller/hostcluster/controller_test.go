@@ -68,7 +68,12 @@ func newCluster(t *testing.T, namespace string, mutate func(*clusterv1.Cluster))
 
 func reconcile(t *testing.T, hc *infrav1.HostCluster) *infrav1.HostCluster {
 	t.Helper()
-	r := &hostcluster.Reconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}}
+	return reconcileWith(t, hc, &events.FakeRecorder{})
+}
+
+func reconcileWith(t *testing.T, hc *infrav1.HostCluster, recorder events.EventRecorder) *infrav1.HostCluster {
+	t.Helper()
+	r := &hostcluster.Reconciler{Client: env.Client, APIReader: env.Client, Recorder: recorder}
 	key := client.ObjectKeyFromObject(hc)
 	for range 4 {
 		if _, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: key}); err != nil {
@@ -310,20 +315,42 @@ func TestEndpointHeld(t *testing.T) {
 	if err := env.Client.Create(ctx, hc); err != nil {
 		t.Fatal(err)
 	}
+	recorder := events.NewFakeRecorder(20)
 	check := func(status metav1.ConditionStatus, reason, message string) {
 		t.Helper()
-		got := conditions.Get(reconcile(t, hc), infrav1.EndpointHeldCondition)
+		got := conditions.Get(reconcileWith(t, hc, recorder), infrav1.EndpointHeldCondition)
 		if got == nil || got.Status != status || got.Reason != reason || !strings.Contains(got.Message, message) {
 			t.Errorf("EndpointHeld = %+v, want %s %s %q", got, status, reason, message)
+		}
+	}
+	// told wants one event of the reason since the last time, however often it was reconciled.
+	told := func(reason, message string) {
+		t.Helper()
+		found := 0
+		for len(recorder.Events) > 0 {
+			if e := <-recorder.Events; strings.Contains(e, "Warning "+reason) && strings.Contains(e, message) {
+				found++
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d events %s of %q", found, reason, message)
 		}
 	}
 	check(metav1.ConditionFalse, "NoControlPlaneHost", "10.0.0.1")
 	report("other", "c2", infrav1.VirtualIPHeld, 9, metav1.ConditionTrue, "")
 	report("h1", "c1", infrav1.VirtualIPStandby, 0, metav1.ConditionTrue, "the machine 02:00 answers")
 	check(metav1.ConditionFalse, "NotHeld", "h1: the machine 02:00 answers")
+	told("EndpointNotHeld", "02:00")
 	report("h1", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionTrue, "")
 	report("h2", "c1", infrav1.VirtualIPStandby, 1, metav1.ConditionTrue, "")
 	check(metav1.ConditionTrue, "Held", "h1 holds")
+	report("h2", "c1", infrav1.VirtualIPStandby, 1, metav1.ConditionTrue, "no route to the Lease")
+	check(metav1.ConditionTrue, "Held", "h2: no route to the Lease")
+	// Two machines have the address: the host that was elected, and one that was not.
+	report("h1", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionTrue, "the machine 02:99 answers")
+	check(metav1.ConditionFalse, "Contested", "h1: the machine 02:99 answers")
+	told("EndpointContested", "02:99")
+	report("h2", "c1", infrav1.VirtualIPStandby, 1, metav1.ConditionTrue, "")
 	report("h1", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionFalse, "")
 	check(metav1.ConditionUnknown, "HolderNotConnected", "h1 held")
 	// The host that was cut off never took its report back.

@@ -29,9 +29,19 @@ func (r *Reconciler) findHolder(_ context.Context, s *scope) error {
 		conditions.Delete(s.hostCluster, infrav1.EndpointHeldCondition)
 		return nil
 	}
-	conditions.Set(s.hostCluster, heldCondition(spec.ControlPlaneEndpoint.Host, candidates(s.hosts, s.cluster.Name, spec.ControlPlaneEndpoint.Host)))
+	all := candidates(s.hosts, s.cluster.Name, spec.ControlPlaneEndpoint.Host)
+	condition := heldCondition(spec.ControlPlaneEndpoint.Host, all)
+	before := conditions.Get(s.hostCluster, infrav1.EndpointHeldCondition)
+	if condition.Status == metav1.ConditionFalse && slices.ContainsFunc(all, candidate.troubled) && (before == nil || before.Message != condition.Message) {
+		r.Recorder.Eventf(s.hostCluster, nil, "Warning", "Endpoint"+condition.Reason, "Hold", "%.900s", condition.Message)
+	}
+	conditions.Set(s.hostCluster, condition)
 	return nil
 }
+
+// troubled says whether something stands in the way of the host, or of its holding the
+// address alone.
+func (c candidate) troubled() bool { return c.report.Message != "" }
 
 // candidates are the hosts of a cluster that may hold its endpoint, by name.
 func candidates(hosts []infrav1.Host, cluster, address string) []candidate {
@@ -66,7 +76,7 @@ func heldCondition(address string, all []candidate) metav1.Condition {
 		if c.report.State == infrav1.VirtualIPHeld && (holder == nil || c.report.Term > holder.report.Term) {
 			holder = c
 		}
-		if c.report.Message != "" {
+		if c.troubled() {
 			problems = append(problems, fmt.Sprintf("%s: %s", c.host, c.report.Message))
 		}
 	}
@@ -80,6 +90,9 @@ func heldCondition(address string, all []candidate) metav1.Condition {
 	case !holder.connected:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, infrav1.EndpointHolderAwayReason
 		condition.Message = fmt.Sprintf("Host %s held %s when its agent was last heard of", holder.host, address)
+	case holder.troubled():
+		condition.Reason = infrav1.EndpointContestedReason
+		condition.Message = fmt.Sprintf("Host %s holds %s, and something is wrong with it", holder.host, address)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.EndpointHeldReason
 		condition.Message = fmt.Sprintf("Host %s holds %s", holder.host, address)
