@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -22,6 +23,9 @@ const (
 	// DefaultPatience is how long a management cluster may be away before an agent that
 	// is prepared looks for its host in the other one.
 	DefaultPatience = 2 * time.Minute
+	// answeredPatience is how many times longer it may answer with errors alone, as a load
+	// balancer in front of a dead API server does, and a living one whose etcd is away.
+	answeredPatience = 5
 	// probeEvery is how often an agent that is ready makes sure that it still is: its
 	// token may expire, and the network change, before the move begins.
 	probeEvery = 2 * time.Minute
@@ -68,10 +72,12 @@ type Keeper struct {
 	// probed is when the other management cluster was within reach last.
 	probed time.Time
 	// gone is true when the cluster says that it has no such Host for this agent; away
-	// is since when it cannot be reached. served is closed when it shows the Host again.
-	gone   bool
-	away   time.Time
-	served chan struct{}
+	// is since when it does not serve anybody, and answered whether there are answers
+	// all the same. served is closed when it shows the Host again.
+	gone     bool
+	away     time.Time
+	answered bool
+	served   chan struct{}
 }
 
 // New returns a Keeper with what an earlier process knew.
@@ -123,7 +129,7 @@ func (k *Keeper) Served() {
 func (k *Keeper) Unserved(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch answer := apierrors.APIStatus(nil); {
+	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		// Its rights go with the Host.
 		k.away = time.Time{}
@@ -131,10 +137,20 @@ func (k *Keeper) Unserved(err error) {
 			k.gone = true
 			k.signal()
 		}
-	case !errors.As(err, &answer) && k.away.IsZero():
-		k.away = time.Now()
-		k.signal()
+	case !alive(err):
+		answer := apierrors.APIStatus(nil)
+		k.answered = errors.As(err, &answer)
+		if k.away.IsZero() {
+			k.away = time.Now()
+			k.signal()
+		}
 	}
+}
+
+// alive says whether an error is the answer of an API server that serves others.
+func alive(err error) bool {
+	answer := apierrors.APIStatus(nil)
+	return errors.As(err, &answer) && answer.Status().Code < http.StatusInternalServerError && !apierrors.IsUnauthorized(err)
 }
 
 // Report implements agent.HandOver.
@@ -174,7 +190,11 @@ func (k *Keeper) pause(ctx context.Context) {
 func (k *Keeper) abandoned() (*host.HandOver, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.gone || (!k.away.IsZero() && time.Since(k.away) >= k.options.Patience) {
+	patience := k.options.Patience
+	if k.answered {
+		patience *= answeredPatience
+	}
+	if k.gone || (!k.away.IsZero() && time.Since(k.away) >= patience) {
 		return k.state.Prepared, k.served
 	}
 	return nil, nil

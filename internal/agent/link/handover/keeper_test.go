@@ -5,12 +5,14 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,7 +80,7 @@ func newScene(t *testing.T) *scene {
 	t.Cleanup(s.target.Close)
 	s.options = Options{
 		StateDir: t.TempDir(), Namespace: "ns", HostName: "h", HostID: "id", Secrets: s.source,
-		Progress: func() (int64, bool) { return 0, false }, Answered: func() {}, Log: slog.New(slog.DiscardHandler),
+		Progress: func() (int64, bool) { return 0, false }, Answered: func() {}, Patience: DefaultPatience, Log: slog.New(slog.DiscardHandler),
 	}
 	s.restart()
 	return s
@@ -188,6 +190,58 @@ func TestTellsWhyItCannotGo(t *testing.T) {
 	s.target.Close()
 	s.keeper.prepare(t.Context())
 	s.reports("cannot reach " + s.target.URL)
+}
+
+// Behind a load balancer a management cluster that is gone for good still answers.
+func TestFollowsWhenTheSourceAnswersWithErrorsAlone(t *testing.T) {
+	s := newScene(t)
+	order := s.signed(s.key)
+	s.set(order)
+	s.announce(order.Revision())
+	hosts := schema.GroupResource{Resource: "hosts"}
+	for _, c := range []struct {
+		name string
+		err  error
+		// after is how long it takes to give the source up, in times of Patience; 0 for
+		// never.
+		after time.Duration
+	}{
+		{"no connection", errors.New("connection refused"), 1},
+		{"no backend", apierrors.NewServiceUnavailable("no backend"), answeredPatience},
+		{"a page of a proxy", apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", hosts, "h", "<html>", 0, true), answeredPatience},
+		{"a proxy that knows nobody", apierrors.NewUnauthorized("no"), answeredPatience},
+		{"too much to do", apierrors.NewTooManyRequests("later", 1), 0},
+		{"a watch that is too old", apierrors.NewResourceExpired("too old"), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s.keeper.Served()
+			s.keeper.Unserved(c.err)
+			gives := func(after time.Duration) bool {
+				if since := s.keeper.away; !since.IsZero() {
+					s.keeper.away = time.Now().Add(-after)
+				}
+				leaves, _ := s.keeper.abandoned()
+				return leaves != nil
+			}
+			patience := s.options.Patience
+			if c.after == 0 {
+				if gives(100 * patience) {
+					t.Error("it leaves a management cluster that is alive")
+				}
+				return
+			}
+			if gives(c.after*patience - time.Minute) {
+				t.Error("it leaves too soon")
+			}
+			if !gives(c.after * patience) {
+				t.Error("it does not leave")
+			}
+			s.keeper.Served()
+			if gives(100 * patience) {
+				t.Error("it leaves although its host is served again")
+			}
+		})
+	}
 }
 
 // What was within reach once need not be when the move begins.
