@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 )
 
 // Probes are sent closer together than RFC 5227 (1.1) says, which would take a
@@ -37,6 +40,9 @@ const (
 type arp struct {
 	fd, index int
 	mac       net.HardwareAddr
+	// own are the hardware addresses of this machine. Linux answers for an address on
+	// whichever of its interfaces hears the question.
+	own []net.HardwareAddr
 }
 
 // openARP returns nil for an interface without Ethernet addresses.
@@ -56,7 +62,20 @@ func openARP(name string) (*arp, error) {
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: etherTypeARP, Ifindex: attrs.Index}); err != nil {
 		return nil, errors.Join(fmt.Errorf("bind a socket for ARP to %s: %w", name, err), unix.Close(fd))
 	}
-	return &arp{fd: fd, index: attrs.Index, mac: attrs.HardwareAddr}, nil
+	a := &arp{fd: fd, index: attrs.Index, mac: attrs.HardwareAddr}
+	links, err := network.ReadAll(netlink.LinkList)
+	if err != nil {
+		a.close()
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, l := range links {
+		a.own = append(a.own, l.Attrs().HardwareAddr)
+	}
+	return a, nil
+}
+
+func (a *arp) isOwn(mac net.HardwareAddr) bool {
+	return slices.ContainsFunc(a.own, func(own net.HardwareAddr) bool { return bytes.Equal(own, mac) })
 }
 
 func (a *arp) close() { _ = unix.Close(a.fd) }
@@ -87,7 +106,7 @@ func (a *arp) answer(ip netip.Addr, wait time.Duration) (string, error) {
 		case err != nil:
 			return "", err
 		default:
-			if mac := owner(packet[:n], ip); mac != nil && !bytes.Equal(mac, a.mac) {
+			if mac := owner(packet[:n], ip); mac != nil && !a.isOwn(mac) {
 				return mac.String(), nil
 			}
 		}

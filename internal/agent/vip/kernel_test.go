@@ -128,6 +128,50 @@ func TestProbeFindsAnotherHolder(t *testing.T) {
 	}
 }
 
+// A host with two interfaces on one network answers for an address of the one on the other:
+// it is no rival of its own.
+func TestHostIsNoRivalOfItsOwn(t *testing.T) {
+	inSecond := twoHosts(t)
+	first, err := netns.Get()
+	must(t, err)
+	defer func() { _ = first.Close() }()
+	up := func(name string) netlink.Link {
+		link, err := netlink.LinkByName(name)
+		must(t, err)
+		must(t, netlink.LinkSetUp(link))
+		return link
+	}
+	inSecond(func() {
+		must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth1"}, PeerName: "eth1", PeerNamespace: netlink.NsFd(int(first))}))
+		must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "network"}}))
+		bridge := up("network")
+		for _, port := range []string{"eth0", "eth1"} {
+			must(t, netlink.LinkSetMaster(up(port), bridge))
+		}
+	})
+	answers := up("eth1").Attrs().HardwareAddr.String()
+	h := Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}
+	must(t, h.Hold(virtual, time.Minute))
+	a, err := openARP("eth0")
+	must(t, err)
+	defer a.close()
+	a.own = nil
+	for begin := time.Now(); ; {
+		must(t, a.request(netip.IPv4Unspecified(), virtual))
+		mac, err := a.answer(virtual, probePause)
+		must(t, err)
+		if mac == answers {
+			break
+		}
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("%q answers on the network, want %s: nothing is shown", mac, answers)
+		}
+	}
+	if mac, err := h.Rival(virtual); err != nil || mac != "" {
+		t.Errorf("its own interface %q is taken for a rival: %v", mac, err)
+	}
+}
+
 // The kernel asks for the neighbour with an IPv6 address as it does for any other.
 func TestProbeFindsAnotherHolderOfIPv6(t *testing.T) {
 	inSecond := twoHosts(t)
