@@ -201,7 +201,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraCluster/providerRights", Breaks: "the provider may list all Secrets",
-		File: "config/rbac/role.yaml", Old: "  - namespaces\n  - secrets\n  verbs:\n  - get\n", New: "  - namespaces\n  - secrets\n  verbs:\n  - get\n  - list\n",
+		File: "config/rbac/role.yaml", Old: "  - secrets\n  verbs:\n  - delete\n  - get\n", New: "  - secrets\n  verbs:\n  - delete\n  - get\n  - list\n",
 	},
 	{
 		Rule: "InfraCluster/coreRights", Breaks: "core may not delete what it made",
