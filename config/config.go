@@ -9,7 +9,7 @@ import "embed"
 
 // FS holds crd/bases/*.yaml, rbac/*.yaml, webhook/manifests.yaml and the admission policies.
 //
-//go:embed crd/bases/*.yaml webhook/manifests.yaml admission/certificate_policy.yaml admission/host_policy.yaml admission/token_policy.yaml
+//go:embed crd/bases/*.yaml webhook/manifests.yaml admission/certificate_policy.yaml admission/hand_over_policy.yaml admission/host_policy.yaml admission/token_policy.yaml
 //go:embed rbac/role.yaml rbac/manager_binding.yaml rbac/aggregated_role.yaml rbac/agent_roles.yaml
 var FS embed.FS
 

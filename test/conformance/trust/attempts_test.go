@@ -79,6 +79,7 @@ func onHosts() []attempt {
 		{"read bootstrap data", read(&corev1.Secret{ObjectMeta: meta(namespace, bootstrapSecret)})},
 		{"read another Secret", read(&corev1.Secret{ObjectMeta: meta(namespace, "database")})},
 		{"list Secrets", list(&corev1.SecretList{})},
+		{"hand the Hosts over", create(&corev1.Secret{ObjectMeta: meta(namespace, infrav1.HandOverSecretName)})},
 		{"order a reset", patch(host, map[string]any{"spec": map[string]any{"claim": nil, "desired": nil}})},
 		{"claim the Host", patch(host, map[string]any{"spec": map[string]any{"claim": map[string]any{"machineName": "m", "clusterName": "c", "claimID": "x"}}})},
 		{"order other bootstrap data", patch(host, map[string]any{"spec": map[string]any{"desired": map[string]any{"bootstrapSecretName": "database"}}})},

@@ -37,6 +37,7 @@ func (w *world) personas() []persona {
 		return map[string][]string{namespace: rights, elsewhere: rights}
 	}
 	runs := rbacv1.PolicyRule{APIGroups: []string{lifecyclev1.GroupVersion.Group}, Resources: []string{"lifecycleruns"}, Verbs: []string{"get", "create"}}
+	secrets := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "update", "patch"}}
 	policies := rbacv1.PolicyRule{APIGroups: []string{lifecyclev1.GroupVersion.Group}, Resources: []string{"lifecyclepolicies"}, Verbs: []string{"get", "create", "update", "patch"}}
 	thief := rest.AnonymousClientConfig(w.Config)
 	thief.BearerToken = tokenID + "." + tokenSecret
@@ -48,6 +49,7 @@ func (w *world) personas() []persona {
 		{"agent with the name of v0.1", w.impersonate("slipway:host:"+namespace+":"+victim, "slipway:hosts"), everywhere(requests)},
 		{"thief of an enrollment token", thief, everywhere(requests)},
 		{"tenant without rights", w.impersonate("tina"), everywhere(nil)},
+		{"tenant who may write Secrets", w.user("sam", namespace, secrets), map[string][]string{namespace: {"create secrets", "patch secrets", "update secrets"}}},
 		{"tenant who may create runs", w.user("rudi", namespace, runs), map[string][]string{namespace: {
 			"create lifecycleruns.lifecycle.slipway.dev", "get lifecycleruns.lifecycle.slipway.dev",
 		}}},

@@ -1,0 +1,87 @@
+package webhook_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+)
+
+// TestWhoWritesSecretsHandsNoHostOver: a tenant who may write Secrets leads no host to a
+// management cluster of their own, neither by a Secret of their own nor by an order of
+// somebody else.
+func TestWhoWritesSecretsHandsNoHostOver(t *testing.T) {
+	testenv.Skip(t)
+	const denied = "may not handover hosts.infrastructure.slipway.dev in namespace "
+	namespace := env.Namespace(t)
+	writer := func(name string, rules ...rbacv1.PolicyRule) client.Client {
+		t.Helper()
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "update", "patch"}})
+		for _, o := range []client.Object{
+			&rbacv1.Role{ObjectMeta: meta, Rules: rules},
+			&rbacv1.RoleBinding{
+				ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
+			},
+		} {
+			if err := env.Client.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return as(t, name)
+	}
+	tenant := writer("tina")
+	mover := writer("max", rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, Verbs: []string{"handover"}})
+	secret := func(name, kubeconfig string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{infrav1.HandOverKubeconfigKey: []byte(kubeconfig)},
+		}
+	}
+	order := func() *corev1.Secret { return secret(infrav1.HandOverSecretName, "target") }
+	poll.Until(t, 30*time.Second, "the policy of hand-overs holds", func() error {
+		return refusedBecause(tenant.Create(t.Context(), order(), client.DryRunAll), denied+namespace)
+	})
+	if err := tenant.Create(t.Context(), secret("database", "target")); err != nil {
+		t.Errorf("another Secret: %v", err)
+	}
+	stored := order()
+	if err := mover.Create(t.Context(), stored); err != nil {
+		t.Fatalf("with the verb: %v", err)
+	}
+	change := func(by client.Client, how func(*corev1.Secret)) error {
+		changed := stored.DeepCopy()
+		how(changed)
+		return by.Patch(t.Context(), changed, client.MergeFrom(stored), client.DryRunAll)
+	}
+	lead := func(s *corev1.Secret) { s.Data[infrav1.HandOverKubeconfigKey] = []byte("elsewhere") }
+	plainly := func(s *corev1.Secret) { s.StringData = map[string]string{infrav1.HandOverKubeconfigKey: "elsewhere"} }
+	sign := func(s *corev1.Secret) { s.Data[infrav1.HandOverSignatureKey] = []byte("signature") }
+	for name, tc := range map[string]struct {
+		by      client.Client
+		how     func(*corev1.Secret)
+		refused bool
+	}{
+		"a tenant leads them elsewhere":          {tenant, lead, true},
+		"a tenant leads them by plain text":      {tenant, plainly, true},
+		"a tenant takes the target away":         {tenant, func(s *corev1.Secret) { s.Data = nil }, true},
+		"who may hand over leads them elsewhere": {mover, lead, false},
+		"the manager signs":                      {as(t, manager), sign, false},
+		"the manager taken over leads them":      {as(t, manager), lead, true},
+	} {
+		err := change(tc.by, tc.how)
+		if tc.refused {
+			err = refusedBecause(err, denied+namespace)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
