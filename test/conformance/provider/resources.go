@@ -8,11 +8,16 @@ import (
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/contract"
 
 	"github.com/slipway-dev/slipway/test/conformance/judge"
@@ -218,7 +223,8 @@ func providerRights(t *testing.T, s *Suite) {
 		{true, "get list watch patch", clusterAPI, "machinepools", ""},
 		{false, "create update patch delete", clusterAPI, "clusters", ""},
 		{false, "create update delete", clusterAPI, "machinepools", ""},
-		{false, "list watch create update patch delete", "", "secrets", ""},
+		// patch and delete are for some Secrets only, which no role can say
+		{false, "list watch create update", "", "secrets", ""},
 		{false, "delete", group, "hosts", ""},
 		{false, "create delete", group, "hostclusters", ""},
 		{false, "impersonate", "", "users", ""},
@@ -228,6 +234,41 @@ func providerRights(t *testing.T, s *Suite) {
 				t.Errorf("may %s %s/%s: %v, want %v", verb, c.resource, c.subresource, got, c.want)
 			}
 		}
+	}
+	leavesSecretsAlone(t, s)
+}
+
+// Who may change any Secret may put a kubeconfig of its own in the place of a cluster's. A
+// policy of the release keeps the manager from those that are not its own.
+func leavesSecretsAlone(t *testing.T, s *Suite) {
+	t.Helper()
+	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespaceFor(t), Name: "c1-kubeconfig"}, Type: clusterv1.ClusterSecretType}
+	if err := s.Client.Create(t.Context(), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(s.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":slipway-manager"}
+	manager, err := client.New(config, client.Options{Scheme: s.Client.Scheme(), Mapper: s.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, try := range map[string]func() error{
+		"patch": func() error {
+			return manager.Patch(t.Context(), kubeconfig.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"value":"eA=="}}`)), client.DryRunAll)
+		},
+		"delete": func() error { return manager.Delete(t.Context(), kubeconfig.DeepCopy(), client.DryRunAll) },
+	} {
+		// The API server takes a moment to see a new policy.
+		eventually(t, "the manager may not "+what+" the kubeconfig of a cluster", func() error {
+			switch err := try(); {
+			case err == nil:
+				return errors.New("it may")
+			case apierrors.IsForbidden(err):
+				return nil
+			default:
+				return err
+			}
+		})
 	}
 }
 
