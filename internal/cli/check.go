@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -51,18 +52,11 @@ directory cannot be checked.`,
 			if err != nil {
 				return err
 			}
-			result := providercheck.NewResult(release, filter)
-			write := result.WriteText
-			switch output {
-			case outputJSON:
-				write = result.WriteJSON
-			case outputSARIF:
-				write = result.WriteSARIF
-			}
-			if err := write(cmd.OutOrStdout()); err != nil {
+			checked := providercheck.NewResult(release, filter)
+			if err := writeChecked(cmd.OutOrStdout(), checked, output); err != nil {
 				return fmt.Errorf("write the findings: %w", err)
 			}
-			if result.Errors > 0 || strict && result.Warnings > 0 {
+			if checked.Errors > 0 || strict && checked.Warnings > 0 {
 				return &ExitError{Code: exitFindings}
 			}
 			return nil
@@ -73,6 +67,16 @@ directory cannot be checked.`,
 	command.Flags().StringSliceVar(&rules, "rule", nil, "report only this rule; may be given several times")
 	completeFlag(command, "severity", []string{string(providercheck.Must), string(providercheck.Should), string(providercheck.May)})
 	completeFlag(command, "rule", providercheck.RuleIDs())
-	outputFlag(command, &output, outputTable, outputJSON, outputSARIF)
+	outputFlag(command, &output, outputTable, outputJSON, outputYAML, outputSARIF)
 	return command
+}
+
+func writeChecked(out io.Writer, checked providercheck.Result, format string) error {
+	switch format {
+	case outputJSON:
+		return checked.WriteJSON(out)
+	case outputSARIF:
+		return checked.WriteSARIF(out)
+	}
+	return result{object: checked, table: func(w io.Writer, _ bool) error { return checked.WriteText(w) }}.write(out, format)
 }

@@ -32,9 +32,9 @@ func checkUpgradeCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "upgrade --to TARGET",
 		Short: "Check whether registered extensions use hook versions that an upgrade takes away",
-		Long: `Check reads the ExtensionConfigs and HostExtensionConfigs of a management cluster, of
-the plane or of --kubeconfig, and compares the hook versions that their handlers
-implement with what the target supports. TARGET is
+		Long: `Check reads the ExtensionConfigs and HostExtensionConfigs of a management cluster, and
+compares the hook versions that their handlers implement with what the target supports.
+TARGET is
 
   FILE               the OpenAPI document of the target, as its "slipway openapi" prints it
   CATALOG/RELEASE    what this binary knows of a release: capi/v1.15.0, host/v0.2.0

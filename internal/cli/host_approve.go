@@ -84,7 +84,7 @@ func approveHost(cmd *cobra.Command, s *session, name string) (*infrav1.Host, er
 func noHost(cmd *cobra.Command, s *session, name string) error {
 	waiting, err := unapproved(cmd, s)
 	if err != nil || len(waiting) == 0 {
-		return fmt.Errorf("there is no host %s in namespace %s; `slipway host list` shows the hosts", name, s.namespace)
+		return fmt.Errorf("there is no host %s in namespace %s; `%s host list` shows the hosts", name, s.namespace, cmd.Root().CommandPath())
 	}
 	return fmt.Errorf("there is no host %s in namespace %s; these are not approved: %s", name, s.namespace, strings.Join(waiting, ", "))
 }

@@ -30,7 +30,7 @@ func hostListCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the hosts; works for local hosts when the plane is down, too",
+		Short:   "List the hosts",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			scope, err := f.scope()
@@ -56,6 +56,9 @@ func hostListCommand(p *Program) *cobra.Command {
 			}
 			return hostsResult(hostRows(local, known.Hosts, scope.Narrow())).write(cmd.OutOrStdout(), output)
 		},
+	}
+	if p.Local != nil {
+		command.Short = "List the hosts; works for local hosts when the plane is down, too"
 	}
 	f.bind(command)
 	outputFlag(command, &output, listFormats...)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,19 +11,17 @@ import (
 func kubeconfigCommand(p *Program) *cobra.Command {
 	f, output := &managementFlags{program: p}, ""
 	command := &cobra.Command{
-		Use:   "kubeconfig [CLUSTER]",
-		Short: "Print the path of a kubeconfig: of the plane, or of a cluster",
-		Long: `Print the path of a kubeconfig, for $(...): of the plane, or of a cluster. That of a
-cluster is written for its user alone: into the state directory of the plane, and for
-other management clusters below the user's configuration directory. With -o yaml it is
-printed itself, and not written.`,
-		Example: `  export KUBECONFIG=$(slipway kubeconfig)         # the management plane
-  export KUBECONFIG=$(slipway kubeconfig local)   # the cluster "local"
-  slipway kubeconfig prod --context mgmt -o yaml  # of another management cluster`,
+		Use:   "kubeconfig CLUSTER",
+		Short: "Print the path of a kubeconfig of a cluster",
+		Long: `Print the path of a kubeconfig of a cluster, for $(...). It is written for its user
+alone, below the user's configuration directory. With -o yaml it is printed itself, and
+not written.`,
+		Example: `  export KUBECONFIG=$(slipway kubeconfig prod)
+  slipway kubeconfig prod --context mgmt -o yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
 			if len(args) == 0 && s.cluster.Plane == nil {
-				return errors.New("want `slipway kubeconfig CLUSTER`: the kubeconfig of this management cluster is yours already")
+				return fmt.Errorf("want `%s CLUSTER`: the kubeconfig of this management cluster is yours already", cmd.CommandPath())
 			}
 			kubeconfig, err := kubeconfigOf(cmd, s, args)
 			if err != nil {
@@ -42,6 +39,17 @@ printed itself, and not written.`,
 			return err
 		}),
 		ValidArgsFunction: f.completeClusters(),
+	}
+	if p.Local != nil {
+		command.Use = "kubeconfig [CLUSTER]"
+		command.Short = "Print the path of a kubeconfig: of the plane, or of a cluster"
+		command.Long = `Print the path of a kubeconfig, for $(...): of the plane, or of a cluster. That of a
+cluster is written for its user alone: into the state directory of the plane, and for
+other management clusters below the user's configuration directory. With -o yaml it is
+printed itself, and not written.`
+		command.Example = `  export KUBECONFIG=$(slipway kubeconfig)         # the management plane
+  export KUBECONFIG=$(slipway kubeconfig local)   # the cluster "local"
+  slipway kubeconfig prod --context mgmt -o yaml  # of another management cluster`
 	}
 	f.bind(command, "of the cluster")
 	outputFlag(command, &output, "path", outputYAML)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
@@ -14,10 +13,10 @@ import (
 )
 
 // runNamed returns the LifecycleRun of that name.
-func runNamed(ctx context.Context, s *session, name string) (*lifecyclev1.LifecycleRun, error) {
-	run, err := runs.Find(ctx, s, s.key(name))
+func runNamed(cmd *cobra.Command, s *session, name string) (*lifecyclev1.LifecycleRun, error) {
+	run, err := runs.Find(cmd.Context(), s, s.key(name))
 	if err == nil && run == nil {
-		err = fmt.Errorf("there is no LifecycleRun %s in namespace %s; `slipway lifecycle explain CLUSTER` lists them", name, s.namespace)
+		err = fmt.Errorf("there is no LifecycleRun %s in namespace %s; `%s lifecycle explain CLUSTER` lists them", name, s.namespace, cmd.Root().CommandPath())
 	}
 	return run, err
 }
@@ -45,7 +44,7 @@ func explainCommand(p *Program) *cobra.Command {
 			}
 			shown := result{object: e, table: func(out io.Writer, _ bool) error { return runs.Render(out, e) }}
 			for i := range e.Runs {
-				shown.names = append(shown.names, "lifecyclerun."+lifecyclev1.GroupVersion.Group+"/"+e.Runs[i].Name)
+				shown.names = append(shown.names, runName(e.Runs[i].Name))
 			}
 			return shown.write(cmd.OutOrStdout(), output)
 		}),
@@ -58,7 +57,7 @@ func explainCommand(p *Program) *cobra.Command {
 
 func approveCommand(p *Program) *cobra.Command {
 	f := &managementFlags{program: p}
-	var step, reason string
+	var step, reason, output string
 	command := &cobra.Command{
 		Use:   "approve CLUSTER|RUN",
 		Short: "Give the approval that a cluster waits for",
@@ -72,30 +71,31 @@ approved, when and why is recorded in the run.`,
 			if err != nil {
 				return err
 			}
-			return decide(cmd, s, run, lifecyclev1.DecisionApprove, waits, reason)
+			return decide(cmd, s, run, lifecyclev1.DecisionApprove, waits, reason, output)
 		}),
 		ValidArgsFunction: f.completeClusters(),
 	}
 	f.bind(command, "of the cluster")
 	command.Flags().StringVar(&step, "step", "", "step that is approved; the one that waits when empty")
 	command.Flags().StringVar(&reason, "reason", "", "reason that is recorded")
+	outputFlag(command, &output, listFormats...)
 	return command
 }
 
 func decideCommand(p *Program, name string, decision lifecyclev1.DecisionType, short string) *cobra.Command {
 	f := &managementFlags{program: p}
-	var step, reason string
+	var step, reason, output string
 	command := &cobra.Command{
 		Use:   name + " RUN --step STEP --reason REASON",
 		Short: short,
 		Long:  short + ". It takes the verb " + name + " on the policy. Who decided, when\nand why is recorded in the run.",
 		Args:  cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
-			run, err := runNamed(cmd.Context(), s, args[0])
+			run, err := runNamed(cmd, s, args[0])
 			if err != nil {
 				return err
 			}
-			return decide(cmd, s, run, decision, step, reason)
+			return decide(cmd, s, run, decision, step, reason, output)
 		}),
 		ValidArgsFunction: f.completeRuns(unfinished),
 	}
@@ -106,16 +106,37 @@ func decideCommand(p *Program, name string, decision lifecyclev1.DecisionType, s
 		_ = command.MarkFlagRequired(required)
 	}
 	_ = command.RegisterFlagCompletionFunc("step", f.completeSteps(current))
+	outputFlag(command, &output, listFormats...)
 	return command
 }
 
-func decide(cmd *cobra.Command, c client.Client, run *lifecyclev1.LifecycleRun, decision lifecyclev1.DecisionType, step, reason string) error {
+// decided is a decision in the JSON output, which is an API.
+type decided struct {
+	Namespace string               `json:"namespace"`
+	Run       string               `json:"run"`
+	Decision  lifecyclev1.Decision `json:"decision"`
+}
+
+func decide(cmd *cobra.Command, c client.Client, run *lifecyclev1.LifecycleRun, decision lifecyclev1.DecisionType, step, reason, output string) error {
 	made, err := runs.Decide(cmd.Context(), c, run, decision, step, reason)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s of step %s recorded for %s\n", run.Name, made.Type, made.Step, made.By)
-	return err
+	return decidedResult(decided{run.Namespace, run.Name, *made}).write(cmd.OutOrStdout(), output)
+}
+
+func decidedResult(d decided) result {
+	return result{
+		object: d, names: []string{runName(d.Run)},
+		table: func(out io.Writer, _ bool) error {
+			_, err := fmt.Fprintf(out, "%s: %s of step %s recorded for %s\n", d.Run, d.Decision.Type, d.Decision.Step, d.Decision.By)
+			return err
+		},
+	}
+}
+
+func runName(name string) string {
+	return "lifecyclerun." + lifecyclev1.GroupVersion.Group + "/" + name
 }
 
 func logsCommand(p *Program) *cobra.Command {
@@ -125,7 +146,7 @@ func logsCommand(p *Program) *cobra.Command {
 		Short: "Print the logs that were kept of the Job of a step",
 		Args:  cobra.ExactArgs(2),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
-			run, err := runNamed(cmd.Context(), s, args[0])
+			run, err := runNamed(cmd, s, args[0])
 			if err != nil {
 				return err
 			}

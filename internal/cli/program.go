@@ -45,7 +45,8 @@ func Main(root *cobra.Command) int {
 	stop()
 	code, silent := ExitCode(err)
 	if !silent {
-		fmt.Fprintln(os.Stderr, "Error:", err)
+		// What a cluster answered is part of it.
+		_, _ = escapes.WriteString(os.Stderr, fmt.Sprintf("Error: %v\n", err))
 	}
 	return code
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Run runs a command line and returns what it printed.
@@ -96,7 +97,7 @@ func (tr tree) unknown(t *testing.T, c *cobra.Command, path []string) {
 	for _, args := range [][]string{append(slices.Clone(path), "bogus"), append(append([]string{"help"}, path...), "bogus")} {
 		out, err := tr.run(t, args...)
 		if err == nil || !strings.Contains(err.Error(), `unknown command "bogus" for "`+c.CommandPath()+`"`) || out != "" {
-			t.Errorf("%s: %v, printed %q", strings.Join(args, " "), err, out)
+			t.Errorf("%s: %v, printed %.200q", strings.Join(args, " "), err, out)
 		}
 	}
 	alone := tr.prints[strings.Join(path, " ")]
@@ -111,7 +112,7 @@ func (tr tree) unknown(t *testing.T, c *cobra.Command, path []string) {
 func (tr tree) unknownFlag(t *testing.T, c *cobra.Command, path []string) {
 	out, err := tr.run(t, append(slices.Clone(path), "--bogus")...)
 	if err == nil || !strings.Contains(err.Error(), "--bogus") || !strings.Contains(err.Error(), c.CommandPath()+" --help") || out != "" {
-		t.Errorf("%s --bogus: %v, printed %q", c.CommandPath(), err, out)
+		t.Errorf("%s --bogus: %v, printed %.200q", c.CommandPath(), err, out)
 	}
 }
 
@@ -149,7 +150,7 @@ func (tr tree) output(t *testing.T, c *cobra.Command, path []string) {
 	}
 	args := append(append(slices.Clone(path), placeholders(c)...), "-o", "bogus")
 	if out, err := tr.run(t, args...); err == nil || !strings.HasPrefix(err.Error(), `--output "bogus": want `) || out != "" {
-		t.Errorf("%s: %v, printed %q", strings.Join(args, " "), err, out)
+		t.Errorf("%s: %v, printed %.200q", strings.Join(args, " "), err, out)
 	}
 	offered, err := tr.run(t, append(append([]string{cobra.ShellCompNoDescRequestCmd}, path...), "-o", "")...)
 	if err != nil || !slices.Contains(strings.Split(offered, "\n"), flag.DefValue) || !strings.Contains(flag.Usage, flag.DefValue) {
@@ -163,10 +164,10 @@ func placeholders(c *cobra.Command) []string {
 	for len(args) < 5 && c.Args != nil && c.Args(c, args) != nil {
 		args = append(args, "some")
 	}
-	for _, flag := range []string{"to"} {
-		if f := c.Flags().Lookup(flag); f != nil && f.Annotations[cobra.BashCompOneRequiredFlag] != nil {
-			args = append(args, "--"+flag, "some")
+	c.Flags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Annotations[cobra.BashCompOneRequiredFlag] != nil {
+			args = append(args, "--"+flag.Name, "some")
 		}
-	}
+	})
 	return args
 }

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+)
+
+// One result is the same thing in every format, and steers no terminal in those that
+// people read.
+func TestFormats(t *testing.T) {
+	d := decided{Namespace: "prod", Run: "a-1", Decision: lifecyclev1.Decision{Type: lifecyclev1.DecisionSkip, Step: "backup", By: "eve\x1b[2J", Reason: "r"}}
+	for format, want := range map[string]string{
+		outputTable: "a-1: Skip of step backup recorded for eve^[[2J\n",
+		outputWide:  "a-1: Skip of step backup recorded for eve^[[2J\n",
+		outputName:  "lifecyclerun.lifecycle.slipway.dev/a-1\n",
+		outputJSON:  `{"namespace":"prod","run":"a-1","decision":{"type":"Skip","step":"backup","by":"eve\u001b[2J","reason":"r"}}` + "\n",
+		outputYAML:  "decision:\n  by: \"eve\\e[2J\"\n  reason: r\n  step: backup\n  type: Skip\nnamespace: prod\nrun: a-1\n",
+	} {
+		var out strings.Builder
+		if err := decidedResult(d).write(&out, format); err != nil || out.String() != want {
+			t.Errorf("-o %s: %v, got %q, want %q", format, err, out.String(), want)
+		}
+	}
+}
+
+// What is drawn over is drawn on a terminal only: into a pipe or a file goes what has
+// changed, without escapes.
+func TestNothingIsDrawnInAPipe(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	defer writer.Close()
+	for _, format := range []string{outputTable, outputWide, outputName, outputJSON, outputYAML} {
+		if got := frames(format, writer)("a\n", "b\n"); strings.Contains(got, "\x1b") || !strings.Contains(got, "a\n") {
+			t.Errorf("-o %s writes %q", format, got)
+		}
+	}
+}
