@@ -227,7 +227,7 @@ test-e2e: ## The tests with real kubelets alone, side by side: clusterctl's conf
 test-modules: export GOWORK = off
 test-modules: ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
 	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test ./... && \
-	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on $$($(with_tests) ./...)) && ) true
+	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on -timeout 30m $$($(with_tests) ./...)) && ) true
 TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module) -name '*_test.go' -print -quit),$(module)))
 
 # Concurrent code whose race build takes minutes, not tens of minutes: the plane's

@@ -23,12 +23,12 @@ var beside = map[string]string{
 	"slipway-lifecycle-extensionconfig.yaml": "config/lifecycle/extension/extensionconfig.yaml",
 }
 
-// buildBinaries links each program statically for each architecture, and puts what
+// buildBinaries links each program statically for each of its platforms, and puts what
 // goes with them beside them.
 func (r *release) buildBinaries(ctx context.Context) error {
 	for _, p := range programs {
-		for _, arch := range r.architectures {
-			if err := r.build(ctx, p.name, arch); err != nil {
+		for _, on := range r.platforms(p) {
+			if err := r.build(ctx, p.name, on); err != nil {
 				return err
 			}
 		}
@@ -41,14 +41,14 @@ func (r *release) buildBinaries(ctx context.Context) error {
 	return nil
 }
 
-func (r *release) build(ctx context.Context, name, arch string) error {
+func (r *release) build(ctx context.Context, name string, on platform) error {
 	ldflags := fmt.Sprintf("-s -w -X %s=%s", versionVariable, r.version)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", r.binary(name, arch), "./cmd/"+name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", r.binary(name, on), "./cmd/"+name)
 	cmd.Dir = r.source
-	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(r.source, "hack", "root.work"), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(r.source, "hack", "root.work"), "CGO_ENABLED=0", "GOOS="+on.system, "GOARCH="+on.arch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("build %s for %s: %w", name, arch, err)
+		return fmt.Errorf("build %s for %s/%s: %w", name, on.system, on.arch, err)
 	}
 	return nil
 }

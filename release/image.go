@@ -80,7 +80,7 @@ func (r *release) writeImage(p program) error {
 
 // image holds the program alone: no shell, no libraries, no package manager.
 func (r *release) image(p program, arch string) (v1.Image, error) {
-	binary, err := os.ReadFile(r.binary(p.name, arch))
+	binary, err := os.ReadFile(r.binary(p.name, platform{"linux", arch}))
 	if err != nil {
 		return nil, err
 	}

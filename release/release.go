@@ -30,20 +30,24 @@ var repositories = []repository{
 // digest, too.
 const imageRepository = "ghcr.io/slipway-dev/"
 
-// allArchitectures of what runs on hosts and in pods.
+// allArchitectures that are released for.
 var allArchitectures = []string{"amd64", "arm64"}
 
 // program is a binary of the root module.
 type program struct {
 	name string
+	// systems that it is released for, as GOOS has them.
+	systems []string
 	// image says whether it is released as an image, too.
 	image bool
 }
 
+// What runs on hosts and in pods is for Linux, what people run for their machines.
 var programs = []program{
-	{name: "slipway-agent"},
-	{name: "slipway-manager", image: true},
-	{name: "slipway-lifecycle", image: true},
+	{name: "slipway-agent", systems: []string{"linux"}},
+	{name: "slipway-manager", systems: []string{"linux"}, image: true},
+	{name: "slipway-lifecycle", systems: []string{"linux"}, image: true},
+	{name: "kubectl-slipway", systems: []string{"linux", "darwin"}},
 }
 
 // release is one release under way.
@@ -53,6 +57,8 @@ type release struct {
 	time        time.Time
 	// architectures to build for.
 	architectures []string
+	// linuxOnly leaves out what is for other systems.
+	linuxOnly bool
 	// key is the file of the private key that signs the checksums; they stay unsigned when empty.
 	key string
 	// digests are those of the images, by program.
@@ -113,6 +119,23 @@ func (r *release) repository(p repository) string {
 	return filepath.Join(r.out, "repository", p.label, r.version)
 }
 
-func (r *release) binary(name, arch string) string {
-	return filepath.Join(r.assets(), name+"-linux-"+arch)
+// platform is what a binary runs on, as GOOS and GOARCH have it.
+type platform struct{ system, arch string }
+
+// platforms that a program is released for.
+func (r *release) platforms(p program) []platform {
+	var all []platform
+	for _, system := range p.systems {
+		if r.linuxOnly && system != "linux" {
+			continue
+		}
+		for _, arch := range r.architectures {
+			all = append(all, platform{system, arch})
+		}
+	}
+	return all
+}
+
+func (r *release) binary(name string, on platform) string {
+	return filepath.Join(r.assets(), name+"-"+on.system+"-"+on.arch)
 }

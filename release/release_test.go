@@ -2,6 +2,8 @@ package main
 
 import (
 	"archive/tar"
+	"debug/elf"
+	"debug/macho"
 	"errors"
 	"io"
 	"maps"
@@ -90,6 +92,7 @@ func TestRelease(t *testing.T) {
 		}
 	})
 	t.Run("image", func(t *testing.T) { checkImage(t, r) })
+	t.Run("command line", func(t *testing.T) { checkCommandLine(t, r) })
 	t.Run("SBOM", func(t *testing.T) {
 		bill := all["assets/slipway-manager-linux-"+runtime.GOARCH+".cdx.json"]
 		if !strings.Contains(bill, "pkg:golang/sigs.k8s.io/controller-runtime@v") {
@@ -146,6 +149,35 @@ func digestOf(t *testing.T, r *release, program string) string {
 		t.Fatal(err)
 	}
 	return manifest.Manifests[0].Digest.String()
+}
+
+// checkCommandLine reads the headers that the kernels of its platforms do.
+func checkCommandLine(t *testing.T, r *release) {
+	linux, err := elf.Open(r.binary("kubectl-slipway", platform{"linux", runtime.GOARCH}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer linux.Close()
+	if libraries, err := linux.ImportedLibraries(); err != nil || len(libraries) > 0 {
+		t.Errorf("it needs %v on Linux: %v", libraries, err)
+	}
+	darwin, err := macho.Open(r.binary("kubectl-slipway", platform{"darwin", runtime.GOARCH}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer darwin.Close()
+	if want := map[string]macho.Cpu{"amd64": macho.CpuAmd64, "arm64": macho.CpuArm64}[runtime.GOARCH]; darwin.Cpu != want || darwin.Type != macho.TypeExec {
+		t.Errorf("the program for macOS is a %v for %v", darwin.Type, darwin.Cpu)
+	}
+	own := programs[slices.IndexFunc(programs, func(p program) bool { return p.name == "kubectl-slipway" })]
+	all := &release{architectures: allArchitectures}
+	if got := all.platforms(own); !slices.Equal(got, []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}) {
+		t.Errorf("a release has it for %v", got)
+	}
+	linuxOnly := &release{architectures: allArchitectures, linuxOnly: true}
+	if got := linuxOnly.platforms(own); !slices.Equal(got, []platform{{"linux", "amd64"}, {"linux", "arm64"}}) {
+		t.Errorf("for Linux only, a release has it for %v", got)
+	}
 }
 
 // checkImage reads the archive back as a container runtime would.

@@ -18,9 +18,9 @@ import (
 // the binary itself: it lists what was linked, not what go.mod allows.
 func (r *release) writeSBOMs(context.Context) error {
 	for _, p := range programs {
-		for _, arch := range r.architectures {
-			if err := r.writeSBOM(p.name, r.binary(p.name, arch)); err != nil {
-				return fmt.Errorf("%s for %s: %w", p.name, arch, err)
+		for _, on := range r.platforms(p) {
+			if err := r.writeSBOM(p.name, r.binary(p.name, on)); err != nil {
+				return fmt.Errorf("%s for %s/%s: %w", p.name, on.system, on.arch, err)
 			}
 		}
 	}

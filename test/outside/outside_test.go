@@ -1,8 +1,11 @@
 package outside
 
 import (
+	"debug/buildinfo"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -34,7 +37,7 @@ func TestNothingIsReplaced(t *testing.T) {
 	}
 }
 
-// TestInstall installs each program of the root module by its tag.
+// TestInstall installs each program that runs on hosts and in pods by its tag.
 func TestInstall(t *testing.T) {
 	o := newOutsider(t)
 	for _, program := range []string{"slipway-agent", "slipway-manager", "slipway-lifecycle"} {
@@ -45,6 +48,38 @@ func TestInstall(t *testing.T) {
 		if got := o.run(o.bin(program), "--help"); !strings.Contains(got, "--version") {
 			t.Errorf("%s --help does not tell how to use it: %q", program, got)
 		}
+	}
+}
+
+// TestInstallPlugin installs the command line by its tag, as somebody without a plane
+// does, and calls it as kubectl's own users do.
+func TestInstallPlugin(t *testing.T) {
+	o := newOutsider(t)
+	o.run("go", "install", rootModule+"/cmd/kubectl-slipway@"+tag)
+	plugin := o.bin("kubectl-slipway")
+	var version struct{ Slipway, Platform string }
+	if err := json.Unmarshal([]byte(o.run(plugin, "version", "-o", "json")), &version); err != nil {
+		t.Fatal(err)
+	}
+	if want := runtime.GOOS + "/" + runtime.GOARCH; version.Slipway != tag || version.Platform != want {
+		t.Errorf("the version is %+v, want %s on %s", version, tag, want)
+	}
+	info, err := buildinfo.ReadFile(plugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dependency := range info.Deps {
+		if dependency.Path == "k8s.io/kubernetes" || strings.HasPrefix(dependency.Path, "go.etcd.io/etcd") {
+			t.Errorf("it contains %s", dependency.Path)
+		}
+	}
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set, so there is no kubectl to call the plugin")
+	}
+	o.env = append(o.env, "PATH="+filepath.Dir(plugin)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if help := o.run(filepath.Join(assets, "kubectl"), "slipway", "host", "list", "--help"); !strings.Contains(help, "Usage:\n  kubectl slipway host list") {
+		t.Errorf("kubectl slipway host list --help prints %s", help)
 	}
 }
 

@@ -115,7 +115,7 @@ func (a *assets) makeReleases(dir string) error {
 				return err
 			}
 		}
-		if _, err := output("", tool, "-source", source, "-out", dir, "-version", version, "-epoch", "0", "-architectures", runtime.GOARCH); err != nil {
+		if _, err := output("", tool, "-source", source, "-out", dir, "-version", version, "-epoch", "0", "-architectures", runtime.GOARCH, "-linux-only"); err != nil {
 			return err
 		}
 	}
