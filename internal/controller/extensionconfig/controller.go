@@ -34,6 +34,10 @@ const (
 	// One that does not answer is asked again after minRetry, then twice as long
 	// each time up to maxRetry.
 	minRetry, maxRetry = time.Second, 2 * time.Minute
+	// patience is how many discoveries in a row may fail before a Warning tells of an
+	// extension that has not answered yet: one that was registered a moment ago is often
+	// about to start. It comes after a quarter of a minute.
+	patience = 5
 	// jitter is the part by which pauses are longer at random.
 	jitter = 0.2
 	// notReadyRetry is the pause while the registry is being warmed up.
@@ -123,6 +127,9 @@ func (r *Reconciler) refresh(ctx context.Context, object Object) (ctrl.Result, e
 		r.registerLastKnown(object, s.failure)
 	}
 	r.observe(s)
+	if err == nil {
+		r.report(s)
+	}
 	var write *writeError
 	if errors.As(s.failure, &write) {
 		err = errors.Join(write, err)
@@ -167,7 +174,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	if err := r.Client.Status().Patch(ctx, s.object, client.MergeFrom(s.original)); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write the status: %w", err))
 	}
-	r.report(s)
 	return nil
 }
 
@@ -208,13 +214,15 @@ func (r *Reconciler) next(name string, failure error) time.Duration {
 
 // report tells of a change of the Discovered condition as an event.
 func (r *Reconciler) report(s *scope) {
-	before := conditions.Get(s.original, runtimev1alpha1.DiscoveredCondition)
 	after := conditions.Get(s.object, runtimev1alpha1.DiscoveredCondition)
-	if after == nil || (before != nil && before.Status == after.Status) {
-		return
-	}
+	was := conditions.IsTrue(s.original, runtimev1alpha1.DiscoveredCondition)
 	kind := "Normal"
-	if s.failure != nil {
+	switch {
+	case after == nil || (s.failure == nil && was):
+		return
+	case s.failure != nil && !was && r.failures.NumRequeues(s.object.GetName())+1 != patience:
+		return
+	case s.failure != nil:
 		kind = "Warning"
 	}
 	r.Recorder.Eventf(s.object, nil, kind, after.Reason, "Discover", "%s", discoveredEvent(s))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -23,6 +24,7 @@ import (
 type extensionServer struct {
 	server  *extension.Server
 	address string
+	metrics *prometheus.Registry
 	serving atomic.Bool
 }
 
@@ -34,6 +36,7 @@ func newExtensionServer(ctx context.Context, mgr ctrl.Manager, o Options) (*exte
 		CertFile:   filepath.Join(o.CertDir, "tls.crt"),
 		KeyFile:    filepath.Join(o.CertDir, "tls.key"),
 		DrainDelay: o.DrainDelay,
+		Metrics:    prometheus.NewRegistry(),
 		Logger:     mgr.GetLogger().WithName("extension"),
 	}
 	if !o.InsecureHooks {
@@ -50,7 +53,7 @@ func newExtensionServer(ctx context.Context, mgr ctrl.Manager, o Options) (*exte
 	if err := handler.AddTo(server); err != nil {
 		return nil, err
 	}
-	return &extensionServer{server: server, address: o.ExtensionAddress}, nil
+	return &extensionServer{server: server, address: o.ExtensionAddress, metrics: options.Metrics}, nil
 }
 
 // only refuses callers whose certificate has another common name. Whether there must be

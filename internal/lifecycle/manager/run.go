@@ -122,7 +122,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	return errors.Join(
 		mgr.Add(server),
-		registerMetrics(mgr.GetClient()),
+		registerMetrics(mgr.GetClient(), server.metrics),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("hooks", server.check),
 		// The API server calls the webhooks as soon as the pod is ready.
@@ -130,9 +130,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	)
 }
 
-// registerMetrics tolerates that another engine of this process came first.
-func registerMetrics(reader client.Reader) error {
-	for _, collector := range slices.Concat(hooks.Collectors(), run.Collectors(reader, clock.RealClock{})) {
+// registerMetrics has the metrics of the extension server served with all others, since
+// who may scrape is not who may call hooks. It tolerates that another engine of this
+// process came first.
+func registerMetrics(reader client.Reader, extension *prometheus.Registry) error {
+	for _, collector := range slices.Concat(hooks.Collectors(), run.Collectors(reader, clock.RealClock{}), []prometheus.Collector{extension}) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("register metrics: %w", err)
