@@ -99,7 +99,7 @@ CONTROLLER_GEN = $(call TOOL_PATH,controller-gen)
 
 .PHONY: generate
 generate: export GOWORK = $(ROOT)/hack/root.work
-generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API reference from the types
+generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API reference from the types, and dashboards from their code
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths="./api/v1beta1;./api/v1beta2;./api/runtime/..." output:crd:dir=config/crd/bases
 	$(CONTROLLER_GEN) crd paths=./api/lifecycle/... output:crd:dir=config/lifecycle/crd/bases
@@ -107,6 +107,7 @@ generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API refe
 	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:dir=config/webhook
 	$(CONTROLLER_GEN) rbac:roleName=slipway-lifecycle-role paths=./internal/lifecycle/... output:rbac:dir=config/lifecycle/rbac
 	$(CONTROLLER_GEN) webhook paths=./internal/lifecycle/... output:webhook:dir=config/lifecycle/webhook
+	go run ./config/monitoring/gen
 	for page in $(API_PAGES); do $(call TOOL_PATH,crd-ref-docs) --log-level ERROR --config hack/crd-ref-docs.yaml --renderer markdown \
 	  --source-path $${page#*=} --output-path docs/reference/api/$${page%%=*}.md; done
 
@@ -212,13 +213,18 @@ test-unit: manifests ## Only the tests that need neither root nor built binaries
 	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
 
 .PHONY: test-packages
-test-packages: ## All tests but those with real kubelets, in random order
+test-packages: prometheus ## All tests but those with real kubelets, in random order
 	@echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
 	@$(FETCH_MODULES) -test work
 	@$(call GOTEST,packages,standard-quiet) -shuffle=on -timeout 20m $(call packages_without,$(E2E_PACKAGES))
 
+# Debian's prometheus and promtool, which the alerts are tested with
+.PHONY: prometheus
+prometheus:
+	@$(ROOT)/hack/prometheus.sh $(BIN)/prometheus
+
 .PHONY: test-e2e
-test-e2e: ## The tests with real kubelets alone, side by side: clusterctl's conformance and the end-to-end tests
+test-e2e: prometheus ## The tests with real kubelets alone, side by side: clusterctl's conformance and the end-to-end tests
 	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
 	@$(call GOTEST,e2e,standard-verbose) -count=1 -p 2 -timeout 60m $(E2E_PACKAGES)
 

@@ -80,6 +80,7 @@ var steps = []step{
 	{"SBOMs", (*release).writeSBOMs},
 	{"provider repositories", (*release).writeRepositories},
 	{"hook documents", (*release).writeHookDocuments},
+	{"alerts and dashboards", (*release).writeMonitoring},
 	{"checksums", (*release).writeChecksums},
 	{"signature", (*release).sign},
 }

@@ -189,6 +189,7 @@ func TestLifecycle(t *testing.T) {
 	l.mustKubectl("", "create", "configmap", "flannel", "--from-file", filepath.Join("..", "..", "templates", "local", "flannel.yaml"))
 	l.apply("", policies())
 	l.apply("", policedCluster)
+	server := watched(t, l.plane)
 
 	for _, part := range []struct {
 		name string
@@ -206,6 +207,7 @@ func TestLifecycle(t *testing.T) {
 			return
 		}
 	}
+	server.AssertData(t, dashboards, "lifecycle", "runtime-sdk")
 	if got := l.order(); !slices.Equal(got, guideOrder) {
 		t.Errorf("the hooks were called in the order\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(guideOrder, "\n"))
 	}

@@ -3,11 +3,14 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/test/monitoring"
 	"github.com/slipway-dev/slipway/test/probe"
 )
 
@@ -26,6 +29,7 @@ func TestUp(t *testing.T) {
 		{"pods on different nodes reach each other by Service name", service},
 		{"scaling the pool up adds a node", scaleUp},
 		{"scaling the pool down drains a node and returns its host clean", scaleDown},
+		{"nothing has warned so far", noWarnings},
 		{"a power-cycled host comes back", powerCycle},
 		{"a cut link makes a node not ready, healing it mends that", cutAndHeal},
 		{"kill -9 of the plane loses nothing", killPlane},
@@ -214,6 +218,20 @@ func nodeReady(name string, want bool) func(status) string {
 	}
 }
 
+// noWarnings holds that enrollment, claims, bootstraps, scaling and resets that go well
+// raise no false alarm. What upstream's controllers say of their own objects is theirs.
+func noWarnings(t *testing.T, p *plane) {
+	ours := regexp.MustCompile(`^(?:Host\w*|ExtensionConfig|Lifecycle\w+) `)
+	for line := range strings.Lines(p.mustKubectl("", "get", "events", "-A", "--field-selector", "type=Warning", "-o",
+		`jsonpath={range .items[*]}{.involvedObject.kind} {.involvedObject.name}: {.reason}: {.message}{"\n"}{end}`)) {
+		if ours.MatchString(line) {
+			t.Errorf("a Warning, and all went well: %s", line)
+		} else {
+			t.Logf("of upstream: %s", line)
+		}
+	}
+}
+
 func powerCycle(t *testing.T, p *plane) {
 	worker := aWorker(p)
 	nodeBoot := func() string {
@@ -231,12 +249,55 @@ func powerCycle(t *testing.T, p *plane) {
 	bothAnswer(t, p, 90*time.Second)
 }
 
-func cutAndHeal(_ *testing.T, p *plane) {
+// cutAndHeal also has a Prometheus watch, with the alerts of a release but their patience.
+func cutAndHeal(t *testing.T, p *plane) {
 	worker := aWorker(p)
+	server := watched(t, p)
 	p.must(time.Minute, "host", "cut", worker)
 	p.eventually(2*time.Minute, "not ready behind the cut", nodeReady(worker, false))
+	p.eventually(2*time.Minute, "the alert fires", func(status) string { return firing(t, server, worker) })
 	p.must(time.Minute, "host", "heal", worker)
 	p.eventually(time.Minute, "ready again", nodeReady(worker, true))
+	p.eventually(time.Minute, "the alert ends", func(status) string { return firing(t, server) })
+	server.AssertData(t, dashboards, "fleet", "cluster", "host")
+}
+
+// dashboards is the folder of those for Grafana.
+const dashboards = "../../config/monitoring/dashboards"
+
+// watched is a Prometheus that scrapes a plane.
+func watched(t *testing.T, p *plane) *monitoring.Prometheus {
+	t.Helper()
+	rules, err := os.ReadFile("../../config/monitoring/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "alerts.yaml")
+	if err := os.WriteFile(file, regexp.MustCompile(`for: \d+m`).ReplaceAll(rules, []byte("for: 2s")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := monitoring.Reach(t, filepath.Join(p.StateDir, "plane.sock"))
+	return monitoring.Start(t, p.bin, fmt.Sprintf(`
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [%q]
+scrape_configs:
+- {job_name: slipway, static_configs: [{targets: [%q]}]}
+- {job_name: slipway-lifecycle, metrics_path: /lifecycle/metrics, static_configs: [{targets: [%q]}]}
+`, file, address, address))
+}
+
+// firing tells when the alert does not fire for just these hosts.
+func firing(t *testing.T, server *monitoring.Prometheus, hosts ...string) string {
+	t.Helper()
+	alerts, err := server.Firing(t.Context(), "SlipwayHostDisconnected")
+	if err != nil {
+		return err.Error()
+	}
+	var names []string
+	for _, alert := range alerts {
+		names = append(names, string(alert["host"]))
+	}
+	return differs(strings.Join(hosts, " "), strings.Join(names, " "))
 }
 
 func killPlane(t *testing.T, p *plane) {
