@@ -225,4 +225,8 @@ var mutations = []mutation{
 		Rule: "Hazards/rotatedSecret", Breaks: "a new token replaces the machines that run",
 		File: poolController + "revision.go", Old: "return bootstrap{fingerprint, until}, err", New: "return bootstrap{fingerprint + secret.ResourceVersion, until}, err",
 	},
+	{
+		Rule: "Hazards/releasedClass", Breaks: "three control planes wait for a fourth host",
+		File: "templates/clusterclass-slipway.yaml", Old: "3 }}0", New: "3 }}1",
+	},
 }

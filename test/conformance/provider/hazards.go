@@ -15,6 +15,7 @@ import (
 // hazardRules are what sinks providers without breaking a contract (docs/hazards.md).
 var hazardRules = []Rule{
 	{"rotatedSecret", true, rotatedSecret},
+	{"releasedClass", true, releasedClass},
 }
 
 // The bootstrap provider rewrites its Secret whenever a token runs out, and deletes

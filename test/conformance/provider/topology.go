@@ -24,15 +24,21 @@ import (
 // className is the ClusterClass in templates/local.
 const className = "slipway-local"
 
-// newTopology makes a Cluster of the ClusterClass that is released, and waits until
-// core's topology controller has made everything.
+// newTopology makes a Cluster of the ClusterClass of local hosts, and waits until core's
+// topology controller has made everything.
 func newTopology(t *testing.T, s *Suite) *fixture {
 	t.Helper()
-	f := &fixture{t: t, Suite: s, namespace: s.namespaceFor(t)}
 	data, err := templates.Local.ReadFile("local/clusterclass.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newTopologyOf(t, s, className, data, 1)
+}
+
+// newTopologyOf does so for any ClusterClass that has both classes of workers.
+func newTopologyOf(t *testing.T, s *Suite, class string, data []byte, controlPlanes int32, variables ...clusterv1.ClusterVariable) *fixture {
+	t.Helper()
+	f := &fixture{t: t, Suite: s, namespace: s.namespaceFor(t)}
 	text := strings.ReplaceAll(string(data), infrav1.GroupVersion.String(), group+"/"+string(s.Contract))
 	objects, err := judge.Decode([]byte(text))
 	if err != nil {
@@ -44,13 +50,13 @@ func newTopology(t *testing.T, s *Suite) *fixture {
 	}
 	f.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: clusterName}}
 	f.cluster.Spec.Topology = clusterv1.Topology{
-		ClassRef: clusterv1.ClusterClassRef{Name: className}, Version: version,
-		ControlPlane: clusterv1.ControlPlaneTopology{Replicas: ptr.To(int32(1))},
+		ClassRef: clusterv1.ClusterClassRef{Name: class}, Version: version,
+		ControlPlane: clusterv1.ControlPlaneTopology{Replicas: ptr.To(controlPlanes)},
 		Workers: clusterv1.WorkersTopology{
 			MachinePools:       []clusterv1.MachinePoolTopology{{Class: "default-worker", Name: "pool", Replicas: ptr.To(int32(1))}},
 			MachineDeployments: []clusterv1.MachineDeploymentTopology{{Class: "default-worker", Name: "md", Replicas: ptr.To(int32(0))}},
 		},
-		Variables: []clusterv1.ClusterVariable{variable("controlPlaneEndpointHost", `"10.88.0.200"`)},
+		Variables: append(variables, variable("controlPlaneEndpointHost", `"10.88.0.200"`)),
 	}
 	f.create(f.cluster)
 	f.giveKubeconfig()

@@ -1,0 +1,123 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/test/conformance/judge"
+)
+
+// releasedTemplates is the folder of what a release has for clusterctl.
+var releasedTemplates = filepath.Join("..", "..", "..", "templates")
+
+// Rendered is a flavor as clusterctl makes it of its defaults; "" is the default one.
+func Rendered(flavor string) ([]*unstructured.Unstructured, error) {
+	name := "cluster-template.yaml"
+	if flavor != "" {
+		name = "cluster-template-" + flavor + ".yaml"
+	}
+	data, err := os.ReadFile(filepath.Join(releasedTemplates, name))
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]string{"CLUSTER_NAME": clusterName, "KUBERNETES_VERSION": version, "SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST": "10.88.0.200"}
+	text, err := yamlprocessor.NewSimpleProcessor().Process(data, func(name string) (string, error) {
+		if value, found := given[name]; found {
+			return value, nil
+		}
+		return "", fmt.Errorf("%s is not given", name)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return judge.Decode(text)
+}
+
+// The ClusterClass that is released: upstream's topology controller accepts it, with nothing
+// but the address of the control plane its rollouts need no spare host, and its variables
+// are what the objects get.
+func releasedClass(t *testing.T, s *Suite) {
+	data, err := os.ReadFile(filepath.Join(releasedTemplates, "clusterclass-slipway.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const steps = `[{"action":"Reboot"},{"action":"Rebootstrap"},{"action":"Replace"}]`
+	f := newTopologyOf(t, s, "slipway", data, 3)
+	f.expectPool(`{"strategy":{"maxSurge":1,"maxUnavailable":1},"remediation":{"steps":` + steps + `,"maxInFlight":1}}`)
+	f.expectControlPlane(0)
+	f.expectHealthChecks("cluster.x-k8s.io/control-plane", "topology.cluster.x-k8s.io/deployment-name")
+	deployments := &clusterv1.MachineDeploymentList{}
+	f.list(deployments)
+	if unavailable := deployments.Items[0].Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable; ptr.Deref(unavailable, intstr.FromInt32(0)).IntVal != 1 {
+		t.Errorf("the machine deployment waits for a spare host: maxUnavailable %v", unavailable)
+	}
+
+	f = newTopologyOf(t, s, "slipway", data, 1, variable("failureDomainLabel", `"rack"`), variable("workerHostLabels", `{"role":"worker"}`),
+		variable("workerPoolStrategy", `{"type":"InPlace","maxUnavailable":"30%"}`), variable("workerPoolRemediation", `{"maxInFlight":2}`))
+	f.expectPool(`{"hostSelector":{"matchLabels":{"role":"worker"}},"strategy":{"type":"InPlace","maxUnavailable":"30%"},"spread":{"key":"rack"},"remediation":{"maxInFlight":2}}`)
+	f.expectControlPlane(1)
+
+	f = newTopologyOf(t, s, "slipway", data, 3, variable("workerPoolSpread", `{"hard":true}`), variable("controlPlaneMaxSurge", `1`))
+	f.expectPool(`{"strategy":{"maxSurge":1,"maxUnavailable":1},"spread":{"hard":true},"remediation":{"steps":` + steps + `,"maxInFlight":1}}`)
+	f.expectControlPlane(1)
+}
+
+// expectPool compares the spec of the one HostMachinePool, without what the provider writes.
+func (f *fixture) expectPool(want string) {
+	f.t.Helper()
+	list := &infrav1.HostMachinePoolList{}
+	f.list(list)
+	if len(list.Items) != 1 {
+		f.t.Fatalf("%d pools", len(list.Items))
+	}
+	got, err := json.Marshal(list.Items[0].Spec.HostMachinePoolTemplateResourceSpec)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if string(got) != want {
+		f.t.Errorf("the pool is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func (f *fixture) expectControlPlane(surge int32) {
+	f.t.Helper()
+	list := &controlplanev1.KubeadmControlPlaneList{}
+	f.list(list)
+	if len(list.Items) != 1 {
+		f.t.Fatalf("%d control planes", len(list.Items))
+	}
+	if got := list.Items[0].Spec.Rollout.Strategy.RollingUpdate.MaxSurge; got == nil || got.IntVal != surge {
+		f.t.Errorf("maxSurge of the control plane is %v, want %d", got, surge)
+	}
+}
+
+// expectHealthChecks wants one check that selects by each of the labels.
+func (f *fixture) expectHealthChecks(labels ...string) {
+	f.t.Helper()
+	eventually(f.t, "core has made the health checks of the class", func() error {
+		list := &clusterv1.MachineHealthCheckList{}
+		f.list(list)
+		for _, label := range labels {
+			if !slices.ContainsFunc(list.Items, func(c clusterv1.MachineHealthCheck) bool {
+				_, found := c.Spec.Selector.MatchLabels[label]
+				return found
+			}) {
+				return fmt.Errorf("none of %d selects by %s", len(list.Items), label)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,155 @@
+package provider_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/test/conformance/judge"
+	"github.com/slipway-dev/slipway/test/conformance/provider"
+)
+
+// Each flavor checks the health of the machines that it makes, by the labels that core gives
+// them.
+func TestFlavorsCheckTheHealthOfMachines(t *testing.T) {
+	controlPlane, deployment, pool := clusterv1.MachineControlPlaneLabel, clusterv1.MachineDeploymentNameLabel, clusterv1.MachinePoolNameLabel
+	for flavor, want := range map[string][]string{
+		"":                  {controlPlane, deployment + "=c1-worker"},
+		"ha":                {controlPlane, deployment + "=c1-worker"},
+		"external-endpoint": {controlPlane, deployment + "=c1-worker"},
+		"machinepool":       {controlPlane, pool + "=c1-worker"},
+		"clusterclass":      {pool},
+	} {
+		objects, err := provider.Rendered(flavor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var selected []string
+		for _, object := range objects {
+			if object.GetKind() != "MachineHealthCheck" {
+				continue
+			}
+			check := &clusterv1.MachineHealthCheck{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, check, true); err != nil {
+				t.Fatalf("flavor %q: %v", flavor, err)
+			}
+			selected = append(selected, selects(check))
+			if check.Spec.ClusterName != "c1" || check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo == nil {
+				t.Errorf("flavor %q: %s has no Cluster or no limit", flavor, check.Name)
+			}
+			missingNetworkIsNoFailure(t, flavor, check.Spec.Checks.UnhealthyNodeConditions)
+		}
+		slices.Sort(selected)
+		if !slices.Equal(selected, want) {
+			t.Errorf("flavor %q checks %v, want %v", flavor, selected, want)
+		}
+	}
+}
+
+func selects(check *clusterv1.MachineHealthCheck) string {
+	var by []string
+	for key, value := range check.Spec.Selector.MatchLabels {
+		by = append(by, strings.TrimSuffix(key+"="+value, "="))
+	}
+	for _, expression := range check.Spec.Selector.MatchExpressions {
+		by = append(by, expression.Key)
+	}
+	return strings.Join(by, ",")
+}
+
+// A Node is not ready, and says so, as long as there is no network plugin. The first control
+// plane would be reset after five minutes of that, once the others have come.
+func missingNetworkIsNoFailure(t *testing.T, where string, conditions []clusterv1.UnhealthyNodeCondition) {
+	t.Helper()
+	if len(conditions) == 0 {
+		t.Errorf("%s: a silent Node is not found", where)
+	}
+	for _, condition := range conditions {
+		if condition.Type != corev1.NodeReady || condition.Status != corev1.ConditionUnknown {
+			t.Errorf("%s: a cluster without a network is taken for unhealthy by %s=%s", where, condition.Type, condition.Status)
+		}
+	}
+}
+
+// The pool of the flavor replaces its machines with no host beside those that it has. The
+// plan is followed as hosts would: what is removed frees a host, and a machine with a host
+// becomes available.
+func TestFlavorsNeedNoSpareHost(t *testing.T) {
+	objects, err := provider.Rendered("machinepool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "HostMachinePool" })
+	released := &infrav1.HostMachinePool{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[at].Object, released, true); err != nil {
+		t.Fatal(err)
+	}
+	const size = 2
+	strategy, err := rollout.NewStrategy(released.Spec.Strategy, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := func(name, revision string) rollout.Member {
+		return rollout.Member{Name: name, HostMachine: true, Machine: true, Claimed: true, Provisioned: true, Available: true, Version: "v1", Revision: revision}
+	}
+	pool := rollout.Pool{Desired: size, Version: "v1", Revision: "new", Strategy: strategy, Members: []rollout.Member{member("a", "old"), member("b", "old")}}
+	for round := range 20 {
+		plan := rollout.Make(pool)
+		if plan.Outdated == 0 && len(plan.Steps) == 0 {
+			return
+		}
+		free := size
+		for i, step := range plan.Steps {
+			if step.Action == rollout.ActionCreate {
+				waiting := member(fmt.Sprintf("new-%d-%d", round, i), "new")
+				waiting.Claimed, waiting.Provisioned, waiting.Available = false, false, false
+				pool.Members = append(pool.Members, waiting)
+				continue
+			}
+			pool.Members = slices.DeleteFunc(pool.Members, func(m rollout.Member) bool { return m.Name == step.Name })
+		}
+		for _, m := range pool.Members {
+			if m.Claimed {
+				free--
+			}
+		}
+		for i := range pool.Members {
+			if m := &pool.Members[i]; !m.Claimed && free > 0 {
+				free--
+				m.Claimed, m.Provisioned, m.Available = true, true, true
+			}
+		}
+	}
+	t.Errorf("the rollout has stalled: %+v", rollout.Make(pool))
+}
+
+func TestClassTakesNoMissingNetworkForAFailure(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "templates", "clusterclass-slipway.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := judge.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterClass" })
+	class := &clusterv1.ClusterClass{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[at].Object, class); err != nil {
+		t.Fatal(err)
+	}
+	missingNetworkIsNoFailure(t, "the control plane of the class", class.Spec.ControlPlane.HealthCheck.Checks.UnhealthyNodeConditions)
+	for _, workers := range class.Spec.Workers.MachineDeployments {
+		missingNetworkIsNoFailure(t, "class "+workers.Class, workers.HealthCheck.Checks.UnhealthyNodeConditions)
+	}
+}
