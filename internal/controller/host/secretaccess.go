@@ -163,8 +163,10 @@ func (r *SecretAccessReconciler) judge(ctx context.Context, h *infrav1.Host, sec
 	return false, nil
 }
 
+// bootstrapSecret is the one that the order of a host names; empty without one. A Host
+// that is deleted has it, too: it stays as long as its machine, which needs the data.
 func bootstrapSecret(h *infrav1.Host) string {
-	if h.Spec.Desired == nil || h.Spec.Claim == nil || !h.DeletionTimestamp.IsZero() {
+	if h.Spec.Desired == nil || h.Spec.Claim == nil {
 		return ""
 	}
 	return h.Spec.Desired.BootstrapSecretName

@@ -98,6 +98,35 @@ func (w *world) bootstrapData(name string, mutate ...func(*corev1.Secret)) *core
 	return secret
 }
 
+// A Host that is deleted before its bootstrap stays as long as its machine, which would
+// wait for ever for data that nobody may read.
+func TestDeletedHostReadsItsDataWhileItIsClaimed(t *testing.T) {
+	w := newWorld(t)
+	r := w.accessReconciler()
+	w.bootstrapData("secret-1")
+	agent := w.host("host-1")
+	w.orders(agent, "secret-1")
+	h := agent.Host(t)
+	h.Finalizers = []string{infrav1.HostFinalizer}
+	w.update(h)
+	if err := env.Client.Delete(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if h = agent.Host(t); h.DeletionTimestamp.IsZero() {
+		t.Fatal("the Host is not being deleted")
+	}
+	user := infrav1.AgentUser(w.namespace, "host-1", testenv.HostID(w.namespace, "host-1"))
+	if agents, _ := w.access(r); !slices.Equal(agents, []string{user}) {
+		t.Errorf("%v may read the Secret of a Host that is deleted and claimed", agents)
+	}
+	h.Spec.Claim, h.Spec.Desired = nil, nil
+	w.update(h)
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Second))
+	if agents, _ := w.access(r); len(agents) > 0 {
+		t.Errorf("%v may read the Secret after the claim", agents)
+	}
+}
+
 func TestSecretIsReadableWhileItIsNamed(t *testing.T) {
 	w := newWorld(t)
 	r := w.accessReconciler()
