@@ -216,7 +216,11 @@ test-unit: manifests ## Only the tests that need neither root nor built binaries
 test-packages: prometheus ## All tests but those with real kubelets, in random order
 	@echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
 	@$(FETCH_MODULES) -test work
-	@$(call GOTEST,packages,standard-quiet) -shuffle=on -timeout 20m $(call packages_without,$(E2E_PACKAGES))
+	@$(call GOTEST,packages,standard-quiet) -shuffle=on -timeout 20m $(LONGEST_PACKAGES) $(call packages_without,$(E2E_PACKAGES) $(LONGEST_PACKAGES))
+
+# Those that take minutes begin first: the others run beside them, and none is left to
+# run alone at the end.
+LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachinepool
 
 # Debian's prometheus and promtool, which the alerts are tested with
 .PHONY: prometheus

@@ -170,8 +170,8 @@ func refusedToAnother(p *plane, worker string) {
 		}
 		return differs("Quarantined ", p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase} {.spec.claim.machineName}"))
 	})
-	p.mustKubectl("", "delete", "machine", "stray", "--timeout=60s")
-	p.mustKubectl("", "delete", "cluster", "other", "--timeout=60s")
+	p.mustKubectl("", "delete", "machine", "stray", "--timeout=5m")
+	p.mustKubectl("", "delete", "cluster", "other", "--timeout=5m")
 	if id := p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.providerID}"); id != "" {
 		p.t.Errorf("the Node has the providerID %q", id)
 	}
@@ -202,7 +202,7 @@ func assertUnmoved(p *plane, worker, node, pods string) {
 // released deletes the Machine: the node is drained, and the host is clean.
 func released(p *plane, worker string) {
 	p.t.Helper()
-	p.mustKubectl("", "delete", "machine", "adopted", "--timeout=180s")
+	p.mustKubectl("", "delete", "machine", "adopted", "--timeout=5m")
 	p.eventually(2*time.Minute, "drained, reset and available", all(withoutNode(worker), func(status) string {
 		return differs("Available ", p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase} {.spec.claim.machineName}"))
 	}))

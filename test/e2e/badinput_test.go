@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // oneHost are the flags of a plane that is enough to try most things on.
@@ -153,8 +154,8 @@ func TestOnePlane(t *testing.T) {
 func (p *plane) waitFor(what string, ok func() bool) {
 	p.t.Helper()
 	for begin := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begin) > 30*time.Second {
-			p.t.Fatalf("no %s after 30s", what)
+		if time.Since(begin) > live.Patience(30*time.Second) {
+			p.t.Fatalf("no %s after %s", what, time.Since(begin))
 		}
 	}
 }
@@ -163,7 +164,7 @@ func secondUp(t *testing.T, p *plane) {
 	pid := p.status().Plane.PID
 	begin := time.Now()
 	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > live.Patience(10*time.Second) {
 		t.Errorf("took %s, and all was there", took)
 	}
 	if s := p.status(); s.Plane.PID != pid || len(s.Hosts) != 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // gate is an extension that runs beside the plane, on the machine's loopback. It
@@ -95,23 +96,23 @@ spec:
 func TestExtension(t *testing.T) {
 	p := newPlane(t, 1)
 	g := &gate{}
-	live := hooktest.Start(t, extension.Options{}, g.register)
+	answers := hooktest.Start(t, extension.Options{}, g.register)
 	dead := hooktest.Start(t, extension.Options{}, g.register)
 	if err := dead.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--no-cluster", "--hosts", "0")
-	p.apply("", localClass(t)+"---"+extensionConfig("live", live.URL, live.CA.PEM, "gate in (held,free)")+"---"+extensionConfig("dead", dead.URL, dead.CA.PEM, "gate=doomed"))
+	p.apply("", localClass(t)+"---"+extensionConfig("live", answers.URL, answers.CA.PEM, "gate in (held,free)")+"---"+extensionConfig("dead", dead.URL, dead.CA.PEM, "gate=doomed"))
 	for name, want := range map[string]string{"live": "Discovered=true", "dead": "Discovered=false"} {
-		p.mustKubectl("", "wait", "--for=condition="+want, "extensionconfig/"+name, "--timeout=60s")
+		p.mustKubectl("", "wait", "--for=condition="+want, "extensionconfig/"+name, "--timeout=5m")
 	}
 
 	p.apply("", gatedCluster("held")+"---"+gatedCluster("doomed")+"---"+gatedCluster("other"))
-	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/other", "--timeout=60s")
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/other", "--timeout=5m")
 	blocked := func(cluster, text string) {
 		t.Helper()
 		message := ""
-		for deadline := time.Now().Add(time.Minute); !strings.Contains(message, text); time.Sleep(200 * time.Millisecond) {
+		for deadline := time.Now().Add(live.Patience(time.Minute)); !strings.Contains(message, text); time.Sleep(200 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("cluster %s says %q, want %q", cluster, message, text)
 			}
@@ -127,8 +128,8 @@ func TestExtension(t *testing.T) {
 	g.mu.Lock()
 	g.open = true
 	g.mu.Unlock()
-	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/held", "--timeout=60s")
-	p.mustKubectl("", "delete", "cluster", "held", "--timeout=60s")
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/held", "--timeout=5m")
+	p.mustKubectl("", "delete", "cluster", "held", "--timeout=5m")
 	if got := strings.Join(g.order("held"), " "); got != "BeforeClusterCreate BeforeClusterDelete" {
 		t.Errorf("hooks called for the cluster: %s", got)
 	}
@@ -137,7 +138,7 @@ func TestExtension(t *testing.T) {
 	}
 	// Gone with its registration: what it blocked goes on.
 	p.mustKubectl("", "delete", "extensionconfig", "dead")
-	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/doomed", "--timeout=60s")
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/doomed", "--timeout=5m")
 }
 
 // localClass is the ClusterClass that `slipway up` brings with its first cluster.

@@ -184,7 +184,7 @@ func TestLifecycle(t *testing.T) {
 	l.up("--fast", "--no-cluster", "--hosts", "3")
 	l.apply("", localClass(t)+"---"+extensionConfig("recorder", beside.URL, beside.CA.PEM, ""))
 	for _, name := range []string{"recorder", "slipway-lifecycle"} {
-		l.mustKubectl("", "wait", "--for=condition=Discovered", "extensionconfig/"+name, "--timeout=60s")
+		l.mustKubectl("", "wait", "--for=condition=Discovered", "extensionconfig/"+name, "--timeout=5m")
 	}
 	l.mustKubectl("", "create", "configmap", "flannel", "--from-file", filepath.Join("..", "..", "templates", "local", "flannel.yaml"))
 	l.apply("", policies())
@@ -316,7 +316,7 @@ func deletedOnceExported(t *testing.T, l *lifecycle) {
 		t.Errorf("machines are being deleted before the export: %s", got)
 	}
 	l.must(time.Minute, "approve", "prod")
-	l.mustKubectl("", "wait", "--for=delete", "cluster/prod", "--timeout=180s")
+	l.mustKubectl("", "wait", "--for=delete", "cluster/prod", "--timeout=5m")
 	file := filepath.Join(t.TempDir(), "prod.tar.gz")
 	l.must(time.Minute, "lifecycle", "export", "prod", "-f", file)
 	if content := untar(t, file); !strings.Contains(content, "name: precious") || !strings.Contains(content, "key: value") {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
 
@@ -35,7 +36,7 @@ func TestPool(t *testing.T) {
 	p.up("--fast", "--hosts", "4", "-f", file)
 	p.eventually(time.Minute, "three nodes of v1.35.4", all(readyNodes(3), poolReady(2), nodesOf("v1.35.4", 3)))
 	p.apply("local", probe.Workload+"---"+probe.Budget+"---"+probe.Door)
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 
 	for _, step := range []struct {
 		name string
@@ -78,7 +79,7 @@ func rollingUpgrade(t *testing.T, p *plane) {
 		t.Errorf("the Service did not answer at %s: %v", f.Begin.UTC().Format(time.TimeOnly), f.Err)
 	}
 	prober.End()
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=60s")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 }
 
 // joining waits until kubeadm joins a host of the pool. The first one it joins is the
@@ -86,7 +87,7 @@ func rollingUpgrade(t *testing.T, p *plane) {
 func joining(t *testing.T, p *plane, limit time.Duration) string {
 	t.Helper()
 	controlPlane := ""
-	for begin := time.Now(); time.Since(begin) < limit; time.Sleep(20 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < live.Patience(limit); time.Sleep(20 * time.Millisecond) {
 		for _, pid := range p.ProcessesOn("[^/]+", "kubeadm") {
 			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -141,7 +142,7 @@ func deadHost(t *testing.T, p *plane) {
 	p.eventually(4*time.Minute, "the spare host took over", all(readyNodes(3), poolReady(2), withoutNode(dead), func(status) string {
 		return differs("", p.mustKubectl("", "get", "machine", machine, "--ignore-not-found", "-o", "name"))
 	}))
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 
 	p.must(time.Minute, "host", "power-on", dead)
 	p.eventually(2*time.Minute, "the dead host is back and clean", func(s status) string {

@@ -100,9 +100,10 @@ func newPlane(t *testing.T, hosts int) *plane {
 	return p
 }
 
-// run runs slipway and returns what it printed.
+// run runs slipway and returns what it printed. The limits of all waits are those of an
+// idle machine, see live.Patience.
 func (p *plane) run(limit time.Duration, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), live.Patience(limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.StateDir}, args...)...)
 	cmd.Env = p.Environ()
@@ -128,8 +129,7 @@ func (p *plane) must(limit time.Duration, args ...string) string {
 func (p *plane) up(args ...string) {
 	p.t.Helper()
 	begin := time.Now()
-	// Far more than it takes: other work on the machine must not fail the test.
-	p.must(15*time.Minute, append(append([]string{"up"}, p.Flags()...), args...)...)
+	p.must(5*time.Minute, append(append([]string{"up"}, p.Flags()...), args...)...)
 	p.t.Logf("slipway up: %.1fs", time.Since(begin).Seconds())
 }
 
@@ -153,8 +153,8 @@ func (p *plane) eventually(limit time.Duration, what string, missing func(status
 			p.t.Logf("%s: %.1fs", what, time.Since(begin).Seconds())
 			return s
 		}
-		if time.Since(begin) > limit {
-			p.t.Fatalf("%s: not after %s: %s\n%+v", what, limit, why, s)
+		if time.Since(begin) > live.Patience(limit) {
+			p.t.Fatalf("%s: not after %s: %s\n%+v", what, live.Patience(limit), why, s)
 		}
 		time.Sleep(250 * time.Millisecond)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/monitoring"
 	"github.com/slipway-dev/slipway/test/probe"
 )
@@ -140,7 +141,7 @@ func columns(t *testing.T, p *plane) {
 
 func service(t *testing.T, p *plane) {
 	p.apply("local", probe.Workload)
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 	nodes := strings.Fields(p.mustKubectl("local", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].spec.nodeName}"))
 	if len(nodes) != 2 || nodes[0] == nodes[1] {
 		t.Fatalf("pods run on %v", nodes)
@@ -156,7 +157,7 @@ func bothAnswer(t *testing.T, p *plane, limit time.Duration) {
 	answered := map[string]bool{}
 	var last error
 	for len(answered) < 2 {
-		if time.Since(begin) > limit {
+		if time.Since(begin) > live.Patience(limit) {
 			t.Fatalf("within %s only %v answered behind the Service; last error: %v", limit, answered, last)
 		}
 		out, err := p.kubectl("local", "exec", "deployment/echo", "--", "/usr/local/bin/echo", "get", "http://echo.default.svc.cluster.local/")
@@ -188,7 +189,7 @@ func scaleDown(t *testing.T, p *plane) {
 		}
 		return fmt.Sprintf("no host is available: %+v", s.Hosts)
 	}))
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=60s")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 	var events string
 	if events = p.mustKubectl("", "get", "events", "-A"); !strings.Contains(events, "SuccessfulDrainNode") {
 		t.Errorf("core did not drain the node:\n%s\n%+v", events, s)
@@ -337,7 +338,7 @@ func downAndUp(t *testing.T, p *plane) {
 }
 
 func deleteCluster(_ *testing.T, p *plane) {
-	p.mustKubectl("", "delete", "cluster", "local", "--timeout=180s")
+	p.mustKubectl("", "delete", "cluster", "local", "--timeout=5m")
 	p.eventually(2*time.Minute, "every host available", func(s status) string {
 		if len(s.Clusters) != 0 {
 			return "the cluster is still there"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
 
@@ -52,7 +53,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
 	p.eventually(5*time.Minute, "control plane of v1.36.3", all(readyNodes(3), nodesOf("v1.36.3", 1)))
 	p.apply("local", probe.Workload+"---"+probe.Budget)
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=90s")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 
 	worker := workerOf(p, "v1.35.4")
 	machine := hostMachineOf(p, worker)
@@ -69,7 +70,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	if after := p.mustKubectl("", "get", "machine", machine, "-o", "jsonpath={.metadata.uid} {.spec.providerID}"); after != before {
 		t.Errorf("the Machine was %s and is %s", before, after)
 	}
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=60s")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 
 	rebooted(p, worker, machine)
 	upgradedThroughAPowerCut(p)
@@ -95,7 +96,7 @@ func upgradedThroughAPowerCut(p *plane) {
 func awaitSwitch(p *plane, host string) string {
 	p.t.Helper()
 	file := filepath.Join(p.StateDir, "hosts", host, "var/lib/slipway-agent/journal")
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(live.Patience(2 * time.Minute)); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		state, err := journal.Read(file)
 		if err != nil {
 			p.t.Fatal(err)

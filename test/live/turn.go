@@ -17,15 +17,24 @@ import (
 
 // What a machine has room for.
 const (
-	// hostsPerCPU at once keep the promises about time that tests hold planes to. With four
-	// the starts of several planes coincide: one took over a minute on two cores.
-	hostsPerCPU = 1
+	// hostsPerCPU at once keep the processors busy. With four the starts of several planes
+	// coincide: one took over a minute on two cores.
+	hostsPerCPU = 2
 	// inotifyPerHost instances, as `slipway up` reckons, and those of everything else. With
 	// the 128 that many kernels give there is room for 6 hosts.
 	inotifyPerHost, inotifyOther = 18, 20
 	// memoryPerHost includes its share of the plane.
 	memoryPerHost = 2 << 30
 )
+
+// patience is by how much longer than on an idle machine a test waits for what must come:
+// others run beside it.
+const patience = 3
+
+// Patience is the limit of a wait that takes so long at most on an idle machine. It ends a
+// test that hangs; what a user is promised about time is measured by the benchmarks, or by
+// a test that is Alone.
+func Patience(idle time.Duration) time.Duration { return patience * idle }
 
 // Alone is the weight of a test that runs without any other: one that measures seconds.
 const Alone = math.MaxInt

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/test/live"
 )
 
-// patience is how long one run of clusterctl may take.
-const patience = 3 * time.Minute
+// commandLimit is how long one run of clusterctl may take on an idle machine.
+const commandLimit = 2 * time.Minute
 
 // user is somebody who runs clusterctl: a home directory with a configuration, and
 // the kubeconfig of a management cluster, if any.
@@ -62,7 +64,7 @@ func (u *user) try(args ...string) (stdout, stderr string, err error) {
 // tryContext kills clusterctl when the context ends.
 func (u *user) tryContext(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	args = append(args, "--config", filepath.Join(u.home, "clusterctl.yaml"))
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, live.Patience(commandLimit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shared.clusterctl, args...)
 	// nothing of the machine's user is read, and nothing is asked of the network

@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // team is the namespace that is moved.
@@ -171,11 +172,11 @@ func (m *management) handOver(to *management) {
 	})
 }
 
-// eventuallyTimeout is how long anything may take on a loaded machine.
-const eventuallyTimeout = 3 * time.Minute
+// eventuallyTimeout is how long anything may take on an idle machine.
+const eventuallyTimeout = 2 * time.Minute
 
 // eventually waits for what managers and agents do.
 func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
 	t.Helper()
-	poll.Until(t, eventuallyTimeout, what, func() error { return check(t.Context()) })
+	poll.Until(t, live.Patience(eventuallyTimeout), what, func() error { return check(t.Context()) })
 }

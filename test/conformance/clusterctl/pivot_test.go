@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
 
@@ -80,7 +81,7 @@ func TestPivot(t *testing.T) {
 	}
 	p.t, home.t, away.t = t, t, t
 	p.prober.End()
-	home.kubectl("", "delete", "cluster", "local", "--timeout=180s")
+	home.kubectl("", "delete", "cluster", "local", "--timeout=5m")
 	p.available(home, 4)
 }
 
@@ -95,7 +96,7 @@ func (p *pivot) startWorkload() {
 	p.t.Helper()
 	workload := &user{t: p.t, kubeconfig: p.home.slipway("kubeconfig", "local")}
 	workload.kubectl(strings.Join([]string{probe.Workload, probe.Budget, probe.Door}, "---"), "apply", "-f", "-")
-	workload.kubectl("", "rollout", "status", "deployment/echo", "--timeout=120s")
+	workload.kubectl("", "rollout", "status", "deployment/echo", "--timeout=5m")
 	var addresses []string
 	for _, h := range hosts(p.t, p.home) {
 		for _, a := range h.Status.Addresses {
@@ -103,7 +104,7 @@ func (p *pivot) startWorkload() {
 		}
 	}
 	p.prober = probe.Start(p.t, p.home.Name, probe.AnyDoor(addresses))
-	p.prober.AnswerAfter(p.t, time.Now(), time.Minute)
+	p.prober.AnswerAfter(p.t, time.Now(), live.Patience(time.Minute))
 }
 
 // handOver has the agents prepare to go to another plane, as docs/clusterctl.md tells.
@@ -113,7 +114,7 @@ func (p *pivot) handOver(from, to *livePlane) {
 		"--from-file="+infrav1.HandOverKubeconfigKey+"=/dev/stdin")
 	for name, h := range hosts(p.t, from) {
 		if h.Spec.Claim != nil {
-			from.kubectl("", "wait", "host/"+name, "--for=condition="+infrav1.ReadyToMoveCondition, "--timeout=120s")
+			from.kubectl("", "wait", "host/"+name, "--for=condition="+infrav1.ReadyToMoveCondition, "--timeout=5m")
 		}
 	}
 }
@@ -138,7 +139,7 @@ func (p *pivot) moveAndKill(from, to *livePlane) {
 		}
 		done <- err
 	}()
-	to.kubectl("", "wait", "cluster/local", "--for=create", "--timeout=120s")
+	to.kubectl("", "wait", "cluster/local", "--for=create", "--timeout=5m")
 	if err := syscall.Kill(status.Plane.PID, syscall.SIGKILL); err != nil {
 		p.t.Fatal(err)
 	}

@@ -112,13 +112,13 @@ func TestTemplatesOnPlane(t *testing.T) {
 // await waits for all objects of a kind in a namespace, once there is one.
 func (u *user) await(namespace, what, condition string) {
 	u.t.Helper()
-	args := []string{"--kubeconfig", u.kubeconfig, "-n", namespace, "wait", what, condition, "--timeout=60s"}
+	args := []string{"--kubeconfig", u.kubeconfig, "-n", namespace, "wait", what, condition, "--timeout=5m"}
 	if !strings.Contains(what, "/") {
 		args = append(args, "--all")
 	}
 	var out []byte
 	var err error
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(live.Patience(time.Minute)); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		if out, err = exec.Command(shared.kubectl, args...).CombinedOutput(); err == nil {
 			return
 		}
