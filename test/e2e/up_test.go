@@ -278,7 +278,7 @@ func watched(t *testing.T, p *plane) *monitoring.Prometheus {
 		t.Fatal(err)
 	}
 	address := monitoring.Reach(t, filepath.Join(p.StateDir, "plane.sock"))
-	return monitoring.Start(t, p.bin, fmt.Sprintf(`
+	return monitoring.Start(t, p.bin, p.Environ(), fmt.Sprintf(`
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [%q]
 scrape_configs:

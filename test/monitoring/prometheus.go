@@ -28,9 +28,9 @@ func Programs(bin string) string { return filepath.Join(bin, "prometheus") }
 // Prometheus is a server on loopback that ends with its test.
 type Prometheus struct{ promv1.API }
 
-// Start starts a server with a configuration, and waits until it answers. Its data ends
-// with the test.
-func Start(t *testing.T, bin, configuration string) *Prometheus {
+// Start starts a server with an environment and a configuration, and waits until it
+// answers. Its data ends with the test.
+func Start(t *testing.T, bin string, environ []string, configuration string) *Prometheus {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yaml")
@@ -42,7 +42,9 @@ func Start(t *testing.T, bin, configuration string) *Prometheus {
 		t.Fatal(err)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port[0])
-	run(t, filepath.Join(Programs(bin), "prometheus"), "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	cmd := exec.Command(filepath.Join(Programs(bin), "prometheus"), "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	cmd.Env = environ
+	run(t, cmd)
 	client, err := api.NewClient(api.Config{Address: "http://" + address})
 	if err != nil {
 		t.Fatal(err)
@@ -56,9 +58,8 @@ func Start(t *testing.T, bin, configuration string) *Prometheus {
 }
 
 // run runs a program until the test ends, and shows what it printed if the test failed.
-func run(t *testing.T, program string, args ...string) {
+func run(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	cmd := exec.Command(program, args...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
@@ -68,7 +69,7 @@ func run(t *testing.T, program string, args ...string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("%s:\n%s", filepath.Base(program), log.String())
+			t.Logf("%s:\n%s", filepath.Base(cmd.Path), log.String())
 		}
 	})
 }
