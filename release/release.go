@@ -88,6 +88,9 @@ var steps = []step{
 // write begins with empty directories, so that no file of an earlier release
 // stays.
 func (r *release) write(ctx context.Context) error {
+	if err := r.checkSeries(); err != nil {
+		return err
+	}
 	for _, dir := range r.dirs() {
 		if err := os.RemoveAll(dir); err != nil {
 			return err

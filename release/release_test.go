@@ -136,18 +136,7 @@ func digestOf(t *testing.T, r *release, program string) string {
 	t.Helper()
 	dir := t.TempDir()
 	unpack(t, filepath.Join(r.assets(), program+"-image.tar"), dir)
-	path, err := layout.FromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := path.ImageIndex()
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := top.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, manifest := topOf(t, dir)
 	return manifest.Manifests[0].Digest.String()
 }
 
@@ -221,7 +210,8 @@ func checkImage(t *testing.T, r *release) {
 	}
 }
 
-func onlyImage(t *testing.T, dir string) v1.Image {
+// topOf is the index of an image layout, which names one image.
+func topOf(t *testing.T, dir string) (v1.ImageIndex, *v1.IndexManifest) {
 	t.Helper()
 	path, err := layout.FromPath(dir)
 	if err != nil {
@@ -235,6 +225,12 @@ func onlyImage(t *testing.T, dir string) v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return top, manifest
+}
+
+func onlyImage(t *testing.T, dir string) v1.Image {
+	t.Helper()
+	top, manifest := topOf(t, dir)
 	if got := manifest.Manifests[0].Annotations["io.containerd.image.name"]; got != "ghcr.io/slipway-dev/slipway-manager:v0.1.0" {
 		t.Errorf("containerd would name the image %q", got)
 	}
@@ -305,8 +301,18 @@ func TestUnknownSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.writeMetadata(repositories[0]); !errors.Is(err, errSeries) {
+	if err := os.MkdirAll(r.assets(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := filepath.Join(r.assets(), "of-the-release-before")
+	if err := os.WriteFile(before, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write(t.Context()); !errors.Is(err, errSeries) {
 		t.Errorf("err = %v", err)
+	}
+	if _, err := os.Stat(before); err != nil {
+		t.Errorf("a release that cannot be made took what was there: %v", err)
 	}
 }
 

@@ -27,7 +27,7 @@ func (r *release) writeRepositories(context.Context) error {
 		if err := r.writeComponents(p); err != nil {
 			return fmt.Errorf("%s: %w", p.label, err)
 		}
-		if err := r.writeMetadata(p); err != nil {
+		if err := copyFile(r.metadata(), filepath.Join(r.repository(p), "metadata.yaml")); err != nil {
 			return fmt.Errorf("%s: %w", p.label, err)
 		}
 		if !p.templates {
@@ -88,10 +88,10 @@ func setImage(resources resmap.ResMap, image kustomize.Image) error {
 	})
 }
 
-// writeMetadata copies metadata.yaml, once it knows the series of the release.
-func (r *release) writeMetadata(p repository) error {
-	from := filepath.Join(r.source, "metadata.yaml")
-	data, err := os.ReadFile(from)
+// checkSeries wants metadata.yaml to know the series of the release: without it, it could
+// be installed and never be upgraded. It is asked before anything is written.
+func (r *release) checkSeries() error {
+	data, err := os.ReadFile(r.metadata())
 	if err != nil {
 		return err
 	}
@@ -103,8 +103,10 @@ func (r *release) writeMetadata(p repository) error {
 	}
 	for _, series := range metadata.ReleaseSeries {
 		if semver.MajorMinor(r.version) == fmt.Sprintf("v%d.%d", series.Major, series.Minor) {
-			return copyFile(from, filepath.Join(r.repository(p), "metadata.yaml"))
+			return nil
 		}
 	}
 	return fmt.Errorf("version %s: %w", r.version, errSeries)
 }
+
+func (r *release) metadata() string { return filepath.Join(r.source, "metadata.yaml") }
