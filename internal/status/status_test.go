@@ -24,8 +24,8 @@ import (
 
 func named(name string, labels ...string) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{}}
-	for i := 0; i < len(labels); i += 2 {
-		m.Labels[labels[i]] = labels[i+1]
+	for pair := range slices.Chunk(labels, 2) {
+		m.Labels[pair[0]] = pair[1]
 	}
 	return m
 }

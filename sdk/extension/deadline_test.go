@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +43,8 @@ func TestReadDeadline(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				conn := serveOnPipe(t, extension.Options{CertFile: certFile, KeyFile: keyFile, ReadTimeout: 5 * time.Second})
 				start := time.Now()
-				go func() {
+				var sender sync.WaitGroup
+				sender.Go(func() {
 					body := strings.Repeat(" ", tt.announced-2) + "{}"
 					_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", createPath, tt.announced)
 					for i := range tt.parts {
@@ -54,7 +56,9 @@ func TestReadDeadline(t *testing.T) {
 							return
 						}
 					}
-				}()
+				})
+				// time goes on only as long as somebody waits here
+				defer sender.Wait()
 				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				if err != nil {
 					t.Fatal(err)
