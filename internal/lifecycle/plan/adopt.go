@@ -18,12 +18,15 @@ const maxSteps = 64
 // does one whose Job was made: until then it is the policy that says which. A window
 // matters until the hook has passed, so it is the policy's until then. A step that is
 // changed while it waits begins anew; one that failed stays failed until somebody
-// decides. It says whether the run changed.
+// decides. It says whether the run changed, which it does not for a policy that is gone.
 //
 // Contents are compared, not generations: clusterctl move counts those from 1 again.
 func Adopt(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster, now time.Time) bool {
+	if policy == nil || !Open(run, cluster, now) {
+		return false
+	}
 	wanted := policy.Steps(run.Spec.Hook)
-	if !Open(run, cluster, now) || len(wanted) == 0 {
+	if len(wanted) == 0 {
 		return false
 	}
 	before := run.Spec.DeepCopy()

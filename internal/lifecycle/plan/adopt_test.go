@@ -98,6 +98,7 @@ func TestAdoptWhileAWindowHoldsBack(t *testing.T) {
 			[]lifecyclev1.Step{window("when"), approval("go"), approval("again")}, lifecyclev1.RunRunning, true},
 		{"the same", asked, 2 * time.Hour, false, policyOf(window("when"), approval("go")), nil, lifecyclev1.RunSucceeded, true},
 		{"the window is open", asked, time.Minute, false, policyOf(approval("again")), nil, lifecyclev1.RunSucceeded, false},
+		{"the policy is gone, the window is open", asked, time.Minute, false, nil, nil, lifecyclev1.RunSucceeded, false},
 		{"the window was skipped", asked, 2 * time.Hour, true, policyOf(nights, approval("go")), nil, lifecyclev1.RunSucceeded, false},
 		{"the hook has passed", &clusterv1.Cluster{}, 2 * time.Hour, false, policyOf(nights, approval("go")), nil, lifecyclev1.RunSucceeded, false},
 	} {

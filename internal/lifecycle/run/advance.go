@@ -85,7 +85,7 @@ func (r *Reconciler) record(ctx context.Context, s *scope, action plan.Action) e
 	// What the API server returns replaces the steps of the run.
 	current := action.Step.DeepCopy()
 	if action.Do == plan.End {
-		action.Message += r.stop(ctx, s, current)
+		action.Message += r.stopped(ctx, s, current)
 	}
 	plan.Apply(s.run, action, r.Clock.Now())
 	if err := r.store(ctx, s); err != nil {
@@ -124,7 +124,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 	if plan.RecordAttempt(s.run, action, result, err, now) {
 		// What has not succeeded may go on, also when it is only out of reach.
 		if progress := s.run.Progress(current.Name); progress.Outcome != "" && progress.Outcome != lifecyclev1.OutcomeSucceeded {
-			progress.Message = plan.Cut(progress.Message + r.stop(ctx, s, current))
+			progress.Message = plan.Cut(progress.Message + r.stopped(ctx, s, current))
 		}
 		if err := r.store(ctx, s); err != nil {
 			return false, err

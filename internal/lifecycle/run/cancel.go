@@ -3,19 +3,25 @@ package run
 import (
 	"context"
 	"fmt"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
+
+// lookForRights is how often a run that waits for a right to be granted looks again.
+const lookForRights = 30 * time.Second
 
 // cancel gives the run up when its policy, its Cluster or its upgrade does not want it
 // any more. A policy that cannot be read changes nothing.
 func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
-	reason := plan.CancelReason(s.run, s.policy, s.cluster, r.Clock.Now())
+	now := r.Clock.Now()
+	reason := plan.CancelReason(s.run, s.policy, s.cluster, now)
 	var err error
-	if reason == "" && plan.Open(s.run, s.cluster, r.Clock.Now()) {
+	if reason == "" && s.policy != nil && plan.Open(s.run, s.cluster, now) {
 		reason, err = r.unmatched(ctx, s)
 	}
 	if err != nil {
@@ -26,8 +32,15 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if current := plan.Current(s.run); current != nil {
-		if left := r.stop(ctx, s, current); left != "" {
-			ctrl.LoggerFrom(ctx).Info("A cancelled run leaves something behind", "step", current.Name, "reason", left)
+		err := r.stop(ctx, s, current)
+		if rights.IsMissing(err) {
+			// Whoever calls an upgrade off relies on its Jobs to end: cancelled, nobody
+			// would look at the run again.
+			s.stopped, s.held, s.requeueAfter = true, fmt.Sprintf("%s, but %v", reason, err), lookForRights
+			return nil
+		}
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("A cancelled run leaves something behind", "step", current.Name, "reason", err.Error())
 		}
 	}
 	s.run.Spec.Cancelled = reason

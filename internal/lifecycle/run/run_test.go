@@ -20,6 +20,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
@@ -169,6 +170,22 @@ func TestAJobThatNobodyWaitsForAnyMoreIsStopped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever calls an upgrade off relies on its Jobs to end, so the run goes on looking until
+// the engine may end them.
+func TestRunIsNotCancelledBeforeItsJobMayBeStopped(t *testing.T) {
+	w := newWorld(t, upgrade, jobStep("smoke"))
+	w.effects.wait = map[string]bool{"smoke": true}
+	w.expect(lifecyclev1.RunRunning, "smoke", "runs")
+	w.change(w.cluster, func() { w.cluster.Spec.Topology.Version = "v1.35.4" })
+	w.effects.stuck = &rights.MissingError{User: "engine", Rights: []rights.Right{{Namespace: "default", Verb: "delete", Group: "batch", Resource: "jobs"}}}
+	w.expect(lifecyclev1.RunRunning, "smoke", "called off")
+	if _, result := w.reconcile(); result.RequeueAfter == 0 {
+		t.Error("nobody looks again")
+	}
+	w.effects.stuck = nil
+	w.expect(lifecyclev1.RunCancelled, "", "called off")
 }
 
 func TestRunsAreCancelled(t *testing.T) {
