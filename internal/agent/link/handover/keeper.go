@@ -71,13 +71,12 @@ type Keeper struct {
 	report    string
 	// probed is when the other management cluster was within reach last.
 	probed time.Time
-	// gone is true when the cluster says that it has no such Host for this agent; away
-	// is since when it does not serve anybody, and answered whether there are answers
-	// all the same. served is closed when it shows the Host again.
-	gone     bool
-	away     time.Time
-	answered bool
-	served   chan struct{}
+	// gone is true when the cluster says that it has no such Host for this agent. away is
+	// since when it does not serve anybody, and silent since when there is not even an
+	// answer that says so. served is closed when it shows the Host again.
+	gone         bool
+	away, silent time.Time
+	served       chan struct{}
 }
 
 // New returns a Keeper with what an earlier process knew.
@@ -116,7 +115,7 @@ func (k *Keeper) Announced(annotations map[string]string) {
 func (k *Keeper) Served() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.away = time.Time{}
+	k.away, k.silent = time.Time{}, time.Time{}
 	if k.gone {
 		k.gone = false
 		k.signal()
@@ -132,16 +131,22 @@ func (k *Keeper) Unserved(err error) {
 	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		// Its rights go with the Host.
-		k.away = time.Time{}
+		k.away, k.silent = time.Time{}, time.Time{}
 		if !k.gone {
 			k.gone = true
 			k.signal()
 		}
 	case !alive(err):
 		answer := apierrors.APIStatus(nil)
-		k.answered = errors.As(err, &answer)
+		now := time.Now()
+		switch {
+		case errors.As(err, &answer):
+			k.silent = time.Time{}
+		case k.silent.IsZero():
+			k.silent = now
+		}
 		if k.away.IsZero() {
-			k.away = time.Now()
+			k.away = now
 			k.signal()
 		}
 	}
@@ -190,11 +195,10 @@ func (k *Keeper) pause(ctx context.Context) {
 func (k *Keeper) abandoned() (*host.HandOver, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	patience := k.options.Patience
-	if k.answered {
-		patience *= answeredPatience
+	lasts := func(since time.Time, patience time.Duration) bool {
+		return !since.IsZero() && time.Since(since) >= patience
 	}
-	if k.gone || (!k.away.IsZero() && time.Since(k.away) >= patience) {
+	if k.gone || lasts(k.silent, k.options.Patience) || lasts(k.away, answeredPatience*k.options.Patience) {
 		return k.state.Prepared, k.served
 	}
 	return nil, nil

@@ -217,8 +217,10 @@ func TestFollowsWhenTheSourceAnswersWithErrorsAlone(t *testing.T) {
 			s.keeper.Served()
 			s.keeper.Unserved(c.err)
 			gives := func(after time.Duration) bool {
-				if since := s.keeper.away; !since.IsZero() {
-					s.keeper.away = time.Now().Add(-after)
+				for _, since := range []*time.Time{&s.keeper.away, &s.keeper.silent} {
+					if !since.IsZero() {
+						*since = time.Now().Add(-after)
+					}
 				}
 				leaves, _ := s.keeper.abandoned()
 				return leaves != nil
@@ -241,6 +243,37 @@ func TestFollowsWhenTheSourceAnswersWithErrorsAlone(t *testing.T) {
 				t.Error("it leaves although its host is served again")
 			}
 		})
+	}
+}
+
+// One connection that is refused takes nothing from the time that a server with answers
+// gets, and one answer gives it to a server that is gone.
+func TestSilenceCountsFromItsBegin(t *testing.T) {
+	s := newScene(t)
+	order := s.signed(s.key)
+	s.set(order)
+	s.announce(order.Revision())
+	leaves := func() bool {
+		due, _ := s.keeper.abandoned()
+		return due != nil
+	}
+	s.keeper.Unserved(apierrors.NewServiceUnavailable("etcd is away"))
+	s.keeper.away = time.Now().Add(-2 * s.options.Patience)
+	s.keeper.Unserved(errors.New("connection refused"))
+	if leaves() {
+		t.Error("it leaves at the first connection that is refused")
+	}
+	s.keeper.silent = time.Now().Add(-s.options.Patience)
+	if !leaves() {
+		t.Error("it does not leave a server that is silent")
+	}
+	s.keeper.Unserved(apierrors.NewServiceUnavailable("no backend"))
+	if leaves() {
+		t.Error("it leaves a server that answers again")
+	}
+	s.keeper.away = time.Now().Add(-answeredPatience * s.options.Patience)
+	if !leaves() {
+		t.Error("it does not leave a server that has answered with errors for so long")
 	}
 }
 
