@@ -84,7 +84,9 @@ func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, 
 	}
 	all, one := infrav1.BootstrapGroupPrefix+r.namespace, infrav1.HostBootstrapGroup(r.namespace, r.name)
 	if slices.Contains(csr.Spec.Groups, all) || slices.Contains(csr.Spec.Groups, one) {
-		r.token, _ = strings.CutPrefix(csr.Spec.Username, bootstrapapi.BootstrapUserPrefix)
+		if id, isToken := strings.CutPrefix(csr.Spec.Username, bootstrapapi.BootstrapUserPrefix); isToken {
+			r.token = id
+		}
 		return r, true
 	}
 	if slices.ContainsFunc(csr.Spec.Groups, func(group string) bool { return strings.HasPrefix(group, all+":") }) {
