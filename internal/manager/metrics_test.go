@@ -18,7 +18,7 @@ import (
 // Every controller's metrics are served: a second registration finds the first.
 func TestMetricsAreRegistered(t *testing.T) {
 	reader := fake.NewClientBuilder().Build()
-	if err := registerMetrics(reader); err != nil {
+	if err := registerMetrics(reader, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, collector := range slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), extensionconfig.Collectors(), host.Collectors(reader)) {

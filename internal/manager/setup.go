@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinetemplate"
+	"github.com/slipway-dev/slipway/internal/program"
 	"github.com/slipway-dev/slipway/internal/throttle"
 	"github.com/slipway-dev/slipway/internal/version"
 	"github.com/slipway-dev/slipway/internal/webhook"
@@ -38,7 +39,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("index hosts by %s: %w", field, err)
 		}
 	}
-	if err := registerMetrics(mgr.GetClient()); err != nil {
+	if err := registerMetrics(mgr.GetClient(), mgr.Elected()); err != nil {
 		return err
 	}
 	var err error
@@ -79,8 +80,9 @@ func hostIndex(value func(*infrav1.Host) string) client.IndexerFunc {
 }
 
 // registerMetrics tolerates that another manager of this process came first.
-func registerMetrics(reader client.Reader) error {
-	for _, collector := range slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), extensionconfig.Collectors(), host.Collectors(reader)) {
+func registerMetrics(reader client.Reader, elected <-chan struct{}) error {
+	leaders := program.WhileElected(elected, slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), host.Collectors(reader))...)
+	for _, collector := range slices.Concat(leaders, extensionconfig.Collectors()) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("register metrics: %w", err)

@@ -63,7 +63,7 @@ func TestMetricsReference(t *testing.T) {
 	}
 	fmt.Fprintf(&page, "\n## A host's agent\n\nOf slipway-agent.\n\n%s", metricsHeader)
 	for _, m := range run.Metrics() {
-		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", m.Name, m.Type, m.Help)
+		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", described{name: m.Name, labels: m.Labels}.signature(), m.Type, m.Help)
 	}
 	page.WriteString(planeMetrics)
 	compare(t, metricsPage, []byte(page.String()))

@@ -19,7 +19,7 @@ func TestMetricsAreRegistered(t *testing.T) {
 		if _, err := extension.New(extension.Options{Metrics: registry}); err != nil {
 			t.Fatal(err)
 		}
-		if err := registerMetrics(fake.NewClientBuilder().Build(), registry); err != nil {
+		if err := registerMetrics(fake.NewClientBuilder().Build(), nil, registry); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
+	"github.com/slipway-dev/slipway/internal/program"
 )
 
 // leaderElectionID names the Lease of the leader.
@@ -122,7 +123,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	return errors.Join(
 		mgr.Add(server),
-		registerMetrics(mgr.GetClient(), server.metrics),
+		registerMetrics(mgr.GetClient(), mgr.Elected(), server.metrics),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("hooks", server.check),
 		// The API server calls the webhooks as soon as the pod is ready.
@@ -133,8 +134,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 // registerMetrics has the metrics of the extension server served with all others, since
 // who may scrape is not who may call hooks. It tolerates that another engine of this
 // process came first.
-func registerMetrics(reader client.Reader, extension *prometheus.Registry) error {
-	for _, collector := range slices.Concat(hooks.Collectors(), run.Collectors(reader, clock.RealClock{}), []prometheus.Collector{extension}) {
+func registerMetrics(reader client.Reader, elected <-chan struct{}, extension *prometheus.Registry) error {
+	leaders := program.WhileElected(elected, run.Collectors(reader, clock.RealClock{})...)
+	for _, collector := range slices.Concat(leaders, hooks.Collectors(), []prometheus.Collector{extension}) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("register metrics: %w", err)
