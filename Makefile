@@ -72,11 +72,14 @@ binaries: manifests ## Build the binaries only
 # The key that signs host bundles; without one a key of this work tree is made, which
 # nobody else trusts.
 HOST_BUNDLE_KEY ?= $(BIN)/hostbundle.key
+own_key = $(BIN)/slipway-bundle keygen --name work-tree --private-key $(BIN)/hostbundle.key --public-key $(BIN)/hostbundle.pub
 
 .PHONY: host-bundle
 host-bundle: bundle ## Write what a real host needs of each Kubernetes version into bin/hostbundle, an OCI image layout signed with HOST_BUNDLE_KEY
 	@$(call build,.,slipway-bundle,$(LDFLAGS))
-	@[ -e $(HOST_BUNDLE_KEY) ] || $(BIN)/slipway-bundle keygen --name $$(hostname) --private-key $(HOST_BUNDLE_KEY) --public-key $(HOST_BUNDLE_KEY:.key=.pub)
+	@if [ ! -e "$(HOST_BUNDLE_KEY)" ]; then \
+	  if [ "$(HOST_BUNDLE_KEY)" != "$(BIN)/hostbundle.key" ]; then echo "HOST_BUNDLE_KEY: there is no key $(HOST_BUNDLE_KEY); \`slipway-bundle keygen\` makes one" >&2; exit 1; fi; \
+	  $(call own_key); fi
 	@$(STEP) "image archives" $(BUNDLE_PARTS)/nodebundle-build archives --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
 	  --kubernetes $(call bundle_list,$(BUNDLED)) --paired $(call bundle_list,$(BUNDLE_PAIRED)) --output $(BIN)/hostbundle.images
 	@rm -rf $(BIN)/hostbundle
@@ -302,8 +305,9 @@ RELEASE_KEY ?= $(HOST_BUNDLE_KEY)
 .PHONY: release
 release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums signed with RELEASE_KEY; HOST_BUNDLE=bin/hostbundle adds host bundles
 	@$(call build,.,slipway-bundle,$(LDFLAGS))
-	@[ -z "$(RELEASE_KEY)" ] || [ -e "$(RELEASE_KEY)" ] || \
-	  $(BIN)/slipway-bundle keygen --name $$(hostname) --private-key $(RELEASE_KEY) --public-key $(RELEASE_KEY:.key=.pub)
+	@if [ -n "$(RELEASE_KEY)" ] && [ ! -e "$(RELEASE_KEY)" ]; then \
+	  if [ "$(RELEASE_KEY)" != "$(BIN)/hostbundle.key" ]; then echo "RELEASE_KEY: there is no key $(RELEASE_KEY); \`slipway-bundle keygen\` makes one" >&2; exit 1; fi; \
+	  $(call own_key); fi
 	cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION) -host-bundle "$(HOST_BUNDLE)" -key "$(RELEASE_KEY)"
 

@@ -23,15 +23,15 @@ const usage = `Usage:
   slipway-bundle keygen --name NAME --private-key FILE --public-key FILE
   slipway-bundle build --node-bundle DIR --images DIR --private-key FILE --output DIR
   slipway-bundle sign --private-key FILE --version VERSION --release DIR
-  slipway-bundle verify --public-key FILE --release DIR
+  slipway-bundle verify --public-key FILE --version VERSION --release DIR
   slipway-bundle version
 
 keygen makes a pair of keys and replaces no file. build writes a signed bundle for each
 Kubernetes version of a node bundle as an OCI image layout; "make host-bundle" calls it.
 sign writes SHA256SUMS.note, a signed note of the version and of SHA256SUMS, beside it;
 "make release" calls it. verify compares all files in DIR, which may be a part of the
-release, with that note: it ends with an error unless each of them is of the release and a
-public key holds for it.
+release, with that note: it ends with an error unless each of them is of the release of
+that version and a public key holds for it.
 
 Flags, all of them needed:
   --name string
@@ -176,6 +176,7 @@ func verify(args []string) error {
 	flags.Usage = func() {}
 	publicKey := flags.String("public-key", "", "file with public keys")
 	dir := flags.String("release", "", "directory of the release")
+	of := flags.String("version", "", "the release that it must be")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func verify(args []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", *publicKey, err)
 	}
-	release, err := checksums.Verify(*dir, keys.Verifiers())
+	release, err := checksums.Verify(*dir, *of, keys.Verifiers())
 	if err != nil {
 		return err
 	}

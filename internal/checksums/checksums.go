@@ -63,9 +63,10 @@ type Release struct {
 }
 
 // Verify compares all files in a directory with the signed list there. It is an error
-// when a file differs or is not of the release, and when there is none at all. A part of
-// a release may be missing: who needs it will notice.
-func Verify(dir string, keys note.Verifiers) (*Release, error) {
+// when the list is that of another version, which an older one with a fault that is known
+// may be, when a file differs or is not of the release, and when there is none at all. A
+// part of a release may be missing: who needs it will notice.
+func Verify(dir, version string, keys note.Verifiers) (*Release, error) {
 	signed, err := os.ReadFile(filepath.Join(dir, Note))
 	if err != nil {
 		return nil, err
@@ -77,6 +78,9 @@ func Verify(dir string, keys note.Verifiers) (*Release, error) {
 	statement, err := parse(opened.Text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Note, err)
+	}
+	if statement.version != version {
+		return nil, fmt.Errorf("%s is that of release %s, not of %s; do not use it", Note, statement.version, version)
 	}
 	release := &Release{Version: statement.version}
 	for _, s := range opened.Sigs {

@@ -57,7 +57,7 @@ func newRelease(t *testing.T, signer note.Signer) string {
 func TestVerify(t *testing.T) {
 	signer, keys := newKey(t)
 	dir := newRelease(t, signer)
-	got, err := Verify(dir, keys)
+	got, err := Verify(dir, "v0.1.0", keys)
 	if err != nil || got.Version != "v0.1.0" || !slices.Equal(got.Signers, []string{"example.com"}) || len(got.Verified) != 3 || len(got.Missing) != 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -65,7 +65,7 @@ func TestVerify(t *testing.T) {
 	if err := errors.Join(os.Remove(filepath.Join(dir, "assets/manager")), os.Remove(filepath.Join(dir, List))); err != nil {
 		t.Fatal(err)
 	}
-	got, err = Verify(dir, keys)
+	got, err = Verify(dir, "v0.1.0", keys)
 	if err != nil || len(got.Verified) != 2 || !slices.Equal(got.Missing, []string{"assets/manager"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -80,7 +80,12 @@ func TestWhatIsNotOfTheReleaseIsRefused(t *testing.T) {
 	}{
 		"changed": {func(t *testing.T, dir string) { write(t, dir, "assets/agent", "another") }, "assets/agent (differs)"},
 		"added":   {func(t *testing.T, dir string) { write(t, dir, "assets/extra", "") }, "assets/extra (not listed)"},
-		"list":    {func(t *testing.T, dir string) { write(t, dir, List, "") }, "SHA256SUMS (differs)"},
+		"another version": {func(t *testing.T, dir string) {
+			if err := Sign(dir, "v0.0.9", signer); err != nil {
+				t.Fatal(err)
+			}
+		}, "is that of release v0.0.9, not of v0.1.0"},
+		"list": {func(t *testing.T, dir string) { write(t, dir, List, "") }, "SHA256SUMS (differs)"},
 		"nothing there": {func(t *testing.T, dir string) {
 			_ = os.RemoveAll(dir + "/assets")
 			_ = os.RemoveAll(dir + "/repository")
@@ -114,7 +119,7 @@ func TestWhatIsNotOfTheReleaseIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := newRelease(t, signer)
 			c.change(t, dir)
-			if got, err := Verify(dir, keys); err == nil || !strings.Contains(err.Error(), c.want) {
+			if got, err := Verify(dir, "v0.1.0", keys); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v, %v; want %q", got, err, c.want)
 			}
 		})

@@ -74,6 +74,9 @@ func hostCommand(p *Program) *cobra.Command {
 		Use:   "host",
 		Short: "Look at hosts, enroll and approve them",
 	}
+	if p.Local != nil {
+		command.Short = "Look at hosts, enroll, approve and enter them, and break and mend local ones"
+	}
 	command.AddCommand(hostListCommand(p), hostTokenCommand(p), hostApproveCommand(p))
 	command.AddCommand(p.HostCommands...)
 	return command

@@ -84,11 +84,21 @@ func (c *Cluster) WorkloadKubeconfig(ctx context.Context, reader client.Reader, 
 	if err != nil {
 		return Kubeconfig{}, err
 	}
-	dir, err := os.UserConfigDir()
+	dir, err := configDir()
 	if err != nil {
 		return Kubeconfig{}, err
 	}
 	server := sha256.Sum256([]byte(config.Host))
 	path := filepath.Join(dir, "slipway", "clusters", hex.EncodeToString(server[:6]), cluster.Namespace, cluster.Name+".kubeconfig")
 	return Kubeconfig{Data: data, Path: path}, nil
+}
+
+// configDir is the same on every system: a path is printed for shells, and the one of
+// macOS has a space in it.
+func configDir() (string, error) {
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".config"), err
 }
