@@ -58,7 +58,7 @@ var rules = []rule{
 	{folder: "internal/lifecycle/schedule", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/endpoint", "internal/lifecycle/step", "internal/lifecycle/schedule"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/match", may: []string{"api", "internal/lifecycle/expression"}, never: []string{"sigs.k8s.io/controller-runtime"}},
-	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step"}},
+	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/rights", "internal/lifecycle/step"}},
 	{folder: "internal/lifecycle/rights", may: []string{"api"}},
 	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/rights", "internal/lifecycle/run", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/schedule"}},
 	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version", "internal/program"}, never: []string{"k8s.io/kubernetes"}},
