@@ -71,15 +71,17 @@ binaries: manifests ## Build the binaries only
 
 # The key that signs host bundles; without one a key of this work tree is made, which
 # nobody else trusts.
-HOST_BUNDLE_KEY ?= $(BIN)/hostbundle.key
-own_key = $(BIN)/slipway-bundle keygen --name work-tree --private-key $(BIN)/hostbundle.key --public-key $(BIN)/hostbundle.pub
+OWN_KEY := $(BIN)/hostbundle.key
+HOST_BUNDLE_KEY ?= $(OWN_KEY)
+# $(call own_key,variable): makes the key that a variable names, if it is this work tree's
+own_key = if [ ! -e "$($(1))" ]; then \
+	  if [ "$($(1))" != "$(OWN_KEY)" ]; then echo "$(1): there is no key $($(1)); \`slipway-bundle keygen\` makes one" >&2; exit 1; fi; \
+	  $(BIN)/slipway-bundle keygen --name work-tree --private-key $(OWN_KEY) --public-key $(OWN_KEY:.key=.pub); fi
 
 .PHONY: host-bundle
 host-bundle: bundle ## Write what a real host needs of each Kubernetes version into bin/hostbundle, an OCI image layout signed with HOST_BUNDLE_KEY
 	@$(call build,.,slipway-bundle,$(LDFLAGS))
-	@if [ ! -e "$(HOST_BUNDLE_KEY)" ]; then \
-	  if [ "$(HOST_BUNDLE_KEY)" != "$(BIN)/hostbundle.key" ]; then echo "HOST_BUNDLE_KEY: there is no key $(HOST_BUNDLE_KEY); \`slipway-bundle keygen\` makes one" >&2; exit 1; fi; \
-	  $(call own_key); fi
+	@$(call own_key,HOST_BUNDLE_KEY)
 	@$(STEP) "image archives" $(BUNDLE_PARTS)/nodebundle-build archives --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
 	  --kubernetes $(call bundle_list,$(BUNDLED)) --paired $(call bundle_list,$(BUNDLE_PAIRED)) --output $(BIN)/hostbundle.images
 	@rm -rf $(BIN)/hostbundle
@@ -305,9 +307,7 @@ RELEASE_KEY ?= $(HOST_BUNDLE_KEY)
 .PHONY: release
 release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums signed with RELEASE_KEY; HOST_BUNDLE=bin/hostbundle adds host bundles
 	@$(call build,.,slipway-bundle,$(LDFLAGS))
-	@if [ -n "$(RELEASE_KEY)" ] && [ ! -e "$(RELEASE_KEY)" ]; then \
-	  if [ "$(RELEASE_KEY)" != "$(BIN)/hostbundle.key" ]; then echo "RELEASE_KEY: there is no key $(RELEASE_KEY); \`slipway-bundle keygen\` makes one" >&2; exit 1; fi; \
-	  $(call own_key); fi
+	@[ -z "$(RELEASE_KEY)" ] || { $(call own_key,RELEASE_KEY); }
 	cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION) -host-bundle "$(HOST_BUNDLE)" -key "$(RELEASE_KEY)"
 

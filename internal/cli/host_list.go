@@ -33,11 +33,7 @@ func hostListCommand(p *Program) *cobra.Command {
 		Short:   "List the hosts",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			scope, err := f.scope()
-			if err != nil {
-				return err
-			}
-			cluster, err := f.find(cmd)
+			cluster, scope, err := f.target(cmd)
 			if err != nil {
 				return err
 			}

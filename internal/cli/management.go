@@ -114,3 +114,13 @@ func (f *scopeFlags) scope() (status.Scope, error) {
 	}
 	return status.Scope{Namespace: f.namespace, Selector: selector}, nil
 }
+
+// target is the management cluster that is meant, and what of it.
+func (f *scopeFlags) target(cmd *cobra.Command) (*management.Cluster, status.Scope, error) {
+	scope, err := f.scope()
+	if err != nil {
+		return nil, scope, err
+	}
+	cluster, err := f.find(cmd)
+	return cluster, scope, err
+}

@@ -32,11 +32,7 @@ func statusCommand(p *Program) *cobra.Command {
 		Short: "Show the management cluster, its clusters and hosts, and what is waited for",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			scope, err := f.scope()
-			if err != nil {
-				return err
-			}
-			cluster, err := f.find(cmd)
+			cluster, scope, err := f.target(cmd)
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // TestNothingIsReplaced holds what is published to what the go command refuses in a
@@ -75,7 +77,7 @@ func TestInstallPlugin(t *testing.T) {
 	}
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
-		t.Skip("KUBEBUILDER_ASSETS is not set, so there is no kubectl to call the plugin")
+		rights.Skip(t, "KUBEBUILDER_ASSETS is not set, so there is no kubectl to call the plugin")
 	}
 	o.env = append(o.env, "PATH="+filepath.Dir(plugin)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if help := o.run(filepath.Join(assets, "kubectl"), "slipway", "host", "list", "--help"); !strings.Contains(help, "Usage:\n  kubectl slipway host list") {

@@ -38,11 +38,11 @@ func Open(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Ti
 
 // Settled says whether nothing will happen in a run any more, as far as its Cluster tells.
 func Settled(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) bool {
-	if Open(run, cluster, now) {
+	if !Finished(run) {
 		return false
 	}
-	_, _, changes := Holds(run, cluster, now)
-	return run.Spec.Cancelled != "" || changes.IsZero() && calledOff(run, cluster) == ""
+	holds, _, changes := Holds(run, cluster, now)
+	return !holds && (run.Spec.Cancelled != "" || changes.IsZero() && calledOff(run, cluster) == "")
 }
 
 // asked says whether Cluster API goes on asking the hook of a run. It is read from

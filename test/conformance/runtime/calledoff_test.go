@@ -16,14 +16,7 @@ import (
 // TestUpgradeCalledOff shows what upstream allows who calls an upgrade off, and holds
 // that slipway-lifecycle sees it, so that an approval does not count for the next one.
 func TestUpgradeCalledOff(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
-	}
-	recorder, ext := startRecorder(t)
-	s := start(t)
-	recorder.live = s.Client
-	s.discover(ext)
-	s.createClass()
+	s, recorder := startRecorded(t)
 	moments := life()
 	for i, m := range moments[:3] {
 		m.comes(s)

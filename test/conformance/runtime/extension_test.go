@@ -136,6 +136,20 @@ func lifecycle[Q, R any](s *extension.Server, r *recorder, h hook.Hook[Q, R], na
 	}, extension.WithTimeout(5*time.Second))
 }
 
+// startRecorded brings up upstream's managers with a recorder that they call, and a class.
+func startRecorded(t *testing.T) (*stage, *recorder) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server, skipped by -short")
+	}
+	recorder, ext := startRecorder(t)
+	s := start(t)
+	recorder.live = s.Client
+	s.discover(ext)
+	s.createClass()
+	return s, recorder
+}
+
 // startRecorder serves a recorder built on the SDK.
 func startRecorder(t *testing.T) (*recorder, *hooktest.Extension) {
 	t.Helper()

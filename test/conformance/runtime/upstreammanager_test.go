@@ -38,14 +38,7 @@ const (
 // the SDK and call it through the life of a Cluster: created, initialized, upgraded
 // and deleted. At each of the moments it waits for the extension.
 func TestUpstreamManager(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
-	}
-	recorder, ext := startRecorder(t)
-	s := start(t)
-	recorder.live = s.Client
-	s.discover(ext)
-	s.createClass()
+	s, recorder := startRecorded(t)
 	moments := life()
 	for i, m := range moments {
 		m.comes(s)
