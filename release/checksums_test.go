@@ -29,7 +29,7 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	verify := func() error {
-		return r.bundleTool(t.Context(), "verify", "--public-key", public, "--release", r.out)
+		return r.bundleTool(t.Context(), "verify", "--public-key", public, "--version", r.version, "--release", r.out)
 	}
 	if err := verify(); err != nil {
 		t.Error(err)

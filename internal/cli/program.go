@@ -23,9 +23,15 @@ type Program struct {
 	Kubernetes string
 	// Local finds the plane of this machine; nil in a program that knows no planes.
 	Local Local
-	// Commands, OtherCommands and HostCommands go beside those there are, the last
-	// below `host`.
-	Commands, OtherCommands, HostCommands []*cobra.Command
+	// Commands makes what goes beside the commands there are; nil for nothing. It is called
+	// after the flags that packages of Kubernetes register for every program are gone.
+	Commands func() Commands
+}
+
+// Commands are what one program has alone.
+type Commands struct {
+	// Use and More are groups of the help, Host goes below `host`.
+	Use, More, Host []*cobra.Command
 }
 
 // Local finds the plane of this machine that a command line means.

@@ -36,13 +36,17 @@ func Root(p Program) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
 	})
+	var own Commands
+	if p.Commands != nil {
+		own = p.Commands()
+	}
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Commands:"}, &cobra.Group{ID: "more", Title: "Other commands:"})
-	use := []*cobra.Command{statusCommand(&p), kubeconfigCommand(&p), hostCommand(&p), approveCommand(&p), lifecycleCommand(&p), checkCommand(&p)}
-	for _, command := range append(use, p.Commands...) {
+	use := []*cobra.Command{statusCommand(&p), kubeconfigCommand(&p), hostCommand(&p, own.Host), approveCommand(&p), lifecycleCommand(&p), checkCommand(&p)}
+	for _, command := range append(use, own.Use...) {
 		command.GroupID = "use"
 		root.AddCommand(command)
 	}
-	for _, command := range append([]*cobra.Command{openapiCommand(), versionCommand(&p)}, p.OtherCommands...) {
+	for _, command := range append([]*cobra.Command{openapiCommand(), versionCommand(&p)}, own.More...) {
 		command.GroupID = "more"
 		root.AddCommand(command)
 	}
@@ -69,7 +73,7 @@ func asPlugin(root *cobra.Command) {
 	walk(root)
 }
 
-func hostCommand(p *Program) *cobra.Command {
+func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "host",
 		Short: "Look at hosts, enroll and approve them",
@@ -78,7 +82,7 @@ func hostCommand(p *Program) *cobra.Command {
 		command.Short = "Look at hosts, enroll, approve and enter them, and break and mend local ones"
 	}
 	command.AddCommand(hostListCommand(p), hostTokenCommand(p), hostApproveCommand(p))
-	command.AddCommand(p.HostCommands...)
+	command.AddCommand(own...)
 	return command
 }
 

@@ -28,11 +28,15 @@ func Root() *cobra.Command {
 		Name: "slipway",
 		Long: `Slipway turns the Linux hosts you already have into Kubernetes clusters, managed
 by Cluster API. "slipway up" brings a whole plane and a cluster to this machine.`,
-		Kubernetes:    componentversion.Get().GitVersion,
-		Local:         g,
-		Commands:      []*cobra.Command{upCommand(g), downCommand(g)},
-		OtherCommands: []*cobra.Command{serveCommand(g)},
-		HostCommands:  hostCommands(g),
+		Kubernetes: componentversion.Get().GitVersion,
+		Local:      g,
+		Commands: func() cli.Commands {
+			return cli.Commands{
+				Use:  []*cobra.Command{upCommand(g), downCommand(g)},
+				More: []*cobra.Command{serveCommand(g)},
+				Host: hostCommands(g),
+			}
+		},
 	})
 	root.PersistentFlags().StringVar(&g.stateDir, "state-dir", cmp.Or(os.Getenv(envStateDir), instance.DefaultStateDir),
 		"directory in which the plane keeps everything; $"+envStateDir+" when set")

@@ -45,15 +45,29 @@ func TestFlavorsCheckTheHealthOfMachines(t *testing.T) {
 				t.Fatalf("flavor %q: %v", flavor, err)
 			}
 			selected = append(selected, selects(check))
-			if check.Spec.ClusterName != "c1" || check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo == nil {
-				t.Errorf("flavor %q: %s has no Cluster or no limit", flavor, check.Name)
+			if check.Spec.ClusterName != "c1" {
+				t.Errorf("flavor %q: %s has no Cluster", flavor, check.Name)
 			}
+			limitedButForPools(t, flavor, check)
 			missingNetworkIsNoFailure(t, flavor, check.Spec.Checks.UnhealthyNodeConditions)
 		}
 		slices.Sort(selected)
 		if !slices.Equal(selected, want) {
 			t.Errorf("flavor %q checks %v, want %v", flavor, selected, want)
 		}
+	}
+}
+
+// A machine of a pool that waits for a host has no Node yet and counts as unhealthy: no limit by
+// number may end the remediation of others for it, and no limit of time end its waiting. The pool
+// says how many are remediated at once.
+func limitedButForPools(t *testing.T, flavor string, check *clusterv1.MachineHealthCheck) {
+	t.Helper()
+	limit, startup := check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo, check.Spec.Checks.NodeStartupTimeoutSeconds
+	if ofPool := strings.HasPrefix(selects(check), clusterv1.MachinePoolNameLabel); ofPool == (limit != nil) {
+		t.Errorf("flavor %q: %s limits how many are unhealthy by %v", flavor, check.Name, limit)
+	} else if startup == nil || ofPool != (*startup == 0) {
+		t.Errorf("flavor %q: %s waits %v s for a Node", flavor, check.Name, startup)
 	}
 }
 
