@@ -61,7 +61,7 @@ func TestFindOrder(t *testing.T) {
 	own := found(dir)
 	named, env := kubeconfig(t, "named", "second"), kubeconfig(t, "env", "third")
 	// A workload cluster of the plane is no other management cluster.
-	workload := filepath.Join(dir, "clusters", "default-a.kubeconfig")
+	workload := filepath.Join(dir, "clusters", "default", "a.kubeconfig")
 	for name, tc := range map[string]struct {
 		env    string
 		choice Choice

@@ -41,7 +41,7 @@ func WorkloadKubeconfig(ctx context.Context, inst *instance.Instance, c client.R
 	if data, err = localKubeconfig(data, port); err != nil {
 		return management.Kubeconfig{}, fmt.Errorf("kubeconfig of cluster %s: %w", cluster, err)
 	}
-	return management.Kubeconfig{Data: data, Path: inst.Path("clusters", cluster.Namespace+"-"+cluster.Name+".kubeconfig")}, nil
+	return management.Kubeconfig{Data: data, Path: inst.Path("clusters", cluster.Namespace, cluster.Name+".kubeconfig")}, nil
 }
 
 func localKubeconfig(data []byte, port int) ([]byte, error) {

@@ -75,6 +75,10 @@ func TestWorkloadKubeconfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// Namespace and name apart: cluster "b-c" of "a" is not "c" of "a-b".
+		if want := inst.Path("clusters", key.Namespace, key.Name+".kubeconfig"); kubeconfig.Path != want {
+			t.Errorf("it belongs into %s, not %s", kubeconfig.Path, want)
+		}
 		path, err := kubeconfig.Write()
 		if err != nil {
 			t.Fatal(err)
