@@ -43,8 +43,18 @@ func TestRules(t *testing.T) {
 		change(h)
 		return h
 	}
-	enrolledAnew := freeHost("host-1", 0)
-	enrolledAnew.UID = "another"
+	// proof is what the agent of a free host shows.
+	proof := func(generation, shown int64) *infrav1.Host {
+		h := freeHost("host-1", generation)
+		h.Status.CleanProof.ClaimGeneration = shown
+		return h
+	}
+	// anew is a Host that was deleted and enrolled again; its agent shows a proof.
+	anew := func(generation, shown int64) *infrav1.Host {
+		h := proof(generation, shown)
+		h.UID = "another"
+		return h
+	}
 	for _, c := range []struct {
 		name    string
 		history *planted
@@ -83,7 +93,17 @@ func TestRules(t *testing.T) {
 		{"a term that falls", new(planted).write(held(2), held(1)), []string{neverFall}},
 		{"a term that nobody knows after a boot", new(planted).write(held(2), standby, held(2)), nil},
 		{"a term that falls with a boot between", new(planted).write(held(2), standby, held(1)), []string{neverFall}},
-		{"a Host that is enrolled anew", new(planted).write(freeHost("host-1", 3)).remove(freeHost("host-1", 3)).write(enrolledAnew), nil},
+		{"a Host that is enrolled anew", new(planted).write(freeHost("host-1", 3)).remove(freeHost("host-1", 3)).write(anew(0, 0)), nil},
+		{"a Host that is enrolled anew, with the proof of the one before", new(planted).write(freeHost("host-1", 3)).remove(freeHost("host-1", 3)).
+			write(anew(0, 3), anew(0, 0), anew(1, 0), anew(1, 1)), nil},
+		{"a proof of the Host before, after one of its own", new(planted).write(freeHost("host-1", 3)).remove(freeHost("host-1", 3)).
+			write(anew(0, 3), anew(0, 0), anew(0, 3)), []string{neverFall}},
+		{"a proof that falls on a Host that was enrolled anew", new(planted).write(freeHost("host-1", 3)).remove(freeHost("host-1", 3)).
+			write(anew(0, 3), anew(2, 2), anew(2, 1)), []string{neverFall}},
+		{"a claim with the proof of the Host before", new(planted).write(freeHost("host-1", 3)).remove(freeHost("host-1", 3)).
+			write(anew(0, 3), unproved(1, func(h *infrav1.Host) { h.UID, h.Status.CleanProof = "another", &infrav1.CleanProof{ClaimGeneration: 3} })), []string{reset}},
+		{"a proof that falls, with none between", new(planted).write(freeHost("host-1", 2), unproved(3, func(h *infrav1.Host) { h.Spec.Claim = nil }), proof(3, 1)), []string{neverFall}},
+		{"a proof of a generation that was not yet", new(planted).write(proof(0, 2)), []string{neverFall}},
 
 		{"a Node that goes while its HostMachine lives", new(planted).write(cluster(false), a, node(a, corev1.ConditionTrue)).
 			remove(node(a, corev1.ConditionTrue)).wait(20 * time.Second), []string{nodeOutlive}},
