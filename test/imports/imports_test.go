@@ -33,6 +33,7 @@ var rules = []rule{
 	{folder: "internal/remediation", may: []string{"api"}},
 	{folder: "internal/throttle"},
 	{folder: "internal/seen"},
+	{folder: "internal/reconciler"},
 	// The rooms of the agent, from the inside out; see its doc.go.
 	{folder: "internal/agent/core", may: []string{"api", "internal/atomicfile"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/agent/hostos", may: []string{"api", "internal/atomicfile", "internal/agent/core/journal", "internal/agent/core/operation"}},
@@ -48,7 +49,7 @@ var rules = []rule{
 	{folder: "internal/agent", may: []string{"api", "internal/host", "internal/hostbundle", "internal/atomicfile", "internal/version"},
 		never: []string{"sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"}},
 	{folder: "internal/hosthooks", may: []string{"api", "sdk"}},
-	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/hosthooks", "internal/placement", "internal/remediation", "internal/rollout", "internal/bootstrapdata", "internal/seen", "internal/throttle", "sdk"},
+	{folder: "internal/controller", may: []string{"api", "internal/host", "internal/hosthooks", "internal/placement", "internal/reconciler", "internal/remediation", "internal/rollout", "internal/bootstrapdata", "internal/seen", "internal/throttle", "sdk"},
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
 	{folder: "internal/manager", may: []string{"api", "internal/controller", "internal/hosthooks", "internal/webhook", "internal/version", "internal/throttle", "internal/program", "sdk"}},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,12 +15,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
-	capilabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 	"github.com/slipway-dev/slipway/internal/throttle"
 )
 
@@ -39,9 +38,6 @@ const FieldOwner = "slipway-host-controller"
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-// conflictRetry lets the cache catch up with the write that won.
-const conflictRetry = 50 * time.Millisecond
 
 // Reconciler reconciles Hosts.
 type Reconciler struct {
@@ -71,10 +67,6 @@ type Reconciler struct {
 	signers    signers
 }
 
-// phase is one step of a reconcile. It returns false when it changed the Host, so
-// that the following ones see the change in a reconcile of their own.
-type phase func(context.Context, *scope) (proceed bool, err error)
-
 // scope holds what the phases saw in one reconcile.
 type scope struct {
 	host  *infrav1.Host
@@ -91,18 +83,16 @@ type scope struct {
 	settle time.Duration
 	// hookRetry is when to call a hook again that holds back the host.
 	hookRetry time.Duration
+	// requeueAfter is when to look again; see lookAgain.
+	requeueAfter time.Duration
 }
 
 // Reconcile brings one Host a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	h := &infrav1.Host{}
-	if err := r.Client.Get(ctx, req.NamespacedName, h); err != nil {
+	if found, err := reconciler.Read(ctx, r.Client, req, h, r.WatchFilter); err != nil || !found {
 		r.operations.forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	// What others watch comes here, too, by way of what it refers to.
-	if r.WatchFilter != "" && !capilabels.HasWatchLabel(h, r.WatchFilter) {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, err
 	}
 	r.operations.note(req.NamespacedName, h.Status.ObservedOperation)
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, h, infrav1.HostFinalizer); err != nil || added {
@@ -116,20 +106,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || requeue {
 		return ctrl.Result{}, err
 	}
-	return r.run(ctx, &scope{host: h, cluster: cluster, paused: isPaused, facts: host.Facts{ManagerVersion: r.Version}})
+	s := &scope{host: h, cluster: cluster, paused: isPaused, facts: host.Facts{ManagerVersion: r.Version}}
+	err = reconciler.Run(ctx, s, r.phases(s))
+	return reconciler.Result(ctx, s.requeueAfter, err)
 }
 
-// phases are what is done for a host, in this order.
-func (r *Reconciler) phases(s *scope) []phase {
+// phases are what is done for a host, in this order. One that changed the Host holds back
+// the following ones, so that they see the change in a reconcile of their own.
+func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 	switch {
 	case s.paused && !s.host.DeletionTimestamp.IsZero():
 		return nil
 	case s.paused:
-		return []phase{r.readConnection, r.announce, r.judgeMove, r.yieldToMove}
+		return []reconciler.Phase[*scope]{r.readConnection, r.announce, r.judgeMove, r.yieldToMove, r.lookAgain}
 	case !s.host.DeletionTimestamp.IsZero():
-		return []phase{r.readConnection, r.findTwin, r.findOrphan, r.clearClaim, r.forget, r.applyStatus}
+		return []reconciler.Phase[*scope]{r.readConnection, r.findTwin, r.findOrphan, r.clearClaim, r.forget, r.applyStatus, r.lookAgain}
 	}
-	return []phase{
+	return []reconciler.Phase[*scope]{
 		r.readConnection,
 		r.ensureLease,
 		r.ensureRBAC,
@@ -143,21 +136,8 @@ func (r *Reconciler) phases(s *scope) []phase {
 		r.callReleaseHooks,
 		r.judgeMove,
 		r.applyStatus,
+		r.lookAgain,
 	}
-}
-
-func (r *Reconciler) run(ctx context.Context, s *scope) (ctrl.Result, error) {
-	for _, p := range r.phases(s) {
-		proceed, err := p(ctx, s)
-		if apierrors.IsConflict(err) {
-			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
-			return ctrl.Result{RequeueAfter: conflictRetry}, nil
-		}
-		if err != nil || !proceed {
-			return ctrl.Result{}, err
-		}
-	}
-	return ctrl.Result{RequeueAfter: sooner(r.next(s), s.hookRetry)}, nil
 }
 
 // cluster returns the Cluster that claimed the host, or nil. A paused Cluster
@@ -166,15 +146,7 @@ func (r *Reconciler) cluster(ctx context.Context, h *infrav1.Host) (*clusterv1.C
 	if h.Spec.Claim == nil {
 		return nil, nil
 	}
-	cluster := &clusterv1.Cluster{}
-	key := client.ObjectKey{Namespace: h.Namespace, Name: h.Spec.Claim.ClusterName}
-	if err := r.Client.Get(ctx, key, cluster); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("get Cluster %s: %w", key.Name, err)
-	}
-	return cluster, nil
+	return reconciler.Cluster(ctx, r.Client, h.Namespace, h.Spec.Claim.ClusterName)
 }
 
 func (r *Reconciler) readConnection(ctx context.Context, s *scope) (bool, error) {
@@ -223,6 +195,12 @@ func (r *Reconciler) twins(ctx context.Context, h *infrav1.Host) ([]infrav1.Host
 		look(infrav1.HostIDField, h.Spec.HostID),
 		look(infrav1.HostMachineIDField, h.Status.Inventory.MachineID, client.InNamespace(h.Namespace)),
 	)
+}
+
+// lookAgain says when: at the next change to expect, or to call a hook again.
+func (r *Reconciler) lookAgain(_ context.Context, s *scope) (bool, error) {
+	s.requeueAfter = sooner(r.next(s), s.hookRetry)
+	return true, nil
 }
 
 // next is when the heartbeat stops being fresh, since renewals don't wake this

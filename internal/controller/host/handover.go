@@ -20,6 +20,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=slipway-hand-over,verbs=list;watch
@@ -54,7 +55,7 @@ func (r *HandOverReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	}
 	err = r.grant(ctx, secret)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
 	}
 	return result, err
 }

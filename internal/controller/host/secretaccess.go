@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 const (
@@ -93,7 +94,7 @@ func (r *SecretAccessReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		err = r.grant(ctx, name, req.Name, agents)
 	}
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("let %d agents read Secret %s: %w", len(agents), req.Name, err)

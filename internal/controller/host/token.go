@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // The admission policy config/admission/token_policy.yaml limits these to tokens of hosts.
@@ -78,7 +79,7 @@ func (r *CSRReconciler) retire(ctx context.Context, request *request) (ctrl.Resu
 	}
 	err = r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("delete the used-up Secret %s: %w", secret.Name, err)

@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/finalizers"
-	capilabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters,verbs=get;list;watch;patch
@@ -55,17 +55,11 @@ type scope struct {
 	problem *problem
 }
 
-type phase func(context.Context, *scope) error
-
 // Reconcile brings one HostCluster to what its spec asks for.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	hostCluster := &infrav1.HostCluster{}
-	if err := r.Client.Get(ctx, req.NamespacedName, hostCluster); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	// What others watch comes here, too, by way of what it refers to.
-	if r.WatchFilter != "" && !capilabels.HasWatchLabel(hostCluster, r.WatchFilter) {
-		return ctrl.Result{}, nil
+	if found, err := reconciler.Read(ctx, r.Client, req, hostCluster, r.WatchFilter); err != nil || !found {
+		return ctrl.Result{}, err
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if annotations.IsExternallyManaged(hostCluster) {
@@ -105,10 +99,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if !hostCluster.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, r.delete(ctx, s)
 	}
-	for _, p := range []phase{r.ensureEndpoint, r.collectFailureDomains, r.findHolder, r.markProvisioned} {
-		if err := p(ctx, s); err != nil {
-			return ctrl.Result{}, err
-		}
+	if err := reconciler.Run(ctx, s, reconciler.Always(r.ensureEndpoint, r.collectFailureDomains, r.findHolder, r.markProvisioned)); err != nil {
+		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }

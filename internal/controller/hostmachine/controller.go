@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -16,17 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/finalizers"
-	capilabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 	"github.com/slipway-dev/slipway/internal/seen"
 	"github.com/slipway-dev/slipway/internal/throttle"
 )
@@ -37,13 +35,6 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters;hostmachinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-// conflictRetry lets the cache catch up with the write that won.
-const conflictRetry = 50 * time.Millisecond
-
-// clusterRetry is when to look again for the Cluster of a machine that was moved or
-// restored. No event tells of a Cluster that comes unpaused.
-const clusterRetry = 5 * time.Second
 
 // Reconciler reconciles HostMachines.
 type Reconciler struct {
@@ -73,21 +64,13 @@ type Reconciler struct {
 	machines, orders written
 }
 
-// phase is one step on the way to a running machine. It returns false when the
-// following ones must wait.
-type phase func(context.Context, *scope) (proceed bool, err error)
-
 // Reconcile brings one HostMachine a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	hostMachine := &infrav1.HostMachine{}
-	if err := r.Client.Get(ctx, req.NamespacedName, hostMachine); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.nodes.Forget(req.NamespacedName)
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	// What others watch comes here, too, by way of what it refers to.
-	if r.WatchFilter != "" && !capilabels.HasWatchLabel(hostMachine, r.WatchFilter) {
+	if found, err := reconciler.Read(ctx, r.Client, req, hostMachine, r.WatchFilter); err != nil {
+		return ctrl.Result{}, err
+	} else if !found {
+		r.nodes.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if r.machines.stale(hostMachine) {
@@ -96,12 +79,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, hostMachine, infrav1.HostMachineFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	cluster, err := r.cluster(ctx, hostMachine)
+	cluster, err := reconciler.Cluster(ctx, r.Client, hostMachine.Namespace, hostMachine.Labels[clusterv1.ClusterNameLabel])
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if precedesCluster(hostMachine, cluster) {
-		return ctrl.Result{RequeueAfter: clusterRetry}, nil
+		return ctrl.Result{RequeueAfter: reconciler.ClusterRetry}, nil
 	}
 	if isPaused, requeue, err := r.paused(ctx, cluster, hostMachine); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
@@ -111,16 +94,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	s.wrote = r.machines.note
 	defer func() { result, reterr = r.report(ctx, s, result, reterr) }()
 
-	if err := r.run(ctx, s); err != nil {
-		s.partial = true
-		if apierrors.IsConflict(err) {
-			// Somebody else wrote first, which is how races for a host end.
-			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
-			return ctrl.Result{RequeueAfter: conflictRetry}, nil
-		}
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+	// Races for a host end with a conflict.
+	err = reconciler.Run(ctx, s, r.phases(s))
+	s.partial = err != nil
+	return reconciler.Result(ctx, s.requeueAfter, err)
 }
 
 // precedesCluster says that a machine was moved or restored and its Cluster is yet to be
@@ -146,8 +123,12 @@ func (r *Reconciler) report(ctx context.Context, s *scope, result ctrl.Result, f
 	return result, kerrors.NewAggregate([]error{failed, s.patch(ctx)})
 }
 
-func (r *Reconciler) run(ctx context.Context, s *scope) error {
-	phases := []phase{
+// phases are the way to a running machine, or back to a free host.
+func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
+	if !s.hostMachine.DeletionTimestamp.IsZero() {
+		return []reconciler.Phase[*scope]{r.confirmDeletion, r.orderReset, r.awaitRelease}
+	}
+	return []reconciler.Phase[*scope]{
 		r.findOwner,
 		r.recordIntent,
 		r.claimHost,
@@ -157,15 +138,6 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 		r.syncOrder,
 		r.observeNode,
 	}
-	if !s.hostMachine.DeletionTimestamp.IsZero() {
-		phases = []phase{r.confirmDeletion, r.orderReset, r.awaitRelease}
-	}
-	for _, p := range phases {
-		if proceed, err := p(ctx, s); err != nil || !proceed {
-			return err
-		}
-	}
-	return nil
 }
 
 // paused is upstream's check, but for a machine that is new and not paused: that is
@@ -175,22 +147,6 @@ func (r *Reconciler) paused(ctx context.Context, cluster *clusterv1.Cluster, m *
 		return paused.EnsurePausedCondition(ctx, r.Client, cluster, m)
 	}
 	return false, false, nil
-}
-
-// cluster returns the Cluster of a HostMachine, or nil while there is none.
-func (r *Reconciler) cluster(ctx context.Context, m *infrav1.HostMachine) (*clusterv1.Cluster, error) {
-	name := m.Labels[clusterv1.ClusterNameLabel]
-	if name == "" {
-		return nil, nil
-	}
-	cluster, err := util.GetClusterByName(ctx, r.Client, m.Namespace, name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get Cluster %s: %w", name, err)
-	}
-	return cluster, nil
 }
 
 // inTransition says that the machine has a host which has yet to finish its bootstrap,

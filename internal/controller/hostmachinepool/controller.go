@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -15,12 +14,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/finalizers"
-	capilabels "sigs.k8s.io/cluster-api/util/labels"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // FieldOwner owns what this controller applies to Machines.
@@ -61,27 +60,13 @@ type Reconciler struct {
 // the second would wake every pool with every host.
 const pollInterval = time.Minute
 
-// clusterRetry is when to look again for the Cluster of a pool that was moved or
-// restored. No event tells of a Cluster that comes unpaused.
-const clusterRetry = 5 * time.Second
-
-// conflictRetry lets the cache catch up with the write that won.
-const conflictRetry = 50 * time.Millisecond
-
-// phase is one step of a reconcile.
-type phase func(context.Context, *scope) error
-
 // Reconcile brings one HostMachinePool a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	pool := &infrav1.HostMachinePool{}
-	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
-		if apierrors.IsNotFound(err) {
-			forgetMetrics(req.NamespacedName)
-		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	// What others watch comes here, too, by way of what it refers to.
-	if r.WatchFilter != "" && !capilabels.HasWatchLabel(pool, r.WatchFilter) {
+	if found, err := reconciler.Read(ctx, r.Client, req, pool, r.WatchFilter); err != nil {
+		return ctrl.Result{}, err
+	} else if !found {
+		forgetMetrics(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	machinePool, err := util.GetOwnerMachinePool(ctx, r.Client, pool.ObjectMeta)
@@ -95,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, pool, infrav1.HostMachinePoolFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	cluster, err := r.cluster(ctx, pool)
+	cluster, err := reconciler.Cluster(ctx, r.Client, pool.Namespace, pool.Labels[clusterv1.ClusterNameLabel])
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -121,22 +106,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		err := s.helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: ownedConditions})
 		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()
-	return r.run(ctx, s)
-}
-
-func (r *Reconciler) run(ctx context.Context, s *scope) (ctrl.Result, error) {
-	for _, p := range r.phases(s) {
-		err := p(ctx, s)
-		s.partial = err != nil
-		if apierrors.IsConflict(err) {
-			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
-			return ctrl.Result{RequeueAfter: conflictRetry}, nil
-		}
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-	}
-	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+	err = reconciler.Run(ctx, s, r.phases(s))
+	s.partial = err != nil
+	return reconciler.Result(ctx, s.requeueAfter, err)
 }
 
 // onTheMove says that a pool is left alone, and until when: clusterctl deletes it since it
@@ -147,33 +119,17 @@ func onTheMove(pool *infrav1.HostMachinePool, cluster *clusterv1.Cluster) (wait 
 		return 0, true
 	}
 	if cluster == nil && pool.DeletionTimestamp.IsZero() && len(pool.Spec.ProviderIDList) > 0 {
-		return clusterRetry, true
+		return reconciler.ClusterRetry, true
 	}
 	return 0, false
 }
 
-func (r *Reconciler) phases(s *scope) []phase {
+func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 	if s.deleting() {
-		return []phase{r.readMembers, r.carryOut, r.publish, r.finish}
+		return reconciler.Always(r.readMembers, r.carryOut, r.publish, r.finish)
 	}
-	return []phase{
+	return reconciler.Always(
 		r.readMembers, r.readRevision, r.readHosts, r.alignMembers, r.remediate, r.carryOut,
 		r.configureMachines, r.reportReplicas, r.recordProgress, r.reportCapacity, r.publish,
-	}
-}
-
-// cluster returns the Cluster of a pool, or nil while there is none.
-func (r *Reconciler) cluster(ctx context.Context, pool *infrav1.HostMachinePool) (*clusterv1.Cluster, error) {
-	name := pool.Labels[clusterv1.ClusterNameLabel]
-	if name == "" {
-		return nil, nil
-	}
-	cluster, err := util.GetClusterByName(ctx, r.Client, pool.Namespace, name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get Cluster %s: %w", name, err)
-	}
-	return cluster, nil
+	)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 	"github.com/slipway-dev/slipway/internal/remediation"
 	"github.com/slipway-dev/slipway/internal/rollout"
 )
@@ -45,8 +46,8 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	pending := remediationSummary{}
 	for _, d := range plan.Decisions {
 		if err := r.remediateMember(ctx, s, d); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			ctrl.LoggerFrom(ctx).V(4).Info("Beginning anew after a conflict", "conflict", err.Error())
-			s.requeue(conflictRetry)
+			ctrl.LoggerFrom(ctx).V(4).Info("Requeuing after conflict", "conflict", err.Error())
+			s.requeue(reconciler.ConflictRetry)
 		} else if err != nil {
 			return err
 		}

@@ -1,0 +1,52 @@
+package reconciler
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// ConflictRetry lets the cache catch up with the write that won.
+const ConflictRetry = 50 * time.Millisecond
+
+// Phase is one step of a reconcile. It records what it saw in scope, and returns false
+// when the following ones must wait for another reconcile.
+type Phase[Scope any] func(ctx context.Context, scope Scope) (proceed bool, err error)
+
+// Always makes phases of steps that never hold back the following ones.
+func Always[Scope any](steps ...func(context.Context, Scope) error) []Phase[Scope] {
+	phases := make([]Phase[Scope], 0, len(steps))
+	for _, step := range steps {
+		phases = append(phases, func(ctx context.Context, scope Scope) (bool, error) {
+			return true, step(ctx, scope)
+		})
+	}
+	return phases
+}
+
+// Run plays phases in their order, up to the first that fails or holds back the others,
+// and returns the error of that.
+func Run[Scope any](ctx context.Context, scope Scope, phases []Phase[Scope]) error {
+	for _, phase := range phases {
+		if proceed, err := phase(ctx, scope); err != nil || !proceed {
+			return err
+		}
+	}
+	return nil
+}
+
+// Result is what follows from how the phases ended: a failure is retried later each time,
+// a conflict soon, since somebody else merely wrote first; otherwise the object is looked
+// at again after that time, not at all when it is zero.
+func Result(ctx context.Context, after time.Duration, err error) (ctrl.Result, error) {
+	switch {
+	case apierrors.IsConflict(err):
+		ctrl.LoggerFrom(ctx).V(4).Info("Requeuing after conflict", "conflict", err.Error())
+		return ctrl.Result{RequeueAfter: ConflictRetry}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
+}

@@ -1,0 +1,92 @@
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/slipway-dev/slipway/internal/reconciler"
+)
+
+// scope records which phases ran.
+type scope struct{ ran []string }
+
+var errBroken = errors.New("broken")
+
+func phase(name string, proceed bool, err error) reconciler.Phase[*scope] {
+	return func(_ context.Context, s *scope) (bool, error) {
+		s.ran = append(s.ran, name)
+		return proceed, err
+	}
+}
+
+func TestRun(t *testing.T) {
+	cases := map[string]struct {
+		phases []reconciler.Phase[*scope]
+		ran    []string
+		err    error
+	}{
+		"none": {},
+		"all, in their order": {
+			phases: []reconciler.Phase[*scope]{phase("a", true, nil), phase("b", true, nil)}, ran: []string{"a", "b"},
+		},
+		"up to one that holds back the others": {
+			phases: []reconciler.Phase[*scope]{phase("a", true, nil), phase("b", false, nil), phase("c", true, nil)}, ran: []string{"a", "b"},
+		},
+		"up to one that fails, whatever it says of the others": {
+			phases: []reconciler.Phase[*scope]{phase("a", true, errBroken), phase("b", true, nil)}, ran: []string{"a"}, err: errBroken,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{}
+			if err := reconciler.Run(t.Context(), s, c.phases); !errors.Is(err, c.err) {
+				t.Errorf("error %v, want %v", err, c.err)
+			}
+			if !slices.Equal(s.ran, c.ran) {
+				t.Errorf("ran %v, want %v", s.ran, c.ran)
+			}
+		})
+	}
+}
+
+func TestAlways(t *testing.T) {
+	step := func(name string, err error) func(context.Context, *scope) error {
+		return func(_ context.Context, s *scope) error {
+			s.ran = append(s.ran, name)
+			return err
+		}
+	}
+	s := &scope{}
+	err := reconciler.Run(t.Context(), s, reconciler.Always(step("a", nil), step("b", errBroken), step("c", nil)))
+	if want := []string{"a", "b"}; !errors.Is(err, errBroken) || !slices.Equal(s.ran, want) {
+		t.Errorf("ran %v with %v, want %v with %v", s.ran, err, want, errBroken)
+	}
+}
+
+func TestResult(t *testing.T) {
+	conflict := fmt.Errorf("write: %w", apierrors.NewConflict(schema.GroupResource{Resource: "hosts"}, "h1", errBroken))
+	cases := map[string]struct {
+		given, want error
+		after       time.Duration
+	}{
+		"done":     {after: time.Minute},
+		"conflict": {given: conflict, after: reconciler.ConflictRetry},
+		"failed":   {given: errBroken, want: errBroken},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			result, err := reconciler.Result(t.Context(), time.Minute, c.given)
+			if !errors.Is(err, c.want) || result != (ctrl.Result{RequeueAfter: c.after}) {
+				t.Errorf("%v, %v; want a requeue after %s, %v", result, err, c.after, c.want)
+			}
+		})
+	}
+}
