@@ -64,10 +64,10 @@ func TestWithdrawnAdoption(t *testing.T) {
 			cancel()
 		}
 	}
-	l.Observe(spec(1, "a", adoption()))
+	l.Observe(hostWith(spec(1, "a", adoption())))
 	go func() {
 		<-f.hang
-		l.Observe(spec(1, "", nil))
+		l.Observe(hostWith(spec(1, "", nil)))
 	}()
 	l.Run(ctx)
 	s := l.Journal.State()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -48,6 +49,7 @@ type Loop struct {
 	After func(time.Duration) <-chan time.Time
 
 	mu   sync.Mutex
+	uid  types.UID
 	spec *infrav1.HostSpec
 	wake chan struct{}
 
@@ -63,12 +65,17 @@ func NewLoop() *Loop {
 	}
 }
 
-// Observe gives the loop the current spec; nil when the Host is gone. It does
-// not block. A spec that is equal to the last one changes nothing.
-func (l *Loop) Observe(spec *infrav1.HostSpec) {
+// Observe gives the loop the current Host; nil when it is gone. It does not block. A
+// spec that is equal to the last one of the same Host changes nothing.
+func (l *Loop) Observe(host *infrav1.Host) {
+	var uid types.UID
+	var spec *infrav1.HostSpec
+	if host != nil {
+		uid, spec = host.UID, host.Spec.DeepCopy()
+	}
 	l.mu.Lock()
-	same := reflect.DeepEqual(l.spec, spec)
-	l.spec = spec.DeepCopy()
+	same := l.uid == uid && reflect.DeepEqual(l.spec, spec)
+	l.uid, l.spec = uid, spec
 	l.mu.Unlock()
 	if same {
 		return
@@ -79,10 +86,10 @@ func (l *Loop) Observe(spec *infrav1.HostSpec) {
 	}
 }
 
-func (l *Loop) current() *infrav1.HostSpec {
+func (l *Loop) current() (types.UID, *infrav1.HostSpec) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.spec.DeepCopy()
+	return l.uid, l.spec.DeepCopy()
 }
 
 // Run blocks until the context ends. It resumes what an earlier process began.
@@ -93,7 +100,11 @@ func (l *Loop) Run(ctx context.Context) {
 		}
 	}
 	for ctx.Err() == nil {
-		spec := l.current()
+		uid, spec := l.current()
+		if err := l.serve(uid, spec); err != nil {
+			l.recordAgain(ctx, err)
+			continue
+		}
 		action := Plan(l.Journal.State(), spec, l.verified)
 		l.Changed(l.Journal.State(), refusedOperation(action, spec))
 		if wait := l.delay.left(action.Kind, l.Now()); wait > 0 {
@@ -102,10 +113,26 @@ func (l *Loop) Run(ctx context.Context) {
 		}
 		if err := l.act(ctx, action, spec); err != nil && ctx.Err() == nil {
 			// Only the journal fails here, as on a full disk.
-			l.Log.Error("cannot record progress, trying again", "error", err)
-			l.pause(ctx, l.delay.later())
+			l.recordAgain(ctx, err)
 		}
 	}
+}
+
+func (l *Loop) recordAgain(ctx context.Context, err error) {
+	l.Log.Error("cannot record progress, trying again", "error", err)
+	l.pause(ctx, l.delay.later())
+}
+
+// serve records which Host the machine belongs to, before anything is done for it.
+func (l *Loop) serve(uid types.UID, spec *infrav1.HostSpec) error {
+	state := l.Journal.State()
+	if spec == nil || state.HostUID == uid {
+		return nil
+	}
+	if enrolledAgain(state, uid, spec) {
+		l.Log.Info("the host was enrolled again: its claims are counted anew", "uid", uid, "former", state.HostUID, "claimGeneration", state.ClaimGeneration)
+	}
+	return l.Journal.Update(func(s *journal.State) { serve(s, uid, spec) })
 }
 
 // resume records an interruption. It reports whether the loop may go on.
@@ -117,8 +144,7 @@ func (l *Loop) resume(ctx context.Context) bool {
 	l.Log.Warn("resuming an interrupted operation", "operation", state.Operation.ID, "step", state.Operation.Step,
 		"rebooted", state.Operation.StepBootID != l.BootID)
 	if err := l.Journal.Update(func(s *journal.State) { interrupted(s, l.Now()) }); err != nil {
-		l.Log.Error("cannot record progress, trying again", "error", err)
-		l.pause(ctx, l.delay.later())
+		l.recordAgain(ctx, err)
 		return false
 	}
 	return true
@@ -180,7 +206,8 @@ func (l *Loop) supervised(ctx context.Context, run func(context.Context) error) 
 			}
 			return err
 		case <-l.wake:
-			switch Plan(l.Journal.State(), l.current(), l.verified).Kind {
+			_, spec := l.current()
+			switch Plan(l.Journal.State(), spec, l.verified).Kind {
 			case ActionBegin, ActionDisown:
 				cancel(errSuperseded)
 			default:

@@ -11,7 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -143,6 +145,11 @@ func testLoop(f *fakeExecutor, j *journal.Journal) *Loop {
 // runUntil runs the loop until the condition holds after some change.
 func runUntil(t *testing.T, l *Loop, s *infrav1.HostSpec, holds func(journal.State, *infrav1.ObservedOperation) bool) journal.State {
 	t.Helper()
+	return runUntilOn(t, l, hostWith(s), holds)
+}
+
+func runUntilOn(t *testing.T, l *Loop, h *infrav1.Host, holds func(journal.State, *infrav1.ObservedOperation) bool) journal.State {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	l.Changed = func(s journal.State, refused *infrav1.ObservedOperation) {
@@ -150,12 +157,16 @@ func runUntil(t *testing.T, l *Loop, s *infrav1.HostSpec, holds func(journal.Sta
 			cancel()
 		}
 	}
-	l.Observe(s)
+	l.Observe(h)
 	l.Run(ctx)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Fatalf("never came to the end: %+v", l.Journal.State().Operation)
 	}
 	return l.Journal.State()
+}
+
+func hostWith(s *infrav1.HostSpec) *infrav1.Host {
+	return &infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: "host"}, Spec: *s}
 }
 
 func ended(id string) func(journal.State, *infrav1.ObservedOperation) bool {
@@ -285,7 +296,7 @@ func TestNewOrderEndsTheRunningOne(t *testing.T) {
 	l := testLoop(f, j)
 	go func() {
 		<-f.hang
-		l.Observe(ordered(1, "a", resets("")))
+		l.Observe(hostWith(ordered(1, "a", resets(""))))
 	}()
 	s := runUntil(t, l, ordered(1, "a", boot("b")), ended("r"))
 	if s.Operation.State != infrav1.OperationSucceeded || f.Calls() != "bootstrap:data reset verify" {
@@ -302,16 +313,16 @@ func TestVanishedHostStopsNothing(t *testing.T) {
 	l.Changed = func(journal.State, *infrav1.ObservedOperation) {
 		switch looks++; looks {
 		case 1:
-			l.Observe(spec(1, "a", nil))
+			l.Observe(hostWith(spec(1, "a", nil)))
 		case 2:
-			l.Observe(spec(1, "", nil))
+			l.Observe(hostWith(spec(1, "", nil)))
 		case 3:
 			l.Observe(nil)
 		case 4:
 			cancel()
 		}
 	}
-	l.Observe(ordered(1, "a", boot("b")))
+	l.Observe(hostWith(ordered(1, "a", boot("b"))))
 	l.Run(ctx)
 	if f.Calls() != "bootstrap:data" {
 		t.Fatalf("calls %q after Host, claim and order vanished", f.Calls())
@@ -340,6 +351,65 @@ func TestMovedClaimIsNotBootstrappedAgain(t *testing.T) {
 	}
 }
 
+// A machine that was enrolled again has a Host that counts its claims from the start: its
+// first claim is no order of an earlier time.
+func TestFirstClaimAfterTheHostWasEnrolledAgain(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	for _, order := range []*infrav1.HostDesired{boot("b"), resets("")} {
+		runUntil(t, testLoop(f, j), ordered(2, "a", order), ended(order.OperationID))
+	}
+	anew := func(s *infrav1.HostSpec) *infrav1.Host {
+		return &infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: "another"}, Spec: *s}
+	}
+	s := runUntilOn(t, testLoop(f, j), anew(spec(0, "", nil)), func(s journal.State, _ *infrav1.ObservedOperation) bool {
+		return s.CleanProof != nil && s.CleanProof.ClaimGeneration == 0
+	})
+	if s.Operation != nil || s.HostUID != "another" {
+		t.Errorf("of the Host before there is %+v, served is %q", s.Operation, s.HostUID)
+	}
+	s = runUntilOn(t, testLoop(f, j), anew(ordered(1, "c", boot("d"))), ended("d"))
+	if s.Operation.State != infrav1.OperationSucceeded || s.BootstrappedClaimID != "c" {
+		t.Fatalf("operation %+v", s.Operation)
+	}
+}
+
+// What is begun anew is a Host without claims on a clean machine, and nothing else:
+// backups and moves give a Host another UID, too.
+func TestEnrolledAgain(t *testing.T) {
+	served := func(change func(*journal.State)) journal.State {
+		s := journal.State{HostUID: "host", ClaimGeneration: 2, ClaimID: "a", ResetGeneration: 2}
+		change(&s)
+		return s
+	}
+	clean := func(*journal.State) {}
+	for name, c := range map[string]struct {
+		state journal.State
+		uid   types.UID
+		spec  *infrav1.HostSpec
+		want  bool
+	}{
+		"enrolled again":                    {served(clean), "another", spec(0, "", nil), true},
+		"the same Host, as it was once":     {served(clean), "host", spec(0, "", nil), false},
+		"moved":                             {served(clean), "another", spec(2, "", nil), false},
+		"restored from before its claim":    {served(clean), "another", spec(1, "", nil), false},
+		"restored with its first claim":     {served(clean), "another", spec(1, "b", boot("b")), false},
+		"with something left on it":         {served(func(s *journal.State) { s.Residue = journal.ResidueCommands }), "another", spec(0, "", nil), false},
+		"at work":                           {served(func(s *journal.State) { s.Operation = op("b", 2, infrav1.HostDesiredAdopted, infrav1.OperationRunning) }), "another", spec(0, "", nil), false},
+		"a journal of an agent before this": {served(func(s *journal.State) { s.HostUID = "" }), "another", spec(0, "", nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := enrolledAgain(c.state, c.uid, c.spec); got != c.want {
+				t.Fatalf("enrolled again: %t", got)
+			}
+			s := c.state
+			serve(&s, c.uid, c.spec)
+			if begun := s.ClaimGeneration == 0 && s.ClaimID == "" && s.ResetGeneration == 0; begun != c.want || s.HostUID != c.uid {
+				t.Errorf("the journal has %+v", s)
+			}
+		})
+	}
+}
+
 func TestRebootLoopEnds(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
 	for range maxInterruptions + 2 {
@@ -358,7 +428,7 @@ func TestRebootLoopEnds(t *testing.T) {
 			}
 			cancel()
 		}()
-		l.Observe(ordered(1, "a", boot("b")))
+		l.Observe(hostWith(ordered(1, "a", boot("b"))))
 		l.Run(ctx)
 	}
 	if o := j.State().Operation; o.State != infrav1.OperationFailed || o.Reason != operation.ReasonInterruptedTooOften {
@@ -388,7 +458,7 @@ func unproved(t *testing.T, f *fakeExecutor, found string) {
 	}
 	clock := time.Unix(1_000_000_000, 0)
 	l.Now = func() time.Time { clock = clock.Add(100 * time.Millisecond); return clock }
-	l.Observe(spec(0, "", nil))
+	l.Observe(hostWith(spec(0, "", nil)))
 	l.Run(ctx)
 	if j.State().CleanProof != nil || strings.Contains(f.Calls(), "reset") {
 		t.Fatalf("proof %+v, calls %q", j.State().CleanProof, f.Calls())

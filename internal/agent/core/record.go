@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -13,6 +14,25 @@ import (
 
 // The functions of this file are the only ones that change an operation in the
 // journal. Each is one record, so that a crash falls between two of them.
+
+// enrolledAgain says whether a Host is another one than the journal is about, and has
+// never had a claim, on a host that nothing is left on. A Host that was moved, or restored
+// from a backup, has another UID, too: its generation goes on where it was, and the fence
+// against orders of an earlier time holds.
+func enrolledAgain(s journal.State, uid types.UID, spec *infrav1.HostSpec) bool {
+	return s.HostUID != "" && s.HostUID != uid && spec.ClaimGeneration == 0 &&
+		s.Residue == journal.ResidueNone && !s.Running()
+}
+
+// serve records the Host whose orders count. What was served for a Host that is no more
+// says nothing about a new one: its first claims would be refused as old ones.
+func serve(s *journal.State, uid types.UID, spec *infrav1.HostSpec) {
+	if enrolledAgain(*s, uid, spec) {
+		s.ClaimGeneration, s.ClaimID, s.ResetGeneration = 0, "", 0
+		s.Operation, s.CleanProof = nil, nil
+	}
+	s.HostUID = uid
+}
 
 // begin records a new order. A claim that was bootstrapped already is so: after
 // a move of the management cluster the order may have another name.

@@ -64,7 +64,7 @@ func TestReboot(t *testing.T) {
 				cancel()
 			}
 		}
-		l.Observe(spec(1, "a", runs(infrav1.HostDesiredRebooted)))
+		l.Observe(hostWith(spec(1, "a", runs(infrav1.HostDesiredRebooted))))
 		l.Run(ctx)
 		op := l.Journal.State().Operation
 		if f.Calls() != c.calls || (op.State == infrav1.OperationSucceeded) != c.done {

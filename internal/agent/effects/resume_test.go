@@ -154,7 +154,7 @@ func process(t *testing.T, h *effectstest.Host, path string, spec *infrav1.HostS
 			cancel(nil)
 		}
 	}
-	loop.Observe(spec)
+	loop.Observe(&infrav1.Host{Spec: *spec})
 	loop.Run(ctx)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.Fatalf("not done after a minute: %+v", j.State().Operation)

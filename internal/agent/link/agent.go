@@ -160,7 +160,7 @@ func (a *Agent) observe(host *infrav1.Host) {
 		// The server lost the report, or never had one.
 		a.reporter.lost()
 	}
-	a.loop.Observe(&host.Spec)
+	a.loop.Observe(host)
 }
 
 // failed is called with each error of the heartbeat and of the watch. An answer

@@ -291,6 +291,18 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	if p := m.host(t).Status.CleanProof; p == nil || p.ClaimGeneration != 1 {
 		t.Fatalf("proof %+v", p)
 	}
+
+	t.Log("serves the first claim of a Host that was enrolled again")
+	if err := m.client.Resource(hosts).Namespace("ns").Delete(t.Context(), "host-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.create(t, hosts, "ns", map[string]any{"apiVersion": infrav1.GroupVersion.String(), "kind": "Host", "metadata": map[string]any{"name": "host-1"}})
+	awaitHost(t, m, "a proof of the new Host", func(h *infrav1.Host) bool {
+		return h.Status.CleanProof != nil && h.Status.CleanProof.ClaimGeneration == 0
+	})
+	m.patchSpec(t, `{"claimGeneration":1,"claim":{"machineName":"m2","clusterName":"c","claimID":"a2"},
+		"desired":{"phase":"Bootstrapped","operationID":"b2","bootstrapSecretName":"boot","providerID":"slipway://ns/host-1/a2"}}`)
+	awaitOperation(t, m, "b2", infrav1.OperationSucceeded)
 }
 
 func (m *manager) keys(t *testing.T) map[string][]byte {

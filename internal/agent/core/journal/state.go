@@ -3,6 +3,8 @@ package journal
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
@@ -22,6 +24,10 @@ const (
 
 // State is the whole content of the journal.
 type State struct {
+	// HostUID is the UID of the Host whose orders the agent follows; empty until it has
+	// seen one. Generations count within one Host: a machine that is enrolled again has
+	// another one, which begins with 0.
+	HostUID types.UID `json:"hostUID,omitempty"`
 	// ClaimGeneration is the newest generation the agent has acted for.
 	ClaimGeneration int64 `json:"claimGeneration"`
 	// ClaimID is the claim of that generation.
