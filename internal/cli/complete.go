@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -123,4 +124,19 @@ func withJobs(run *lifecyclev1.LifecycleRun) bool {
 // completeFlag offers values for a flag.
 func completeFlag(command *cobra.Command, flag string, values []string) {
 	_ = command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeList offers values for a flag that takes several, separated by commas: those
+// that are not in it yet.
+func completeList(values []string) completion {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndex(typed, ",")+1]
+		var offered []string
+		for _, value := range values {
+			if !slices.Contains(strings.Split(before, ","), value) {
+				offered = append(offered, before+value)
+			}
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
 }

@@ -65,6 +65,7 @@ var rules = []rule{
 	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version", "internal/program"}, never: []string{"k8s.io/kubernetes"}},
 	// What commands show and do; the plane uses it, too.
 	{folder: "internal/enroll", may: []string{"api"}},
+	{folder: "internal/extensionproject", may: []string{"sdk"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/hookdocs", may: []string{"internal/version", "sdk"}},
 	{folder: "internal/providercheck", may: []string{"internal/version"}},
 	{folder: "internal/runs", may: []string{"api", "internal/lifecycle"}, never: []string{"k8s.io/kubernetes"}},
@@ -73,7 +74,7 @@ var rules = []rule{
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/cli/clitest"},
 	// What runs wherever kubectl does.
-	{folder: "internal/cli", may: []string{"api", "sdk", "internal/agent/join", "internal/atomicfile", "internal/controller/extensionconfig", "internal/enroll", "internal/hookdocs",
+	{folder: "internal/cli", may: []string{"api", "sdk", "internal/agent/join", "internal/atomicfile", "internal/controller/extensionconfig", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
 		"internal/host", "internal/lifecycle/plan", "internal/management", "internal/providercheck", "internal/runs", "internal/status", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
