@@ -156,7 +156,8 @@ func (p *plane) eventually(limit time.Duration, what string, missing func(status
 		if time.Since(begin) > live.Patience(limit) {
 			p.t.Fatalf("%s: not after %s: %s\n%+v", what, live.Patience(limit), why, s)
 		}
-		time.Sleep(250 * time.Millisecond)
+		// Each look starts a program: a long wait is none of a long row of them.
+		time.Sleep(min(max(time.Since(begin)/20, 250*time.Millisecond), time.Second))
 	}
 }
 

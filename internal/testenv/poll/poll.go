@@ -10,18 +10,21 @@ import (
 	"time"
 )
 
-// interval between two looks.
-const interval = 20 * time.Millisecond
+// Between two looks passes a twentieth of what the wait has taken, within these limits: who
+// waits for minutes leaves the processors to what is waited for.
+const shortest, longest = 20 * time.Millisecond, 200 * time.Millisecond
+
+func pause(waited time.Duration) time.Duration { return min(max(waited/20, shortest), longest) }
 
 // Until looks until check returns nil. It ends the test with the last error after the limit.
 func Until(t testing.TB, limit time.Duration, what string, check func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(interval) {
+	for begin := time.Now(); ; time.Sleep(pause(time.Since(begin))) {
 		err := check()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		if time.Since(begin) > limit {
 			t.Fatalf("not within %s: %s: %v", limit, what, err)
 		}
 	}
