@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,10 @@ import (
 
 	"github.com/slipway-dev/slipway/config"
 )
+
+// startTimeout bounds how long an API server may take to come up, or to know kinds, beside
+// all else that runs on the machine. It ends a run that hangs.
+const startTimeout = 3 * time.Minute
 
 // Env is a running API server.
 type Env struct {
@@ -126,8 +131,10 @@ func server(scheme *runtime.Scheme) (*envtest.Environment, error) {
 		return nil, err
 	}
 	return &envtest.Environment{
+		ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout,
 		Scheme:                scheme,
 		CRDs:                  append(crds, lifecycle...),
+		CRDInstallOptions:     envtest.CRDInstallOptions{MaxTime: startTimeout},
 		ErrorIfCRDPathMissing: true,
 		CRDDirectoryPaths: []string{
 			filepath.Join(capi, "core", "config", "crd", "bases"), filepath.Join(capi, "bootstrap", "kubeadm", "config", "crd", "bases"),

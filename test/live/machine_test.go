@@ -15,7 +15,7 @@ func TestForeign(t *testing.T) {
 	p := Plane{Name: "planetest-20001"}
 	got := p.own([]string{
 		"/sys/fs/cgroup/planetest-20001", "/sys/fs/cgroup/planetest-20002", "/sys/fs/cgroup/cpu/planetest-20002-preflight",
-		"/run/netns/planetest-20001", "/run/netns/planetest-200011", "/run/netns/slipway", "/proc",
+		"/run/netns/planetest-20001", "/run/netns/planetest-200011", "/run/netns/planetest-20001x1", "/run/netns/slipway", "/proc",
 	})
 	if want := []string{"/sys/fs/cgroup/planetest-20001", "/run/netns/planetest-20001", "/run/netns/slipway", "/proc"}; !slices.Equal(got, want) {
 		t.Errorf("own are %v, want %v", got, want)
@@ -47,7 +47,7 @@ func TestProcessesOfOtherTestsAreLeftOut(t *testing.T) {
 		t.Cleanup(func() { _ = process.Wait() })
 		return fmt.Sprintf("%d %s", process.Process.Pid, path)
 	}
-	own, unmarked := start(p.Environ()), start(nil)
+	own, unmarked := start(p.Environ()), start([]string{})
 	start(other.Environ())
 	got := p.processes(bin)
 	slices.Sort(got)

@@ -42,12 +42,18 @@ const Alone = math.MaxInt
 // sizeVariable overrules what the machine has room for: 1 has one test after the other.
 const sizeVariable = "SLIPWAY_TEST_HOSTS"
 
+// besideVariable says that tests which take no turns run beside these, as in CI.
+const besideVariable = "SLIPWAY_TEST_BESIDE"
+
 // Turn waits until the machine has room for a test that is as heavy as so many hosts, and
 // keeps the room until the test ends. It counts the tests of other packages, which are
 // other processes. Of those that wait, heavy tests ask sooner and more often: light ones
 // fill the room they leave. A test that is heavier than the machine has a turn alone.
 func Turn(t testing.TB, hosts int) {
 	t.Helper()
+	if hosts == Alone && os.Getenv(besideVariable) != "" {
+		t.Fatalf("%s=%s: a test that measures seconds is one of ALONE_TESTS in the Makefile", besideVariable, os.Getenv(besideVariable))
+	}
 	begin := time.Now()
 	size, err := hostsAtOnce()
 	if err != nil {

@@ -21,7 +21,7 @@ func newInstance(t *testing.T) (*instance.Instance, *localhost.Manager) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	inst, err := instance.Create(filepath.Join(dir, "s"), instance.Config{Name: "down-test", APIPort: 1, Bundle: "/nowhere"})
+	inst, err := instance.Create(filepath.Join(dir, "s"), instance.Config{Name: "planetest-down", APIPort: 1, Bundle: "/nowhere"})
 	if err != nil {
 		t.Fatal(err)
 	}

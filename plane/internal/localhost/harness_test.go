@@ -22,7 +22,7 @@ import (
 func requireRoot(t *testing.T) {
 	t.Helper()
 	var reasons []string
-	for _, f := range Preflight(t.Context(), PreflightOptions{StateDir: t.TempDir(), Name: "preflight-test", Hosts: 1}) {
+	for _, f := range Preflight(t.Context(), PreflightOptions{StateDir: t.TempDir(), Name: "planetest-preflight", Hosts: 1}) {
 		if f.Severity == SeverityError {
 			reasons = append(reasons, f.Message)
 		}
@@ -63,7 +63,8 @@ func TestMain(m *testing.M) {
 // instances numbers the instances of this run.
 var instances atomic.Int32
 
-// newManager is a manager of an instance of its own, which is gone when the test ends.
+// newManager is a manager of an instance of its own, which is gone when the test ends. It
+// is named as test/live knows what is no trace of another plane.
 func newManager(t *testing.T, bundle string) *Manager {
 	t.Helper()
 	requireRoot(t)
@@ -73,7 +74,7 @@ func newManager(t *testing.T, bundle string) *Manager {
 	}
 	m := &Manager{
 		StateDir: t.TempDir(),
-		Name:     fmt.Sprintf("swt-%d-%d", os.Getpid(), instances.Add(1)),
+		Name:     fmt.Sprintf("planetest-%dx%d", os.Getpid(), instances.Add(1)),
 		Bundle:   bundle,
 		Sandbox:  sandbox,
 	}

@@ -29,7 +29,8 @@ func newNetwork(t *testing.T) string {
 	if err != nil {
 		rights.Skip(t, "FABRIC NOT TESTED: no network namespaces: ", err)
 	}
-	name := fmt.Sprintf("swf-%d-%d", os.Getpid(), instances.Add(1))
+	// Named as test/live knows what is no trace of another plane.
+	name := fmt.Sprintf("planetest-%dx%d", os.Getpid(), instances.Add(1))
 	t.Cleanup(func() {
 		if err := Remove(name); err != nil {
 			t.Error(err)

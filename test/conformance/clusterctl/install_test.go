@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/slipway-dev/slipway/test/conformance/judge"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // managementCluster is an API server without providers.
@@ -19,7 +21,10 @@ func (u *user) managementCluster() {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	server := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(dir, "deploy", "crds")}, ErrorIfCRDPathMissing: true}
+	server := &envtest.Environment{
+		ControlPlaneStartTimeout: live.Patience(time.Minute), ControlPlaneStopTimeout: live.Patience(time.Minute),
+		CRDDirectoryPaths: []string{filepath.Join(dir, "deploy", "crds")}, ErrorIfCRDPathMissing: true,
+	}
 	if _, err := server.Start(); err != nil {
 		u.t.Fatal(err)
 	}

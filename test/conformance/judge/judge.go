@@ -60,6 +60,7 @@ func startServer(o Options, crdDirectories ...string) (*Plane, error) {
 	p := &Plane{options: o, signer: &clientCA{}}
 	p.server = &envtest.Environment{
 		ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout, CRDDirectoryPaths: crdDirectories, ErrorIfCRDPathMissing: true,
+		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: startTimeout},
 	}
 	p.server.ControlPlane.GetAPIServer().Authn = p.signer
 	p.server.ControlPlane.GetAPIServer().Configure().Set("enable-bootstrap-token-auth", "true")

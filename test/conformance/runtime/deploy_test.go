@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -110,6 +111,7 @@ func startManagementCluster(t *testing.T) (_ client.Client, kubeconfig string) {
 		t.Fatal(err)
 	}
 	server := &envtest.Environment{
+		ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: 3 * time.Minute,
 		CRDDirectoryPaths:     []string{filepath.Join(strings.TrimSpace(string(core)), "core/config/crd/bases"), filepath.Join(certManager, "deploy", "crds")},
 		ErrorIfCRDPathMissing: true,
 	}

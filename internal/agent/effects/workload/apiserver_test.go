@@ -33,7 +33,7 @@ func cluster(t *testing.T) (*envtest.Environment, kubernetes.Interface) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		rights.Skip(t, "KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
 	}
-	env := &envtest.Environment{}
+	env := &envtest.Environment{ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: 3 * time.Minute}
 	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node", "RBAC").
 		Append("enable-admission-plugins", "NodeRestriction").Append("disable-admission-plugins", "ServiceAccount")
 	config, err := env.Start()
