@@ -191,22 +191,31 @@ TEST_EVENTS := $(BIN)/tests
 GOTEST = mkdir -p $(TEST_EVENTS) && gotestsum=$(call TOOL_PATH,gotestsum) && \
 	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
 	$$gotestsum --format $(2) --hide-summary skipped --jsonfile-timing-events $(TEST_EVENTS)/$(1).json --
-test test-packages test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
+test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
+
+# Tests of packages run beside planes. They mount in a namespace of their own, where root
+# may make one, because some hold that the mounts of the machine are as before; and no test
+# of a plane takes their programs for its own (see test/live).
+race race-concurrent test-packages test-modules: export SLIPWAY_TEST = planetest-none
+OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount')
 
 # The seed by which tests of many alike cases, such as crashes at each write, try a sample
 # of them. Give it to repeat a run.
 SLIPWAY_TEST_SAMPLE ?= $(shell date +%s)
-test test-packages test-e2e: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
+test test-packages test-alone test-e2e: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
 
 # the packages with real kubelets, side by side; SLIPWAY_TEST_HOSTS=1 has one plane at a time
 E2E_PACKAGES := ./test/conformance/clusterctl ./test/e2e
+# those that measure seconds (live.Alone): nothing else may run beside them
+ALONE_TESTS := TestControlPlane
 with_tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
-packages_without = $$($(with_tests) work $(patsubst ./%,| grep -v /%$$,$(1)))
+packages_without = $$($(with_tests) work | grep -vxFf <(go list $(1)))
 
 .PHONY: test
 test: build-all ## All tests as CI runs them: unit, API server, modules alone, end-to-end
 	@$(MAKE) --no-print-directory test-packages
 	@$(MAKE) --no-print-directory test-modules
+	@$(MAKE) --no-print-directory test-alone
 	@$(MAKE) --no-print-directory test-e2e
 
 .PHONY: test-full
@@ -217,11 +226,15 @@ test-full: ## Like test, with every case of what CI tries a sample of
 test-unit: manifests ## Only the tests that need neither root nor built binaries
 	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
 
+# What CI has tested with the race detector, it does not test once more without it.
+UNRACED ?=
+test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_PACKAGES))
+
 .PHONY: test-packages
-test-packages: prometheus ## All tests but those with real kubelets, in random order
+test-packages: prometheus ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
 	@echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
 	@$(FETCH_MODULES) -test work
-	@$(call GOTEST,packages,standard-quiet) -shuffle=on -timeout 20m $(LONGEST_PACKAGES) $(call packages_without,$(E2E_PACKAGES) $(LONGEST_PACKAGES))
+	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
 
 # Those that take minutes begin first: the others run beside them, and none is left to
 # run alone at the end.
@@ -232,10 +245,15 @@ LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachin
 prometheus:
 	@$(ROOT)/hack/prometheus.sh $(BIN)/prometheus
 
+.PHONY: test-alone
+test-alone: ## The tests with real kubelets that measure seconds; run nothing beside them
+	@$(call GOTEST,alone,standard-verbose) -count=1 -timeout 20m -run '^($(ALONE_TESTS))$$' ./test/e2e
+
 .PHONY: test-e2e
-test-e2e: prometheus ## The tests with real kubelets alone, side by side: clusterctl's conformance and the end-to-end tests
+test-e2e: export SLIPWAY_TEST_BESIDE = 1
+test-e2e: prometheus ## The other tests with real kubelets, side by side and in random order: clusterctl's conformance and the end-to-end tests
 	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
-	@$(call GOTEST,e2e,standard-verbose) -count=1 -p 2 -timeout 60m $(E2E_PACKAGES)
+	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)
 
 # Each module with the versions that its own go.mod names, as those who require it see it.
 .PHONY: test-modules
@@ -254,7 +272,7 @@ race: build-all ## The race detector over everything but the tests with real kub
 	@$(call RACE,race) $(call packages_without,$(E2E_PACKAGES))
 race-concurrent: envtest ## The race detector over the packages that CI chooses
 	@$(call RACE,race) $(CONCURRENT_PACKAGES)
-RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) -race -shuffle=on -timeout 30m
+RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -race -shuffle=on -timeout 30m
 
 .PHONY: test-mutation
 test-mutation: envtest ## Break the provider in fifty ways, each of which a rule of its conformance suite must notice (an hour)
