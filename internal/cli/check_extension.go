@@ -16,17 +16,19 @@ func checkExtensionCommand() *cobra.Command {
 	var (
 		output, catalog, caFile string
 		options                 conformance.Options
+		strict                  bool
 	)
 	command := &cobra.Command{
 		Use:   "extension URL",
 		Short: "Check a runtime extension, in any language, over HTTPS",
 		Long: `Check calls a running runtime extension as a manager does and applies the rules of the
-Runtime SDK: discovery and its stability, an answer in time to the example of each
-hook, the same answer to the same request, and bad input. The handlers run for real,
-with example objects: check an extension where that does no harm.
+Runtime SDK and of its guidelines for authors: TLS, discovery and its stability, and for
+each handler an answer in time to the example of its hook, the same answer to the same
+request, one after the other and at once, requests of later releases, and bad input. The
+handlers run for real, with example objects: check an extension where that does no harm.
 
 It ends with 0 when all checks pass, with 2 when one fails, and with 1 when the
-extension cannot be checked.`,
+extension cannot be checked. A warning is advice and fails nothing without --strict.`,
 		Example: "  slipway check extension https://localhost:9443 --ca-file ca.crt",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,7 +49,7 @@ extension cannot be checked.`,
 			if err := reportResult(report).write(cmd.OutOrStdout(), output); err != nil {
 				return fmt.Errorf("write the results: %w", err)
 			}
-			if report.Failed() {
+			if report.Failed() || strict && report.Warnings() > 0 {
 				return &ExitError{Code: exitFindings}
 			}
 			return nil
@@ -58,6 +60,7 @@ extension cannot be checked.`,
 	flags.StringVar(&options.CertFile, "cert-file", "", "PEM file with a client certificate; none when empty")
 	flags.StringVar(&options.KeyFile, "key-file", "", "PEM file with its key")
 	flags.StringVar(&catalog, "catalog", hookdocs.All, "hooks that the extension may implement: "+hookdocs.CAPI+", "+hookdocs.Host+" or "+hookdocs.All)
+	flags.BoolVar(&strict, "strict", false, "let warnings fail the check, too")
 	completeFlag(command, "catalog", hookdocs.Names())
 	outputFlag(command, &output, outputTable, outputJSON, outputYAML)
 	return command
@@ -69,16 +72,19 @@ func writeReport(w io.Writer, report *conformance.Report) error {
 	failed := 0
 	for _, result := range report.Results {
 		verdict, message := "ok", ""
-		if result.Err != nil {
+		switch {
+		case result.Err != nil:
 			failed++
 			verdict, message = "FAIL", result.Err.Error()
+		case result.Warning != "":
+			verdict, message = "warn", result.Warning
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\n", verdict, result.Name, message)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d checks, %d failed\n", len(report.Results), failed)
+	_, err := fmt.Fprintf(w, "\n%d checks: %d failed, %d with a warning\n", len(report.Results), failed, report.Warnings())
 	return err
 }
 
@@ -87,6 +93,8 @@ type checkResult struct {
 	Check   string `json:"check"`
 	OK      bool   `json:"ok"`
 	Message string `json:"message,omitempty"`
+	// Warning is advice that a check which passed gives.
+	Warning string `json:"warning,omitempty"`
 }
 
 func reportResult(report *conformance.Report) result {
@@ -95,7 +103,7 @@ func reportResult(report *conformance.Report) result {
 		Checks []checkResult `json:"checks"`
 	}{OK: !report.Failed(), Checks: []checkResult{}}
 	for _, r := range report.Results {
-		check := checkResult{Check: r.Name, OK: r.Err == nil}
+		check := checkResult{Check: r.Name, OK: r.Err == nil, Warning: r.Warning}
 		if r.Err != nil {
 			check.Message = r.Err.Error()
 		}

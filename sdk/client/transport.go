@@ -130,6 +130,10 @@ func (t *transports) reloaded(r certs.Reload) {
 	}
 }
 
+// CloseIdleConnections closes the connections that no call uses, as http.Client does.
+// The client can go on being used.
+func (c *Client) CloseIdleConnections() { c.transports.forget() }
+
 // forget drops all transports: no connection that was made with the old certificate
 // is used for another call, those in use included.
 func (t *transports) forget() {

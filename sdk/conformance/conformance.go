@@ -1,20 +1,16 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
-	"github.com/slipway-dev/slipway/sdk/openapi"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -36,6 +32,9 @@ type Result struct {
 	Name string
 	// Err says what is wrong, nil if the check passed.
 	Err error
+	// Warning says what the guidelines for authors advise against although no rule
+	// forbids it. The extension passes; empty if there is nothing to say.
+	Warning string
 }
 
 // Report holds all results in the order of the checks.
@@ -53,8 +52,21 @@ func (r *Report) Failed() bool {
 	return false
 }
 
-func (r *Report) add(name string, err error) {
-	r.Results = append(r.Results, Result{Name: name, Err: err})
+// Warnings counts the checks that passed with a warning.
+func (r *Report) Warnings() int {
+	n := 0
+	for _, result := range r.Results {
+		if result.Err == nil && result.Warning != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Report) add(name string, err error) { r.addOutcome(name, outcome{err: err}) }
+
+func (r *Report) addOutcome(name string, o outcome) {
+	r.Results = append(r.Results, Result{Name: name, Err: o.err, Warning: o.warning})
 }
 
 // Check runs all checks. The error says that they could not be run at all; what
@@ -69,6 +81,7 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer c.CloseIdleConnections()
 	entry := registry.Entry{
 		Kind: "extension", Name: "conformance", ClientConfig: runtimev1.ClientConfig{URL: o.URL, CABundle: o.CABundle},
 	}
@@ -87,6 +100,7 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	if err := reg.WarmUp(entry); err != nil {
 		return nil, err
 	}
+	report.connection(ctx, o)
 	s := &suite{options: o, client: c, report: report}
 	for _, use := range reg.Uses() {
 		registration, err := reg.Get(use.Handler)
@@ -98,109 +112,16 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	return report, nil
 }
 
-type suite struct {
-	options Options
-	client  *client.Client
-	report  *Report
-}
-
-// handler calls one handler with its example twice and with bad input.
-func (s *suite) handler(ctx context.Context, r *registry.Registration) {
-	example, err := s.example(r)
-	if err != nil {
-		s.report.add("call/"+r.Handler, err)
-		return
-	}
-	start := time.Now()
-	first, err := s.post(ctx, r, example)
-	s.report.add("call/"+r.Handler, err)
-	if err != nil {
-		return
-	}
-	err = nil
-	if took := time.Since(start); took > r.Timeout {
-		err = fmt.Errorf("the answer took %s, more than the timeout of %s", took, r.Timeout)
-	}
-	s.report.add("timeout/"+r.Handler, err)
-	second, err := s.post(ctx, r, example)
-	s.report.add("idempotence/"+r.Handler, err)
-	if err == nil && !sameJSON(first, second) {
-		err = errors.New("the same request got different responses")
-	}
-	s.report.add("determinism/"+r.Handler, err)
-	for _, bad := range [][2]string{
-		{"not JSON", "<html>"}, {"wrong type", `{"settings":5}`}, {"empty body", ""}, {"open document", `{"settings":{`},
-	} {
-		s.badInput(ctx, r, bad[0], bad[1])
-	}
-	_, err = s.post(ctx, r, example)
-	s.report.add("still serves/"+r.Handler, err)
-}
-
-// badInput must be answered with an HTTP error or with status Failure.
-func (s *suite) badInput(ctx context.Context, r *registry.Registration, name, body string) {
-	var answer struct {
-		Status string `json:"status"`
-	}
-	code, data, err := s.exchange(ctx, r, []byte(body))
-	if err == nil && code == 200 {
-		if err = json.Unmarshal(data, &answer); err == nil && answer.Status != "Failure" {
-			err = fmt.Errorf("bad input was answered with status %q", answer.Status)
-		}
-	}
-	s.report.add("bad input: "+name+"/"+r.Handler, err)
-}
-
-// example returns the example request of the OpenAPI document.
-func (s *suite) example(r *registry.Registration) ([]byte, error) {
-	definition := s.options.Catalog.Get(r.Hook)
-	if definition == nil {
-		return nil, fmt.Errorf("hook %s is not in the catalog", r.Hook)
-	}
-	for _, item := range openapi.New(openapi.Info{}, []*hook.Definition{definition}).Paths {
-		return item.Post.RequestBody.Content["application/json"].Example, nil
-	}
-	return nil, fmt.Errorf("hook %s has no example", r.Hook)
-}
-
-// post returns the response to body, which must be one of the hook.
-func (s *suite) post(ctx context.Context, r *registry.Registration, body []byte) ([]byte, error) {
-	code, data, err := s.exchange(ctx, r, body)
-	if err != nil {
-		return nil, err
-	}
-	if code != 200 {
-		return nil, fmt.Errorf("HTTP status %d: %s", code, bytes.TrimSpace(data))
-	}
-	var answer struct {
-		Status string `json:"status"`
-	}
-	if err := json.Unmarshal(data, &answer); err != nil {
-		return nil, fmt.Errorf("the response is not JSON: %w", err)
-	}
-	if answer.Status != "Success" && answer.Status != "Failure" {
-		return nil, fmt.Errorf("the response has the status %q, want Success or Failure", answer.Status)
-	}
-	return data, nil
-}
-
-func (s *suite) exchange(ctx context.Context, r *registry.Registration, body []byte) (int, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout+5*time.Second)
-	defer cancel()
-	return s.client.Exchange(ctx, r, body)
-}
-
-func sameJSON(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
-}
-
 // String lists the results, one per line.
 func (r *Report) String() string {
 	var b strings.Builder
 	for _, result := range r.Results {
 		if result.Err != nil {
 			fmt.Fprintf(&b, "FAIL %s: %v\n", result.Name, result.Err)
+			continue
+		}
+		if result.Warning != "" {
+			fmt.Fprintf(&b, "warn %s: %s\n", result.Name, result.Warning)
 			continue
 		}
 		fmt.Fprintf(&b, "ok   %s\n", result.Name)

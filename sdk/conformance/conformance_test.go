@@ -1,12 +1,22 @@
 package conformance_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
@@ -14,6 +24,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/hooks/host"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
@@ -35,23 +46,182 @@ func TestOwnServerConforms(t *testing.T) {
 	hooktest.Conformance(t, conformance.Options{URL: ext.URL, CABundle: ext.CA.PEM, Catalog: catalog(t)})
 }
 
-func TestCarelessExtensionFails(t *testing.T) {
-	var n atomic.Int64
-	f := hooktest.StartFaults(t, func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "discovery") {
-			_, _ = w.Write([]byte(`{"status":"Success","handlers":[{"name":"h","requestHook":{"apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","hook":"BeforeClusterCreate"}}]}`))
+// extensionOf is a server without this SDK that does everything right, but for what the
+// test does instead.
+type extensionOf struct {
+	hook, version, policy string
+	// answer to a request that can be read; default: Success.
+	answer func(request map[string]any, n int64) string
+	// serve answers instead of the server, if it returns true.
+	serve func(w http.ResponseWriter, r *http.Request) bool
+
+	calls atomic.Int64
+}
+
+func (e *extensionOf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(hook.RequestIDHeader, r.Header.Get(hook.RequestIDHeader))
+	if e.serve != nil && e.serve(w, r) {
+		return
+	}
+	group := cmp.Or(e.version, "hooks.runtime.cluster.x-k8s.io/v1alpha1")
+	name := cmp.Or(e.hook, "BeforeClusterCreate")
+	switch r.URL.Path {
+	case "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery":
+		_, _ = fmt.Fprintf(w, `{"status":"Success","handlers":[{"name":"h","failurePolicy":%q,"requestHook":{"apiVersion":%q,"hook":%q}}]}`,
+			cmp.Or(e.policy, "Fail"), group, name)
+	case "/" + group + "/" + strings.ToLower(name) + "/h":
+		var request map[string]any
+		err := json.NewDecoder(r.Body).Decode(&request)
+		if settings, given := request["settings"]; err != nil || given && settings != nil && !isObject(settings) {
+			http.Error(w, "no request", http.StatusBadRequest)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"status":"Success","message":"%d"}`, n.Add(1))
-	})
-	report, err := conformance.Check(t.Context(), conformance.Options{URL: f.URL, CABundle: f.CA.PEM, Catalog: catalog(t)})
+		answer := `{"status":"Success"}`
+		if e.answer != nil {
+			answer = e.answer(request, e.calls.Add(1))
+		}
+		_, _ = w.Write([]byte(answer))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func isObject(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
+}
+
+func always(answer string) func(map[string]any, int64) string {
+	return func(map[string]any, int64) string { return answer }
+}
+
+// patch answers GeneratePatches with a patch of the first template.
+func patch(kind, content string) func(map[string]any, int64) string {
+	return func(request map[string]any, _ int64) string {
+		uid := request["items"].([]any)[0].(map[string]any)["uid"]
+		return fmt.Sprintf(`{"status":"Success","items":[{"uid":%q,"patchType":%q,"patch":%q}]}`, uid, kind, base64.StdEncoding.EncodeToString([]byte(content)))
+	}
+}
+
+func TestAnyServerConforms(t *testing.T) {
+	for name, e := range map[string]*extensionOf{
+		"lifecycle":   {},
+		"retry":       {answer: always(`{"status":"Success","retryAfterSeconds":30,"message":"until Monday"}`)},
+		"merge patch": {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"spec":{"a":1}}`)},
+		"JSON patch":  {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"test","path":"/kind","value":"A"},{"op":"add","path":"/spec/a","value":1}]`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := check(t, e)
+			// The certificate of a test is short-lived, there is no CA of callers, and the
+			// machine may be busy.
+			for _, result := range report.Results {
+				if result.Err != nil || result.Warning != "" && !strings.Contains(result.Name, "certificate") && result.Name != "latency/h" {
+					t.Errorf("%s: %v %s", result.Name, result.Err, result.Warning)
+				}
+			}
+		})
+	}
+}
+
+func check(t *testing.T, e *extensionOf) *conformance.Report {
+	t.Helper()
+	f := hooktest.StartFaults(t, e.ServeHTTP)
+	c := catalog(t)
+	if err := host.AddToCatalog(c); err != nil {
+		t.Fatal(err)
+	}
+	report, err := conformance.Check(t.Context(), conformance.Options{URL: f.URL, CABundle: f.CA.PEM, Catalog: c})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := report.String()
-	for _, want := range []string{"FAIL determinism/h", "FAIL bad input: not JSON/h", "ok   call/h"} {
-		if !report.Failed() || !strings.Contains(text, want) {
-			t.Errorf("the report lacks %q:\n%s", want, text)
-		}
+	return report
+}
+
+// Each check finds what it is for, and nothing else is wrong with that extension.
+func TestCarelessExtensions(t *testing.T) {
+	var running atomic.Int64
+	for want, e := range map[string]*extensionOf{
+		"FAIL idempotence/h": {answer: func(_ map[string]any, n int64) string {
+			return map[bool]string{true: `{"status":"Success"}`, false: `{}`}[n == 1]
+		}},
+		"FAIL determinism/h": {answer: func(_ map[string]any, n int64) string { return fmt.Sprintf(`{"status":"Success","message":"%d"}`, n) }},
+		"FAIL later versions/h": {answer: func(r map[string]any, _ int64) string {
+			return fmt.Sprintf(`{"status":"Success","message":"%d"}`, len(r))
+		}},
+		"FAIL response/h: the response is no BeforeClusterCreateResponse": {answer: always(`{"status":"Success","retryAfterSeconds":"30"}`)},
+		"FAIL response/h: the response says to be":                        {answer: always(`{"status":"Success","apiVersion":"v1","kind":"Pod"}`)},
+		"warn response/h: callers pass over":                              {answer: always(`{"status":"Success","retryafterseconds":30}`)},
+		"warn response/h: a Failure without a message":                    {answer: always(`{"status":"Failure"}`)},
+		"FAIL retry/h: retryAfterSeconds is -1":                           {answer: always(`{"status":"Success","retryAfterSeconds":-1}`)},
+		"warn retry/h: retryAfterSeconds is 7200":                         {answer: always(`{"status":"Success","message":"m","retryAfterSeconds":7200}`)},
+		"warn retry/h: who waits":                                         {answer: always(`{"status":"Success","retryAfterSeconds":30}`)},
+		"warn failure policy/h":                                           {policy: "Ignore"},
+		"warn latency/h": {answer: func(_ map[string]any, n int64) string {
+			time.Sleep(max(0, time.Duration(2-n)) * 1100 * time.Millisecond)
+			return `{"status":"Success"}`
+		}},
+		"warn payload/h": {answer: always(`{"status":"Success","message":"` + strings.Repeat("x", 1<<20) + `"}`)},
+		"FAIL patches/h: items[0]: the request has no template":     {hook: "GeneratePatches", answer: always(`{"status":"Success","items":[{"uid":"mine","patchType":"JSONPatch","patch":"W10="}]}`)},
+		"FAIL patches/h: items[0]: the patch changes /metadata":     {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"add","path":"/metadata/labels","value":{}}]`)},
+		"FAIL patches/h: items[0]: the patch changes status":        {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"status":{}}`)},
+		"FAIL patches/h: items[0]: no JSON patch":                   {hook: "GeneratePatches", answer: patch("JSONPatch", `{"spec":{}}`)},
+		"FAIL patches/h: items[0]: patchType is":                    {hook: "GeneratePatches", answer: patch("Strategic", `{}`)},
+		"warn support/h: hooks.infrastructure.slipway.dev/v1alpha1": {hook: "BeforeHostClaim", version: "hooks.infrastructure.slipway.dev/v1alpha1"},
+		"FAIL unknown handler/h": {serve: func(w http.ResponseWriter, r *http.Request) bool {
+			return strings.HasSuffix(r.URL.Path, "-there") && reply(w, `{"status":"Success"}`)
+		}},
+		"FAIL request ID: the answer has another": {serve: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Header.Get(hook.RequestIDHeader) == "conformance-check" {
+				w.Header().Set(hook.RequestIDHeader, "x")
+			}
+			return false
+		}},
+		"warn request ID: the answer does not repeat": {serve: func(w http.ResponseWriter, r *http.Request) bool { w.Header().Del(hook.RequestIDHeader); return false }},
+		"FAIL bad input: not JSON/h":                  {serve: careless("<html>")},
+		"FAIL bad input: empty body/h":                {serve: careless("")},
+		"FAIL concurrency/h": {serve: func(w http.ResponseWriter, r *http.Request) bool {
+			defer running.Add(-1)
+			if running.Add(1) == 1 {
+				time.Sleep(50 * time.Millisecond)
+				return false
+			}
+			return reply(w, `{"status":"Failure","message":"busy"}`)
+		}},
+	} {
+		t.Run(want, func(t *testing.T) {
+			if text := check(t, e).String(); !strings.Contains(text, want) {
+				t.Errorf("the report lacks %q:\n%s", want, text)
+			}
+		})
+	}
+}
+
+func reply(w http.ResponseWriter, answer string) bool {
+	_, _ = w.Write([]byte(answer))
+	return true
+}
+
+// careless takes one body for a request.
+func careless(body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		data, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(data))
+		return strings.HasSuffix(r.URL.Path, "/h") && string(data) == body && reply(w, `{"status":"Success"}`)
+	}
+}
+
+func TestOldTLSFails(t *testing.T) {
+	server := httptest.NewUnstartedServer(&extensionOf{})
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS10} //nolint:gosec // what is to be found
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	report, err := conformance.Check(t.Context(), conformance.Options{URL: server.URL, CABundle: ca, Catalog: catalog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := report.String(); !strings.Contains(text, "FAIL TLS version: it accepts TLS 1.1") {
+		t.Error(text)
 	}
 }

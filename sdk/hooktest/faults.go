@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -38,6 +39,8 @@ func StartFaults(t testing.TB, fault http.HandlerFunc) *Faults {
 		(*f.behave.Load())(w, r)
 	}))
 	f.server.TLS = f.CA.tlsConfig("faults")
+	// What goes wrong with connections is what the test is about.
+	f.server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	f.server.StartTLS()
 	f.URL = f.server.URL
 	t.Cleanup(func() {

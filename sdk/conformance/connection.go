@@ -1,0 +1,147 @@
+package conformance
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/registry"
+)
+
+const (
+	// renewal is what is left of a certificate of 30 days when cert-manager renews it.
+	renewal = 10 * 24 * time.Hour
+	dialing = 10 * time.Second
+)
+
+// connection checks what is below the calls of handlers.
+func (r *Report) connection(ctx context.Context, o Options) {
+	address, config, err := dialed(o)
+	if err != nil {
+		r.add("connection", err)
+		return
+	}
+	r.addOutcome("TLS version", oldTLS(ctx, address, config))
+	r.addOutcome("serving certificate", servingCertificate(ctx, address, config))
+	r.addOutcome("client certificate", anybody(ctx, o, config))
+	r.addOutcome("request ID", requestID(ctx, o, config))
+}
+
+// dialed is where the extension listens, and how it is trusted.
+func dialed(o Options) (address string, _ *tls.Config, _ error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return "", nil, err
+	}
+	config := &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
+	if len(o.CABundle) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(o.CABundle) {
+			return "", nil, errors.New("the CA bundle has no certificate in PEM form")
+		}
+	}
+	if o.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+		if err != nil {
+			return "", nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), port), config, nil
+}
+
+func handshake(ctx context.Context, address string, config *tls.Config) (tls.ConnectionState, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialing)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return tls.ConnectionState{}, err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState(), nil
+}
+
+// oldTLS must be refused: versions 1.0 and 1.1 are retired (RFC 8996).
+func oldTLS(ctx context.Context, address string, config *tls.Config) outcome {
+	old := config.Clone()
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 //nolint:gosec // what must be refused
+	if state, err := handshake(ctx, address, old); err == nil {
+		return failed("it accepts %s, want TLS 1.2 or newer", tls.VersionName(state.Version))
+	}
+	return outcome{}
+}
+
+func servingCertificate(ctx context.Context, address string, config *tls.Config) outcome {
+	state, err := handshake(ctx, address, config)
+	if err != nil {
+		return outcome{err: err}
+	}
+	if end := state.PeerCertificates[0].NotAfter; time.Until(end) < renewal {
+		return warned("it ends at %s: let something renew it, and read it again without a restart", end.UTC().Format(time.RFC3339))
+	}
+	return outcome{}
+}
+
+// anybody may read what a cluster is made of, or fill an extension's memory, where the
+// caller needs no certificate.
+func anybody(ctx context.Context, o Options, config *tls.Config) outcome {
+	without := config.Clone()
+	without.Certificates = nil
+	answer, err := discover(ctx, o, without, "")
+	if err == nil && answer.StatusCode == http.StatusOK {
+		return warned("callers need no client certificate: who reaches the port can call every handler")
+	}
+	return outcome{}
+}
+
+// requestID should come back: it tells a caller that an answer is to its own request.
+func requestID(ctx context.Context, o Options, config *tls.Config) outcome {
+	const id = "conformance-check"
+	answer, err := discover(ctx, o, config, id)
+	if err != nil {
+		return outcome{err: err}
+	}
+	switch answer.Header.Get(hook.RequestIDHeader) {
+	case id:
+		return outcome{}
+	case "":
+		return warned("the answer does not repeat the header %s, by which callers know that it is theirs", hook.RequestIDHeader)
+	}
+	return failed("the answer has another %s than the request", hook.RequestIDHeader)
+}
+
+// discover makes one discovery on a connection of its own.
+func discover(ctx context.Context, o Options, config *tls.Config, id string) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialing)
+	defer cancel()
+	base, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	target := registry.HookURL(base, capi.Discovery.Definition().Name, "", dialing)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), strings.NewReader("{}"))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if id != "" {
+		request.Header.Set(hook.RequestIDHeader, id)
+	}
+	answer, err := (&http.Transport{TLSClientConfig: config, DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	return answer, answer.Body.Close()
+}
