@@ -110,8 +110,17 @@ const (
 // Hand-over of agents to another management cluster (docs/design/move.md).
 const (
 	// HandOverSecretName is the Secret in a namespace by which an operator hands its
-	// hosts over. Agents of the namespace may read it.
+	// hosts over. Agents of its approved hosts may read it, until it expires.
 	HandOverSecretName = "slipway-hand-over"
+	// HandOverSecretType is its type. No other Secret becomes a hand-over by its name.
+	HandOverSecretType = "infrastructure.slipway.dev/hand-over"
+	// PurposeLabel on it says what the Secret is for: HandOverPurpose.
+	PurposeLabel = "infrastructure.slipway.dev/purpose"
+	// HandOverPurpose is the value of PurposeLabel on a hand-over.
+	HandOverPurpose = "hand-over"
+	// HandOverExpirationKey is its key with the time at which it ends, as RFC 3339 writes
+	// it. After that no agent may read it, nor follows it.
+	HandOverExpirationKey = "expiration"
 	// HandOverKubeconfigKey is its key with the bootstrap kubeconfig of the other
 	// management cluster: address, CA and a bootstrap token. Empty means that the
 	// agents are handed over by hand.

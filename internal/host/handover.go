@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -19,9 +20,22 @@ import (
 type HandOver struct {
 	// Kubeconfig is the bootstrap kubeconfig of that management cluster.
 	Kubeconfig []byte
-	// Signature of Kubeconfig by the management cluster that hands over.
+	// Signature of Kubeconfig by the management cluster that hands over. It does not cover
+	// Expires, which agents of the version before do not know.
 	Signature []byte
+	// Expires is when nobody follows it any more. Zero is never, as managers of the version
+	// before had it.
+	Expires time.Time `json:",omitzero"`
 }
+
+// ReadHandOver is the hand-over in the data of its Secret. A time that is none is zero.
+func ReadHandOver(data map[string][]byte) HandOver {
+	expires, _ := time.Parse(time.RFC3339, string(data[infrav1.HandOverExpirationKey]))
+	return HandOver{Kubeconfig: data[infrav1.HandOverKubeconfigKey], Signature: data[infrav1.HandOverSignatureKey], Expires: expires}
+}
+
+// Expired says whether the hand-over has ended.
+func (h HandOver) Expired(now time.Time) bool { return !h.Expires.IsZero() && !now.Before(h.Expires) }
 
 // ByHand says that the operator brings the agents to the other management cluster.
 func (h HandOver) ByHand() bool { return len(strings.TrimSpace(string(h.Kubeconfig))) == 0 }
@@ -145,4 +159,4 @@ func ParseHandOverReport(text string) (HandOverReport, bool) {
 
 // handOverHowTo ends the message of a host that nobody hands over.
 const handOverHowTo = "Put a bootstrap kubeconfig of the target under the key " + infrav1.HandOverKubeconfigKey + " of Secret " +
-	infrav1.HandOverSecretName + " in this namespace; an empty one says that you bring the agents there by hand"
+	infrav1.HandOverSecretName + " (type " + infrav1.HandOverSecretType + ") in this namespace; an empty one says that you bring the agents there by hand"

@@ -4,6 +4,9 @@ import (
 	"crypto/ed25519"
 	"strings"
 	"testing"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
 func TestHandOverReportRoundTrips(t *testing.T) {
@@ -22,6 +25,17 @@ func TestHandOverReportRoundTrips(t *testing.T) {
 	long := HandOverReport{Revision: "abc", Waiting: strings.Repeat("ä ", 1000)}.String()
 	if len(long) > maxReport {
 		t.Errorf("a report has %d bytes", len(long))
+	}
+}
+
+func TestHandOverExpires(t *testing.T) {
+	end := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	order := ReadHandOver(map[string][]byte{infrav1.HandOverExpirationKey: []byte("2026-11-23T13:00:00+01:00"), infrav1.HandOverKubeconfigKey: []byte("k")})
+	if !order.Expires.Equal(end) || order.Expired(end.Add(-time.Second)) || !order.Expired(end) {
+		t.Errorf("it ends at %s", order.Expires)
+	}
+	if never := ReadHandOver(map[string][]byte{infrav1.HandOverExpirationKey: []byte("never")}); !never.Expires.IsZero() || never.Expired(end) {
+		t.Errorf("no time is %s", never.Expires)
 	}
 }
 

@@ -86,7 +86,7 @@ func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 		return condition
 	}
 	switch {
-	case f.HandOver != nil && !f.HandOver.ByHand() && (len(f.HandOver.Signature) == 0 || f.Problem != ""):
+	case f.HandOver != nil && (f.Problem != "" || !f.HandOver.ByHand() && len(f.HandOver.Signature) == 0):
 		// Those that are away would not follow either.
 		return no(ReasonHandOverRefused, "Secret "+infrav1.HandOverSecretName+" is not signed: "+f.Problem)
 	case f.HandOver == nil && !f.Connected:

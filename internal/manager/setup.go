@@ -128,6 +128,7 @@ func setupHandOver(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
 		Recorder:  mgr.GetEventRecorder(reportedBy),
+		Clock:     clock.RealClock{},
 	}).SetupWithManager(ctx, mgr, concurrency(1, o))
 }
 

@@ -24,7 +24,10 @@ func TestTheManagerChangesOnlyTokensOfHosts(t *testing.T) {
 		t.Helper()
 		s := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: annotations}, Type: kind,
-			Data: map[string][]byte{"auth-extra-groups": []byte("system:bootstrappers:slipway:prod")},
+			Data: map[string][]byte{"auth-extra-groups": []byte("system:bootstrappers:slipway:prod"), "expiration": []byte("2026-01-01T00:00:00Z")},
+		}
+		if kind == infrav1.HandOverSecretType {
+			s.Labels = map[string]string{infrav1.PurposeLabel: infrav1.HandOverPurpose}
 		}
 		if err := env.Client.Create(t.Context(), s); err != nil {
 			t.Fatal(err)
@@ -55,7 +58,7 @@ func TestTheManagerChangesOnlyTokensOfHosts(t *testing.T) {
 		refused bool
 	}{
 		"one more use":           {secret: token, how: count},
-		"a hand-over":            {secret: secret(namespace, infrav1.HandOverSecretName, corev1.SecretTypeOpaque, nil), how: annotate("a", "b")},
+		"a hand-over":            {secret: secret(namespace, infrav1.HandOverSecretName, infrav1.HandOverSecretType, nil), how: annotate("a", "b")},
 		"more uses":              {token, annotate(infrav1.TokenUsesAnnotation, "3"), true},
 		"no limit":               {token, func(s *corev1.Secret) { delete(s.Annotations, infrav1.TokenUsesAnnotation) }, true},
 		"a record that is less":  {token, annotate(infrav1.TokenUsedByAnnotation, "b"), true},

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -26,14 +27,16 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=slipway-hand-over,verbs=list;watch
 
 // HandOverReconciler prepares what an operator ordered by Secret slipway-hand-over: it
-// checks and signs it, and lets the agents of the namespace read it. The right to read
-// outlives the Hosts, which go with the move: an agent that was away finds the
-// hand-over when it returns. Requests name the Secret.
+// checks and signs it, and lets the agents of approved hosts of the namespace read it,
+// until it expires. The right to read outlives the Hosts, which go with the move: an
+// agent that was away finds the hand-over when it returns. Requests name the Secret.
 type HandOverReconciler struct {
 	Client client.Client
 	// APIReader reads the signing key past the cache, which doesn't hold it.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
+	// Clock tells when a hand-over has expired.
+	Clock clock.PassiveClock
 
 	signers signers
 }
@@ -50,77 +53,98 @@ func (r *HandOverReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	}
 	// An agent that finds the hand-over must be able to trust it.
 	var result ctrl.Result
-	if result.RequeueAfter, err = r.sign(ctx, secret); err != nil {
+	signed, retry, err := r.sign(ctx, secret)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	err = r.grant(ctx, secret)
+	result.RequeueAfter = retry
+	err = r.grant(ctx, secret, signed)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
 	}
 	return result, err
 }
 
-// sign signs what is in order, and tells what is not. It returns when to look again
-// for a key.
-func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (retry time.Duration, _ error) {
-	order := handOverOf(secret)
+// sign signs what is in order, and tells what is not. It returns whether the Secret is
+// signed, and when to look again: for a key, or at the end of the hand-over.
+func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (signed bool, retry time.Duration, _ error) {
+	order := host.ReadHandOver(secret.Data)
 	changed := secret.DeepCopy()
 	delete(changed.Data, infrav1.HandOverSignatureKey)
 	delete(changed.Annotations, infrav1.HandOverProblemAnnotation)
 	refuse := func(why string) {
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.HandOverProblemAnnotation, why)
 	}
-	if !order.ByHand() {
+	now := r.Clock.Now()
+	switch why := faultOf(secret, order, now); {
+	case why != "":
+		refuse(why)
+	case order.ByHand():
+		retry = order.Expires.Sub(now)
+	default:
 		key, err := r.signers.key(ctx, r.APIReader, secret.Namespace, true)
 		if err != nil {
-			return 0, err
+			return false, 0, err
 		}
-		_, malformed := host.ParseTarget(order.Kubeconfig)
-		switch {
-		case malformed != nil:
-			refuse("key " + infrav1.HandOverKubeconfigKey + ": " + malformed.Error())
-		case key == nil:
+		if key == nil {
 			retry = signerRetry
 			refuse("Secret " + infrav1.HandOverSignerSecretName + " is missing, by which the agents of this namespace know a hand-over. Make it once, with 32 random bytes under the key " +
 				infrav1.HandOverSignerSeedKey + "; on a plane, `slipway host token -n " + secret.Namespace + "` does it")
-		default:
+		} else {
 			changed.Data[infrav1.HandOverSignatureKey] = host.SignHandOver(key, secret.Namespace, order.Kubeconfig)
+			signed, retry = true, order.Expires.Sub(now)
 		}
 	}
 	problem := changed.Annotations[infrav1.HandOverProblemAnnotation]
 	if bytes.Equal(order.Signature, changed.Data[infrav1.HandOverSignatureKey]) && secret.Annotations[infrav1.HandOverProblemAnnotation] == problem {
-		return retry, nil
+		return signed, retry, nil
 	}
 	if err := r.Client.Patch(ctx, changed, client.MergeFrom(secret)); err != nil {
-		return 0, fmt.Errorf("sign Secret %s: %w", secret.Name, err)
+		return false, 0, fmt.Errorf("sign Secret %s: %w", secret.Name, err)
 	}
 	if problem != "" {
 		r.Recorder.Eventf(secret, nil, corev1.EventTypeWarning, "NotSigned", "HandOver", "The hosts are not handed over: %.900s", problem)
 	}
-	return retry, nil
+	return signed, retry, nil
 }
 
-// grant lets the agents of all hosts of the namespace read the Secret. Nobody is taken
-// off the list while the Secret is there.
-func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret) error {
+// faultOf tells why a Secret is no hand-over that the manager signs, and what to do;
+// empty when it is.
+func faultOf(secret *corev1.Secret, order host.HandOver, now time.Time) string {
+	const again = "; delete it and make it as docs/clusterctl.md#move tells"
+	switch {
+	case secret.Type != infrav1.HandOverSecretType:
+		return fmt.Sprintf("its type is %s, not %s%s", secret.Type, infrav1.HandOverSecretType, again)
+	case secret.Labels[infrav1.PurposeLabel] != infrav1.HandOverPurpose:
+		return fmt.Sprintf("label %s=%s is missing, by which it says what it is for", infrav1.PurposeLabel, infrav1.HandOverPurpose)
+	case order.Expires.IsZero():
+		return "key " + infrav1.HandOverExpirationKey + ": want the time at which the hand-over ends, such as " + now.Add(time.Hour).UTC().Format(time.RFC3339)
+	case order.Expired(now):
+		return "key " + infrav1.HandOverExpirationKey + ": the hand-over ended at " + order.Expires.UTC().Format(time.RFC3339) + "; write a later time there, and see that the token is still good"
+	case order.ByHand():
+		return ""
+	}
+	if _, malformed := host.ParseTarget(order.Kubeconfig); malformed != nil {
+		return "key " + infrav1.HandOverKubeconfigKey + ": " + malformed.Error()
+	}
+	return ""
+}
+
+// grant lets the agents of approved hosts of the namespace read the Secret while it is
+// signed. Nobody is taken off the list while the Secret is there: what ends with the
+// signature is the Role, so that who was away is on it when the Secret is signed again.
+func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret, signed bool) error {
 	hosts := &infrav1.HostList{}
 	if err := r.Client.List(ctx, hosts, client.InNamespace(secret.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list hosts: %w", err)
 	}
 	meta := metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}
-	role := &rbacv1.Role{ObjectMeta: meta}
-	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, role, func() error {
-		role.Rules = []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret.Name}, Verbs: []string{"get"},
-		}}
-		return r.own(secret, role)
-	})
-	if err != nil {
-		return fmt.Errorf("apply Role %s: %w", role.Name, err)
+	if err := r.applyRole(ctx, secret, &rbacv1.Role{ObjectMeta: meta}, signed); err != nil {
+		return err
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta}
-	_, err = controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
-		binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}
+	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
+		binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
 		if agents := withAgents(binding.Subjects, hosts.Items); !equality.Semantic.DeepEqual(binding.Subjects, agents) {
 			binding.Subjects = agents
 		}
@@ -132,11 +156,33 @@ func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret) e
 	return nil
 }
 
-// withAgents adds the agents of hosts to a list, which it sorts.
+// applyRole makes the Role by which the Secret is read, or takes it away.
+func (r *HandOverReconciler) applyRole(ctx context.Context, secret *corev1.Secret, role *rbacv1.Role, readable bool) error {
+	if !readable {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, role)); err != nil {
+			return fmt.Errorf("delete Role %s: %w", role.Name, err)
+		}
+		return nil
+	}
+	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, role, func() error {
+		role.Rules = []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret.Name}, Verbs: []string{"get"},
+		}}
+		return r.own(secret, role)
+	})
+	if err != nil {
+		return fmt.Errorf("apply Role %s: %w", role.Name, err)
+	}
+	return nil
+}
+
+// withAgents adds the agents of the hosts that are approved to a list, which it sorts.
 func withAgents(known []rbacv1.Subject, hosts []infrav1.Host) []rbacv1.Subject {
 	agents := slices.Clone(known)
 	for i := range hosts {
-		agents = append(agents, subjects(&hosts[i])...)
+		if host.Approved(&hosts[i]) {
+			agents = append(agents, subjects(&hosts[i])...)
+		}
 	}
 	slices.SortFunc(agents, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Compact(agents)

@@ -92,11 +92,6 @@ func (r *Reconciler) handOver(ctx context.Context, namespace string) (_ *host.Ha
 	case !secret.DeletionTimestamp.IsZero():
 		return nil, "", nil
 	}
-	return handOverOf(secret), secret.Annotations[infrav1.HandOverProblemAnnotation], nil
-}
-
-func handOverOf(secret *corev1.Secret) *host.HandOver {
-	return &host.HandOver{
-		Kubeconfig: secret.Data[infrav1.HandOverKubeconfigKey], Signature: secret.Data[infrav1.HandOverSignatureKey],
-	}
+	order := host.ReadHandOver(secret.Data)
+	return &order, secret.Annotations[infrav1.HandOverProblemAnnotation], nil
 }

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -75,25 +77,41 @@ func (w *world) setPaused(cluster *clusterv1.Cluster, paused bool) {
 	w.update(cluster)
 }
 
-// order creates or changes the Secret that hands over, and prepares it.
-func (w *world) order(kubeconfig string) *corev1.Secret {
+// order creates or changes the Secret that hands over for an hour, and prepares it.
+func (w *world) order(kubeconfig string, mutate ...func(*corev1.Secret)) *corev1.Secret {
 	w.t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}, Type: infrav1.HandOverSecretType}
 	_, err := ctrl.CreateOrUpdate(context.Background(), env.Client, secret, func() error {
-		secret.Data = map[string][]byte{infrav1.HandOverKubeconfigKey: []byte(kubeconfig)}
+		secret.Labels = map[string]string{infrav1.PurposeLabel: infrav1.HandOverPurpose}
+		secret.Data = map[string][]byte{
+			infrav1.HandOverKubeconfigKey: []byte(kubeconfig),
+			infrav1.HandOverExpirationKey: []byte(w.clock.Now().Add(time.Hour).UTC().Format(time.RFC3339)),
+		}
+		for _, change := range mutate {
+			change(secret)
+		}
 		return nil
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r := &hostcontroller.HandOverReconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}}
-	if _, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(secret)}); err != nil {
+	secret, _ = w.prepareHandOver()
+	return secret
+}
+
+// prepareHandOver reconciles the Secret, and returns it and when it is looked at again.
+func (w *world) prepareHandOver() (*corev1.Secret, time.Duration) {
+	w.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}}
+	r := &hostcontroller.HandOverReconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}, Clock: w.clock}
+	result, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(secret)})
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(secret), secret); err != nil {
 		w.t.Fatal(err)
 	}
-	return secret
+	return secret, result.RequeueAfter
 }
 
 func target(t *testing.T) string {
@@ -324,6 +342,106 @@ func TestHandOverRefusesPrograms(t *testing.T) {
 		if len(secret.Data[infrav1.HandOverSignatureKey]) > 0 || secret.Annotations[infrav1.HandOverProblemAnnotation] == "" {
 			t.Errorf("%s was signed: %v", what, secret.Annotations)
 		}
+	}
+}
+
+// A Secret that is meant for something else is no hand-over because of its name: nobody
+// reads it, and it says what to do.
+func TestHandOverIsWhatItSays(t *testing.T) {
+	for what, tc := range map[string]struct {
+		change func(*corev1.Secret)
+		want   string
+	}{
+		"a Secret of an earlier version": {func(s *corev1.Secret) { s.Type, s.Labels = corev1.SecretTypeOpaque, nil }, "its type is Opaque, not " + infrav1.HandOverSecretType + "; delete it"},
+		"another purpose":                {func(s *corev1.Secret) { s.Labels = nil }, "label " + infrav1.PurposeLabel + "=" + infrav1.HandOverPurpose + " is missing"},
+		"no end":                         {func(s *corev1.Secret) { delete(s.Data, infrav1.HandOverExpirationKey) }, "key expiration: want the time"},
+		"an end that is none":            {func(s *corev1.Secret) { s.Data[infrav1.HandOverExpirationKey] = []byte("tomorrow") }, "key expiration: want the time"},
+		"an end in the past":             {func(s *corev1.Secret) { s.Data[infrav1.HandOverExpirationKey] = []byte("2020-01-01T00:00:00Z") }, "ended at 2020-01-01T00:00:00Z; write a later time"},
+	} {
+		for how, kubeconfig := range map[string]string{"": target(t), ", by hand": ""} {
+			t.Run(what+how, func(t *testing.T) {
+				w, agent, cluster := movable(t)
+				secret := w.order(kubeconfig, tc.change)
+				if problem := secret.Annotations[infrav1.HandOverProblemAnnotation]; len(secret.Data[infrav1.HandOverSignatureKey]) > 0 || !strings.Contains(problem, tc.want) {
+					t.Errorf("it is signed, or says %q instead of %q", problem, tc.want)
+				}
+				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), &rbacv1.Role{}); !apierrors.IsNotFound(err) {
+					t.Errorf("agents may read it: %v", err)
+				}
+				w.setPaused(cluster, true)
+				w.reconcile(agent)
+				if c := conditions.Get(agent.Host(t), infrav1.ReadyToMoveCondition); c == nil || c.Reason != host.ReasonHandOverRefused || !strings.Contains(c.Message, tc.want) {
+					t.Errorf("ReadyToMove = %+v", c)
+				}
+			})
+		}
+	}
+}
+
+// A hand-over ends by itself: with its signature goes the right to read the token of the
+// target. Who was away meanwhile reads it when it is prolonged.
+func TestHandOverEnds(t *testing.T) {
+	w, agent, _ := movable(t)
+	secret := w.order(target(t))
+	readable := func() bool {
+		t.Helper()
+		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), &rbacv1.Role{})
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	if _, again := w.prepareHandOver(); !readable() || again <= 0 || again > time.Hour {
+		t.Fatalf("a hand-over of an hour is looked at again after %s; readable: %t", again, readable())
+	}
+	w.clock.SetTime(w.clock.Now().Add(time.Hour + time.Second))
+	if secret, _ = w.prepareHandOver(); len(secret.Data[infrav1.HandOverSignatureKey]) > 0 || readable() {
+		t.Error("agents may read it after its end")
+	}
+	w.reconcile(agent)
+	if announced := w.lease(agent).Annotations[infrav1.HandOverAnnotation]; announced != "" {
+		t.Errorf("%s is announced after its end", announced)
+	}
+	h := agent.Host(t)
+	h.Finalizers = nil
+	w.update(h)
+	if err := env.Client.Delete(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	secret = w.order(target(t))
+	binding := &rbacv1.RoleBinding{}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil || len(binding.Subjects) != 1 || !readable() {
+		t.Errorf("prolonged, it is read by %+v, readable: %t, %v", binding.Subjects, readable(), err)
+	}
+}
+
+// The agent of a host that somebody smuggled in does not get the token of the target.
+func TestOnlyApprovedHostsReadTheHandOver(t *testing.T) {
+	w, agent, _ := movable(t)
+	smuggled := w.host("host-0", func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending })
+	readers := func() []string {
+		t.Helper()
+		secret, binding := w.order(target(t)), &rbacv1.RoleBinding{}
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range binding.Subjects {
+			names = append(names, s.Name)
+		}
+		return names
+	}
+	user := func(a *testenv.Agent) string {
+		return infrav1.AgentUser(w.namespace, a.Key.Name, testenv.HostID(w.namespace, a.Key.Name))
+	}
+	if got := readers(); !slices.Equal(got, []string{user(agent)}) {
+		t.Errorf("%v read it", got)
+	}
+	h := smuggled.Host(t)
+	h.Spec.Approval = infrav1.HostApprovalApproved
+	w.update(h)
+	if got := readers(); !slices.Equal(got, []string{user(smuggled), user(agent)}) {
+		t.Errorf("once both are approved, %v read it", got)
 	}
 }
 

@@ -86,7 +86,7 @@ func (r *HandOverReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manage
 		WithOptions(options).
 		For(&corev1.Secret{}, builder.WithPredicates(isHandOver())).
 		Owns(&rbacv1.RoleBinding{}).
-		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(toHandOver), builder.WithPredicates(created())).
+		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(toHandOver), builder.WithPredicates(joined())).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller of hand-overs: %w", err)
@@ -103,9 +103,14 @@ func isHandOver() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == infrav1.HandOverSecretName })
 }
 
-func created() predicate.Predicate {
+// joined passes the hosts that come into a namespace, and those that are approved.
+func joined() predicate.Predicate {
 	return predicate.Funcs{
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, isHost := e.ObjectOld.(*infrav1.Host)
+			after, isStill := e.ObjectNew.(*infrav1.Host)
+			return isHost && isStill && !host.Approved(before) && host.Approved(after)
+		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

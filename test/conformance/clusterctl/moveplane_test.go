@@ -167,8 +167,14 @@ func (m *management) admitHosts() {
 func (m *management) handOver(to *management) {
 	m.t.Helper()
 	m.create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: infrav1.HandOverSecretName},
-		Data:       map[string][]byte{infrav1.HandOverKubeconfigKey: to.bootstrapKubeconfig},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: team, Name: infrav1.HandOverSecretName, Labels: map[string]string{infrav1.PurposeLabel: infrav1.HandOverPurpose},
+		},
+		Type: infrav1.HandOverSecretType,
+		Data: map[string][]byte{
+			infrav1.HandOverKubeconfigKey: to.bootstrapKubeconfig,
+			infrav1.HandOverExpirationKey: []byte(time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)),
+		},
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -110,8 +111,18 @@ func (p *pivot) startWorkload() {
 // handOver has the agents prepare to go to another plane, as docs/clusterctl.md tells.
 func (p *pivot) handOver(from, to *livePlane) {
 	p.t.Helper()
-	from.kubectl(to.slipway("host", "token"), "create", "secret", "generic", infrav1.HandOverSecretName,
-		"--from-file="+infrav1.HandOverKubeconfigKey+"=/dev/stdin")
+	order, err := json.Marshal(&corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Type: infrav1.HandOverSecretType,
+		ObjectMeta: metav1.ObjectMeta{Name: infrav1.HandOverSecretName, Labels: map[string]string{infrav1.PurposeLabel: infrav1.HandOverPurpose}},
+		StringData: map[string]string{
+			infrav1.HandOverKubeconfigKey: to.slipway("host", "token"),
+			infrav1.HandOverExpirationKey: time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+		},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	from.kubectl(string(order), "create", "-f", "-")
 	for name, h := range hosts(p.t, from) {
 		if h.Spec.Claim != nil {
 			from.kubectl("", "wait", "host/"+name, "--for=condition="+infrav1.ReadyToMoveCondition, "--timeout=5m")

@@ -19,6 +19,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -254,11 +255,37 @@ func (w *world) smuggled(t *testing.T) {
 	if err := read(t.Context()); !refused(err) {
 		t.Errorf("the smuggled host reads the bootstrap data of a control plane: %v", err)
 	}
+	order := w.orderHandOver()
+	readOrder := func(ctx context.Context) error {
+		return agent.Get(ctx, client.ObjectKeyFromObject(order), &corev1.Secret{})
+	}
+	if err := readOrder(t.Context()); !refused(err) {
+		t.Errorf("the smuggled host reads the token of another management cluster: %v", err)
+	}
 	// It was the approval that held it back.
 	if err := patch(smuggled, approved)(t.Context(), w.Client); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("the host gets the data once somebody approved it", read)
+	w.eventually("the host is handed over once somebody approved it", readOrder)
+}
+
+// orderHandOver hands the guarded hosts over, and waits until those that may read it can.
+func (w *world) orderHandOver() *corev1.Secret {
+	w.t.Helper()
+	w.create(&corev1.Secret{
+		ObjectMeta: meta(guarded, infrav1.HandOverSignerSecretName), Data: map[string][]byte{infrav1.HandOverSignerSeedKey: make([]byte, 32)},
+	})
+	order := handOver(guarded)
+	order.StringData[infrav1.HandOverKubeconfigKey] = `{"current-context": "c",
+		"clusters": [{"name": "c", "cluster": {"server": "https://target.example:6443", "certificate-authority-data": "Q0E="}}],
+		"users": [{"name": "c", "user": {"token": "abcdef.0123456789abcdef"}}],
+		"contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}`
+	w.create(order)
+	w.eventually("the hand-over is signed and granted", func(ctx context.Context) error {
+		return w.Client.Get(ctx, client.ObjectKeyFromObject(order), &rbacv1.RoleBinding{})
+	})
+	return order
 }
 
 // errRefused says that an attempt was without effect.

@@ -68,6 +68,15 @@ func patch(object client.Object, fields map[string]any, subresource ...string) f
 	}
 }
 
+// handOver leads the hosts of a namespace elsewhere, for an hour.
+func handOver(in string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: meta(in, infrav1.HandOverSecretName), Type: infrav1.HandOverSecretType, StringData: map[string]string{
+		infrav1.HandOverKubeconfigKey: "", infrav1.HandOverExpirationKey: time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+	}}
+	s.Labels = map[string]string{infrav1.PurposeLabel: infrav1.HandOverPurpose}
+	return s
+}
+
 // onHosts are what nobody but the manager, and the victim's agent where it says so, may do.
 func onHosts() []attempt {
 	host, lease := &infrav1.Host{ObjectMeta: meta(namespace, victim)}, &coordinationv1.Lease{ObjectMeta: meta(namespace, victim)}
@@ -79,7 +88,9 @@ func onHosts() []attempt {
 		{"read bootstrap data", read(&corev1.Secret{ObjectMeta: meta(namespace, bootstrapSecret)})},
 		{"read another Secret", read(&corev1.Secret{ObjectMeta: meta(namespace, "database")})},
 		{"list Secrets", list(&corev1.SecretList{})},
-		{"hand the Hosts over", create(&corev1.Secret{ObjectMeta: meta(namespace, infrav1.HandOverSecretName)})},
+		{"hand the Hosts over", create(handOver(namespace))},
+		{"make a Secret for something else a hand-over", create(&corev1.Secret{ObjectMeta: meta(namespace, infrav1.HandOverSecretName)})},
+		{"read the token of a hand-over", read(handOver(namespace))},
 		{"order a reset", patch(host, map[string]any{"spec": map[string]any{"claim": nil, "desired": nil}})},
 		{"claim the Host", patch(host, map[string]any{"spec": map[string]any{"claim": map[string]any{"machineName": "m", "clusterName": "c", "claimID": "x"}}})},
 		{"order other bootstrap data", patch(host, map[string]any{"spec": map[string]any{"desired": map[string]any{"bootstrapSecretName": "database"}}})},

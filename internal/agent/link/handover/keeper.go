@@ -199,7 +199,9 @@ func (k *Keeper) abandoned() (*host.HandOver, <-chan struct{}) {
 		return !since.IsZero() && time.Since(since) >= patience
 	}
 	if k.gone || lasts(k.silent, k.options.Patience) || lasts(k.away, answeredPatience*k.options.Patience) {
-		return k.state.Prepared, k.served
+		if prepared := k.state.Prepared; prepared != nil && !prepared.Expired(time.Now()) {
+			return prepared, k.served
+		}
 	}
 	return nil, nil
 }

@@ -40,6 +40,7 @@ func (s *source) GetSecret(_ context.Context, _, name string) (*corev1.Secret, e
 	}
 	return &corev1.Secret{Data: map[string][]byte{
 		infrav1.HandOverKubeconfigKey: s.order.Kubeconfig, infrav1.HandOverSignatureKey: s.order.Signature,
+		infrav1.HandOverExpirationKey: []byte(s.order.Expires.Format(time.RFC3339)),
 	}}, nil
 }
 
@@ -297,6 +298,35 @@ func TestLooksAgainWhetherItCanGo(t *testing.T) {
 	s.code = http.StatusNotFound
 	s.keeper.prepare(t.Context())
 	s.reports(order.Revision() + " Ready")
+}
+
+// A hand-over that has ended leads nobody anywhere, also from the disk of the host; one
+// that is prolonged does.
+func TestEndedHandOverLeadsNowhere(t *testing.T) {
+	s := newScene(t)
+	order := s.signed(s.key)
+	order.Expires = time.Now().Add(time.Hour)
+	s.set(order)
+	s.announce(order.Revision())
+	s.reports(order.Revision() + " Ready")
+	if order.Expires = time.Now().Add(-time.Second); s.keeper.remember(func(known *state) { known.Prepared.Expires = order.Expires }) != nil {
+		t.Fatal("it is not kept")
+	}
+	s.restart()
+	s.announce(order.Revision())
+	s.reports("ended at " + order.Expires.Format(time.RFC3339))
+	s.keeper.Unserved(apierrors.NewForbidden(schema.GroupResource{Resource: "hosts"}, "h", nil))
+	s.keeper.prepare(t.Context())
+	if due, _ := s.keeper.abandoned(); due != nil {
+		t.Error("the agent goes after the end")
+	}
+	prolonged := *order
+	prolonged.Expires = time.Now().Add(time.Hour)
+	s.set(&prolonged)
+	s.keeper.prepare(t.Context())
+	if due, _ := s.keeper.abandoned(); due == nil {
+		t.Error("the agent does not go although the hand-over was prolonged")
+	}
 }
 
 // An agent that comes back when its Host has gone finds the hand-over by itself.

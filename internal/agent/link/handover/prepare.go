@@ -30,7 +30,7 @@ func (k *Keeper) prepare(ctx context.Context) {
 		if heard {
 			k.answer("")
 		}
-	case prepared != nil && prepared.Revision() == announced:
+	case prepared != nil && prepared.Revision() == announced && !prepared.Expired(time.Now()):
 		k.confirm(ctx, *prepared)
 	default:
 		k.fetch(ctx, announced)
@@ -71,14 +71,18 @@ func (k *Keeper) fetch(ctx context.Context, announced string) {
 		k.waiting(announced, fmt.Errorf("read Secret %s: %w", infrav1.HandOverSecretName, err))
 		return
 	}
-	order := host.HandOver{Kubeconfig: secret.Data[infrav1.HandOverKubeconfigKey], Signature: secret.Data[infrav1.HandOverSignatureKey]}
+	order := host.ReadHandOver(secret.Data)
 	if order.ByHand() {
 		return
 	}
 	k.mu.Lock()
 	known := k.state
 	k.mu.Unlock()
-	if known.Prepared != nil && known.Prepared.Revision() == order.Revision() {
+	if order.Expired(time.Now()) {
+		k.waiting(order.Revision(), fmt.Errorf("the hand-over in Secret %s ended at %s by the clock of this host", infrav1.HandOverSecretName, order.Expires.Format(time.RFC3339)))
+		return
+	}
+	if known.Prepared != nil && known.Prepared.Revision() == order.Revision() && known.Prepared.Expires.Equal(order.Expires) {
 		return
 	}
 	if err := order.Verify(known.Signer, o.Namespace); err != nil {
