@@ -231,7 +231,7 @@ UNRACED ?=
 test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_PACKAGES))
 
 .PHONY: test-packages
-test-packages: prometheus ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
+test-packages: prometheus python ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
 	@echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
 	@$(FETCH_MODULES) -test work
 	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
@@ -244,6 +244,11 @@ LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachin
 .PHONY: prometheus
 prometheus:
 	@$(ROOT)/hack/prometheus.sh $(BIN)/prometheus
+
+# which runs the extension in another language
+.PHONY: python
+python:
+	@$(ROOT)/hack/python.sh
 
 .PHONY: test-alone
 test-alone: ## The tests with real kubelets that measure seconds; run nothing beside them
@@ -268,9 +273,9 @@ TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module)
 CONCURRENT_PACKAGES := ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host
 
 .PHONY: race race-concurrent
-race: build-all ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
+race: build-all python ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
 	@$(call RACE,race) $(call packages_without,$(E2E_PACKAGES))
-race-concurrent: envtest ## The race detector over the packages that CI chooses
+race-concurrent: envtest python ## The race detector over the packages that CI chooses
 	@$(call RACE,race) $(CONCURRENT_PACKAGES)
 RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -race -shuffle=on -timeout 30m
 
