@@ -53,6 +53,12 @@ var buildSandbox = sync.OnceValues(func() (string, error) {
 var programs string
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == escape {
+		if err := answerEscapes(os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	code := m.Run()
 	if programs != "" {
 		_ = os.RemoveAll(programs)

@@ -64,6 +64,9 @@ func (m *Manager) boot(ctx context.Context, host string) error {
 	if err := removeGroup(ctx, s); err != nil {
 		return err
 	}
+	if err := guardDevices(s.Cgroups.Guard(m.Name)); err != nil {
+		return fmt.Errorf("boot host %s: %w", host, err)
+	}
 	if err := m.start(ctx, s); err != nil {
 		return errors.Join(fmt.Errorf("boot host %s: %w", host, err), m.powerOff(context.WithoutCancel(ctx), host, false))
 	}

@@ -83,6 +83,7 @@ func TestKubeadmOnHost(t *testing.T) {
 		return code == 0
 	})
 	t.Logf("containerd answers after %s", time.Since(start))
+	containers(t, m, host, bundle.Newest())
 	h := hostOf(t, m, host)
 	start = time.Now()
 	kubeadm(t, m, host, "init", fmt.Sprintf(kubeadmConfig, h.IP, host, bundle.Newest()))
@@ -119,6 +120,23 @@ func TestKubeadmOnHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("destroyed in %s", time.Since(start))
+}
+
+// containers runs one as network plugins and kube-proxy are run: what a host is kept from
+// must not keep it from that.
+func containers(t *testing.T, m *Manager, host, version string) {
+	t.Helper()
+	image := "registry.k8s.io/kube-proxy:" + version
+	for name, flags := range map[string][]string{
+		"plain":      nil,
+		"plugin":     {"--net-host", "--cap-add=CAP_NET_ADMIN", "--cap-add=CAP_NET_RAW"},
+		"privileged": {"--net-host", "--privileged", "--mount=type=bind,src=/,dst=/host,options=rbind:rslave"},
+	} {
+		command := append([]string{"ctr", "-n", "k8s.io", "run", "--rm"}, flags...)
+		if out := mustOnHost(t, m, host, append(command, image, name, "kube-proxy", "--version")...); out != "Kubernetes "+version {
+			t.Errorf("a %s container says %q", name, out)
+		}
+	}
 }
 
 // resetHost runs kubeadm reset and checks that it found what it needs on a host.

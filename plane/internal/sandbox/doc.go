@@ -14,6 +14,11 @@
 // the process that launched it. The machine's mounts, sysctls, host name and
 // network are never touched.
 //
+// All software of a host is confined, the init included (confine.go, mask.go): to the
+// capabilities and system calls that a node needs. That makes it no boundary against root
+// of the host, who may mount; docs/security.md tells what is left.
+//
 // It is imported by internal/localhost and cmd/slipway-sandbox. Since it is
-// PID 1 of every host it imports the standard library and x/sys only.
+// PID 1 of every host it imports the standard library, x/sys, and what the filter of
+// system calls is made of: the assembler of x/net/bpf and a table of their numbers.
 package sandbox

@@ -47,6 +47,9 @@ func Exec(dir string, argv []string) (int, error) {
 	if err := enter(p); err != nil {
 		return 0, fmt.Errorf("enter host %s: %w", s.Name, err)
 	}
+	if err := confine(); err != nil {
+		return 0, fmt.Errorf("enter host %s: %w", s.Name, err)
+	}
 	return runChild(argv)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -48,6 +49,11 @@ func Launch(dir string) error {
 	}
 	if err := group.Join(os.Getpid()); err != nil {
 		return err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := confine(); err != nil {
+		return fmt.Errorf("start host %s: %w", s.Name, err)
 	}
 	pid, release, err := startInit(s)
 	if err != nil {

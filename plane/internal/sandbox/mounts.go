@@ -24,6 +24,10 @@ const (
 	// opOverride hides a file of the kernel behind a private one, which starts
 	// with content or, without any, as a copy.
 	opOverride
+	// opMask hides a file or a directory.
+	opMask
+	// opReadonly makes a directory that is there read-only.
+	opReadonly
 )
 
 // mountStep is one step in building the root of a host. Paths are the host's.
@@ -36,7 +40,7 @@ type mountStep struct {
 	content  string
 	flags    uintptr
 	readonly bool
-	// optional steps are left out if the source, or what to override, is not there.
+	// optional steps are left out if the source, or what to override or mask, is not there.
 	optional bool
 }
 
@@ -51,7 +55,7 @@ var rootLinks = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 func mountPlan(s Spec, bootID string, isLink func(name string) bool) []mountStep {
 	var plan []mountStep
 	for _, group := range [][]mountStep{
-		rootSteps(isLink), diskSteps(s), kernelSteps(), deviceSteps(), cgroupSteps(s.Cgroups), softwareSteps(s), overrideSteps(s, bootID),
+		rootSteps(isLink), diskSteps(s), kernelSteps(), deviceSteps(), cgroupSteps(s.Cgroups), softwareSteps(s), maskSteps(), overrideSteps(s, bootID),
 	} {
 		plan = append(plan, group...)
 	}

@@ -113,6 +113,10 @@ func (m mountStep) do(root, target string) error {
 		return m.bind(target)
 	case opOverride:
 		return m.override(root, target)
+	case opMask:
+		return mask(target)
+	case opReadonly:
+		return makeReadonly(target)
 	}
 	return fmt.Errorf("unknown step %d", m.op)
 }

@@ -21,7 +21,8 @@ var ErrNone = errors.New("no cgroup hierarchy with controllers is mounted at " +
 type Hierarchy struct {
 	// Mountpoint on the machine.
 	Mountpoint string `json:"mountpoint"`
-	// Controllers it holds, sorted.
+	// Controllers it holds, sorted. None is the cgroup2 beside those of v1, where
+	// programs of the kernel guard groups; hosts do not mount it.
 	Controllers []string `json:"controllers"`
 }
 
@@ -29,7 +30,7 @@ type Hierarchy struct {
 type Layout struct {
 	// Unified tells v2 from v1.
 	Unified bool `json:"unified,omitempty"`
-	// Hierarchies is a single one if Unified.
+	// Hierarchies is a single one if Unified; otherwise a cgroup2, if there is one, is last.
 	Hierarchies []Hierarchy `json:"hierarchies,omitempty"`
 }
 
@@ -70,6 +71,8 @@ func parse(mountinfo io.Reader, controllers func(mountpoint string) ([]string, e
 		return Layout{}, err
 	}
 	switch {
+	case len(v1) > 0 && len(v2) > 0:
+		return Layout{Hierarchies: append(v1, Hierarchy{Mountpoint: v2[0].Mountpoint})}, nil
 	case len(v1) > 0:
 		return Layout{Hierarchies: v1}, nil
 	case len(v2) > 0 && len(v2[0].Controllers) > 0:
@@ -116,6 +119,18 @@ func enabledControllers(dir string) ([]string, error) {
 	c := strings.Fields(string(b))
 	slices.Sort(c)
 	return c, nil
+}
+
+// Guard is the directory of an instance where programs that guard all of its hosts are
+// attached, out of their reach: above the groups that are the roots of theirs. It is empty
+// on a machine without cgroup2.
+func (l Layout) Guard(instance string) string {
+	for _, h := range l.Hierarchies {
+		if l.Unified || len(h.Controllers) == 0 {
+			return filepath.Join(h.Mountpoint, instance)
+		}
+	}
+	return ""
 }
 
 // Missing returns what the kubelet needs and the machine does not offer.
@@ -166,6 +181,9 @@ func (l Layout) Mounts() []Mount {
 	}
 	mounts := make([]Mount, 0, len(l.Hierarchies))
 	for _, h := range l.Hierarchies {
+		if len(h.Controllers) == 0 {
+			continue
+		}
 		m := Mount{Dir: strings.Join(h.Controllers, ","), FSType: "cgroup", Data: strings.Join(h.Controllers, ",")}
 		if len(h.Controllers) > 1 {
 			m.Aliases = h.Controllers

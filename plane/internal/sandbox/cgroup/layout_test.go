@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 			{"/sys/fs/cgroup/cpu,cpuacct", []string{"cpu", "cpuacct"}}, {"/sys/fs/cgroup/memory", []string{"memory"}},
 		}}, []string{"cpuset", "pids"}, nil},
 		{"hybrid counts as v1", legacyMounts + emptyUnified, nil, Layout{Hierarchies: []Hierarchy{
-			{"/sys/fs/cgroup/cpu,cpuacct", []string{"cpu", "cpuacct"}}, {"/sys/fs/cgroup/memory", []string{"memory"}},
+			{"/sys/fs/cgroup/cpu,cpuacct", []string{"cpu", "cpuacct"}}, {"/sys/fs/cgroup/memory", []string{"memory"}}, {"/sys/fs/cgroup/unified", nil},
 		}}, []string{"cpuset", "pids"}, nil},
 		{"v2", unified, all, Layout{Unified: true, Hierarchies: []Hierarchy{{"/sys/fs/cgroup", all}}}, nil, nil},
 		{"v2 without a controller", unified, []string{"cpu", "memory", "pids"},
