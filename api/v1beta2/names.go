@@ -35,38 +35,10 @@ const RevisionLabel = "infrastructure.slipway.dev/revision"
 // machine that was added.
 const ReplacesAnnotation = "infrastructure.slipway.dev/replaces"
 
-// BootstrapFailedReason of the condition BootstrapSucceeded and UpgradeFailedReason
-// of the condition UpToDate mean that a HostMachine failed for good.
-const (
-	BootstrapFailedReason = "Failed"
-	UpgradeFailedReason   = "UpgradeFailed"
-)
-
-// Reasons of the condition Ready of a HostMachine that was provisioned and is not well.
-const (
-	// NodeDeletedReason means that its Node was deleted while the machine lives.
-	NodeDeletedReason = "NodeDeleted"
-	// NodeNotReadyReason means that its Node has not been ready for five minutes while
-	// others of its cluster are, or that its kubelet has been silent as long.
-	NodeNotReadyReason = "NodeNotReady"
-)
-
 // NodeDeletedRebootAnnotation on a HostMachine says that its host was rebooted since its
 // Node was deleted; its value is spec.reboots of that order. It is taken off once the Node
 // is back. It lives in metadata because status is lost on a move.
 const NodeDeletedRebootAnnotation = "infrastructure.slipway.dev/node-deleted-reboot"
-
-// WaitingForMachinePoolReason of the condition BootstrapSucceeded of a HostMachine means
-// that its host is claimed and must not become a Node yet: a MachinePool would delete the
-// Node for a former one of the host.
-const WaitingForMachinePoolReason = "WaitingForMachinePool"
-
-// ProgressDeadlineExceededReason and RolloutFailedReason are reasons of the
-// condition RollingOut of a HostMachinePool whose rollout is paused.
-const (
-	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
-	RolloutFailedReason            = "RolloutFailed"
-)
 
 // RemediationAnnotation on a HostMachine is the remediation step that was last tried
 // on it. It lives in metadata because status is lost on a move. Only the pool writes
@@ -150,7 +122,8 @@ const (
 	HandOverLabel = "infrastructure.slipway.dev/hand-over"
 )
 
-// Condition types and reasons of this provider, besides Ready and Paused.
+// Condition types of this provider, besides Ready and Paused. Their reasons stand beside the
+// kinds: host_reasons.go and others.
 const (
 	// ReadyToMoveCondition on a claimed Host tells what holds up `clusterctl move`. It
 	// is there while its Cluster is paused or its agent is being handed over.
@@ -167,18 +140,6 @@ const (
 	// EndpointHeldCondition on a HostCluster of endpoint type HostVIP is true while
 	// a host has the control-plane address; its message names the host.
 	EndpointHeldCondition = "EndpointHeld"
-	// EndpointHeldReason means that the host in the message has the address.
-	EndpointHeldReason = "Held"
-	// EndpointHolderAwayReason means that the holder's agent is not connected: it
-	// may hold the address still, or another that is not connected either.
-	EndpointHolderAwayReason = "HolderNotConnected"
-	// EndpointNotHeldReason means that no host has the address.
-	EndpointNotHeldReason = "NotHeld"
-	// EndpointContestedReason means that the host that holds the address reports a
-	// problem with it, as when another machine answers for it, too.
-	EndpointContestedReason = "Contested"
-	// EndpointNoCandidateReason means that no control-plane machine has a host yet.
-	EndpointNoCandidateReason = "NoControlPlaneHost"
 	// AvailableCondition on a Host is true when it can be claimed.
 	AvailableCondition = "Available"
 	// DuplicateIdentityCondition on a Host is true when another Host has the same key,

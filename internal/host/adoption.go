@@ -8,12 +8,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Reasons why a machine that asks to adopt a host must wait, besides those of hosts.
-const (
-	ReasonTaken          = "HostTaken"
-	ReasonNothingToAdopt = "NothingToAdopt"
-)
-
 // Adopting says whether the claim is for a node that runs on the host already, and the
 // node is not known to have been adopted. Until then it is somebody else's: the end of
 // the claim must leave it as it is.
@@ -49,23 +43,23 @@ func Unadoptable(h *infrav1.Host, connected bool) State {
 	}
 	switch {
 	case !h.DeletionTimestamp.IsZero():
-		return no(ReasonDeleting, "is being deleted")
+		return no(infrav1.HostDeletingReason, "is being deleted")
 	case h.Spec.Claim != nil:
-		return no(ReasonTaken, "is claimed by HostMachine %s of Cluster %s", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName)
+		return no(infrav1.HostMachineHostTakenReason, "is claimed by HostMachine %s of Cluster %s", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName)
 	case ProvedClean(h):
-		return no(ReasonNothingToAdopt, "is clean: there is no node to adopt. If one joined since the agent looked, restart slipway-agent on the host")
+		return no(infrav1.HostMachineNothingToAdoptReason, "is clean: there is no node to adopt. If one joined since the agent looked, restart slipway-agent on the host")
 	case HookPending(h):
-		return no(ReasonHookPending, "is held back by the hook AfterHostRelease; its condition %s tells why", infrav1.ReleaseHooksPassedCondition)
-	case state.Reason != ReasonAdoption:
+		return no(infrav1.HostWaitingForHookReason, "is held back by the hook AfterHostRelease; its condition %s tells why", infrav1.ReleaseHooksPassedCondition)
+	case state.Reason != infrav1.HostAdoptionRefusedReason:
 		return no(state.Reason, "tells of no node to adopt: %s", state.Message)
 	case !connected:
-		return no(ReasonDisconnected, "has no connected agent; start slipway-agent on it")
+		return no(infrav1.HostAgentNotConnectedReason, "has no connected agent; start slipway-agent on it")
 	case !Approved(h):
 		return notApproved(h)
 	case ptr.Deref(h.Spec.Unschedulable, false):
-		return no(ReasonUnschedulable, "has spec.unschedulable set")
+		return no(infrav1.HostUnschedulableReason, "has spec.unschedulable set")
 	case ptr.Deref(h.Spec.Evacuate, false):
-		return no(ReasonEvacuate, "has spec.evacuate set")
+		return no(infrav1.HostEvacuateReason, "has spec.evacuate set")
 	}
 	return refused(h)
 }

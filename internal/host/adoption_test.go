@@ -43,16 +43,16 @@ func TestUnadoptable(t *testing.T) {
 		message string
 	}{
 		"node of somebody else": {found(), false, "", ""},
-		"claimed":               {claimed(infrav1.HostDesiredBootstrapped, ""), false, host.ReasonTaken, "HostMachine m of Cluster c"},
-		"clean":                 {free(), false, host.ReasonNothingToAdopt, "there is no node to adopt"},
-		"never heard of":        {&infrav1.Host{}, false, host.ReasonEnrolling, "No agent"},
-		"unproved, no node":     {found(func(h *infrav1.Host) { h.Status.Residue = nil }), false, host.ReasonNotClean, "no node to adopt"},
-		"agent away":            {found(), true, host.ReasonDisconnected, "start slipway-agent"},
-		"unschedulable":         {found(func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }), false, host.ReasonUnschedulable, ""},
-		"evacuated":             {found(func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }), false, host.ReasonEvacuate, ""},
+		"claimed":               {claimed(infrav1.HostDesiredBootstrapped, ""), false, infrav1.HostMachineHostTakenReason, "HostMachine m of Cluster c"},
+		"clean":                 {free(), false, infrav1.HostMachineNothingToAdoptReason, "there is no node to adopt"},
+		"never heard of":        {&infrav1.Host{}, false, infrav1.HostEnrollingReason, "No agent"},
+		"unproved, no node":     {found(func(h *infrav1.Host) { h.Status.Residue = nil }), false, infrav1.HostNotCleanReason, "no node to adopt"},
+		"agent away":            {found(), true, infrav1.HostAgentNotConnectedReason, "start slipway-agent"},
+		"unschedulable":         {found(func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }), false, infrav1.HostUnschedulableReason, ""},
+		"evacuated":             {found(func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }), false, infrav1.HostEvacuateReason, ""},
 		"hook pending": {found(func(h *infrav1.Host) {
 			h.Annotations = map[string]string{"runtime.slipway.dev/pending-hooks": "AfterHostRelease"}
-		}), false, host.ReasonHookPending, ""},
+		}), false, infrav1.HostWaitingForHookReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := host.Unadoptable(tc.host, !tc.away)

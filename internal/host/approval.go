@@ -51,9 +51,9 @@ func ApproveCommand(h *infrav1.Host) string {
 // notApproved is the state of a host that nobody may claim for want of an approval.
 func notApproved(h *infrav1.Host) State {
 	if h.Spec.Approval == infrav1.HostApprovalDenied {
-		return State{infrav1.HostPhaseEnrolling, ReasonDenied,
+		return State{infrav1.HostPhaseEnrolling, infrav1.HostApprovalDeniedReason,
 			"Somebody denied the host (spec.approval). Delete the Host to be rid of it; to use it after all: " + ApproveCommand(h)}
 	}
-	return State{infrav1.HostPhaseEnrolling, ReasonNotApproved,
+	return State{infrav1.HostPhaseEnrolling, infrav1.HostNotApprovedReason,
 		fmt.Sprintf("The host is not approved, which the HostApprovalPolicy of namespace %s asks for; approve with: %s", h.Namespace, ApproveCommand(h))}
 }

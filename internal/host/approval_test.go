@@ -63,7 +63,7 @@ func TestApproval(t *testing.T) {
 // A host that is not approved is for nobody, by no way, and says what to do.
 func TestNotApproved(t *testing.T) {
 	for approval, reason := range map[infrav1.HostApproval]string{
-		"": "", infrav1.HostApprovalApproved: "", infrav1.HostApprovalPending: host.ReasonNotApproved, infrav1.HostApprovalDenied: host.ReasonDenied,
+		"": "", infrav1.HostApprovalApproved: "", infrav1.HostApprovalPending: infrav1.HostNotApprovedReason, infrav1.HostApprovalDenied: infrav1.HostApprovalDeniedReason,
 	} {
 		t.Run(string(approval), func(t *testing.T) {
 			node := free()

@@ -10,13 +10,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Reasons of the condition ClockSkewed.
-const (
-	ReasonClocksAgree = "ClocksAgree"
-	ReasonClockAhead  = "ClockAhead"
-	ReasonClockBehind = "ClockBehind"
-)
-
 // ClockSkewLimit is how far the clock of a host may be from the manager's without a word.
 // Connections don't depend on it, certificates and tokens do: Kubernetes bears one minute
 // between the clocks of who issues a service account's token and who verifies it. Half of
@@ -66,7 +59,7 @@ func (s *Skew) Told() *time.Duration {
 // clockSkewed reports a skew. While none is known, as after a restart of the manager, what
 // was reported before stands.
 func clockSkewed(h *infrav1.Host, skew *time.Duration) metav1.Condition {
-	condition := metav1.Condition{Type: infrav1.ClockSkewedCondition, Status: metav1.ConditionFalse, Reason: ReasonClocksAgree}
+	condition := metav1.Condition{Type: infrav1.ClockSkewedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostClocksAgreeReason}
 	if skew == nil {
 		if before := meta.FindStatusCondition(h.Status.Conditions, infrav1.ClockSkewedCondition); before != nil {
 			return *before
@@ -76,10 +69,10 @@ func clockSkewed(h *infrav1.Host, skew *time.Duration) metav1.Condition {
 	if skew.Abs() < ClockSkewLimit {
 		return condition
 	}
-	condition.Status, condition.Reason = metav1.ConditionTrue, ReasonClockAhead
+	condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.HostClockAheadReason
 	where := "ahead of"
 	if *skew < 0 {
-		condition.Reason, where = ReasonClockBehind, "behind"
+		condition.Reason, where = infrav1.HostClockBehindReason, "behind"
 	}
 	condition.Message = fmt.Sprintf("The clock of the host is %d s %s the manager's, which certificates and tokens may not bear. "+
 		"Set it from the network: timedatectl on the host tells whether chrony or systemd-timesyncd does. "+

@@ -54,14 +54,14 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 }
 
 func agentConnected(c Connection) metav1.Condition {
-	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue, Reason: "HeartbeatFresh"}
+	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostHeartbeatFreshReason}
 	switch {
 	case c.Connected:
 	case c.LastSeen.IsZero():
-		condition.Status, condition.Reason = metav1.ConditionFalse, "NoHeartbeat"
+		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.HostNoHeartbeatReason
 		condition.Message = "The agent has never been heard of. Start slipway-agent on the host"
 	default:
-		condition.Status, condition.Reason = metav1.ConditionFalse, "HeartbeatStale"
+		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.HostHeartbeatStaleReason
 		condition.Message = fmt.Sprintf("The last heartbeat of the agent is of %s by its own clock. Check the host's power and network, and that slipway-agent runs",
 			c.LastSeen.UTC().Format(time.RFC3339))
 	}
@@ -71,7 +71,7 @@ func agentConnected(c Connection) metav1.Condition {
 func available(h *infrav1.Host, f Facts) metav1.Condition {
 	why := Unavailable(h, f.Connection.Connected)
 	if why == (State{}) {
-		return metav1.Condition{Type: infrav1.AvailableCondition, Status: metav1.ConditionTrue, Reason: ReasonAvailable}
+		return metav1.Condition{Type: infrav1.AvailableCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostAvailableReason}
 	}
 	return metav1.Condition{Type: infrav1.AvailableCondition, Status: metav1.ConditionFalse, Reason: why.Reason, Message: why.Message}
 }
@@ -83,12 +83,12 @@ func ready(h *infrav1.Host, f Facts) metav1.Condition {
 	state := StateOf(h)
 	switch {
 	case !h.DeletionTimestamp.IsZero():
-		condition.Reason, condition.Message = ReasonDeleting, "Waiting for the claim to be released"
+		condition.Reason, condition.Message = infrav1.HostDeletingReason, "Waiting for the claim to be released"
 	case f.Orphaned && h.Spec.Claim != nil:
-		condition.Reason, condition.Message = ReasonOrphaned, orphanMessage(h.Spec.Claim, Adopting(h))
+		condition.Reason, condition.Message = infrav1.HostOrphanedClaimReason, orphanMessage(h.Spec.Claim, Adopting(h))
 	case !f.Connection.Connected && state.Phase != infrav1.HostPhaseEnrolling:
 		connected := agentConnected(f.Connection)
-		condition.Reason, condition.Message = ReasonDisconnected, connected.Message
+		condition.Reason, condition.Message = infrav1.HostAgentNotConnectedReason, connected.Message
 	case state.Phase == infrav1.HostPhaseAvailable && refused(h) != State{}:
 		why := refused(h)
 		condition.Reason, condition.Message = why.Reason, why.Message

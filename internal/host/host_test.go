@@ -55,49 +55,49 @@ func TestStateOf(t *testing.T) {
 		phase  infrav1.HostPhase
 		reason string
 	}{
-		"never heard of":      {&infrav1.Host{}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
-		"new and clean":       {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseAvailable, host.ReasonAvailable},
-		"new, not looked at":  {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
-		"new and dirty":       {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"/var/lib/etcd"}}}, infrav1.HostPhaseQuarantined, host.ReasonAdoption},
-		"used, not looked at": {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, host.ReasonNotClean},
-		"clean":               {free(), infrav1.HostPhaseAvailable, host.ReasonAvailable},
-		"status lost":         {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, host.ReasonEnrolling},
-		"order not seen":      {claimed(boot, ""), infrav1.HostPhaseClaimed, host.ReasonClaimed},
-		"report on another":   {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, host.ReasonClaimed},
-		"bootstrapping":       {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, host.ReasonBootstrapping},
-		"running":             {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
-		"failed":              {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonBootstrap},
-		"adoption not seen":   {adopting(""), infrav1.HostPhaseAdopting, host.ReasonAdopting},
-		"adopting":            {adopting(infrav1.OperationRunning), infrav1.HostPhaseAdopting, host.ReasonAdopting},
-		"adopted":             {adopting(infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
-		"not adopted":         {adopting(infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonAdoption},
-		"upgrade not seen":    {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, host.ReasonUpgrading},
-		"upgrading":           {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, host.ReasonUpgrading},
-		"upgraded":            {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
-		"upgrade failed":      {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonUpgradeFailed},
-		"reboot not seen":     {claimed(reboot, ""), infrav1.HostPhaseRebooting, host.ReasonRebooting},
-		"rebooting":           {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, host.ReasonRebooting},
-		"rebooted":            {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, host.ReasonRunning},
-		"reboot failed":       {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, host.ReasonRebootFailed},
-		"reset not seen":      {claimed(reset, ""), infrav1.HostPhaseResetting, host.ReasonResetting},
-		"resetting":           {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, host.ReasonResetting},
-		"reset and proved":    {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, host.ReasonResetting},
-		"reset unproved":      {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, host.ReasonNotClean},
-		"reset failed":        {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, host.ReasonResetFailed},
+		"never heard of":      {&infrav1.Host{}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"new and clean":       {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"new, not looked at":  {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"new and dirty":       {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"/var/lib/etcd"}}}, infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason},
+		"used, not looked at": {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"clean":               {free(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"status lost":         {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"order not seen":      {claimed(boot, ""), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
+		"report on another":   {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
+		"bootstrapping":       {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, infrav1.HostBootstrappingReason},
+		"running":             {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"failed":              {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostBootstrapFailedReason},
+		"adoption not seen":   {adopting(""), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
+		"adopting":            {adopting(infrav1.OperationRunning), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
+		"adopted":             {adopting(infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"not adopted":         {adopting(infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostAdoptionRefusedReason},
+		"upgrade not seen":    {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
+		"upgrading":           {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
+		"upgraded":            {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"upgrade failed":      {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.UpgradeFailedReason},
+		"reboot not seen":     {claimed(reboot, ""), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
+		"rebooting":           {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
+		"rebooted":            {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"reboot failed":       {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostRebootFailedReason},
+		"reset not seen":      {claimed(reset, ""), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"resetting":           {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"reset and proved":    {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"reset unproved":      {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"reset failed":        {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason},
 		"reset by hand": {claimed(reset, infrav1.OperationSucceeded, func(h *infrav1.Host) {
 			h.Spec.Desired.ResetPolicy = infrav1.ResetPolicyManual
-		}), infrav1.HostPhaseQuarantined, host.ReasonManualReset},
-		"proof of an earlier claim": {func() *infrav1.Host { h := free(); h.Spec.ClaimGeneration = 3; return h }(), infrav1.HostPhaseQuarantined, host.ReasonNotClean},
+		}), infrav1.HostPhaseQuarantined, infrav1.HostManualResetReason},
+		"proof of an earlier claim": {func() *infrav1.Host { h := free(); h.Spec.ClaimGeneration = 3; return h }(), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
 		"cleared by hand": {func() *infrav1.Host {
 			h := free()
 			h.Status.CleanProof, h.Spec.ClearedGeneration = nil, ptr.To(int64(2))
 			return h
-		}(), infrav1.HostPhaseAvailable, host.ReasonAvailable},
+		}(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
 		"cleared before the last claim": {func() *infrav1.Host {
 			h := free()
 			h.Status.CleanProof, h.Spec.ClearedGeneration = nil, ptr.To(int64(1))
 			return h
-		}(), infrav1.HostPhaseQuarantined, host.ReasonNotClean},
+		}(), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := host.StateOf(tc.host)
@@ -118,11 +118,11 @@ func TestUnavailable(t *testing.T) {
 		reason       string
 	}{
 		"available":     {change: func(*infrav1.Host) {}},
-		"disconnected":  {change: func(*infrav1.Host) {}, disconnected: true, reason: host.ReasonDisconnected},
-		"unschedulable": {change: func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, reason: host.ReasonUnschedulable},
-		"deleting":      {change: func(h *infrav1.Host) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, reason: host.ReasonDeleting},
-		"claimed":       {change: func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }, reason: host.ReasonClaimed},
-		"not clean":     {change: func(h *infrav1.Host) { h.Spec.ClaimGeneration = 9 }, reason: host.ReasonNotClean},
+		"disconnected":  {change: func(*infrav1.Host) {}, disconnected: true, reason: infrav1.HostAgentNotConnectedReason},
+		"unschedulable": {change: func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, reason: infrav1.HostUnschedulableReason},
+		"deleting":      {change: func(h *infrav1.Host) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, reason: infrav1.HostDeletingReason},
+		"claimed":       {change: func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }, reason: infrav1.HostClaimedReason},
+		"not clean":     {change: func(h *infrav1.Host) { h.Spec.ClaimGeneration = 9 }, reason: infrav1.HostNotCleanReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := free()
@@ -142,12 +142,12 @@ func TestConditions(t *testing.T) {
 		ready metav1.ConditionStatus
 		why   string
 	}{
-		"free":         {free(), host.Facts{Connection: connected}, metav1.ConditionTrue, host.ReasonAvailable},
-		"running":      {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: connected}, metav1.ConditionTrue, host.ReasonRunning},
-		"silent":       {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: host.Connection{LastSeen: time.Now()}}, metav1.ConditionFalse, host.ReasonDisconnected},
-		"orphaned":     {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: connected, Orphaned: true}, metav1.ConditionFalse, host.ReasonOrphaned},
-		"resetting":    {claimed(infrav1.HostDesiredReset, infrav1.OperationRunning), host.Facts{Connection: connected}, metav1.ConditionFalse, host.ReasonResetting},
-		"not enrolled": {&infrav1.Host{}, host.Facts{}, metav1.ConditionFalse, host.ReasonEnrolling},
+		"free":         {free(), host.Facts{Connection: connected}, metav1.ConditionTrue, infrav1.HostAvailableReason},
+		"running":      {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: connected}, metav1.ConditionTrue, infrav1.HostRunningReason},
+		"silent":       {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: host.Connection{LastSeen: time.Now()}}, metav1.ConditionFalse, infrav1.HostAgentNotConnectedReason},
+		"orphaned":     {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: connected, Orphaned: true}, metav1.ConditionFalse, infrav1.HostOrphanedClaimReason},
+		"resetting":    {claimed(infrav1.HostDesiredReset, infrav1.OperationRunning), host.Facts{Connection: connected}, metav1.ConditionFalse, infrav1.HostResettingReason},
+		"not enrolled": {&infrav1.Host{}, host.Facts{}, metav1.ConditionFalse, infrav1.HostEnrollingReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, condition := range host.Conditions(tc.host, tc.facts) {
@@ -207,7 +207,7 @@ func seconds(skew *time.Duration) int {
 }
 
 func TestClockSkewed(t *testing.T) {
-	before := metav1.Condition{Type: infrav1.ClockSkewedCondition, Status: metav1.ConditionTrue, Reason: host.ReasonClockBehind, Message: "as before"}
+	before := metav1.Condition{Type: infrav1.ClockSkewedCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostClockBehindReason, Message: "as before"}
 	for name, tc := range map[string]struct {
 		skew    *time.Duration
 		before  []metav1.Condition
@@ -215,13 +215,13 @@ func TestClockSkewed(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"never measured":               {want: metav1.ConditionFalse, reason: host.ReasonClocksAgree},
-		"not measured since a restart": {before: []metav1.Condition{before}, want: metav1.ConditionTrue, reason: host.ReasonClockBehind, message: "as before"},
-		"measured after it":            {skew: ptr.To(time.Second), before: []metav1.Condition{before}, want: metav1.ConditionFalse, reason: host.ReasonClocksAgree},
-		"just within":                  {skew: ptr.To(29 * time.Second), want: metav1.ConditionFalse, reason: host.ReasonClocksAgree},
-		"ahead":                        {skew: ptr.To(30 * time.Second), want: metav1.ConditionTrue, reason: host.ReasonClockAhead, message: "30 s ahead of the manager's"},
-		"behind":                       {skew: ptr.To(-time.Hour), want: metav1.ConditionTrue, reason: host.ReasonClockBehind, message: "3600 s behind the manager's"},
-		"the message says what to do":  {skew: ptr.To(time.Hour), want: metav1.ConditionTrue, reason: host.ReasonClockAhead, message: "timedatectl"},
+		"never measured":               {want: metav1.ConditionFalse, reason: infrav1.HostClocksAgreeReason},
+		"not measured since a restart": {before: []metav1.Condition{before}, want: metav1.ConditionTrue, reason: infrav1.HostClockBehindReason, message: "as before"},
+		"measured after it":            {skew: ptr.To(time.Second), before: []metav1.Condition{before}, want: metav1.ConditionFalse, reason: infrav1.HostClocksAgreeReason},
+		"just within":                  {skew: ptr.To(29 * time.Second), want: metav1.ConditionFalse, reason: infrav1.HostClocksAgreeReason},
+		"ahead":                        {skew: ptr.To(30 * time.Second), want: metav1.ConditionTrue, reason: infrav1.HostClockAheadReason, message: "30 s ahead of the manager's"},
+		"behind":                       {skew: ptr.To(-time.Hour), want: metav1.ConditionTrue, reason: infrav1.HostClockBehindReason, message: "3600 s behind the manager's"},
+		"the message says what to do":  {skew: ptr.To(time.Hour), want: metav1.ConditionTrue, reason: infrav1.HostClockAheadReason, message: "timedatectl"},
 	} {
 		h := free()
 		h.Status.Conditions = append(h.Status.Conditions, tc.before...)

@@ -60,11 +60,11 @@ func nearer(first *Twin, other *infrav1.Host, near bool, shared string) *Twin {
 }
 
 func duplicateIdentity(twin *Twin) metav1.Condition {
-	c := metav1.Condition{Type: infrav1.DuplicateIdentityCondition, Status: metav1.ConditionFalse, Reason: "Unique"}
+	c := metav1.Condition{Type: infrav1.DuplicateIdentityCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostIdentityUniqueReason}
 	if twin == nil {
 		return c
 	}
-	c.Status, c.Reason = metav1.ConditionTrue, ReasonDuplicate
+	c.Status, c.Reason = metav1.ConditionTrue, infrav1.HostDuplicateIdentityReason
 	remedy := "give one of the machines a new /etc/machine-id (systemd-machine-id-setup) and reboot it"
 	if twin.Shared == "key" {
 		remedy = "on the machine that was cloned, stop slipway-agent, remove its state directory, enroll it under a name of its own, and delete the Host that is left over"
@@ -77,18 +77,18 @@ func duplicateIdentity(twin *Twin) metav1.Condition {
 // manager's minor version or of the one before, and never newer. Patch releases don't
 // count. Builds without a release, and agents that have not reported, pass.
 func agentSupported(h *infrav1.Host, managerVersion string) metav1.Condition {
-	c := metav1.Condition{Type: infrav1.AgentSupportedCondition, Status: metav1.ConditionTrue, Reason: "Supported"}
+	c := metav1.Condition{Type: infrav1.AgentSupportedCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostAgentSupportedReason}
 	agent, manager := minor(h.Status.Inventory.AgentVersion), minor(managerVersion)
 	if agent == nil || manager == nil {
-		c.Reason = "Unknown"
+		c.Reason = infrav1.HostAgentVersionUnknownReason
 		return c
 	}
 	switch oldest := version.MajorMinor(manager.Major(), max(manager.Minor(), 1)-1); {
 	case manager.LessThan(agent):
-		c.Status, c.Reason = metav1.ConditionFalse, ReasonAgentTooNew
+		c.Status, c.Reason = metav1.ConditionFalse, infrav1.HostAgentTooNewReason
 		c.Message = fmt.Sprintf("The agent is of version %s, newer than the manager's %s. Upgrade the manager first", h.Status.Inventory.AgentVersion, managerVersion)
 	case agent.LessThan(oldest):
-		c.Status, c.Reason = metav1.ConditionFalse, ReasonAgentTooOld
+		c.Status, c.Reason = metav1.ConditionFalse, infrav1.HostAgentTooOldReason
 		c.Message = fmt.Sprintf("The agent is of version %s; the manager, %s, works with agents from v%s on. Upgrade slipway-agent on the host", h.Status.Inventory.AgentVersion, managerVersion, oldest)
 	}
 	return c

@@ -58,7 +58,7 @@ func TestTwinIsRefused(t *testing.T) {
 	list := host.Conditions(free(), facts)
 	for _, conditionType := range []string{infrav1.AvailableCondition, clusterv1.ReadyCondition} {
 		c := meta.FindStatusCondition(list, conditionType)
-		if c.Status != metav1.ConditionFalse || c.Reason != host.ReasonDuplicate || !strings.Contains(c.Message, "Host ns/a has the same key") {
+		if c.Status != metav1.ConditionFalse || c.Reason != infrav1.HostDuplicateIdentityReason || !strings.Contains(c.Message, "Host ns/a has the same key") {
 			t.Errorf("%s = %+v", conditionType, c)
 		}
 	}
@@ -81,11 +81,11 @@ func TestAgentSupported(t *testing.T) {
 	}{
 		"same":             {"v0.4.0", "v0.4.2", "Supported"},
 		"one minor older":  {"v0.3.9", "v0.4.0", "Supported"},
-		"two minors older": {"v0.2.0", "v0.4.0", host.ReasonAgentTooOld},
-		"newer":            {"v0.5.0", "v0.4.9", host.ReasonAgentTooNew},
+		"two minors older": {"v0.2.0", "v0.4.0", infrav1.HostAgentTooOldReason},
+		"newer":            {"v0.5.0", "v0.4.9", infrav1.HostAgentTooNewReason},
 		"newer patch":      {"v0.4.3", "v0.4.0", "Supported"},
-		"next major":       {"v1.0.0", "v0.9.0", host.ReasonAgentTooNew},
-		"first of a major": {"v0.9.0", "v1.0.0", host.ReasonAgentTooOld},
+		"next major":       {"v1.0.0", "v0.9.0", infrav1.HostAgentTooNewReason},
+		"first of a major": {"v0.9.0", "v1.0.0", infrav1.HostAgentTooOldReason},
 		"pre-release":      {"v0.4.0-3-gabcdef", "v0.4.0", "Supported"},
 		"development":      {"v0.0.0-dev", "v0.4.0", "Unknown"},
 		"not reported":     {"", "v0.4.0", "Unknown"},
@@ -94,7 +94,7 @@ func TestAgentSupported(t *testing.T) {
 			h := free()
 			h.Status.Inventory.AgentVersion = tc.agent
 			c := meta.FindStatusCondition(host.Conditions(h, host.Facts{ManagerVersion: tc.manager}), infrav1.AgentSupportedCondition)
-			refused := tc.reason == host.ReasonAgentTooNew || tc.reason == host.ReasonAgentTooOld
+			refused := tc.reason == infrav1.HostAgentTooNewReason || tc.reason == infrav1.HostAgentTooOldReason
 			if c.Reason != tc.reason || (c.Status == metav1.ConditionFalse) != refused {
 				t.Errorf("AgentSupported = %+v, want %s", c, tc.reason)
 			}
@@ -108,7 +108,7 @@ func TestAgentSupported(t *testing.T) {
 func TestAdoptionIsRefused(t *testing.T) {
 	h := &infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"a", "b", "c", "d", "e", "f"}}}
 	state := host.StateOf(h)
-	if state.Phase != infrav1.HostPhaseQuarantined || state.Reason != host.ReasonAdoption || !strings.Contains(state.Message, "(a, b, c, d and 2 more)") || !strings.Contains(state.Message, "Take it off the host") {
+	if state.Phase != infrav1.HostPhaseQuarantined || state.Reason != infrav1.HostAdoptionRefusedReason || !strings.Contains(state.Message, "(a, b, c, d and 2 more)") || !strings.Contains(state.Message, "Take it off the host") {
 		t.Errorf("state = %+v", state)
 	}
 }

@@ -8,17 +8,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Reasons of the condition ReadyToMove.
-const (
-	ReasonReadyToMove     = "Ready"
-	ReasonHandedOverLater = "AgentNotConnected"
-	ReasonHandOverByHand  = "HandOverByHand"
-	ReasonInFlight        = "OperationInProgress"
-	ReasonNoHandOver      = "NoHandOver"
-	ReasonHandOverRefused = "HandOverNotSigned"
-	ReasonHandOverPending = "HandOverPending"
-)
-
 // MovedAway says whether clusterctl deletes the object because it stands in another
 // management cluster now. Such a deletion means nothing for the host.
 func MovedAway(o metav1.Object) bool {
@@ -88,26 +77,26 @@ func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 	switch {
 	case f.HandOver != nil && (f.Problem != "" || !f.HandOver.ByHand() && len(f.HandOver.Signature) == 0):
 		// Those that are away would not follow either.
-		return no(ReasonHandOverRefused, "Secret "+infrav1.HandOverSecretName+" is not signed: "+f.Problem)
+		return no(infrav1.HostHandOverNotSignedReason, "Secret "+infrav1.HandOverSecretName+" is not signed: "+f.Problem)
 	case f.HandOver == nil && !f.Connected:
-		return no(ReasonNoHandOver, "The agent is not connected, and will not find out where the host moves to. "+handOverHowTo)
+		return no(infrav1.HostNoHandOverReason, "The agent is not connected, and will not find out where the host moves to. "+handOverHowTo)
 	case !f.Connected && !f.Told:
-		return yes(ReasonHandOverByHand, "The agent is not connected, and was never told who signs hand-overs: it will not follow by itself. "+
+		return yes(infrav1.HostHandOverByHandReason, "The agent is not connected, and was never told who signs hand-overs: it will not follow by itself. "+
 			"Switch the host on before the move, or bring it a bootstrap kubeconfig of the target when it returns")
 	case !f.Connected:
-		return yes(ReasonHandedOverLater, "The agent is not connected. It is handed over when it returns, as long as Secret "+
+		return yes(infrav1.HostAgentNotConnectedReason, "The agent is not connected. It is handed over when it returns, as long as Secret "+
 			infrav1.HandOverSecretName+" stays in this management cluster")
 	case InFlight(h):
-		return no(ReasonInFlight, "The agent is at work: "+StateOf(h).Message)
+		return no(infrav1.HostOperationInProgressReason, "The agent is at work: "+StateOf(h).Message)
 	case f.HandOver == nil:
-		return no(ReasonNoHandOver, "Nobody tells the agent where the host moves to. "+handOverHowTo)
+		return no(infrav1.HostNoHandOverReason, "Nobody tells the agent where the host moves to. "+handOverHowTo)
 	case f.HandOver.ByHand():
-		return yes(ReasonHandOverByHand, "The operator brings the agent to the target")
+		return yes(infrav1.HostHandOverByHandReason, "The operator brings the agent to the target")
 	case f.Report.Revision != f.HandOver.Revision():
-		return no(ReasonHandOverPending, "The agent has not prepared the hand-over yet")
+		return no(infrav1.HostHandOverPendingReason, "The agent has not prepared the hand-over yet")
 	case f.Report.Waiting != "":
-		return no(ReasonHandOverPending, "The agent cannot take the hand-over: "+f.Report.Waiting)
+		return no(infrav1.HostHandOverPendingReason, "The agent cannot take the hand-over: "+f.Report.Waiting)
 	default:
-		return yes(ReasonReadyToMove, "The agent goes to the target as soon as the host is there")
+		return yes(infrav1.HostReadyToMoveReason, "The agent goes to the target as soon as the host is there")
 	}
 }

@@ -20,19 +20,19 @@ func TestReadyToMove(t *testing.T) {
 		reason string
 		tells  string
 	}{
-		{"nobody hands it over", host.MoveFacts{Connected: true, Told: true}, false, host.ReasonNoHandOver, infrav1.HandOverSecretName},
-		{"nobody hands it over, away", host.MoveFacts{Told: true}, false, host.ReasonNoHandOver, "not connected"},
-		{"nobody hands it over, away since before the key", host.MoveFacts{}, false, host.ReasonNoHandOver, infrav1.HandOverSecretName},
-		{"not signed", host.MoveFacts{Connected: true, Told: true, HandOver: unsigned}, false, host.ReasonHandOverRefused, ""},
-		{"not signed, away", host.MoveFacts{Told: true, HandOver: unsigned}, false, host.ReasonHandOverRefused, ""},
-		{"away", host.MoveFacts{Told: true, HandOver: signed}, true, host.ReasonHandedOverLater, "when it returns"},
-		{"away since before the key", host.MoveFacts{HandOver: signed}, true, host.ReasonHandOverByHand, "bring it a bootstrap kubeconfig"},
-		{"by hand", host.MoveFacts{Connected: true, HandOver: byHand}, true, host.ReasonHandOverByHand, ""},
-		{"by hand, away", host.MoveFacts{Told: true, HandOver: byHand}, true, host.ReasonHandedOverLater, ""},
-		{"has not answered", host.MoveFacts{Connected: true, HandOver: signed}, false, host.ReasonHandOverPending, ""},
-		{"has answered to another", host.MoveFacts{Connected: true, HandOver: signed, Report: host.HandOverReport{Revision: "r"}}, false, host.ReasonHandOverPending, ""},
-		{"its token has expired", host.MoveFacts{Connected: true, HandOver: signed, Report: expired}, false, host.ReasonHandOverPending, "does not accept the token"},
-		{"ready", host.MoveFacts{Connected: true, HandOver: signed, Report: ready}, true, host.ReasonReadyToMove, ""},
+		{"nobody hands it over", host.MoveFacts{Connected: true, Told: true}, false, infrav1.HostNoHandOverReason, infrav1.HandOverSecretName},
+		{"nobody hands it over, away", host.MoveFacts{Told: true}, false, infrav1.HostNoHandOverReason, "not connected"},
+		{"nobody hands it over, away since before the key", host.MoveFacts{}, false, infrav1.HostNoHandOverReason, infrav1.HandOverSecretName},
+		{"not signed", host.MoveFacts{Connected: true, Told: true, HandOver: unsigned}, false, infrav1.HostHandOverNotSignedReason, ""},
+		{"not signed, away", host.MoveFacts{Told: true, HandOver: unsigned}, false, infrav1.HostHandOverNotSignedReason, ""},
+		{"away", host.MoveFacts{Told: true, HandOver: signed}, true, infrav1.HostAgentNotConnectedReason, "when it returns"},
+		{"away since before the key", host.MoveFacts{HandOver: signed}, true, infrav1.HostHandOverByHandReason, "bring it a bootstrap kubeconfig"},
+		{"by hand", host.MoveFacts{Connected: true, HandOver: byHand}, true, infrav1.HostHandOverByHandReason, ""},
+		{"by hand, away", host.MoveFacts{Told: true, HandOver: byHand}, true, infrav1.HostAgentNotConnectedReason, ""},
+		{"has not answered", host.MoveFacts{Connected: true, HandOver: signed}, false, infrav1.HostHandOverPendingReason, ""},
+		{"has answered to another", host.MoveFacts{Connected: true, HandOver: signed, Report: host.HandOverReport{Revision: "r"}}, false, infrav1.HostHandOverPendingReason, ""},
+		{"its token has expired", host.MoveFacts{Connected: true, HandOver: signed, Report: expired}, false, infrav1.HostHandOverPendingReason, "does not accept the token"},
+		{"ready", host.MoveFacts{Connected: true, HandOver: signed, Report: ready}, true, infrav1.HostReadyToMoveReason, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := host.ReadyToMove(&infrav1.Host{}, c.facts)

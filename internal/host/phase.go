@@ -12,37 +12,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Reasons of the conditions Ready and Available of a Host.
-const (
-	ReasonEnrolling     = "Enrolling"
-	ReasonAvailable     = "Available"
-	ReasonClaimed       = "Claimed"
-	ReasonBootstrapping = "Bootstrapping"
-	ReasonRunning       = "Running"
-	ReasonUpgrading     = "Upgrading"
-	ReasonUpgradeFailed = infrav1.UpgradeFailedReason
-	ReasonRebooting     = "Rebooting"
-	ReasonRebootFailed  = "RebootFailed"
-	ReasonResetting     = "Resetting"
-	ReasonBootstrap     = "BootstrapFailed"
-	ReasonNotClean      = "NotClean"
-	ReasonAdopting      = "Adopting"
-	ReasonAdoption      = "AdoptionRefused"
-	ReasonManualReset   = "ManualReset"
-	ReasonResetFailed   = "ResetFailed"
-	ReasonOrphaned      = "OrphanedClaim"
-	ReasonDisconnected  = "AgentNotConnected"
-	ReasonUnschedulable = "Unschedulable"
-	ReasonEvacuate      = "Evacuate"
-	ReasonDuplicate     = "DuplicateIdentity"
-	ReasonAgentTooOld   = "AgentTooOld"
-	ReasonAgentTooNew   = "AgentTooNew"
-	ReasonDeleting      = "Deleting"
-	ReasonHookPending   = "WaitingForHook"
-	ReasonNotApproved   = "NotApproved"
-	ReasonDenied        = "ApprovalDenied"
-)
-
 // State is the phase of a host with the reason for it.
 type State struct {
 	Phase infrav1.HostPhase
@@ -71,22 +40,22 @@ func StateOf(h *infrav1.Host) State {
 func freeState(h *infrav1.Host) State {
 	switch {
 	case ProvedClean(h) && HookPending(h):
-		return State{infrav1.HostPhaseResetting, ReasonHookPending,
+		return State{infrav1.HostPhaseResetting, infrav1.HostWaitingForHookReason,
 			"The hook AfterHostRelease has not passed; condition " + infrav1.ReleaseHooksPassedCondition + " tells why"}
 	case ProvedClean(h) && !Approved(h):
 		return notApproved(h)
 	case ProvedClean(h):
-		return State{infrav1.HostPhaseAvailable, ReasonAvailable, ""}
+		return State{infrav1.HostPhaseAvailable, infrav1.HostAvailableReason, ""}
 	case h.Status.BootID == "" && h.Status.CleanProof == nil:
-		return State{infrav1.HostPhaseEnrolling, ReasonEnrolling, "No agent has reported for this host yet"}
+		return State{infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason, "No agent has reported for this host yet"}
 	case len(h.Status.Residue) > 0:
-		return State{infrav1.HostPhaseQuarantined, ReasonAdoption, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it by itself. "+
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it by itself. "+
 			"Take it off the host, for example with kubeadm reset, and the host becomes available by itself. If it is a worker node of one of your clusters, "+
 			"a HostMachine with spec.adopt.hostName %s takes it over as it is. Or give the machine back to whom it belongs", residue(h), h.Name)}
 	case h.Status.CleanProof == nil && h.Spec.ClaimGeneration == 0:
-		return State{infrav1.HostPhaseEnrolling, ReasonEnrolling, "The agent looks whether the host is clean"}
+		return State{infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason, "The agent looks whether the host is clean"}
 	default:
-		return State{infrav1.HostPhaseQuarantined, ReasonNotClean, "The agent has not proved that the host is clean. " + clearRemedy}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The agent has not proved that the host is clean. " + clearRemedy}
 	}
 }
 
@@ -98,7 +67,7 @@ func HookPending(h *infrav1.Host) bool {
 
 func claimedState(h *infrav1.Host) State {
 	claim := h.Spec.Claim
-	waiting := State{infrav1.HostPhaseClaimed, ReasonClaimed,
+	waiting := State{infrav1.HostPhaseClaimed, infrav1.HostClaimedReason,
 		fmt.Sprintf("Claimed by HostMachine %s of Cluster %s; the agent has not begun", claim.MachineName, claim.ClusterName)}
 	if h.Spec.Desired == nil {
 		return waiting
@@ -106,55 +75,58 @@ func claimedState(h *infrav1.Host) State {
 	switch h.Spec.Desired.Phase {
 	case infrav1.HostDesiredAdopted:
 		if Bootstrapped(h) {
-			return State{infrav1.HostPhaseRunning, ReasonRunning, ""}
+			return State{infrav1.HostPhaseRunning, infrav1.HostRunningReason, ""}
 		}
-		message := "The agent has not begun to adopt the node on the host"
-		return orderState(h, State{infrav1.HostPhaseAdopting, ReasonAdopting, message}, infrav1.HostPhaseAdopting, ReasonAdoption)
+		adopting := State{infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason, "The agent has not begun to adopt the node on the host"}
+		return orderState(h, adopting, adopting, infrav1.HostAdoptionRefusedReason)
 	case infrav1.HostDesiredUpgraded:
 		message := fmt.Sprintf("The agent has not begun to upgrade the host to %s", h.Spec.Desired.Version)
-		return orderState(h, State{infrav1.HostPhaseUpgrading, ReasonUpgrading, message}, infrav1.HostPhaseUpgrading, ReasonUpgradeFailed)
+		upgrading := State{infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason, message}
+		return orderState(h, upgrading, upgrading, infrav1.UpgradeFailedReason)
 	case infrav1.HostDesiredRebooted:
-		message := "The agent has not begun to reboot the host"
-		return orderState(h, State{infrav1.HostPhaseRebooting, ReasonRebooting, message}, infrav1.HostPhaseRebooting, ReasonRebootFailed)
+		rebooting := State{infrav1.HostPhaseRebooting, infrav1.HostRebootingReason, "The agent has not begun to reboot the host"}
+		return orderState(h, rebooting, rebooting, infrav1.HostRebootFailedReason)
 	default:
 		if Bootstrapped(h) {
 			// The agent may not have reported here yet, as after a move.
-			return State{infrav1.HostPhaseRunning, ReasonRunning, ""}
+			return State{infrav1.HostPhaseRunning, infrav1.HostRunningReason, ""}
 		}
-		return orderState(h, waiting, infrav1.HostPhaseBootstrapping, ReasonBootstrap)
+		bootstrapping := State{Phase: infrav1.HostPhaseBootstrapping, Reason: infrav1.HostBootstrappingReason}
+		return orderState(h, waiting, bootstrapping, infrav1.HostBootstrapFailedReason)
 	}
 }
 
-// orderState is waiting until the agent reports on the order, working while it is
-// at work, and then the outcome.
-func orderState(h *infrav1.Host, waiting State, working infrav1.HostPhase, failed string) State {
+// orderState is waiting until the agent reports on the order, working with the message of
+// the step while it is at work, and then the outcome.
+func orderState(h *infrav1.Host, waiting, working State, failedReason string) State {
 	op := Observed(h)
 	switch {
 	case op == nil:
 		return waiting
 	case op.State == infrav1.OperationSucceeded:
-		return State{infrav1.HostPhaseRunning, ReasonRunning, ""}
+		return State{infrav1.HostPhaseRunning, infrav1.HostRunningReason, ""}
 	case op.State == infrav1.OperationFailed:
-		return State{infrav1.HostPhaseFailed, failed, FailureMessage(op)}
+		return State{infrav1.HostPhaseFailed, failedReason, FailureMessage(op)}
 	default:
-		return State{working, string(working), stepMessage(op)}
+		working.Message = stepMessage(op)
+		return working
 	}
 }
 
 func releasingState(h *infrav1.Host) State {
 	op := Observed(h)
 	if op == nil {
-		return State{infrav1.HostPhaseResetting, ReasonResetting, "The agent has not begun to reset the host"}
+		return State{infrav1.HostPhaseResetting, infrav1.HostResettingReason, "The agent has not begun to reset the host"}
 	}
 	switch {
 	case op.State == infrav1.OperationFailed:
-		return State{infrav1.HostPhaseQuarantined, ReasonResetFailed, FailureMessage(op) + ". " + clearRemedy}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason, FailureMessage(op) + ". " + clearRemedy}
 	case op.State != infrav1.OperationSucceeded || ProvedClean(h):
-		return State{infrav1.HostPhaseResetting, ReasonResetting, stepMessage(op)}
+		return State{infrav1.HostPhaseResetting, infrav1.HostResettingReason, stepMessage(op)}
 	case h.Spec.Desired.ResetPolicy == infrav1.ResetPolicyManual:
-		return State{infrav1.HostPhaseQuarantined, ReasonManualReset, "The reset policy is Manual. " + clearRemedy}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostManualResetReason, "The reset policy is Manual. " + clearRemedy}
 	default:
-		return State{infrav1.HostPhaseQuarantined, ReasonNotClean, "The reset ended without proof that the host is clean. " + clearRemedy}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The reset ended without proof that the host is clean. " + clearRemedy}
 	}
 }
 
@@ -201,15 +173,15 @@ func Unavailable(h *infrav1.Host, connected bool) State {
 	state := StateOf(h)
 	switch {
 	case !h.DeletionTimestamp.IsZero():
-		return State{state.Phase, ReasonDeleting, "The host is being deleted"}
+		return State{state.Phase, infrav1.HostDeletingReason, "The host is being deleted"}
 	case state.Phase != infrav1.HostPhaseAvailable:
 		return state
 	case !connected:
-		return State{state.Phase, ReasonDisconnected, "The agent is not connected"}
+		return State{state.Phase, infrav1.HostAgentNotConnectedReason, "The agent is not connected"}
 	case ptr.Deref(h.Spec.Unschedulable, false):
-		return State{state.Phase, ReasonUnschedulable, "spec.unschedulable is set"}
+		return State{state.Phase, infrav1.HostUnschedulableReason, "spec.unschedulable is set"}
 	case ptr.Deref(h.Spec.Evacuate, false):
-		return State{state.Phase, ReasonEvacuate, "spec.evacuate is set; the host is free for maintenance"}
+		return State{state.Phase, infrav1.HostEvacuateReason, "spec.evacuate is set; the host is free for maintenance"}
 	}
 	return refused(h)
 }

@@ -84,7 +84,7 @@ func TestBeforeClaim(t *testing.T) {
 	hooks, _ := newHooks(t, config)
 	m, h := objects()
 	outcome := hooks.BeforeClaim(t.Context(), m, "c1", h)
-	want := hosthooks.Outcome{Handlers: 2, RetryAfter: 7 * time.Second, Reason: hosthooks.ReasonBlocked, Message: "Held back by handler gate.ext: InventoryMissing: no asset number"}
+	want := hosthooks.Outcome{Handlers: 2, RetryAfter: 7 * time.Second, Reason: infrav1.HooksBlockedReason, Message: "Held back by handler gate.ext: InventoryMissing: no asset number"}
 	if outcome != want {
 		t.Errorf("got %+v, want %+v", outcome, want)
 	}
@@ -118,7 +118,7 @@ func TestFailsClosed(t *testing.T) {
 	f := hooktest.StartFaults(t, hooktest.Status(http.StatusServiceUnavailable, "x"))
 	dead := hooktest.Handler(hooktest.Config("dead", f.URL, f.CA.PEM), host.AfterHostRelease, "wipe", "", 0)
 	hooks, r := newHooks(t, dead)
-	if outcome := hooks.AfterRelease(t.Context(), h); outcome.Passed() || outcome.Reason != hosthooks.ReasonFailed || !strings.Contains(outcome.Message, "wipe.dead") {
+	if outcome := hooks.AfterRelease(t.Context(), h); outcome.Passed() || outcome.Reason != infrav1.HooksFailedReason || !strings.Contains(outcome.Message, "wipe.dead") {
 		t.Errorf("dead: %+v", outcome)
 	}
 	// The client leaves the handler alone; nobody needs to ask before.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
@@ -24,20 +25,13 @@ const (
 	maxMessage = 2048
 )
 
-// Reasons of the condition that tells the outcome.
-const (
-	ReasonPassed  = "Passed"
-	ReasonBlocked = "Blocked"
-	ReasonFailed  = "Failed"
-)
-
 // Outcome is what came of calling a hook.
 type Outcome struct {
 	// Handlers is the number of handlers that were asked.
 	Handlers int
 	// RetryAfter is when to call again; zero if the hook passed.
 	RetryAfter time.Duration
-	// Reason is one of the reasons above.
+	// Reason is that of the condition that tells the outcome.
 	Reason string
 	// Message names who holds the operation back and why. It is the same for the
 	// same cause.
@@ -78,7 +72,9 @@ func outcome[R any](result *sdkclient.Result[R], err error, reason func(*R) stri
 	return blocked(len(result.Handlers), result.RetryAfter, by)
 }
 
-func passed(handlers int) Outcome { return Outcome{Handlers: handlers, Reason: ReasonPassed} }
+func passed(handlers int) Outcome {
+	return Outcome{Handlers: handlers, Reason: infrav1.HooksPassedReason}
+}
 
 func failed(err error) Outcome {
 	pause := retryFailed
@@ -89,7 +85,7 @@ func failed(err error) Outcome {
 	case errors.As(err, &callErr) && callErr.RetryAfter > 0:
 		pause = callErr.RetryAfter
 	}
-	return Outcome{RetryAfter: pause, Reason: ReasonFailed, Message: bounded(err.Error())}
+	return Outcome{RetryAfter: pause, Reason: infrav1.HooksFailedReason, Message: bounded(err.Error())}
 }
 
 // blocker is one handler that asks for more time.
@@ -106,7 +102,7 @@ func blocked(handlers int, after time.Duration, by []blocker) Outcome {
 		}
 	}
 	return Outcome{
-		Handlers: handlers, RetryAfter: after, Reason: ReasonBlocked,
+		Handlers: handlers, RetryAfter: after, Reason: infrav1.HooksBlockedReason,
 		Message: bounded(fmt.Sprintf("Held back by %s", strings.Join(texts, "; "))),
 	}
 }

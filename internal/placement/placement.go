@@ -237,23 +237,23 @@ func (c *Chooser) rejectVersion(h *infrav1.Host) string {
 // rejection is short on purpose: it stands beside those of all other hosts.
 func rejection(h *infrav1.Host, why host.State) string {
 	switch why.Reason {
-	case host.ReasonDisconnected:
+	case infrav1.HostAgentNotConnectedReason:
 		return "agent not connected"
-	case host.ReasonUnschedulable:
+	case infrav1.HostUnschedulableReason:
 		return "unschedulable"
-	case host.ReasonEvacuate:
+	case infrav1.HostEvacuateReason:
 		return "evacuated"
-	case host.ReasonDuplicate:
+	case infrav1.HostDuplicateIdentityReason:
 		return duplicate
-	case host.ReasonAgentTooOld:
+	case infrav1.HostAgentTooOldReason:
 		return "agent too old"
-	case host.ReasonAgentTooNew:
+	case infrav1.HostAgentTooNewReason:
 		return "agent too new"
-	case host.ReasonDeleting:
+	case infrav1.HostDeletingReason:
 		return "being deleted"
-	case host.ReasonNotApproved:
+	case infrav1.HostNotApprovedReason:
 		return notApproved
-	case host.ReasonDenied:
+	case infrav1.HostApprovalDeniedReason:
 		return "approval denied"
 	}
 	if h.Spec.Claim != nil && why.Phase != infrav1.HostPhaseResetting && why.Phase != infrav1.HostPhaseQuarantined {

@@ -188,14 +188,14 @@ func (b *planner) removeSurplus() {
 	if surplus <= 0 {
 		return
 	}
-	reason := fmt.Sprintf("the pool has %d machines and may have %d", b.total, allowed)
+	why := fmt.Sprintf("the pool has %d machines and may have %d", b.total, allowed)
 	var machineless []string
 	for _, m := range b.removalOrder(b.staying)[:surplus] {
 		if m.Provisioned && !m.Machine && !b.pool.Deleting {
 			machineless = append(machineless, m.Name)
 			continue
 		}
-		b.remove(m, reason)
+		b.remove(m, why)
 	}
 	b.holdMachineless(machineless)
 }
@@ -226,12 +226,12 @@ func (b *planner) holdMachineless(names []string) {
 }
 
 // remove deletes a member, through its Machine when it has one.
-func (b *planner) remove(m Member, reason string) {
+func (b *planner) remove(m Member, why string) {
 	action := ActionDeleteMachine
 	if !m.Machine {
 		action = ActionDeleteHostMachine
 	}
-	b.step(Step{Action: action, Name: m.Name, Reason: reason})
+	b.step(Step{Action: action, Name: m.Name, Reason: why})
 	b.gone[m.Name] = true
 	b.count(m, -1)
 }

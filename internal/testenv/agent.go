@@ -69,9 +69,9 @@ func NewHost(t *testing.T, c client.Client, namespace, name string, now time.Tim
 // Connect says what the Host controller would say of the agent.
 func (a *Agent) Connect(t *testing.T, connected bool) {
 	t.Helper()
-	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse, Reason: "HeartbeatStale"}
+	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostHeartbeatStaleReason}
 	if connected {
-		condition.Status, condition.Reason = metav1.ConditionTrue, "HeartbeatFresh"
+		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.HostHeartbeatFreshReason
 	}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		h := a.Host(t)

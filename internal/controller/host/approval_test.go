@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // policy is the HostApprovalPolicy of the namespace.
@@ -83,7 +82,7 @@ func TestPendingHostIsApprovedByAPolicy(t *testing.T) {
 		t.Helper()
 		h, _ := w.reconcile(a)
 		available := meta.FindStatusCondition(h.Status.Conditions, infrav1.AvailableCondition)
-		if h.Spec.Approval != infrav1.HostApprovalPending || available == nil || available.Reason != host.ReasonNotApproved || h.Status.Phase != infrav1.HostPhaseEnrolling {
+		if h.Spec.Approval != infrav1.HostApprovalPending || available == nil || available.Reason != infrav1.HostNotApprovedReason || h.Status.Phase != infrav1.HostPhaseEnrolling {
 			t.Fatalf("%s: approval %s, phase %s, %+v", when, h.Spec.Approval, h.Status.Phase, available)
 		}
 	}

@@ -171,7 +171,7 @@ func (r *Reconciler) findTwin(ctx context.Context, s *scope) (bool, error) {
 	}
 	s.facts.Twin = host.TwinOf(s.host, twins)
 	if s.facts.Twin != nil && !conditions.IsTrue(s.host, infrav1.DuplicateIdentityCondition) {
-		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonDuplicate, "Enroll", "%s has the same %s", s.facts.Twin, s.facts.Twin.Shared)
+		r.Recorder.Eventf(s.host, nil, "Warning", infrav1.HostDuplicateIdentityReason, "Enroll", "%s has the same %s", s.facts.Twin, s.facts.Twin.Shared)
 	}
 	return true, nil
 }

@@ -19,7 +19,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
-	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -113,9 +112,9 @@ func TestWrongClocks(t *testing.T) {
 		status          metav1.ConditionStatus
 		reason, message string
 	}{
-		{time.Hour, metav1.ConditionTrue, host.ReasonClockAhead, "3600 s ahead of the manager's"},
-		{-time.Hour, metav1.ConditionTrue, host.ReasonClockBehind, "3600 s behind the manager's"},
-		{time.Second, metav1.ConditionFalse, host.ReasonClocksAgree, ""},
+		{time.Hour, metav1.ConditionTrue, infrav1.HostClockAheadReason, "3600 s ahead of the manager's"},
+		{-time.Hour, metav1.ConditionTrue, infrav1.HostClockBehindReason, "3600 s behind the manager's"},
+		{time.Second, metav1.ConditionFalse, infrav1.HostClocksAgreeReason, ""},
 	} {
 		t.Run(tc.ahead.String(), func(t *testing.T) {
 			w := newWorld(t)

@@ -93,7 +93,7 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: request.namespace, Name: request.name}, h)
 	switch {
 	case apierrors.IsNotFound(err) && request.renewal:
-		return &refusal{"HostUnknown", fmt.Sprintf("Host %s/%s does not exist any more; enroll the host again with a bootstrap token", request.namespace, request.name)}, nil
+		return &refusal{infrav1.HostUnknownReason, fmt.Sprintf("Host %s/%s does not exist any more; enroll the host again with a bootstrap token", request.namespace, request.name)}, nil
 	case apierrors.IsNotFound(err) && request.handedOver:
 		return nil, fmt.Errorf("the Host %s/%s has gone again", request.namespace, request.name)
 	case apierrors.IsNotFound(err):
@@ -107,7 +107,7 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 	case h.Spec.HostID != "" || request.renewal:
 		r.Recorder.Eventf(h, nil, corev1.EventTypeWarning, "DuplicateIdentity", "Enroll",
 			"Refused a second machine with another key under the name of this host")
-		return &refusal{"DuplicateIdentity", fmt.Sprintf("Host %s/%s already belongs to a machine with another key. "+
+		return &refusal{infrav1.HostDuplicateIdentityReason, fmt.Sprintf("Host %s/%s already belongs to a machine with another key. "+
 			"Give this machine another name, or delete the Host if it replaces the old one", request.namespace, request.name)}, nil
 	}
 	// An operator made the Host in advance; the first agent to come gets it.
@@ -162,7 +162,7 @@ func (r *CSRReconciler) judge(ctx context.Context, h *infrav1.Host) error {
 func (r *CSRReconciler) decide(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, request *request, refused *refusal) error {
 	condition := certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
-		Reason: "SlipwayHost", Message: fmt.Sprintf("Agent of Host %s/%s", request.namespace, request.name),
+		Reason: infrav1.HostRequestApprovedReason, Message: fmt.Sprintf("Agent of Host %s/%s", request.namespace, request.name),
 	}
 	if refused != nil {
 		condition.Type, condition.Reason, condition.Message = certificatesv1.CertificateDenied, refused.reason, refused.message

@@ -51,16 +51,16 @@ func parseRequest(csr *certificatesv1.CertificateSigningRequest) (_ *request, ou
 	_, r.handedOver = csr.Labels[infrav1.HandOverLabel]
 	var ok bool
 	if r.namespace, r.name, ok = host.ParseAgentUser(subject.CommonName); !ok {
-		return r.refuse("InvalidSubject", "the common name must be %s<namespace>:<host>:<key>; agents of v0.1 need an upgrade", infrav1.AgentUserPrefix)
+		return r.refuse(infrav1.HostRequestSubjectReason, "the common name must be %s<namespace>:<host>:<key>; agents of v0.1 need an upgrade", infrav1.AgentUserPrefix)
 	}
 	if problem := checkContent(x509CSR, csr.Spec.Usages, r.name); problem != "" {
-		return r.refuse("InvalidRequest", "%s", problem)
+		return r.refuse(infrav1.HostRequestInvalidReason, "%s", problem)
 	}
 	if r.hostID, err = host.ID(x509CSR.PublicKey); err != nil {
-		return r.refuse("InvalidRequest", "%v", err)
+		return r.refuse(infrav1.HostRequestInvalidReason, "%v", err)
 	}
 	if subject.CommonName != r.user() {
-		return r.refuse("InvalidSubject", "the last part of the common name is not that of the key")
+		return r.refuse(infrav1.HostRequestSubjectReason, "the last part of the common name is not that of the key")
 	}
 	return r.checkRequester(csr, subject.CommonName)
 }
@@ -90,10 +90,10 @@ func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, 
 		return r, true
 	}
 	if slices.ContainsFunc(csr.Spec.Groups, func(group string) bool { return strings.HasPrefix(group, all+":") }) {
-		return r.refuse("HostNotAllowed", "the bootstrap token of %s is bound to other hosts of namespace %s: "+
+		return r.refuse(infrav1.HostNotAllowedReason, "the bootstrap token of %s is bound to other hosts of namespace %s: "+
 			"make one for host %s, or give this machine one of their names", csr.Spec.Username, r.namespace, r.name)
 	}
-	return r.refuse("RequesterNotAllowed", "user %s is neither the agent of the host nor in group %s or %s: "+
+	return r.refuse(infrav1.HostRequesterNotAllowedReason, "user %s is neither the agent of the host nor in group %s or %s: "+
 		"use a bootstrap token with one of them in auth-extra-groups", csr.Spec.Username, one, all)
 }
 

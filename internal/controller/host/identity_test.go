@@ -29,15 +29,15 @@ func TestClonedDisk(t *testing.T) {
 
 	h, _ := w.reconcile(clone)
 	for _, conditionType := range []string{infrav1.AvailableCondition, clusterv1.ReadyCondition} {
-		if c := conditions.Get(h, conditionType); c.Reason != host.ReasonDuplicate || !strings.Contains(c.Message, "Host "+w.namespace+"/host-1 has the same machine-id") {
+		if c := conditions.Get(h, conditionType); c.Reason != infrav1.HostDuplicateIdentityReason || !strings.Contains(c.Message, "Host "+w.namespace+"/host-1 has the same machine-id") {
 			t.Errorf("%s = %+v", conditionType, c)
 		}
 	}
-	if why := host.Unavailable(h, true); why.Reason != host.ReasonDuplicate {
+	if why := host.Unavailable(h, true); why.Reason != infrav1.HostDuplicateIdentityReason {
 		t.Errorf("the clone may be claimed: %+v", why)
 	}
 	h, _ = w.reconcile(original)
-	if c := conditions.Get(h, infrav1.DuplicateIdentityCondition); c.Reason != host.ReasonDuplicate || !strings.Contains(c.Message, w.namespace+"/host-2") {
+	if c := conditions.Get(h, infrav1.DuplicateIdentityCondition); c.Reason != infrav1.HostDuplicateIdentityReason || !strings.Contains(c.Message, w.namespace+"/host-2") {
 		t.Errorf("DuplicateIdentity of the original = %+v", c)
 	}
 	if h.Spec.Claim == nil || h.Spec.Desired.Phase != infrav1.HostDesiredBootstrapped || !conditions.IsTrue(h, clusterv1.ReadyCondition) {
@@ -84,7 +84,7 @@ func TestSameKeyInAnotherNamespace(t *testing.T) {
 		secret string
 	}{{one, first, other.namespace}, {other, second, one.namespace + "/"}} {
 		h, _ := tc.w.reconcile(tc.agent)
-		if c := conditions.Get(h, infrav1.AvailableCondition); c.Reason != host.ReasonDuplicate || !strings.Contains(c.Message, "A Host of another namespace has the same key") {
+		if c := conditions.Get(h, infrav1.AvailableCondition); c.Reason != infrav1.HostDuplicateIdentityReason || !strings.Contains(c.Message, "A Host of another namespace has the same key") {
 			t.Errorf("Available = %+v", c)
 		}
 		tc.w.tellsNothingOf(h, tc.secret)
@@ -113,7 +113,7 @@ func TestSameKeyTwice(t *testing.T) {
 	first, second := w.host("host-1", sameKey), w.host("host-2", sameKey)
 	w.reconcile(first)
 	h, _ := w.reconcile(second)
-	if c := conditions.Get(h, infrav1.DuplicateIdentityCondition); c.Reason != host.ReasonDuplicate || !strings.Contains(c.Message, "same key") {
+	if c := conditions.Get(h, infrav1.DuplicateIdentityCondition); c.Reason != infrav1.HostDuplicateIdentityReason || !strings.Contains(c.Message, "same key") {
 		t.Errorf("DuplicateIdentity = %+v", c)
 	}
 }
@@ -124,7 +124,7 @@ func TestUnsupportedAgent(t *testing.T) {
 	agent := w.host("host-1")
 	agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.AgentVersion = "v0.3.1" })
 	h, _ := w.reconcile(agent)
-	if c := conditions.Get(h, infrav1.AvailableCondition); c.Reason != host.ReasonAgentTooOld || !strings.Contains(c.Message, "Upgrade slipway-agent") {
+	if c := conditions.Get(h, infrav1.AvailableCondition); c.Reason != infrav1.HostAgentTooOldReason || !strings.Contains(c.Message, "Upgrade slipway-agent") {
 		t.Errorf("Available = %+v", c)
 	}
 	agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.AgentVersion = "v0.4.0" })

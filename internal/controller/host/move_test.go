@@ -160,23 +160,23 @@ func TestHostHoldsUpMove(t *testing.T) {
 	}
 	step("running", true, "")
 	w.setPaused(cluster, true)
-	step("paused without a hand-over", true, host.ReasonNoHandOver)
+	step("paused without a hand-over", true, infrav1.HostNoHandOverReason)
 	w.order("apiVersion: v1")
-	step("a hand-over that is none", true, host.ReasonHandOverRefused)
+	step("a hand-over that is none", true, infrav1.HostHandOverNotSignedReason)
 	w.order(target(t))
-	step("announced", true, host.ReasonHandOverPending)
+	step("announced", true, infrav1.HostHandOverPendingReason)
 	w.answer(agent, "cannot reach https://target.example:6443")
-	step("out of reach", true, host.ReasonHandOverPending)
+	step("out of reach", true, infrav1.HostHandOverPendingReason)
 	if h := agent.Host(t); !strings.Contains(conditions.GetMessage(h, infrav1.ReadyToMoveCondition), "cannot reach https://target.example:6443") {
 		t.Errorf("the agent's reason is not told: %s", conditions.GetMessage(h, infrav1.ReadyToMoveCondition))
 	}
 	w.answer(agent, "")
-	step("ready", false, host.ReasonReadyToMove)
+	step("ready", false, infrav1.HostReadyToMoveReason)
 	w.setPaused(cluster, false)
-	step("the move was given up", true, host.ReasonReadyToMove)
+	step("the move was given up", true, infrav1.HostReadyToMoveReason)
 	w.order("")
 	w.setPaused(cluster, true)
-	step("by hand", false, host.ReasonHandOverByHand)
+	step("by hand", false, infrav1.HostHandOverByHandReason)
 }
 
 // A move that hands nobody over is refused, also when no agent is there that could be told.
@@ -208,15 +208,15 @@ func TestMoveOfUnreachableHostsIsRefused(t *testing.T) {
 	}
 	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
 	w.setPaused(cluster, true)
-	step("nobody asked", true, host.ReasonNoHandOver, infrav1.HandOverSecretName)
+	step("nobody asked", true, infrav1.HostNoHandOverReason, infrav1.HandOverSecretName)
 	w.order(target(t))
-	step("asked", false, host.ReasonHandedOverLater, "when it returns")
+	step("asked", false, infrav1.HostAgentNotConnectedReason, "when it returns")
 	if err := env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}}); err != nil {
 		t.Fatal(err)
 	}
-	step("asked no more", true, host.ReasonNoHandOver, "not connected")
+	step("asked no more", true, infrav1.HostNoHandOverReason, "not connected")
 	w.order("")
-	step("by hand", false, host.ReasonHandedOverLater, "")
+	step("by hand", false, infrav1.HostAgentNotConnectedReason, "")
 }
 
 func TestOperationHoldsUpMove(t *testing.T) {
@@ -226,13 +226,13 @@ func TestOperationHoldsUpMove(t *testing.T) {
 	w.reconcile(agent)
 	w.setPaused(cluster, true)
 	h, _ := w.reconcile(agent)
-	if !host.BlocksMove(h) || conditions.GetReason(h, infrav1.ReadyToMoveCondition) != host.ReasonInFlight {
+	if !host.BlocksMove(h) || conditions.GetReason(h, infrav1.ReadyToMoveCondition) != infrav1.HostOperationInProgressReason {
 		t.Fatalf("a host that is being bootstrapped may be moved: %+v", conditions.Get(h, infrav1.ReadyToMoveCondition))
 	}
 	// A host that is away must not hold up a move for ever.
 	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
 	h, _ = w.reconcile(agent)
-	if host.BlocksMove(h) || conditions.GetReason(h, infrav1.ReadyToMoveCondition) != host.ReasonHandedOverLater {
+	if host.BlocksMove(h) || conditions.GetReason(h, infrav1.ReadyToMoveCondition) != infrav1.HostAgentNotConnectedReason {
 		t.Errorf("a host that is away holds up the move: %+v", conditions.Get(h, infrav1.ReadyToMoveCondition))
 	}
 	if h.Spec.Claim == nil {
@@ -271,12 +271,12 @@ func TestHostsFromBeforeTheSigner(t *testing.T) {
 			t.Errorf("%s: blocks = %t, ReadyToMove = %+v", what, host.BlocksMove(h), c)
 		}
 	}
-	step("no key", true, host.ReasonHandOverRefused, "`slipway host token -n "+w.namespace+"`")
+	step("no key", true, infrav1.HostHandOverNotSignedReason, "`slipway host token -n "+w.namespace+"`")
 	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
-	step("no key, away", true, host.ReasonHandOverRefused, infrav1.HandOverSignerSecretName+" is missing")
+	step("no key, away", true, infrav1.HostHandOverNotSignedReason, infrav1.HandOverSignerSecretName+" is missing")
 	w.makeSigner()
 	w.order(target(t))
-	step("a key, away", false, host.ReasonHandOverByHand, "bring it a bootstrap kubeconfig")
+	step("a key, away", false, infrav1.HostHandOverByHandReason, "bring it a bootstrap kubeconfig")
 
 	lease := w.lease(agent)
 	if signer := lease.Annotations[infrav1.HandOverSignerAnnotation]; signer != "" {
@@ -284,11 +284,11 @@ func TestHostsFromBeforeTheSigner(t *testing.T) {
 	}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: w.clock.Now()}
 	w.update(lease)
-	step("back", true, host.ReasonHandOverPending, "")
+	step("back", true, infrav1.HostHandOverPendingReason, "")
 	w.answer(agent, "")
-	step("ready", false, host.ReasonReadyToMove, "")
+	step("ready", false, infrav1.HostReadyToMoveReason, "")
 	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
-	step("away again", false, host.ReasonHandedOverLater, "")
+	step("away again", false, infrav1.HostAgentNotConnectedReason, "")
 }
 
 // Agents learn by their Lease who signs, and may read the hand-over even when their
@@ -370,7 +370,7 @@ func TestHandOverIsWhatItSays(t *testing.T) {
 				}
 				w.setPaused(cluster, true)
 				w.reconcile(agent)
-				if c := conditions.Get(agent.Host(t), infrav1.ReadyToMoveCondition); c == nil || c.Reason != host.ReasonHandOverRefused || !strings.Contains(c.Message, tc.want) {
+				if c := conditions.Get(agent.Host(t), infrav1.ReadyToMoveCondition); c == nil || c.Reason != infrav1.HostHandOverNotSignedReason || !strings.Contains(c.Message, tc.want) {
 					t.Errorf("ReadyToMove = %+v", c)
 				}
 			})
@@ -461,12 +461,12 @@ func TestMovedHostIsNoOrphan(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved, _ := w.reconcile(agent)
-	if reason := conditions.GetReason(moved, clusterv1.ReadyCondition); reason == host.ReasonOrphaned {
+	if reason := conditions.GetReason(moved, clusterv1.ReadyCondition); reason == infrav1.HostOrphanedClaimReason {
 		t.Errorf("Ready says %s", reason)
 	}
 	agent.Report(t, func(s *infrav1.HostStatus) { s.BootID = "boot-1" })
 	arrived, _ := w.reconcile(agent)
-	if reason := conditions.GetReason(arrived, clusterv1.ReadyCondition); reason != host.ReasonOrphaned {
+	if reason := conditions.GetReason(arrived, clusterv1.ReadyCondition); reason != infrav1.HostOrphanedClaimReason {
 		t.Errorf("Ready says %s although the agent came and the machine did not", reason)
 	}
 }

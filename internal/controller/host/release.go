@@ -39,8 +39,8 @@ func (r *Reconciler) findOrphan(ctx context.Context, s *scope) (bool, error) {
 	s.machineGone = true
 	// A machine that is gone after it ordered the reset did all it had to.
 	s.facts.Orphaned = !host.Releasing(s.host) && s.host.Status.BootID != ""
-	if s.facts.Orphaned && conditions.GetReason(s.host, clusterv1.ReadyCondition) != host.ReasonOrphaned {
-		r.Recorder.Eventf(s.host, nil, "Warning", host.ReasonOrphaned, "Release",
+	if s.facts.Orphaned && conditions.GetReason(s.host, clusterv1.ReadyCondition) != infrav1.HostOrphanedClaimReason {
+		r.Recorder.Eventf(s.host, nil, "Warning", infrav1.HostOrphanedClaimReason, "Release",
 			"HostMachine %s of claim %s is gone; the host is left alone until it is annotated with %s=%s",
 			claim.MachineName, claim.ClaimID, infrav1.ReleaseOrphanAnnotation, claim.ClaimID)
 	}

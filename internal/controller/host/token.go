@@ -36,17 +36,17 @@ func (r *CSRReconciler) spend(ctx context.Context, request *request) (*refusal, 
 		return nil, err
 	}
 	if secret == nil {
-		return &refusal{"TokenGone", fmt.Sprintf("the bootstrap token %s was deleted; put a fresh one on the host: slipway host token %s -n %s", request.token, request.name, request.namespace)}, nil
+		return &refusal{infrav1.TokenGoneReason, fmt.Sprintf("the bootstrap token %s was deleted; put a fresh one on the host: slipway host token %s -n %s", request.token, request.name, request.namespace)}, nil
 	}
 	uses, limited, err := host.ParseTokenUses(secret.Annotations)
 	user := request.user()
 	switch {
 	case err != nil:
-		return &refusal{"TokenMalformed", fmt.Sprintf("Secret %s/%s: %v", secret.Namespace, secret.Name, err)}, nil
+		return &refusal{infrav1.TokenMalformedReason, fmt.Sprintf("Secret %s/%s: %v", secret.Namespace, secret.Name, err)}, nil
 	case !limited, uses.Counts(user):
 		return nil, nil
 	case uses.Exhausted():
-		return &refusal{"TokenUsedUp", fmt.Sprintf("the bootstrap token %s enrolls no further machine, its limit is %d; make one for this host: slipway host token %s -n %s",
+		return &refusal{infrav1.TokenUsedUpReason, fmt.Sprintf("the bootstrap token %s enrolls no further machine, its limit is %d; make one for this host: slipway host token %s -n %s",
 			request.token, uses.Limit, request.name, request.namespace)}, nil
 	}
 	changed := secret.DeepCopy()

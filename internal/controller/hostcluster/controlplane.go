@@ -90,7 +90,7 @@ func (s *scope) awaitControlPlane(err error, what string) error {
 	}
 	s.requeueAfter = controlPlaneRetry
 	if s.problem == nil && !ptr.Deref(s.hostCluster.Status.Initialization.Provisioned, false) {
-		s.problem = &problem{"WaitingForControlPlane", fmt.Sprintf("Waiting for %s, which says where control planes may be", what)}
+		s.problem = &problem{infrav1.HostClusterWaitingForControlPlaneReason, fmt.Sprintf("Waiting for %s, which says where control planes may be", what)}
 	}
 	return nil
 }

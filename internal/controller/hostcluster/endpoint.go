@@ -36,21 +36,21 @@ func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
 	external := spec.Endpoint.Type == infrav1.EndpointExternal
 	switch {
 	case host == "" && external:
-		return &problem{"EndpointMissing", "Set spec.controlPlaneEndpoint.host to the address of your load balancer"}
+		return &problem{infrav1.HostClusterEndpointMissingReason, "Set spec.controlPlaneEndpoint.host to the address of your load balancer"}
 	case host == "":
-		return &problem{"EndpointMissing", "Set spec.controlPlaneEndpoint.host to an unused IP address of the hosts' network"}
+		return &problem{infrav1.HostClusterEndpointMissingReason, "Set spec.controlPlaneEndpoint.host to an unused IP address of the hosts' network"}
 	case external:
 		return nil
 	}
 	if _, err := netip.ParseAddr(host); err != nil {
-		return &problem{"EndpointInvalid", fmt.Sprintf("spec.controlPlaneEndpoint.host %q is not an IP address: with endpoint type HostVIP "+
+		return &problem{infrav1.HostClusterEndpointInvalidReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %q is not an IP address: with endpoint type HostVIP "+
 			"the hosts hold it; create the Cluster anew with an IP address, or with spec.endpoint.type External", host)}
 	}
 	return nil
 }
 
 func setReady(s *scope) {
-	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Provisioned"}
+	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostClusterProvisionedReason}
 	switch {
 	case s.problem != nil:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, s.problem.reason, s.problem.message

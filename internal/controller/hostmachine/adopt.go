@@ -31,7 +31,7 @@ const clusterCARetry = 10 * time.Second
 func (r *Reconciler) takeNode(ctx context.Context, s *scope) (*infrav1.Host, error) {
 	name := s.hostMachine.Spec.Adopt.HostName
 	if s.owner.ControlPlane {
-		s.waiting = &waiting{reasonWorkersOnly, s.owner.Description + " is of a control plane: only workers are adopted. Delete the Machine"}
+		s.waiting = &waiting{infrav1.HostMachineWorkersOnlyReason, s.owner.Description + " is of a control plane: only workers are adopted. Delete the Machine"}
 		return nil, nil
 	}
 	if known, err := r.clusterCAs(ctx, s); err != nil || len(known) == 0 {
@@ -40,7 +40,7 @@ func (r *Reconciler) takeNode(ctx context.Context, s *scope) (*infrav1.Host, err
 	live := &infrav1.Host{}
 	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, live)
 	if apierrors.IsNotFound(err) {
-		s.waiting = &waiting{reasonHostNotFound, fmt.Sprintf("There is no Host %s in this namespace; enroll the agent on it", name)}
+		s.waiting = &waiting{infrav1.HostMachineHostNotFoundReason, fmt.Sprintf("There is no Host %s in this namespace; enroll the agent on it", name)}
 		return nil, nil
 	}
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *Reconciler) judgeNode(ctx context.Context, s *scope, live *infrav1.Host
 		return &waiting{why.Reason, why.Message}, nil
 	}
 	if version := s.version(); version != "" && !host.Offers(live, version) {
-		return &waiting{reasonVersionMismatch, fmt.Sprintf("Host %s has Kubernetes %v, and %s asks for %s. Ask for the version that its kubelet runs: adoption upgrades nothing",
+		return &waiting{infrav1.HostMachineVersionMismatchReason, fmt.Sprintf("Host %s has Kubernetes %v, and %s asks for %s. Ask for the version that its kubelet runs: adoption upgrades nothing",
 			live.Name, live.Status.Inventory.KubernetesVersions, s.owner.Description, version)}, nil
 	}
 	formers, err := inputs.FormersOf(ctx, r.Client, live.Namespace)
@@ -66,7 +66,7 @@ func (r *Reconciler) judgeNode(ctx context.Context, s *scope, live *infrav1.Host
 		return nil, err
 	}
 	if why := formers.Of(live).Reason(s.cluster.Name, s.owner.MachinePool); why != "" {
-		return &waiting{reasonNodeLeaving, fmt.Sprintf("Host %s cannot be claimed yet: %s, and Cluster API deletes Nodes by name", live.Name, why)}, nil
+		return &waiting{infrav1.HostMachineNodeLeavingReason, fmt.Sprintf("Host %s cannot be claimed yet: %s, and Cluster API deletes Nodes by name", live.Name, why)}, nil
 	}
 	return nil, nil
 }
@@ -96,7 +96,7 @@ func (r *Reconciler) clusterCAs(ctx context.Context, s *scope) ([]string, error)
 	cluster := client.ObjectKeyFromObject(s.cluster)
 	name := secret.Name(cluster.Name, secret.Kubeconfig)
 	unknown := func(why string) ([]string, error) {
-		s.waiting = &waiting{reasonClusterCAUnknown, fmt.Sprintf("Secret %s does not tell the certificate authority of Cluster %s: %s", name, cluster.Name, why)}
+		s.waiting = &waiting{infrav1.HostMachineWaitingForClusterCAReason, fmt.Sprintf("Secret %s does not tell the certificate authority of Cluster %s: %s", name, cluster.Name, why)}
 		s.requeueAfter = clusterCARetry
 		return nil, nil
 	}
@@ -129,15 +129,15 @@ func (r *Reconciler) giveBack(ctx context.Context, s *scope, h *infrav1.Host) er
 		return r.withdraw(ctx, s, h.DeepCopy())
 	}
 	message := host.FailureMessage(host.Observed(h))
-	s.waiting = &waiting{host.ReasonAdoption, fmt.Sprintf("Host %s was not adopted and is as it was: %s. Delete the Machine; when that is mended, another one may ask again", h.Name, message)}
-	r.Recorder.Eventf(s.hostMachine, h, "Warning", host.ReasonAdoption, "Adopt", "Host %s: %.900s", h.Name, message)
+	s.waiting = &waiting{infrav1.HostAdoptionRefusedReason, fmt.Sprintf("Host %s was not adopted and is as it was: %s. Delete the Machine; when that is mended, another one may ask again", h.Name, message)}
+	r.Recorder.Eventf(s.hostMachine, h, "Warning", infrav1.HostAdoptionRefusedReason, "Adopt", "Host %s: %.900s", h.Name, message)
 	return nil
 }
 
 // refusal is what a machine tells of an adoption that was refused; nil when none was.
 func refusal(m *infrav1.HostMachine) *waiting {
 	condition := conditions.Get(m, infrav1.HostClaimedCondition)
-	if condition == nil || condition.Reason != host.ReasonAdoption {
+	if condition == nil || condition.Reason != infrav1.HostAdoptionRefusedReason {
 		return nil
 	}
 	return &waiting{condition.Reason, condition.Message}

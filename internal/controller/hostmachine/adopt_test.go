@@ -117,14 +117,14 @@ func TestAdoptionMustWait(t *testing.T) {
 		message string
 	}{
 		"no such host": {func(w *world) { w.node("host-2") }, nil, "HostNotFound", "no Host host-1"},
-		"clean host":   {func(w *world) { w.host("host-1") }, nil, host.ReasonNothingToAdopt, "clean"},
+		"clean host":   {func(w *world) { w.host("host-1") }, nil, infrav1.HostMachineNothingToAdoptReason, "clean"},
 		"claimed host": {func(w *world) {
 			w.node("host-1")
 			w.reconcile(w.adopt("first"))
-		}, nil, host.ReasonTaken, "HostMachine first"},
+		}, nil, infrav1.HostMachineHostTakenReason, "HostMachine first"},
 		"agent away": {func(w *world) {
 			w.node("host-1").Connect(w.t, false)
-		}, nil, host.ReasonDisconnected, "start slipway-agent"},
+		}, nil, infrav1.HostAgentNotConnectedReason, "start slipway-agent"},
 		"another version": {func(w *world) { w.node("host-1") }, func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.Version = "v1.35.0" },
 			"VersionMismatch", "Machine m1 asks for v1.35.0"},
 		"control plane": {func(w *world) { w.node("host-1") }, func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
@@ -195,7 +195,7 @@ func TestRefusedAdoption(t *testing.T) {
 		wantCondition(t, m, clusterv1.ReadyCondition, "AdoptionRefused", "")
 		m, _ = w.reconcile(key)
 	}
-	if state := host.StateOf(agent.Host(t)); state.Reason != host.ReasonAdoption || !strings.Contains(state.Message, "spec.adopt.hostName host-1") {
+	if state := host.StateOf(agent.Host(t)); state.Reason != infrav1.HostAdoptionRefusedReason || !strings.Contains(state.Message, "spec.adopt.hostName host-1") {
 		t.Errorf("the host is %+v", state)
 	}
 	w.delete(key)

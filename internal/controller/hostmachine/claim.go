@@ -121,7 +121,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 		return outcome.host, outcome.err
 	}
 	result.Rejected = append(result.Rejected, outcome.rejected...)
-	s.waiting = &waiting{reasonNoHostFits, result.Explain()}
+	s.waiting = &waiting{infrav1.HostMachineNoHostFitsReason, result.Explain()}
 	// A claim of this process that came to nothing gives its host back unseen.
 	s.requeueAfter = r.reservations.wait(r.Clock.Now())
 	return nil, nil

@@ -13,27 +13,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// Reasons of the conditions of a HostMachine, besides those of Cluster API.
-const (
-	reasonWaitingForCluster = "WaitingForCluster"
-	reasonWaitingForOwner   = "WaitingForOwner"
-	reasonNoHostFits        = "NoHostFits"
-	reasonHostLost          = "HostLost"
-	reasonClaimed           = "Claimed"
-	reasonClaiming          = "Claiming"
-	reasonSucceeded         = "Succeeded"
-	reasonFailed            = infrav1.BootstrapFailedReason
-	reasonRunning           = "Running"
-	reasonPending           = "Pending"
-	reasonProvisioned       = "Provisioned"
-	reasonReleased          = "Released"
-	reasonHostNotFound      = "HostNotFound"
-	reasonWorkersOnly       = "WorkersOnly"
-	reasonVersionMismatch   = "VersionMismatch"
-	reasonNodeLeaving       = "NodeLeaving"
-	reasonClusterCAUnknown  = "WaitingForClusterCA"
-)
-
 // setConditions computes every condition from what was seen.
 func setConditions(m *infrav1.HostMachine, s *scope) {
 	conditions.Set(m, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
@@ -56,23 +35,23 @@ func hostClaimed(s *scope) metav1.Condition {
 	condition := metav1.Condition{Type: infrav1.HostClaimedCondition, Status: metav1.ConditionFalse}
 	switch {
 	case s.host != nil:
-		condition.Status, condition.Reason = metav1.ConditionTrue, reasonClaimed
+		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.HostMachineClaimedReason
 		condition.Message = "Host " + s.host.Name
 	case s.released:
-		condition.Reason = reasonReleased
+		condition.Reason = infrav1.HostMachineReleasedReason
 	case s.waiting != nil:
 		condition.Reason, condition.Message = s.waiting.reason, s.waiting.message
 	default:
-		condition.Reason = reasonClaiming
+		condition.Reason = infrav1.HostMachineClaimingReason
 	}
 	return condition
 }
 
 // bootstrapSucceeded mirrors the agent's report. What once succeeded stays so.
 func bootstrapSucceeded(m *infrav1.HostMachine, s *scope) metav1.Condition {
-	condition := metav1.Condition{Type: infrav1.BootstrapSucceededCondition, Status: metav1.ConditionFalse, Reason: reasonPending}
+	condition := metav1.Condition{Type: infrav1.BootstrapSucceededCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostMachinePendingReason}
 	if ptr.Deref(m.Status.Initialization.Provisioned, false) {
-		condition.Status, condition.Reason = metav1.ConditionTrue, reasonSucceeded
+		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.HostMachineBootstrapSucceededReason
 		return condition
 	}
 	if s.host == nil {
@@ -85,19 +64,28 @@ func bootstrapSucceeded(m *infrav1.HostMachine, s *scope) metav1.Condition {
 	state := host.StateOf(s.host)
 	condition.Message = state.Message
 	if state.Phase == infrav1.HostPhaseBootstrapping || state.Phase == infrav1.HostPhaseAdopting {
-		condition.Reason = reasonRunning
+		condition.Reason = infrav1.HostMachineBootstrapRunningReason
 	}
 	if state.Phase == infrav1.HostPhaseFailed {
-		condition.Reason = reasonFailed
+		condition.Reason = infrav1.BootstrapFailedReason
 		condition.Message += fmt.Sprintf(". Delete the Machine to try again on a clean host; the log is on Host %s", s.host.Name)
 	}
 	return condition
 }
 
+// readyReason is that of the condition Ready by that of BootstrapSucceeded, while that is
+// false.
+var readyReason = map[string]string{
+	infrav1.HostMachinePendingReason:          infrav1.HostMachineReadyBootstrapPendingReason,
+	infrav1.HostMachineBootstrapRunningReason: infrav1.HostMachineReadyBootstrapRunningReason,
+	infrav1.BootstrapFailedReason:             infrav1.HostMachineReadyBootstrapFailedReason,
+	infrav1.WaitingForMachinePoolReason:       infrav1.HostMachineReadyWaitingForMachinePoolReason,
+}
+
 // bootstrapReportedFailed says whether the failure was reported before, so that
 // it makes one event only.
 func bootstrapReportedFailed(m *infrav1.HostMachine) bool {
-	return conditions.GetReason(m, infrav1.BootstrapSucceededCondition) == reasonFailed
+	return conditions.GetReason(m, infrav1.BootstrapSucceededCondition) == infrav1.BootstrapFailedReason
 }
 
 // ready is true while the machine has its host, its host was bootstrapped, and nothing is
@@ -110,11 +98,11 @@ func ready(m *infrav1.HostMachine, s *scope, claimed, bootstrapped metav1.Condit
 	case claimed.Status != metav1.ConditionTrue:
 		condition.Reason, condition.Message = claimed.Reason, claimed.Message
 	case bootstrapped.Status != metav1.ConditionTrue:
-		condition.Reason, condition.Message = "Bootstrap"+bootstrapped.Reason, bootstrapped.Message
+		condition.Reason, condition.Message = readyReason[bootstrapped.Reason], bootstrapped.Message
 	case s.ailment != nil:
 		condition.Reason, condition.Message = s.ailment.reason, s.ailment.message
 	default:
-		condition.Status, condition.Reason = metav1.ConditionTrue, reasonProvisioned
+		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.HostMachineProvisionedReason
 	}
 	return condition
 }

@@ -8,9 +8,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// reasonWaitingForHook is why a machine has no host although one fits.
-const reasonWaitingForHook = "WaitingForHook"
-
+// infrav1.HostMachineWaitingForHookReason is why a machine has no host although one fits.
 // claimHooksPass asks BeforeHostClaim whether the machine may have the host. It is
 // called before the claim is written, and so again after a crash or a conflict.
 func (r *Reconciler) claimHooksPass(ctx context.Context, s *scope, h *infrav1.Host) bool {
@@ -21,11 +19,11 @@ func (r *Reconciler) claimHooksPass(ctx context.Context, s *scope, h *infrav1.Ho
 		return true
 	}
 	if !outcome.Passed() && conditions.GetReason(s.hostMachine, condition.Type) != condition.Reason {
-		r.Recorder.Eventf(s.hostMachine, h, "Warning", reasonWaitingForHook, "Claim", "%.900s", outcome.Message)
+		r.Recorder.Eventf(s.hostMachine, h, "Warning", infrav1.HostMachineWaitingForHookReason, "Claim", "%.900s", outcome.Message)
 	}
 	conditions.Set(s.hostMachine, *condition)
 	if !outcome.Passed() {
-		s.waiting = &waiting{reasonWaitingForHook, "The hook BeforeHostClaim holds back the claim of Host " + h.Name + ". " + outcome.Message}
+		s.waiting = &waiting{infrav1.HostMachineWaitingForHookReason, "The hook BeforeHostClaim holds back the claim of Host " + h.Name + ". " + outcome.Message}
 		s.requeueAfter = outcome.RetryAfter
 	}
 	return outcome.Passed()

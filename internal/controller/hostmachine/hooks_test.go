@@ -54,7 +54,7 @@ func TestBeforeHostClaim(t *testing.T) {
 			t.Error("nothing would call the hook again")
 		}
 	}
-	untouched(hosthooks.ReasonFailed, "not ready")
+	untouched(infrav1.HooksFailedReason, "not ready")
 
 	passes := false
 	ext := hooktest.Start(t, extension.Options{Catalog: catalog}, func(s *extension.Server) error {
@@ -70,12 +70,12 @@ func TestBeforeHostClaim(t *testing.T) {
 	if err := r.WarmUp(); err != nil {
 		t.Fatal(err)
 	}
-	untouched(hosthooks.ReasonFailed, "ExtensionConfig ext are not known: it does not answer")
+	untouched(infrav1.HooksFailedReason, "ExtensionConfig ext are not known: it does not answer")
 
 	if err := r.Set(hooktest.Entry(t, hooktest.Handler(config, host.BeforeHostClaim, "gate", "", 0))); err != nil {
 		t.Fatal(err)
 	}
-	untouched(hosthooks.ReasonBlocked, "handler gate.ext: no asset number")
+	untouched(infrav1.HooksBlockedReason, "handler gate.ext: no asset number")
 
 	passes = true
 	m, _ := w.reconcile(key)

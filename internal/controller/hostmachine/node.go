@@ -91,7 +91,7 @@ func (r *Reconciler) observeNode(ctx context.Context, s *scope) (bool, error) {
 		return false, err
 	}
 	if agent := conditions.Get(s.host, infrav1.AgentConnectedCondition); agent != nil && agent.Status == metav1.ConditionFalse {
-		s.ailment = &waiting{host.ReasonDisconnected, fmt.Sprintf("Host %s: %s", s.host.Name, agent.Message)}
+		s.ailment = &waiting{infrav1.HostMachineAgentNotConnectedReason, fmt.Sprintf("Host %s: %s", s.host.Name, agent.Message)}
 	}
 	return true, nil
 }

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -178,7 +177,7 @@ func TestReadyFallsWithTheAgent(t *testing.T) {
 	w := newProvisionedWorld(t)
 	w.coreSays(readyNode)
 	w.connected(false)
-	w.wantReady(host.ReasonDisconnected, "Host host-1: The agent was last heard of long ago")
+	w.wantReady(infrav1.HostAgentNotConnectedReason, "Host host-1: The agent was last heard of long ago")
 	w.connected(true)
 	w.wantReady("", "")
 }
@@ -200,7 +199,7 @@ func TestDeletedNodeIsBroughtBack(t *testing.T) {
 
 		w.pass(2 * time.Minute)
 		w.connected(false)
-		if m, _ = w.wantReady(host.ReasonDisconnected, ""); ptr.Deref(m.Spec.Reboots, 0) != n-1 {
+		if m, _ = w.wantReady(infrav1.HostAgentNotConnectedReason, ""); ptr.Deref(m.Spec.Reboots, 0) != n-1 {
 			t.Error("rebooted while its agent is away")
 		}
 		w.connected(true)

@@ -41,7 +41,7 @@ func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (bool, error)
 func (r *Reconciler) observeHost(ctx context.Context, s *scope) (bool, error) {
 	_, name, claimID, ok := host.ParseProviderID(s.hostMachine.Spec.ProviderID)
 	if !ok {
-		s.waiting = &waiting{reasonHostLost, fmt.Sprintf("spec.providerID %q is not of this provider. Delete the Machine", s.hostMachine.Spec.ProviderID)}
+		s.waiting = &waiting{infrav1.HostMachineHostLostReason, fmt.Sprintf("spec.providerID %q is not of this provider. Delete the Machine", s.hostMachine.Spec.ProviderID)}
 		return false, nil
 	}
 	h, err := s.claimed, error(nil)
@@ -50,7 +50,7 @@ func (r *Reconciler) observeHost(ctx context.Context, s *scope) (bool, error) {
 		err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, h)
 	}
 	if apierrors.IsNotFound(err) {
-		s.waiting = &waiting{reasonHostLost, fmt.Sprintf("Host %s is gone. Delete the Machine to replace it", name)}
+		s.waiting = &waiting{infrav1.HostMachineHostLostReason, fmt.Sprintf("Host %s is gone. Delete the Machine to replace it", name)}
 		return false, nil
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *Reconciler) lostClaim(ctx context.Context, s *scope, h *infrav1.Host, c
 	if s.waiting = refusal(s.hostMachine); s.waiting != nil {
 		return false, nil
 	}
-	s.waiting = &waiting{reasonHostLost, fmt.Sprintf("Host %s no longer carries this claim. Delete the Machine to replace it", h.Name)}
+	s.waiting = &waiting{infrav1.HostMachineHostLostReason, fmt.Sprintf("Host %s no longer carries this claim. Delete the Machine to replace it", h.Name)}
 	return false, nil
 }
 

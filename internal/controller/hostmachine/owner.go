@@ -8,6 +8,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
@@ -17,7 +18,7 @@ import (
 func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 	claimed := s.hostMachine.Spec.ProviderID != ""
 	if s.cluster == nil {
-		s.waiting = &waiting{reasonWaitingForCluster, "Waiting for Cluster API to set the owner and the label " + clusterv1.ClusterNameLabel}
+		s.waiting = &waiting{infrav1.HostMachineWaitingForClusterReason, "Waiting for Cluster API to set the owner and the label " + clusterv1.ClusterNameLabel}
 		return claimed, nil
 	}
 	found, err := inputs.OwnerOf(ctx, r.Client, s.hostMachine)
@@ -27,7 +28,7 @@ func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 	s.owner = found
 	switch {
 	case found == nil:
-		s.waiting = &waiting{reasonWaitingForOwner, "Waiting for a Machine or MachinePool that owns this HostMachine"}
+		s.waiting = &waiting{infrav1.HostMachineWaitingForOwnerReason, "Waiting for a Machine or MachinePool that owns this HostMachine"}
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
 		s.waiting = &waiting{clusterv1.WaitingForClusterInfrastructureReadyReason, fmt.Sprintf("Waiting for the infrastructure of Cluster %s", s.cluster.Name)}
 	case found.BootstrapSecret == "" && !s.adopts():

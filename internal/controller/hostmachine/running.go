@@ -10,39 +10,30 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// Reasons of the conditions UpToDate and Rebooted.
-const (
-	reasonUpToDate          = "UpToDate"
-	reasonVersionNotOffered = "VersionNotOffered"
-	reasonUpgradePending    = "UpgradePending"
-	reasonRebooted          = "Rebooted"
-	reasonRebootPending     = "RebootPending"
-)
-
 // upToDate says how far the host is with the version the machine itself asks for. A
 // failed upgrade makes it false and no more: the machine may well serve on.
 func upToDate(m *infrav1.HostMachine, s *scope) metav1.Condition {
 	condition := metav1.Condition{Type: infrav1.UpToDateCondition, Status: metav1.ConditionFalse}
 	if s.host == nil || !host.Bootstrapped(s.host) {
-		condition.Reason = reasonPending
+		condition.Reason = infrav1.HostMachinePendingReason
 		return condition
 	}
 	wanted, h := m.Spec.Version, s.host
 	state := host.StateOf(h)
 	switch {
 	case wanted == "" || wanted == host.RunningVersion(h):
-		condition.Status, condition.Reason = metav1.ConditionTrue, reasonUpToDate
-	case state.Reason == host.ReasonUpgradeFailed && h.Spec.Desired.Version == wanted:
+		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.HostMachineUpToDateReason
+	case state.Reason == infrav1.UpgradeFailedReason && h.Spec.Desired.Version == wanted:
 		condition.Reason = state.Reason
 		condition.Message = fmt.Sprintf("Upgrade of Host %s to %s: %s. Mend the host and reboot it by raising spec.reboots, "+
 			"which tries again, or delete the Machine to replace it", h.Name, wanted, state.Message)
-	case state.Reason == host.ReasonUpgrading:
+	case state.Reason == infrav1.HostUpgradingReason:
 		condition.Reason, condition.Message = state.Reason, state.Message
 	case !host.Offers(h, wanted):
-		condition.Reason = reasonVersionNotOffered
+		condition.Reason = infrav1.HostMachineVersionNotOfferedReason
 		condition.Message = fmt.Sprintf("Host %s does not offer Kubernetes %s. Install it on the host", h.Name, wanted)
 	default:
-		condition.Reason = reasonUpgradePending
+		condition.Reason = infrav1.HostMachineUpgradePendingReason
 		condition.Message = fmt.Sprintf("Host %s is to be upgraded to %s. %s", h.Name, wanted, state.Message)
 	}
 	return condition
@@ -58,12 +49,12 @@ func rebooted(m *infrav1.HostMachine, s *scope) (_ metav1.Condition, asked bool)
 	desired, state := s.host.Spec.Desired, host.StateOf(s.host)
 	switch {
 	case ptr.Deref(desired.Reboots, 0) < n:
-		condition.Reason = reasonRebootPending
+		condition.Reason = infrav1.HostMachineRebootPendingReason
 		condition.Message = fmt.Sprintf("Host %s is to be rebooted. %s", s.host.Name, state.Message)
 	case desired.Phase == infrav1.HostDesiredRebooted && state.Phase != infrav1.HostPhaseRunning:
 		condition.Reason, condition.Message = state.Reason, state.Message
 	default:
-		condition.Status, condition.Reason = metav1.ConditionTrue, reasonRebooted
+		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.HostMachineRebootedReason
 	}
 	return condition, true
 }
@@ -75,7 +66,7 @@ func evacuating(s *scope) (_ metav1.Condition, asked bool) {
 		return metav1.Condition{}, false
 	}
 	return metav1.Condition{
-		Type: infrav1.EvacuatingCondition, Status: metav1.ConditionTrue, Reason: host.ReasonEvacuate,
+		Type: infrav1.EvacuatingCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostMachineEvacuatingReason,
 		Message: fmt.Sprintf("spec.evacuate of Host %s is set. A pool replaces the machine; of any other, delete the Machine", s.host.Name),
 	}, true
 }

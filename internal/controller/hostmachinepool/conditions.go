@@ -47,7 +47,7 @@ func ready(s *scope) metav1.Condition {
 		condition.Reason = clusterv1.DeletingReason
 		condition.Message = fmt.Sprintf("%d machines still to be released", len(s.hostMachines))
 	case readyReplicas < s.plan.Desired:
-		condition.Reason = "Provisioning"
+		condition.Reason = infrav1.HostMachinePoolProvisioningReason
 		condition.Message = fmt.Sprintf("%d of %d machines ready%s", readyReplicas, s.plan.Desired, firstProblem(s))
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.ProvisionedReason

@@ -78,7 +78,7 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation
 			Leaving: !m.DeletionTimestamp.IsZero(), Replaced: replaced[m.Name],
 			Claimed: m.Spec.ProviderID != "", Provisioned: provisioned(m),
 			Evacuate:     evacuating(m),
-			RebootFailed: conditions.GetReason(m, infrav1.RebootedCondition) == host.ReasonRebootFailed,
+			RebootFailed: conditions.GetReason(m, infrav1.RebootedCondition) == infrav1.HostMachineRebootFailedReason,
 			Attempt:      remediation.ParseAttempt(m.Annotations),
 		}
 		if machine := s.machineOf(m.Name); machine != nil {

@@ -165,10 +165,10 @@ func (r *Reconciler) reportSteps(s *scope) {
 			first[step.Action] = step.Reason
 		}
 	}
-	report := func(reason, action, verb string, actions ...rollout.Action) {
+	report := func(event, action, verb string, actions ...rollout.Action) {
 		for _, a := range actions {
 			if n := s.plan.Count(a); n > 0 {
-				r.Recorder.Eventf(s.pool, nil, "Normal", reason, action, "%s %d machines: %.900s", verb, n, first[a])
+				r.Recorder.Eventf(s.pool, nil, "Normal", event, action, "%s %d machines: %.900s", verb, n, first[a])
 			}
 		}
 	}

@@ -74,8 +74,8 @@ func (r *Reconciler) next(s *scope) plan.Action {
 	if current == nil || action.Do == plan.Begin || action.Do == plan.End {
 		return action
 	}
-	if reason := plan.NoWorkload(s.run, current, s.cluster, now); reason != "" {
-		return plan.Action{Do: plan.End, Step: current, Outcome: lifecyclev1.OutcomeSkipped, Message: reason}
+	if why := plan.NoWorkload(s.run, current, s.cluster, now); why != "" {
+		return plan.Action{Do: plan.End, Step: current, Outcome: lifecyclev1.OutcomeSkipped, Message: why}
 	}
 	return action
 }

@@ -1,0 +1,35 @@
+package v1beta2
+
+// Reasons of the condition Ready of a HostCluster, besides Deleting of Cluster API.
+const (
+	// HostClusterProvisionedReason means that the endpoint is known and nothing is wrong with
+	// it.
+	HostClusterProvisionedReason = "Provisioned"
+	// HostClusterEndpointMissingReason means that there is no endpoint. Set
+	// spec.controlPlaneEndpoint.host, as the message says.
+	HostClusterEndpointMissingReason = "EndpointMissing"
+	// HostClusterEndpointInvalidReason means that hosts cannot hold the endpoint, since it is
+	// not an IP address. Create the Cluster anew with one, or with endpoint type External.
+	HostClusterEndpointInvalidReason = "EndpointInvalid"
+	// HostClusterWaitingForControlPlaneReason means that the object in the message is not
+	// there yet, which says where control planes may be. Create it.
+	HostClusterWaitingForControlPlaneReason = "WaitingForControlPlane"
+)
+
+// Reasons of the condition EndpointHeld of a HostCluster.
+const (
+	// EndpointHeldReason means that the host in the message has the address.
+	EndpointHeldReason = "Held"
+	// EndpointHolderAwayReason means that the holder's agent is not connected: it may hold
+	// the address still, or another that is not connected either. Look at that host.
+	EndpointHolderAwayReason = "HolderNotConnected"
+	// EndpointNotHeldReason means that no host has the address. The message has what each
+	// host says of it.
+	EndpointNotHeldReason = "NotHeld"
+	// EndpointContestedReason means that the host that holds the address reports a problem
+	// with it, as when another machine answers for it, too. Find that machine.
+	EndpointContestedReason = "Contested"
+	// EndpointNoCandidateReason means that no control-plane machine has a host yet. Look at
+	// the condition HostClaimed of those.
+	EndpointNoCandidateReason = "NoControlPlaneHost"
+)
