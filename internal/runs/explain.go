@@ -71,12 +71,25 @@ func policyOf(ctx context.Context, matcher *match.Matcher, policy *lifecyclev1.L
 		p.Message = fmt.Sprintf("whether it matches cannot be known, which holds the Cluster back: %v", err)
 	}
 	if p.Matches && !cluster.Spec.Topology.IsDefined() {
-		p.Message = "the Cluster has no spec.topology: Cluster API calls no hooks for it, so it passes all of them"
+		p.Message = withoutTopology(policy)
 	}
 	if ready := meta.FindStatusCondition(policy.Status.Conditions, lifecyclev1.ReadyCondition); p.Message == "" && ready != nil && ready.Status != "True" {
 		p.Message = cmp.Or(ready.Message, ready.Reason)
 	}
 	return p
+}
+
+// withoutTopology tells what a policy holds back of a Cluster for which no hooks are called.
+func withoutTopology(policy *lifecyclev1.LifecyclePolicy) string {
+	const never = "the Cluster has no spec.topology: Cluster API calls no hooks for it, so it passes all of them"
+	if policy.Spec.Enforcement != lifecyclev1.EnforcementAll {
+		return never
+	}
+	effective := meta.FindStatusCondition(policy.Status.Conditions, lifecyclev1.EffectiveCondition)
+	if effective != nil && (effective.Reason == lifecyclev1.EnforcementNotEnabledReason || effective.Reason == lifecyclev1.EnforcementUnknownReason) {
+		return effective.Message
+	}
+	return never + " but creation and deletion, which admission holds back"
 }
 
 func runOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) Run {

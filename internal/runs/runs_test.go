@@ -119,6 +119,21 @@ func TestExplainTellsThatNoHookIsCalled(t *testing.T) {
 	}
 }
 
+// What a policy of enforcement All holds back is told, and while nobody asks, why not.
+func TestExplainTellsWhatAdmissionHoldsBack(t *testing.T) {
+	for reason, want := range map[string]string{
+		lifecyclev1.HooksCalledReason: "but creation and deletion, which admission holds back", lifecyclev1.EnforcementNotEnabledReason: "label it",
+	} {
+		policy := &lifecyclev1.LifecyclePolicy{ObjectMeta: in("p"), Spec: lifecyclev1.LifecyclePolicySpec{Enforcement: lifecyclev1.EnforcementAll}}
+		policy.Status.Conditions = []metav1.Condition{{Type: lifecyclev1.EffectiveCondition, Reason: reason, Message: "label it"}}
+		cluster := &clusterv1.Cluster{ObjectMeta: in("prod")}
+		e, err := Explain(t.Context(), reader(t, cluster, policy), client.ObjectKeyFromObject(cluster), start)
+		if err != nil || !strings.Contains(e.Policies[0].Message, want) {
+			t.Errorf("%s: %+v, %v", reason, e.Policies, err)
+		}
+	}
+}
+
 func TestToApprove(t *testing.T) {
 	key := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: "default", Name: name} }
 	one := reader(t, asked("first", lifecyclev1.BeforeClusterCreate))

@@ -24,7 +24,14 @@ import (
 // test ends.
 func CallLifecycleWebhooks(t *testing.T, c client.Client, namespace, address string, ca []byte) {
 	t.Helper()
-	data, err := config.Lifecycle.ReadFile("lifecycle/webhook/manifests.yaml")
+	for _, file := range []string{"manifests.yaml", "cluster_webhook.yaml"} {
+		callWebhooks(t, c, namespace, address, ca, file)
+	}
+}
+
+func callWebhooks(t *testing.T, c client.Client, namespace, address string, ca []byte, file string) {
+	t.Helper()
+	data, err := config.Lifecycle.ReadFile("lifecycle/webhook/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,14 +66,14 @@ func aimed(t *testing.T, document []byte, namespace, address string, ca []byte) 
 	}
 	switch configuration := object.(type) {
 	case *admissionv1.MutatingWebhookConfiguration:
-		configuration.Name = namespace
+		configuration.Name = namespace + "-" + configuration.Name
 		for i := range configuration.Webhooks {
 			configuration.Webhooks[i].NamespaceSelector = selector
 			aim(&configuration.Webhooks[i].ClientConfig)
 		}
 		return configuration
 	case *admissionv1.ValidatingWebhookConfiguration:
-		configuration.Name = namespace
+		configuration.Name = namespace + "-" + configuration.Name
 		for i := range configuration.Webhooks {
 			configuration.Webhooks[i].NamespaceSelector = selector
 			aim(&configuration.Webhooks[i].ClientConfig)

@@ -15,6 +15,16 @@ const (
 	RetryAnnotation = "lifecycle.slipway.dev/retry"
 )
 
+// RequestDeletionAnnotation of a Cluster without a topology asks for what
+// LifecyclePolicies of enforcement All want done before it is deleted. It needs the verb
+// delete on the Cluster. Its value is a note for people; without the annotation nothing is
+// asked for any more.
+const RequestDeletionAnnotation = "lifecycle.slipway.dev/request-deletion"
+
+// EnforcementLabel of a Namespace, with the value All, has the API server ask
+// slipway-lifecycle about Clusters without a topology.
+const EnforcementLabel = "lifecycle.slipway.dev/enforcement"
+
 // Labels of what runs create.
 const (
 	// PolicyLabel names the LifecyclePolicy.
@@ -46,14 +56,21 @@ const (
 	// PolicyConflictReason: another policy's windows never overlap this one's.
 	PolicyConflictReason = "PolicyConflict"
 
-	// EffectiveCondition is true when Cluster API calls hooks for all Clusters that the
-	// policy is about.
+	// EffectiveCondition is true when somebody asks about all that the policy is to hold back:
+	// Cluster API calls hooks for all Clusters that it is about, or those without a topology
+	// are held back by admission.
 	EffectiveCondition = "Effective"
 	// HooksCalledReason: none of the Clusters lacks a topology.
 	HooksCalledReason = "HooksCalled"
 	// ClusterWithoutTopologyReason: the Clusters in the message have no spec.topology, so
-	// the policy holds nothing of them back.
+	// the policy holds nothing of them back, or nothing but creation and deletion.
 	ClusterWithoutTopologyReason = "ClusterWithoutTopology"
+	// EnforcementNotEnabledReason: enforcement is All, and the namespace lacks the label by
+	// which the API server asks about Clusters without a topology.
+	EnforcementNotEnabledReason = "EnforcementNotEnabled"
+	// EnforcementUnknownReason: enforcement is All, and the engine may not read the labels of
+	// the namespace.
+	EnforcementUnknownReason = "EnforcementUnknown"
 )
 
 // Conditions of a LifecycleRun.

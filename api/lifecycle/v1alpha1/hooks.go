@@ -51,3 +51,7 @@ func (h HookName) Blocking() bool { return h != AfterControlPlaneInitialized }
 func (h HookName) DelaysTopology() bool {
 	return slices.Contains([]HookName{BeforeClusterUpgrade, BeforeControlPlaneUpgrade, AfterControlPlaneUpgrade, BeforeWorkersUpgrade}, h)
 }
+
+// WithoutTopology says whether admission can hold a Cluster without a topology back at what
+// is a hook for others.
+func (h HookName) WithoutTopology() bool { return h == BeforeClusterCreate || h == BeforeClusterDelete }

@@ -16,6 +16,19 @@ const (
 	ModeAudit PolicyMode = "Audit"
 )
 
+// Enforcement says which Clusters a policy holds back.
+// +kubebuilder:validation:Enum=Topology;All
+type Enforcement string
+
+const (
+	// EnforcementTopology holds back Clusters with a topology, at the hooks that Cluster API
+	// calls for them. All others pass.
+	EnforcementTopology Enforcement = "Topology"
+	// EnforcementAll has admission hold back creation and deletion of Clusters without a
+	// topology, too. Nothing else of them can be held back.
+	EnforcementAll Enforcement = "All"
+)
+
 // LifecyclePolicySpec says what happens at the lifecycle hooks of which Clusters.
 type LifecyclePolicySpec struct {
 	// clusterSelector selects Clusters of the policy's namespace by their labels.
@@ -35,6 +48,15 @@ type LifecyclePolicySpec struct {
 	// +optional
 	// +kubebuilder:default=Enforce
 	Mode PolicyMode `json:"mode,omitempty"`
+
+	// enforcement is Topology or All. With All, a Cluster without spec.topology is made
+	// paused and can be unpaused when the steps of BeforeClusterCreate are done; it can be
+	// deleted when those of BeforeClusterDelete are, which the annotation
+	// lifecycle.slipway.dev/request-deletion of the Cluster asks for. All has an effect in
+	// namespaces with the label lifecycle.slipway.dev/enforcement=All.
+	// +optional
+	// +kubebuilder:default=Topology
+	Enforcement Enforcement `json:"enforcement,omitempty"`
 
 	// hooks that the policy answers, each with its steps.
 	// +required

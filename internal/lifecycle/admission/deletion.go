@@ -16,6 +16,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
 // +kubebuilder:webhook:verbs=delete,path=/validate--v1-namespace,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups="",resources=namespaces,versions=v1,name=deletion.namespace.lifecycle.slipway.dev,sideEffects=None,admissionReviewVersions=v1
@@ -34,7 +35,7 @@ type deletionGates struct {
 
 // held names the Clusters of the policy's namespace whose deletion, now or later, waits for
 // the policy. One that Cluster API was told to delete already is none of them; nor is
-// one for which no hook is called.
+// one that nobody asks about.
 func (g *deletionGates) held(ctx context.Context, p *lifecyclev1.LifecyclePolicy, clusters []clusterv1.Cluster) []string {
 	if p.Spec.Mode == lifecyclev1.ModeAudit || len(p.Steps(lifecyclev1.BeforeClusterDelete)) == 0 {
 		return nil
@@ -43,7 +44,9 @@ func (g *deletionGates) held(ctx context.Context, p *lifecyclev1.LifecyclePolicy
 	for i := range clusters {
 		cluster := &clusters[i]
 		_, passed := cluster.Annotations[runtimev1.OkToDeleteAnnotation]
-		if passed || !cluster.Spec.Topology.IsDefined() {
+		// Without a topology, a deletion that has begun has passed.
+		passed = passed || !cluster.Spec.Topology.IsDefined() && !cluster.DeletionTimestamp.IsZero()
+		if passed || !plan.Enforces(p, lifecyclev1.BeforeClusterDelete, cluster) {
 			continue
 		}
 		// A policy of which this cannot be known holds the Cluster back.

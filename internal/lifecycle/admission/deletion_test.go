@@ -42,9 +42,11 @@ func TestGateOutlivesTheDeletionOfAll(t *testing.T) {
 			},
 			keepsPolicy: true, keepsNamespace: true,
 		},
-		"that only looks":      {policy: func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Mode = lifecyclev1.ModeAudit }},
-		"of another hook":      {policy: func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Hooks[0].Hook = lifecyclev1.BeforeClusterUpgrade }},
-		"that is never called": {cluster: func(c *clusterv1.Cluster) { c.Spec.Topology = clusterv1.Topology{} }},
+		"that only looks":         {policy: func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Mode = lifecyclev1.ModeAudit }},
+		"of another hook":         {policy: func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Hooks[0].Hook = lifecyclev1.BeforeClusterUpgrade }},
+		"that is never called":    {cluster: bare},
+		"that admission calls":    {policy: all, cluster: bare, keepsPolicy: true, keepsNamespace: true},
+		"that admission let pass": {policy: all, cluster: bare, deleted: true},
 		"that is moved": {
 			policy: func(p *lifecyclev1.LifecyclePolicy) {
 				p.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
@@ -85,6 +87,9 @@ func TestGateOutlivesTheDeletionOfAll(t *testing.T) {
 		})
 	}
 }
+
+func bare(c *clusterv1.Cluster)          { c.Spec.Topology = clusterv1.Topology{} }
+func all(p *lifecyclev1.LifecyclePolicy) { p.Spec.Enforcement = lifecyclev1.EnforcementAll }
 
 // expectKept fails unless a deletion was refused, with what to do, or was not.
 func expectKept(t *testing.T, kept bool, remedy string, err error) {

@@ -281,6 +281,14 @@ func (v *policyValidator) conflicts(ctx context.Context, p *lifecyclev1.Lifecycl
 		}
 	}
 	var warnings ctrladmission.Warnings
+	switch message, err := policy.NotEnabled(ctx, v.reader, p); {
+	case err != nil && !apierrors.IsForbidden(err):
+		return nil, err
+	case err != nil:
+		warnings = append(warnings, fmt.Sprintf("whether spec.enforcement has an effect cannot be known: %v", err))
+	case message != "":
+		warnings = append(warnings, message)
+	}
 	if message := policy.WithoutTopology(ctx, &v.gates.matcher, p, clusters.Items); message != "" {
 		warnings = append(warnings, message)
 	}

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
@@ -27,6 +29,10 @@ func SetupWithManager(mgr ctrl.Manager, namespace string, own *rights.Checker) e
 	}
 	if err := ctrl.NewWebhookManagedBy(mgr, &corev1.Namespace{}).WithValidator(namespaceKeeper{gates}).Complete(); err != nil {
 		return fmt.Errorf("set up the webhook of Namespaces: %w", err)
+	}
+	keeper := clusterKeeper{deletionGates: gates, access: access, now: time.Now}
+	if err := ctrl.NewWebhookManagedBy(mgr, &clusterv1.Cluster{}).WithValidator(keeper).Complete(); err != nil {
+		return fmt.Errorf("set up the webhook of Clusters: %w", err)
 	}
 	decider := &runDecider{access: access, now: time.Now}
 	if err := ctrl.NewWebhookManagedBy(mgr, &lifecyclev1.LifecycleRun{}).WithDefaulter(decider).Complete(); err != nil {

@@ -13,5 +13,8 @@
 // What lets a cluster pass is read past the cache; what holds it back need not be.
 // Whatever cannot be read is an error, upon which Cluster API waits and calls again.
 //
+// For Clusters without a topology Cluster API calls no hooks. They ask by what they say
+// themselves, and ask.go starts their runs; package admission says when they may go on.
+//
 // The package imports the API, the SDK, match and plan; only manager imports it.
 package hooks

@@ -191,7 +191,7 @@ func (h *Handler) run(ctx context.Context, e event, policy *lifecyclev1.Lifecycl
 	if err != nil {
 		return nil, err
 	}
-	if run != nil && counts(run, policy) {
+	if run != nil && plan.Counts(run, policy) {
 		if blocks, _ := plan.Blocks(run, h.Clock.Now()); blocks {
 			return run, nil
 		}
@@ -200,7 +200,7 @@ func (h *Handler) run(ctx context.Context, e event, policy *lifecyclev1.Lifecycl
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("read LifecycleRun %s: %w", run.Name, err)
 		}
-		if err == nil && counts(live, policy) {
+		if err == nil && plan.Counts(live, policy) {
 			return live, nil
 		}
 	}
@@ -218,20 +218,7 @@ func (h *Handler) newest(ctx context.Context, e event, c call) (*lifecyclev1.Lif
 	if err := h.Client.List(ctx, runs, client.InNamespace(e.cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list LifecycleRuns: %w", err)
 	}
-	var newest *lifecyclev1.LifecycleRun
-	for i := range runs.Items {
-		run := &runs.Items[i]
-		if c.is(run) && ownedBy(run, e.cluster) && (newest == nil || run.Spec.Attempt > newest.Spec.Attempt) {
-			newest = run
-		}
-	}
-	return newest, nil
-}
-
-// counts says whether a run speaks for its policy: it was not given up, and one that
-// was only looked at does not stand for one that is to be executed.
-func counts(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy) bool {
-	return run.Spec.Cancelled == "" && (run.Spec.Mode != lifecyclev1.ModeAudit || policy.Spec.Mode == lifecyclev1.ModeAudit)
+	return plan.Newest(runs.Items, func(run *lifecyclev1.LifecycleRun) bool { return c.is(run) && ownedBy(run, e.cluster) }), nil
 }
 
 // start creates an attempt, or takes the one that somebody else created a moment
@@ -255,7 +242,7 @@ func (h *Handler) start(ctx context.Context, e event, c call, policy *lifecyclev
 		if !c.is(live) || !ownedBy(live, e.cluster) {
 			return nil, fmt.Errorf("LifecycleRun %s is there already, for another Cluster, policy or call; it is in the way until it is removed, which happens by itself if its Cluster was deleted", run.Name)
 		}
-		if counts(live, policy) {
+		if plan.Counts(live, policy) {
 			return live, nil
 		}
 	}

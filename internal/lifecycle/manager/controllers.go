@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/wait"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/webhook"
 	"github.com/slipway-dev/slipway/internal/lifecycle/executor/window"
+	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
@@ -51,6 +52,10 @@ func setupControllers(mgr ctrl.Manager, o Options, own *rights.Checker) error {
 	err = (&run.ClusterReconciler{Client: mgr.GetClient(), Clock: clock.RealClock{}}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o))
 	if err != nil {
 		return fmt.Errorf("set up the condition of Clusters: %w", err)
+	}
+	asking := &hooks.Handler{Namespace: o.Namespace, Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	if err := (&hooks.AskReconciler{Handler: asking}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o)); err != nil {
+		return err
 	}
 	return (&policy.Reconciler{
 		Client:    mgr.GetClient(),

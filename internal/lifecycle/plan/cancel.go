@@ -25,12 +25,12 @@ func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePo
 		return ""
 	}
 	if !Open(run, cluster, now) {
-		return calledOff(run, cluster)
+		return cmp.Or(calledOff(run, cluster), withdrawn(run, cluster))
 	}
 	if !cluster.DeletionTimestamp.IsZero() && run.Spec.Hook != lifecyclev1.BeforeClusterDelete {
 		return "the Cluster is being deleted"
 	}
-	if reason := calledOff(run, cluster); reason != "" {
+	if reason := cmp.Or(calledOff(run, cluster), withdrawn(run, cluster)); reason != "" {
 		return reason
 	}
 	name := run.Spec.PolicyName
@@ -39,6 +39,9 @@ func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePo
 	}
 	if policy.Steps(run.Spec.Hook) == nil {
 		return fmt.Sprintf("LifecyclePolicy %s does not answer %s any more", name, run.Spec.Hook)
+	}
+	if !Enforces(policy, run.Spec.Hook, cluster) {
+		return fmt.Sprintf("LifecyclePolicy %s holds back no Clusters without a topology any more", name)
 	}
 	if run.Spec.Mode == lifecyclev1.ModeAudit && policy.Spec.Mode == lifecyclev1.ModeEnforce {
 		return fmt.Sprintf("LifecyclePolicy %s is enforced now, and this run only looks", name)
@@ -92,6 +95,9 @@ const neverInitialized = 2 * time.Minute
 func NoWorkload(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, cluster *clusterv1.Cluster, now time.Time) string {
 	if run.Spec.Hook != lifecyclev1.BeforeClusterDelete || !OnWorkload(s) {
 		return ""
+	}
+	if Waits(cluster) {
+		return "the Cluster was never unpaused, so there is no workload cluster"
 	}
 	if !cluster.Spec.ControlPlaneRef.IsDefined() {
 		return "there is no control plane, so there is no workload cluster"

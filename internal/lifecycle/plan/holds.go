@@ -42,12 +42,15 @@ func Settled(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time
 		return false
 	}
 	holds, _, changes := Holds(run, cluster, now)
-	return !holds && (run.Spec.Cancelled != "" || changes.IsZero() && calledOff(run, cluster) == "")
+	return !holds && (run.Spec.Cancelled != "" || changes.IsZero() && calledOff(run, cluster) == "" && withdrawn(run, cluster) == "")
 }
 
 // asked says whether Cluster API goes on asking the hook of a run. It is read from
 // where Cluster API itself keeps it in mind.
 func asked(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) bool {
+	if Asks(run.Spec.Hook, cluster) {
+		return true
+	}
 	if deleting := !cluster.DeletionTimestamp.IsZero(); deleting || run.Spec.Hook == lifecyclev1.BeforeClusterDelete {
 		_, passed := cluster.Annotations[runtimev1.OkToDeleteAnnotation]
 		return deleting && run.Spec.Hook == lifecyclev1.BeforeClusterDelete && !passed

@@ -40,7 +40,7 @@ type Reconciler struct {
 
 const (
 	// missingInterval is how soon it is seen that something missing has come: neither
-	// ConfigMaps and Secrets nor RoleBindings are watched.
+	// ConfigMaps and Secrets nor RoleBindings nor Namespaces are watched.
 	missingInterval = 30 * time.Second
 	// checkInterval is how soon it is seen that something has gone, and that windows
 	// meet no more.
@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.report(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	if s.fault != nil {
+	if s.fault != nil || s.effective.Reason == lifecyclev1.EnforcementNotEnabledReason || s.effective.Reason == lifecyclev1.EnforcementUnknownReason {
 		return ctrl.Result{RequeueAfter: missingInterval}, nil
 	}
 	return ctrl.Result{RequeueAfter: checkInterval}, nil

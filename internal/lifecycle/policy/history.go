@@ -15,7 +15,6 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
-	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 )
 
 // defaultHistory is how many finished runs are kept.
@@ -60,7 +59,7 @@ func superfluous(policy *lifecyclev1.LifecyclePolicy, runs []lifecyclev1.Lifecyc
 	}
 	finished := map[group][]*lifecyclev1.LifecycleRun{}
 	for i := range runs {
-		if key := (group{run.OwnerUID(&runs[i]), runs[i].Spec.Hook}); plan.Finished(&runs[i]) {
+		if key := (group{plan.OwnerUID(&runs[i]), runs[i].Spec.Hook}); plan.Finished(&runs[i]) {
 			finished[key] = append(finished[key], &runs[i])
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -119,6 +120,49 @@ func (w *world) expect(name, reason string, tells ...string) {
 			w.t.Errorf("%q does not tell %q", ready.Message, part)
 		}
 	}
+}
+
+// A policy that wants Clusters without a topology held back tells while nobody asks about
+// them, and what cannot be held back.
+func TestEnforcementTellsWhatIsNotHeldBack(t *testing.T) {
+	w := newWorld(t)
+	p := w.policy("gate", approvalStep())
+	change := func(change func(*lifecyclev1.LifecyclePolicy)) {
+		t.Helper()
+		stored, _ := w.reconcile(p.Name)
+		change(stored)
+		if err := env.Client.Update(ctx, stored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(status metav1.ConditionStatus, reason, tells string) {
+		t.Helper()
+		stored, _ := w.reconcile(p.Name)
+		effective := meta.FindStatusCondition(stored.Status.Conditions, lifecyclev1.EffectiveCondition)
+		if effective == nil || effective.Status != status || effective.Reason != reason || !strings.Contains(effective.Message, tells) {
+			t.Fatalf("Effective is %+v, want %s %s and to tell %q", effective, status, reason, tells)
+		}
+	}
+	bare := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
+	bare.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "example.com", Kind: "Plain", Name: "bare"}
+	w.create(bare)
+	change(func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Hooks[0].Hook = lifecyclev1.BeforeClusterDelete })
+	expect(metav1.ConditionFalse, lifecyclev1.ClusterWithoutTopologyReason, "or set spec.enforcement to All")
+	change(func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Enforcement = lifecyclev1.EnforcementAll })
+	expect(metav1.ConditionFalse, lifecyclev1.EnforcementNotEnabledReason, "kubectl label namespace "+w.namespace+" lifecycle.slipway.dev/enforcement=All")
+	if result, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p)}); err != nil || result.RequeueAfter > time.Minute {
+		t.Errorf("the label, which is not watched, is looked for again after %s, %v", result.RequeueAfter, err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"lifecycle.slipway.dev/enforcement":"All"}}}`))
+	if err := env.Client.Patch(ctx, namespace, label); err != nil {
+		t.Fatal(err)
+	}
+	expect(metav1.ConditionTrue, lifecyclev1.HooksCalledReason, "")
+	change(func(p *lifecyclev1.LifecyclePolicy) {
+		p.Spec.Hooks = append(p.Spec.Hooks, lifecyclev1.HookPolicy{Hook: lifecyclev1.BeforeClusterUpgrade, Steps: p.Spec.Hooks[0].Steps})
+	})
+	expect(metav1.ConditionFalse, lifecyclev1.ClusterWithoutTopologyReason, "holds nothing but creation and deletion back of bare")
 }
 
 // A Cluster for which no hook is called is told of: its author believes it guarded.

@@ -45,7 +45,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if err := r.Client.List(ctx, runs, client.InNamespace(cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list LifecycleRuns: %w", err)
 	}
-	runs.Items = slices.DeleteFunc(runs.Items, func(run lifecyclev1.LifecycleRun) bool { return OwnerUID(&run) != cluster.UID })
+	runs.Items = slices.DeleteFunc(runs.Items, func(run lifecyclev1.LifecycleRun) bool { return plan.OwnerUID(&run) != cluster.UID })
 	helper, err := patch.NewHelper(cluster, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -93,8 +93,29 @@ func lifecycleReady(runs []lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster,
 	if more := len(messages) - maxListed; more > 0 {
 		messages = append(messages[:maxListed], fmt.Sprintf("* and %d more", more))
 	}
+	if len(messages) == 0 {
+		messages = mayGoOn(runs, cluster)
+	}
 	condition.Message = strings.Join(messages, "\n")
 	return condition, changes
+}
+
+// mayGoOn tells the author of a Cluster without a topology to do what had to wait.
+func mayGoOn(runs []lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) []string {
+	var messages []string
+	for hook, message := range map[lifecyclev1.HookName]string{
+		lifecyclev1.BeforeClusterCreate: fmt.Sprintf(`* the Cluster may be made: kubectl patch cluster -n %s %s --type merge -p '{"spec":{"paused":false}}'`, cluster.Namespace, cluster.Name),
+		lifecyclev1.BeforeClusterDelete: fmt.Sprintf("* the Cluster may be deleted: kubectl delete cluster -n %s %s", cluster.Namespace, cluster.Name),
+	} {
+		done := slices.ContainsFunc(runs, func(run lifecyclev1.LifecycleRun) bool {
+			return run.Spec.Hook == hook && plan.Phase(&run) == lifecyclev1.RunSucceeded && run.Spec.Mode != lifecyclev1.ModeAudit
+		})
+		if done && plan.Asks(hook, cluster) {
+			messages = append(messages, message)
+		}
+	}
+	slices.Sort(messages)
+	return messages
 }
 
 // unfinished tells what a run waits for, also one that no hook waits for; empty when

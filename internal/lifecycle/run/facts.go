@@ -5,17 +5,18 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
 // readCluster finds the Cluster of the run. Without it there is nothing to do: the
 // garbage collector takes the run. While it is paused nothing happens: clusterctl move
-// keeps it so until everything has arrived, policies among it.
+// keeps it so until everything has arrived, policies among it. One that is paused because
+// it waits for the run, and was never made, is none that clusterctl moves.
 func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 	cluster, err := r.clusterOf(ctx, s.run)
 	if err != nil {
@@ -26,7 +27,7 @@ func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
 		return nil
 	}
 	s.cluster = cluster
-	if annotations.IsPaused(cluster, s.run) {
+	if annotations.IsPaused(cluster, s.run) && (!plan.Waits(cluster) || annotations.HasPaused(s.run)) {
 		s.stopped, s.held = true, "the Cluster is paused"
 	}
 	return nil
@@ -40,20 +41,10 @@ func (r *Reconciler) clusterOf(ctx context.Context, run *lifecyclev1.LifecycleRu
 		return nil, fmt.Errorf("get Cluster %s: %w", run.Spec.ClusterName, err)
 	}
 	// Without a Cluster its UID is empty.
-	if cluster.UID == "" || OwnerUID(run) != cluster.UID {
+	if cluster.UID == "" || plan.OwnerUID(run) != cluster.UID {
 		return nil, nil
 	}
 	return cluster, nil
-}
-
-// OwnerUID is the UID of the Cluster that owns a run; empty when none does.
-func OwnerUID(run *lifecyclev1.LifecycleRun) types.UID {
-	for _, owner := range run.OwnerReferences {
-		if owner.Kind == "Cluster" && owner.Name == run.Spec.ClusterName {
-			return owner.UID
-		}
-	}
-	return ""
 }
 
 // readPolicy finds the policy. That there is none any more, only the API server can

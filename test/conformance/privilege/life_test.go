@@ -50,6 +50,7 @@ apiVersion: lifecycle.slipway.dev/v1alpha1
 kind: LifecyclePolicy
 metadata: {name: life, namespace: default}
 spec:
+  enforcement: All
   hooks:
     - hook: BeforeClusterCreate
       steps:
