@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 )
-
-// startTimeout bounds how long an API server may take to come up, or to know kinds, beside
-// all else that runs on the machine. It ends a run that hangs.
-const startTimeout = 3 * time.Minute
 
 // Env is a running API server.
 type Env struct {
@@ -131,10 +127,8 @@ func server(scheme *runtime.Scheme) (*envtest.Environment, error) {
 		return nil, err
 	}
 	return &envtest.Environment{
-		ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout,
 		Scheme:                scheme,
 		CRDs:                  append(crds, lifecycle...),
-		CRDInstallOptions:     envtest.CRDInstallOptions{MaxTime: startTimeout},
 		ErrorIfCRDPathMissing: true,
 		CRDDirectoryPaths: []string{
 			filepath.Join(capi, "core", "config", "crd", "bases"), filepath.Join(capi, "bootstrap", "kubeadm", "config", "crd", "bases"),
@@ -172,11 +166,9 @@ func (e *Env) start(server *envtest.Environment) (func(), error) {
 			fmt.Fprintln(os.Stderr, "testenv: stop the API server:", err)
 		}
 	}
-	restConfig, err := server.Start()
+	restConfig, err := apiserver.Start(server)
 	if err != nil {
-		// The processes may run already, when only the CRDs were refused.
-		stop()
-		return nil, fmt.Errorf("start the API server: %w", err)
+		return nil, err
 	}
 	restConfig.QPS = -1
 	e.Config, e.Kubeconfig = restConfig, server.KubeConfig

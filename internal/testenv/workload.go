@@ -36,7 +36,7 @@ func MainWithWorkload(m *testing.M, start func(management, workload *Env)) int {
 
 func (e *Env) startWorkload() (*Env, error) {
 	workload := &Env{Scheme: scheme.Scheme}
-	stop, err := workload.start(&envtest.Environment{ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout})
+	stop, err := workload.start(&envtest.Environment{})
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
-	"github.com/slipway-dev/slipway/test/live"
 )
 
 // managementCluster is an API server without providers.
@@ -21,11 +20,8 @@ func (u *user) managementCluster() {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	server := &envtest.Environment{
-		ControlPlaneStartTimeout: live.Patience(time.Minute), ControlPlaneStopTimeout: live.Patience(time.Minute),
-		CRDDirectoryPaths: []string{filepath.Join(dir, "deploy", "crds")}, ErrorIfCRDPathMissing: true,
-	}
-	if _, err := server.Start(); err != nil {
+	server := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(dir, "deploy", "crds")}, ErrorIfCRDPathMissing: true}
+	if _, err := apiserver.Start(server); err != nil {
 		u.t.Fatal(err)
 	}
 	u.t.Cleanup(func() {

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 )
 
@@ -58,10 +59,7 @@ func StartServer(scheme *runtime.Scheme, crdDirectories ...string) (*Plane, erro
 
 func startServer(o Options, crdDirectories ...string) (*Plane, error) {
 	p := &Plane{options: o, signer: &clientCA{}}
-	p.server = &envtest.Environment{
-		ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout, CRDDirectoryPaths: crdDirectories, ErrorIfCRDPathMissing: true,
-		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: startTimeout},
-	}
+	p.server = &envtest.Environment{CRDDirectoryPaths: crdDirectories, ErrorIfCRDPathMissing: true}
 	p.server.ControlPlane.GetAPIServer().Authn = p.signer
 	p.server.ControlPlane.GetAPIServer().Configure().Set("enable-bootstrap-token-auth", "true")
 	if o.Audit {
@@ -69,9 +67,9 @@ func startServer(o Options, crdDirectories ...string) (*Plane, error) {
 			return nil, err
 		}
 	}
-	config, err := p.server.Start()
+	config, err := apiserver.Start(p.server)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start an API server: %w", err), p.Stop())
+		return nil, err
 	}
 	config.QPS = -1
 	p.Config = config

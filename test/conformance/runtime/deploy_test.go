@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -111,11 +111,10 @@ func startManagementCluster(t *testing.T) (_ client.Client, kubeconfig string) {
 		t.Fatal(err)
 	}
 	server := &envtest.Environment{
-		ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: 3 * time.Minute,
 		CRDDirectoryPaths:     []string{filepath.Join(strings.TrimSpace(string(core)), "core/config/crd/bases"), filepath.Join(certManager, "deploy", "crds")},
 		ErrorIfCRDPathMissing: true,
 	}
-	config, err := server.Start()
+	config, err := apiserver.Start(server)
 	if err != nil {
 		t.Fatal(err)
 	}

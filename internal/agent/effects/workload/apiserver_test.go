@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/slipway-dev/slipway/internal/agent/effects/workload"
+	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
@@ -33,10 +34,10 @@ func cluster(t *testing.T) (*envtest.Environment, kubernetes.Interface) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		rights.Skip(t, "KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
 	}
-	env := &envtest.Environment{ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: 3 * time.Minute}
+	env := &envtest.Environment{}
 	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node", "RBAC").
 		Append("enable-admission-plugins", "NodeRestriction").Append("disable-admission-plugins", "ServiceAccount")
-	config, err := env.Start()
+	config, err := apiserver.Start(env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,41 @@
+package apiserver
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// limit is for an API server to come up, to know the kinds of a test, and to end, beside
+// all else that runs on the machine. It ends a test that hangs.
+const limit = 3 * time.Minute
+
+// Start starts an API server with etcd. When it fails it leaves nothing running.
+func Start(server *envtest.Environment) (*rest.Config, error) {
+	collectLess()
+	server.ControlPlaneStartTimeout, server.ControlPlaneStopTimeout = limit, limit
+	server.CRDInstallOptions.MaxTime = limit
+	config, err := server.Start()
+	if err != nil {
+		// The processes may run already, when only the CRDs were refused.
+		if stopErr := server.Stop(); stopErr != nil {
+			err = fmt.Errorf("%w; and to stop it: %w", err, stopErr)
+		}
+		return nil, fmt.Errorf("start an API server: %w", err)
+	}
+	return config, nil
+}
+
+// collectLess has this API server and all programs that the test starts later collect
+// garbage less often, unless GOGC is set: they live for seconds, for which a quarter of
+// their processor time goes into what nobody will need.
+var collectLess = sync.OnceFunc(func() {
+	const variable = "GOGC"
+	if os.Getenv(variable) == "" {
+		_ = os.Setenv(variable, "400")
+	}
+})
