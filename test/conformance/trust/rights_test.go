@@ -23,12 +23,9 @@ type persona struct {
 	rights map[string][]string
 }
 
-// requests are what who enrolls may do with CertificateSigningRequests; what is signed
-// is up to approval.
-var requests = []string{
-	"create certificatesigningrequests.certificates.k8s.io", "get certificatesigningrequests.certificates.k8s.io",
-	"list certificatesigningrequests.certificates.k8s.io", "watch certificatesigningrequests.certificates.k8s.io",
-}
+// requests are what who enrolls may do with CertificateSigningRequests, by their names; what
+// is signed is up to approval.
+var requests = []string{"create certificatesigningrequests.certificates.k8s.io", "get certificatesigningrequests.certificates.k8s.io"}
 
 // personas are the adversaries, and the agent of the victim to compare them with.
 func (w *world) personas() []persona {
