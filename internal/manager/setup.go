@@ -95,8 +95,8 @@ func concurrency(n int, o Options) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: n, SkipNameValidation: ptr.To(o.SkipNameValidation)}
 }
 
-// paced are the options of a controller whose reconciles grow with their objects.
-func paced(o controller.Options) controller.Options {
+// throttled are the options of a controller whose reconciles grow with their objects.
+func throttled(o controller.Options) controller.Options {
 	o.NewQueue = throttle.NewQueue
 	return o
 }
@@ -110,7 +110,7 @@ func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Clock:       clock.RealClock{},
 		Version:     version.Version,
 		WatchFilter: o.WatchFilter,
-		Settle:      o.StatusDelay,
+		StatusDelay: o.StatusDelay,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostConcurrency, o))
 }
 
@@ -159,7 +159,7 @@ func setupHostMachine(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Recorder:    mgr.GetEventRecorder(reportedBy),
 		Clock:       clock.RealClock{},
 		WatchFilter: o.WatchFilter,
-		Settle:      o.StatusDelay,
+		StatusDelay: o.StatusDelay,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostMachineConcurrency, o))
 }
 
@@ -170,7 +170,7 @@ func setupHostMachinePool(ctx context.Context, mgr ctrl.Manager, o Options) erro
 		Recorder:    mgr.GetEventRecorder(reportedBy),
 		Clock:       clock.RealClock{},
 		WatchFilter: o.WatchFilter,
-	}).SetupWithManager(ctx, mgr, paced(concurrency(o.HostMachinePoolConcurrency, o)))
+	}).SetupWithManager(ctx, mgr, throttled(concurrency(o.HostMachinePoolConcurrency, o)))
 }
 
 func setupHostMachineTemplate(ctx context.Context, mgr ctrl.Manager, o Options) error {

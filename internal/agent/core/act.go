@@ -30,7 +30,7 @@ func (l *Loop) bootstrap(ctx context.Context, spec *infrav1.HostSpec) error {
 		}
 		return l.Executor.Bootstrap(ctx, order, progress{l})
 	})
-	return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 }
 
 // order reads the Secret. Its data stays in memory.
@@ -75,13 +75,13 @@ func (l *Loop) reset(ctx context.Context) error {
 		}
 		return l.verify(ctx, failed)
 	})
-	return l.settle(ctx, err, func(s *journal.State) { l.cleaned(s) })
+	return l.conclude(ctx, err, func(s *journal.State) { l.cleaned(s) })
 }
 
 // check verifies what an operator cleaned by hand. The agent does not touch it.
 func (l *Loop) check(ctx context.Context) error {
 	err := l.supervised(ctx, func(ctx context.Context) error { return l.verify(ctx, nil) })
-	return l.settle(ctx, err, func(s *journal.State) { l.cleaned(s) })
+	return l.conclude(ctx, err, func(s *journal.State) { l.cleaned(s) })
 }
 
 // verify decides whether a reset was enough. A step of it that failed does not
@@ -115,16 +115,16 @@ func (l *Loop) stopKubelet(ctx context.Context) error {
 	err := l.supervised(ctx, func(ctx context.Context) error {
 		return operation.Step(progress{l}, "stop the kubelet", func() error { return l.Executor.StopKubelet(ctx) })
 	})
-	return l.settle(ctx, err, func(s *journal.State) {
+	return l.conclude(ctx, err, func(s *journal.State) {
 		s.CleanByHand = s.Residue != journal.ResidueNone
 		s.CleanProof = nil
 		succeed(s, l.Now())
 	})
 }
 
-// settle records the outcome of an effect and sets the wait before the next try.
+// conclude records the outcome of an effect and sets the wait before the next try.
 // A superseded or stopped one is left as it is: what comes next deals with it.
-func (l *Loop) settle(ctx context.Context, err error, success func(*journal.State)) error {
+func (l *Loop) conclude(ctx context.Context, err error, success func(*journal.State)) error {
 	if err == nil {
 		l.delay = delays{}
 		if err := l.Journal.Update(success); err != nil {

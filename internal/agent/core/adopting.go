@@ -14,7 +14,7 @@ func (l *Loop) adopt(ctx context.Context, spec *infrav1.HostSpec) error {
 		order := operation.Adoption{ProviderID: spec.Desired.ProviderID, Version: spec.Desired.Version, ClusterCAs: spec.Desired.ClusterCAs}
 		return l.Executor.Adopt(ctx, order, progress{l})
 	})
-	return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 }
 
 // disown takes back an adoption that was withdrawn. Unlike a reset it needs no order:
@@ -22,5 +22,5 @@ func (l *Loop) adopt(ctx context.Context, spec *infrav1.HostSpec) error {
 func (l *Loop) disown(ctx context.Context) error {
 	l.Log.Warn("the adoption was withdrawn; taking back what it began", "operation", l.Journal.State().Operation.ID)
 	err := l.supervised(ctx, func(context.Context) error { return l.Executor.Disown() })
-	return l.settle(ctx, err, func(s *journal.State) { disowned(s, l.Now()) })
+	return l.conclude(ctx, err, func(s *journal.State) { disowned(s, l.Now()) })
 }

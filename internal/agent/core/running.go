@@ -23,7 +23,7 @@ func (l *Loop) upgrade(ctx context.Context, spec *infrav1.HostSpec) error {
 	err := l.supervised(ctx, func(ctx context.Context) error {
 		return l.Executor.Upgrade(ctx, operation.Upgrade{Version: spec.Desired.Version}, progress{l})
 	})
-	return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 }
 
 // reboot reboots the host. The proof is that the boot is another one than when the
@@ -32,10 +32,10 @@ func (l *Loop) reboot(ctx context.Context) error {
 	op := l.Journal.State().Operation
 	if op.Step == stepReboot && l.BootID != "" && op.StepBootID != l.BootID {
 		err := l.supervised(ctx, l.Executor.Rebooted)
-		return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+		return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 	}
 	err := l.supervised(ctx, l.goDown)
-	return l.settle(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 }
 
 // goDown ends with the host; what it returns is why the host is still there.

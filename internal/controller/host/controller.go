@@ -54,13 +54,13 @@ type Reconciler struct {
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
-	// Settle is how long a claimed host may be on its way to run before its status
+	// StatusDelay is how long a claimed host may be on its way to run before its status
 	// tells how far it is; not at all when zero. What lasts longer, fails or
 	// succeeds is written at once: in a large pool most states pass before anybody
 	// reads them.
-	Settle time.Duration
+	StatusDelay time.Duration
 
-	settling   throttle.Status
+	statuses   throttle.Status
 	fleet      fleet
 	heartbeats heartbeats
 	operations operations
@@ -79,8 +79,8 @@ type scope struct {
 	lease *coordinationv1.Lease
 	// machineGone is true when a live read found no HostMachine for the claim.
 	machineGone bool
-	// settle is how long the status has to wait still.
-	settle time.Duration
+	// statusDue is how long the status has to wait still.
+	statusDue time.Duration
 	// hookRetry is when to call a hook again that holds back the host.
 	hookRetry time.Duration
 	// requeueAfter is when to look again; see lookAgain.
@@ -206,8 +206,8 @@ func (r *Reconciler) lookAgain(_ context.Context, s *scope) (bool, error) {
 // next is when the heartbeat stops being fresh, since renewals don't wake this
 // controller, or when a status that waits is due.
 func (r *Reconciler) next(s *scope) time.Duration {
-	if s.settle > 0 {
-		return s.settle
+	if s.statusDue > 0 {
+		return s.statusDue
 	}
 	if !s.facts.Connection.Connected {
 		return 0

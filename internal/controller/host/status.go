@@ -39,7 +39,7 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 	if !changed {
 		return true, nil
 	}
-	if s.settle = r.settling.Wait(client.ObjectKeyFromObject(s.host), inTransition(s.host, state), r.Settle, r.Clock.Now()); s.settle > 0 {
+	if s.statusDue = r.statuses.Wait(client.ObjectKeyFromObject(s.host), inTransition(s.host, state), r.StatusDelay, r.Clock.Now()); s.statusDue > 0 {
 		return true, nil
 	}
 	if err := r.applyOwnStatus(ctx, wanted); err != nil {

@@ -61,7 +61,7 @@ func (r *CSRReconciler) spend(ctx context.Context, request *request) (*refusal, 
 // the certificate that it came for: they fetch it with the token. The request of whoever is
 // last finds all others there; what a crash or a deleted Host leaves ends by its expiry.
 func (r *CSRReconciler) retire(ctx context.Context, request *request) (ctrl.Result, error) {
-	if settled, err := r.settled(ctx, request.user()); err != nil || !settled {
+	if done, err := r.enrolled(ctx, request.user()); err != nil || !done {
 		return ctrl.Result{RequeueAfter: retirePoll}, err
 	}
 	secret, err := r.tokenSecret(ctx, request.token)
@@ -73,7 +73,7 @@ func (r *CSRReconciler) retire(ctx context.Context, request *request) (ctrl.Resu
 		return ctrl.Result{}, nil //nolint:nilerr // who is enrolled is told of it
 	}
 	for _, user := range uses.UsedBy {
-		if settled, err := r.settled(ctx, user); err != nil || !settled {
+		if done, err := r.enrolled(ctx, user); err != nil || !done {
 			return ctrl.Result{}, err
 		}
 	}
@@ -88,9 +88,9 @@ func (r *CSRReconciler) retire(ctx context.Context, request *request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// settled says whether the agent needs the token that enrolled it no more: it reported with
+// enrolled says whether the agent needs the token that enrolled it no more: it reported with
 // its certificate, or another machine has got its name.
-func (r *CSRReconciler) settled(ctx context.Context, user string) (bool, error) {
+func (r *CSRReconciler) enrolled(ctx context.Context, user string) (bool, error) {
 	namespace, name, ok := host.ParseAgentUser(user)
 	if !ok {
 		return true, nil

@@ -50,14 +50,14 @@ type Reconciler struct {
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
-	// Settle is how long a machine may be on its way before its status tells how
+	// StatusDelay is how long a machine may be on its way before its status tells how
 	// far it is; not at all when zero. What lasts longer, fails or succeeds is
 	// written at once: in a large pool most states pass before anybody reads them.
-	Settle time.Duration
+	StatusDelay time.Duration
 
 	reservations reservations
 	rankings     rankings
-	settling     throttle.Status
+	statuses     throttle.Status
 	// nodes are what was seen of Nodes that are not ready.
 	nodes seen.Values[client.ObjectKey, nodeView]
 	// machines are the writes to machines, orders those to hosts.
@@ -114,7 +114,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope, result ctrl.Result, f
 	if !s.partial {
 		setConditions(s.hostMachine, s)
 	}
-	if wait := r.settling.Wait(client.ObjectKeyFromObject(s.hostMachine), inTransition(s), r.Settle, r.Clock.Now()); wait > 0 && failed == nil {
+	if wait := r.statuses.Wait(client.ObjectKeyFromObject(s.hostMachine), inTransition(s), r.StatusDelay, r.Clock.Now()); wait > 0 && failed == nil {
 		if result.RequeueAfter == 0 || result.RequeueAfter > wait {
 			result.RequeueAfter = wait
 		}

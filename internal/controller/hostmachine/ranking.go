@@ -13,7 +13,7 @@ import (
 )
 
 // rankingTime is how long a ranking serves other machines that ask for the same. It is
-// far less than takingTime, so that a host it still names for free is either reserved
+// far less than reservationTime, so that a host it still names for free is either reserved
 // or free.
 const rankingTime = time.Second
 

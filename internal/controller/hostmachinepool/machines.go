@@ -34,11 +34,11 @@ func (r *Reconciler) configureMachines(ctx context.Context, s *scope) error {
 		if !machine.DeletionTimestamp.IsZero() {
 			continue
 		}
-		settled, err := settled(machine, wanted)
+		configured, err := configured(machine, wanted)
 		if err != nil {
 			return err
 		}
-		if settled {
+		if configured {
 			continue
 		}
 		if err := r.applySettings(ctx, machine, wanted); err != nil {
@@ -48,9 +48,9 @@ func (r *Reconciler) configureMachines(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// settled says whether a Machine has the settings already. Those taken out of the
+// configured says whether a Machine has the settings already. Those taken out of the
 // template show by what this controller still owns on the Machine.
-func settled(machine *clusterv1.Machine, wanted machineSettings) (bool, error) {
+func configured(machine *clusterv1.Machine, wanted machineSettings) (bool, error) {
 	has, err := fields(settingsOf(machine.Spec))
 	if err != nil {
 		return false, err

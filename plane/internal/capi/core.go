@@ -122,13 +122,13 @@ func coreControllers(common *shared, secretMetadata cache.Cache) []step {
 			return (&machine.Reconciler{Client: e.GetClient(), APIReader: e.GetAPIReader(), ClusterCache: e.clusters, RuntimeClient: rc, RemoteConditionsGracePeriod: remoteConditionsGracePeriod}).SetupWithManager(ctx, e, many)
 		}},
 		{"MachineSet", func(ctx context.Context, e *env) error {
-			return (&machineset.Reconciler{Client: e.GetClient(), APIReader: e.GetAPIReader(), ClusterCache: e.clusters, PreflightChecks: sets.New(clusterv1.MachineSetPreflightCheckAll)}).SetupWithManager(ctx, e, paced(many))
+			return (&machineset.Reconciler{Client: e.GetClient(), APIReader: e.GetAPIReader(), ClusterCache: e.clusters, PreflightChecks: sets.New(clusterv1.MachineSetPreflightCheckAll)}).SetupWithManager(ctx, e, throttled(many))
 		}},
 		{"MachineDeployment", func(ctx context.Context, e *env) error {
 			return (&machinedeployment.Reconciler{Client: e.GetClient(), APIReader: e.GetAPIReader(), RuntimeClient: rc}).SetupWithManager(ctx, e, many)
 		}},
 		{"MachinePool", func(ctx context.Context, e *env) error {
-			return (&machinepool.Reconciler{Client: e.GetClient(), APIReader: e.GetAPIReader(), ClusterCache: e.clusters}).SetupWithManager(ctx, e, paced(many))
+			return (&machinepool.Reconciler{Client: e.GetClient(), APIReader: e.GetAPIReader(), ClusterCache: e.clusters}).SetupWithManager(ctx, e, throttled(many))
 		}},
 		{"ClusterResourceSet", func(ctx context.Context, e *env) error {
 			return (&clusterresourceset.Reconciler{Client: e.GetClient(), ClusterCache: e.clusters}).SetupWithManager(ctx, e, many, secretMetadata)

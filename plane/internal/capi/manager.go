@@ -91,9 +91,9 @@ func controllerOptions(concurrency int) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: concurrency, SkipNameValidation: ptr.To(true)}
 }
 
-// paced are the options of a controller whose reconciles look at every machine of
+// throttled are the options of a controller whose reconciles look at every machine of
 // a set.
-func paced(o controller.Options) controller.Options {
+func throttled(o controller.Options) controller.Options {
 	o.NewQueue = throttle.NewQueue
 	return o
 }

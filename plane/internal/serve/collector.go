@@ -18,7 +18,7 @@ const (
 	noMemoryLimit = math.MaxInt64
 )
 
-// collector sets what the paces mean to Go's garbage collector.
+// collector sets what the percentages mean to Go's garbage collector.
 type collector struct {
 	// heap is the live heap.
 	heap func() uint64
@@ -62,7 +62,7 @@ func (c *collector) giveBack(live uint64) {
 }
 
 // loadedPercent lets the heap grow to a quarter of the memory, within the bounds of
-// the pace for lasting work.
+// the percentages for lasting work.
 func loadedPercent(live, memory uint64) int {
 	if live == 0 {
 		return gcLoaded

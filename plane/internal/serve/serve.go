@@ -27,8 +27,8 @@ import (
 
 // Run runs a plane until ctx ends, then stops it. It returns nil when it was
 // stopped that way; a *LockedError when another process serves the state
-// directory; otherwise what component.Group.Run returns. It sets the pace of the
-// garbage collector and the logger of controller-runtime for the process, which
+// directory; otherwise what component.Group.Run returns. It tunes the
+// garbage collector and sets the logger of controller-runtime for the process, which
 // can run a plane only once: upstream keeps names of informers for its life.
 func Run(ctx context.Context, opts Options) error {
 	if err := opts.complete(); err != nil {
@@ -51,7 +51,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	health := newHealth(Socket(opts.StateDir), stages, hooks)
 	group := component.Group{
-		Stages: append([][]component.Component{{health, newPace()}}, stages...),
+		Stages: append([][]component.Component{{health, newGCTuner()}}, stages...),
 		OnEvent: func(e component.Event) {
 			status.note(e)
 			if opts.Progress != nil {

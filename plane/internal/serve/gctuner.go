@@ -26,8 +26,8 @@ const (
 	// for it, it is up to gcLoadedMost.
 	gcLoaded     = 100
 	gcLoadedMost = 200
-	// paceInterval is how often the share of CPU time is looked at.
-	paceInterval = 5 * time.Second
+	// tuneInterval is how often the share of CPU time is looked at.
+	tuneInterval = 5 * time.Second
 	// idleShare of a core, below which the plane rests, and busyShare, above
 	// which it works. Between them nothing changes, but that work that lasted is over.
 	idleShare = 0.10
@@ -39,9 +39,10 @@ const (
 	loadedTicks = 4
 )
 
-// pace is the component that sets the pace of the garbage collector. While there is
-// work there is no memory limit, which would make a large plane collect all the time.
-type pace struct {
+// gcTuner is the component that tunes the garbage collector to the work: what GOGC and
+// GOMEMLIMIT set for a process. While there is work there is no memory limit, which would
+// make a large plane collect all the time.
+type gcTuner struct {
 	component.Task
 	clock   clock.WithTicker
 	cpuTime func() (time.Duration, error)
@@ -51,35 +52,35 @@ type pace struct {
 	percent, loaded int
 }
 
-func newPace() *pace {
-	return &pace{clock: clock.RealClock{}, cpuTime: processCPUTime, heap: liveHeap, set: newCollector().set}
+func newGCTuner() *gcTuner {
+	return &gcTuner{clock: clock.RealClock{}, cpuTime: processCPUTime, heap: liveHeap, set: newCollector().set}
 }
 
 // Name implements component.Component.
-func (*pace) Name() string { return "memory" }
+func (*gcTuner) Name() string { return "memory" }
 
 // Init implements component.Component.
-func (p *pace) Init(context.Context) error {
-	p.change(gcBusy)
+func (g *gcTuner) Init(context.Context) error {
+	g.change(gcBusy)
 	return nil
 }
 
 // Start implements component.Component.
-func (p *pace) Start(context.Context) error {
-	ticker := p.clock.NewTicker(paceInterval)
-	p.Go(func(ctx context.Context) error {
+func (g *gcTuner) Start(context.Context) error {
+	ticker := g.clock.NewTicker(tuneInterval)
+	g.Go(func(ctx context.Context) error {
 		defer ticker.Stop()
-		return p.run(ctx, ticker.C())
+		return g.run(ctx, ticker.C())
 	})
 	return nil
 }
 
 // Ready implements component.Component.
-func (*pace) Ready(context.Context) error { return nil }
+func (*gcTuner) Ready(context.Context) error { return nil }
 
-func (p *pace) run(ctx context.Context, tick <-chan time.Time) error {
-	at := p.clock.Now()
-	before, err := p.cpuTime()
+func (g *gcTuner) run(ctx context.Context, tick <-chan time.Time) error {
+	at := g.clock.Now()
+	before, err := g.cpuTime()
 	if err != nil {
 		return err
 	}
@@ -88,40 +89,40 @@ func (p *pace) run(ctx context.Context, tick <-chan time.Time) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick:
-			after, err := p.cpuTime()
+			after, err := g.cpuTime()
 			if err != nil {
 				return err
 			}
-			p.observe((after - before).Seconds() / now.Sub(at).Seconds())
+			g.observe((after - before).Seconds() / now.Sub(at).Seconds())
 			before, at = after, now
 		}
 	}
 }
 
-// observe changes the pace when the plane has come to rest, has begun to work, or
+// observe tunes the collector when the plane has come to rest, has begun to work, or
 // goes on working hard.
-func (p *pace) observe(share float64) {
-	p.loaded++
+func (g *gcTuner) observe(share float64) {
+	g.loaded++
 	if share < loadedShare {
-		p.loaded = 0
+		g.loaded = 0
 	}
 	switch {
-	case p.loaded >= loadedTicks, share > busyShare && p.heap() >= largeHeap:
-		p.change(gcLoaded)
-	case share < idleShare, share < busyShare && p.percent == gcLoaded:
-		p.change(gcIdle)
-	case p.percent == gcIdle && share > busyShare:
-		p.change(gcBusy)
+	case g.loaded >= loadedTicks, share > busyShare && g.heap() >= largeHeap:
+		g.change(gcLoaded)
+	case share < idleShare, share < busyShare && g.percent == gcLoaded:
+		g.change(gcIdle)
+	case g.percent == gcIdle && share > busyShare:
+		g.change(gcBusy)
 	}
 }
 
-func (p *pace) change(percent int) {
-	if p.percent == percent {
+func (g *gcTuner) change(percent int) {
+	if g.percent == percent {
 		return
 	}
-	p.percent = percent
-	p.set(percent)
-	klog.Background().WithName("memory").V(2).Info("Set the pace of the garbage collector", "percent", percent)
+	g.percent = percent
+	g.set(percent)
+	klog.Background().WithName("memory").V(2).Info("Tuned the garbage collector", "percent", percent)
 }
 
 func processCPUTime() (time.Duration, error) {
