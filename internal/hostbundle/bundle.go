@@ -21,7 +21,10 @@ type Bundle struct {
 	Digest digest.Digest
 
 	directory *Directory
-	layers    map[digest.Digest]ocispec.Descriptor
+	// index of the version, manifest of the architecture, and config of that.
+	index, manifest, config ocispec.Descriptor
+
+	layers map[digest.Digest]ocispec.Descriptor
 }
 
 func (b *Bundle) validate(version, architecture string) error {

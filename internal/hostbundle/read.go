@@ -83,12 +83,15 @@ func (d *Directory) Bundle(version, architecture string, keys PublicKeys) (*Bund
 	if err := d.document(named, &index); err != nil {
 		return nil, err
 	}
-	return d.manifest(index, version, architecture)
+	return d.manifest(named, index, version, architecture)
 }
 
-// notes are the signatures whose subject is the index.
-func (d *Directory) notes(index digest.Digest) ([][]byte, error) {
-	var notes [][]byte
+// signature vouches for an index by a signed note.
+type signature struct{ descriptor, note ocispec.Descriptor }
+
+// signatures are those whose subject is the index.
+func (d *Directory) signatures(index digest.Digest) ([]signature, error) {
+	var found []signature
 	for _, descriptor := range d.index.Manifests {
 		if descriptor.ArtifactType != signatureType {
 			continue
@@ -97,10 +100,22 @@ func (d *Directory) notes(index digest.Digest) ([][]byte, error) {
 		if err := d.document(descriptor, &m); err != nil {
 			return nil, err
 		}
-		if m.Subject == nil || m.Subject.Digest != index || len(m.Layers) != 1 {
-			continue
+		if m.Subject != nil && m.Subject.Digest == index && len(m.Layers) == 1 {
+			found = append(found, signature{descriptor, m.Layers[0]})
 		}
-		signed, err := d.bytes(m.Layers[0])
+	}
+	return found, nil
+}
+
+// notes are what the signatures of the index hold.
+func (d *Directory) notes(index digest.Digest) ([][]byte, error) {
+	found, err := d.signatures(index)
+	if err != nil {
+		return nil, err
+	}
+	var notes [][]byte
+	for _, s := range found {
+		signed, err := d.bytes(s.note)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +124,7 @@ func (d *Directory) notes(index digest.Digest) ([][]byte, error) {
 	return notes, nil
 }
 
-func (d *Directory) manifest(index ocispec.Index, version, architecture string) (*Bundle, error) {
+func (d *Directory) manifest(named ocispec.Descriptor, index ocispec.Index, version, architecture string) (*Bundle, error) {
 	var others []string
 	for _, descriptor := range index.Manifests {
 		if descriptor.Platform == nil {
@@ -119,7 +134,7 @@ func (d *Directory) manifest(index ocispec.Index, version, architecture string) 
 			others = append(others, descriptor.Platform.Architecture)
 			continue
 		}
-		b := &Bundle{Digest: descriptor.Digest, directory: d, layers: map[digest.Digest]ocispec.Descriptor{}}
+		b := &Bundle{Digest: descriptor.Digest, directory: d, index: named, manifest: descriptor, layers: map[digest.Digest]ocispec.Descriptor{}}
 		var m ocispec.Manifest
 		if err := d.document(descriptor, &m); err != nil {
 			return nil, err
@@ -127,6 +142,7 @@ func (d *Directory) manifest(index ocispec.Index, version, architecture string) 
 		if err := d.document(m.Config, &b.Contents); err != nil {
 			return nil, err
 		}
+		b.config = m.Config
 		for _, layer := range m.Layers {
 			b.layers[layer.Digest] = layer
 		}
