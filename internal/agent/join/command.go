@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -27,6 +28,9 @@ type Options struct {
 	CA []byte
 	// Token is a bootstrap token, id.secret.
 	Token string
+	// TokenFile is read for the token instead: a command line shows to every user of the
+	// machine.
+	TokenFile string
 	// Namespace of the Host.
 	Namespace string
 	// HostName is the name of the Host; empty for the machine's own.
@@ -43,10 +47,13 @@ func Args(o Options) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{
-		"join", o.Server, "--namespace", o.Namespace, "--token", o.Token,
-		"--ca-cert-data", base64.RawURLEncoding.EncodeToString(der),
+	args := []string{"join", o.Server, "--namespace", o.Namespace}
+	if o.TokenFile != "" {
+		args = append(args, "--token-file", o.TokenFile)
+	} else {
+		args = append(args, "--token", o.Token)
 	}
+	args = append(args, "--ca-cert-data", base64.RawURLEncoding.EncodeToString(der))
 	if o.HostName != "" {
 		args = append(args, "--host-name", o.HostName)
 	}
@@ -73,6 +80,7 @@ func Parse(args []string, out io.Writer) (Options, error) {
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&o.Token, "token", "", "bootstrap token")
+	flags.StringVar(&o.TokenFile, "token-file", "", "file that holds the bootstrap token, such as /dev/stdin, in the place of --token")
 	flags.StringVar(&ca, "ca-cert-data", "", "CA of the management cluster: DER certificates, as base64 for URLs")
 	flags.StringVar(&o.Namespace, "namespace", "", "namespace of the Host")
 	flags.StringVar(&o.HostName, "host-name", "", "name of the Host; that of this machine when empty")
@@ -87,6 +95,9 @@ func Parse(args []string, out io.Writer) (Options, error) {
 	if flags.NArg() > 0 {
 		return Options{}, fmt.Errorf("want one SERVER, before the flags, and no further arguments, not %q", flags.Args())
 	}
+	if err := o.readToken(); err != nil {
+		return Options{}, err
+	}
 	der, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(ca, "="))
 	if err != nil {
 		return Options{}, fmt.Errorf("--ca-cert-data: %w; copy the whole line", err)
@@ -95,6 +106,21 @@ func Parse(args []string, out io.Writer) (Options, error) {
 		return Options{}, fmt.Errorf("--ca-cert-data: %w; copy the whole line", err)
 	}
 	return o, o.validate()
+}
+
+func (o *Options) readToken() error {
+	if o.TokenFile == "" {
+		return nil
+	}
+	if o.Token != "" {
+		return errors.New("--token-file: want it or --token, not both")
+	}
+	data, err := os.ReadFile(o.TokenFile)
+	if err != nil {
+		return fmt.Errorf("--token-file: %w", err)
+	}
+	o.Token = strings.TrimSpace(string(data))
+	return nil
 }
 
 func (o Options) validate() error {

@@ -97,6 +97,28 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// The token may come from a file, of which there is one.
+func TestTokenFile(t *testing.T) {
+	_, ca := server(t)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args, err := Args(Options{Server: "https://10.0.0.1:6443", CA: ca, TokenFile: file, Namespace: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := Parse(args[1:], io.Discard); err != nil || o.Token != token || slices.Contains(args, token) {
+		t.Errorf("%+v, %v of %q", o, err, args)
+	}
+	if _, err := Parse(append(args[1:], "--token", token), io.Discard); err == nil || !strings.Contains(err.Error(), "not both") {
+		t.Errorf("both: %v", err)
+	}
+	if _, err := Parse([]string{"https://10.0.0.1:6443", "--token-file", file + "x"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--token-file") {
+		t.Errorf("no file: %v", err)
+	}
+}
+
 // It is repeated, and the file is what the agent takes.
 func TestJoin(t *testing.T) {
 	s, ca := server(t)
