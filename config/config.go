@@ -13,6 +13,11 @@ import "embed"
 //go:embed rbac/role.yaml rbac/manager_binding.yaml rbac/aggregated_role.yaml rbac/agent_roles.yaml
 var FS embed.FS
 
+// AgentUnit is the unit of the agent, as hosts have it.
+//
+//go:embed agent/slipway-agent.service
+var AgentUnit []byte
+
 // Lifecycle holds of the lifecycle engine lifecycle/crd/bases/*.yaml, rbac, webhooks,
 // and the ExtensionConfig; lifecycle/plane is what a plane adds.
 //

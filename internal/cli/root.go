@@ -81,7 +81,7 @@ func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	if p.Local != nil {
 		command.Short = "Look at hosts, enroll, approve and enter them, and break and mend local ones"
 	}
-	command.AddCommand(hostListCommand(p), hostTokenCommand(p), hostApproveCommand(p))
+	command.AddCommand(hostListCommand(p), hostAddCommand(p), hostTokenCommand(p), hostApproveCommand(p))
 	command.AddCommand(own...)
 	return command
 }

@@ -84,6 +84,16 @@ func Ensure(ctx context.Context, c client.Client, t Token) error {
 	return EnsureSigner(ctx, c, t.Namespace)
 }
 
+// Delete ends a token. One that is gone is no error.
+func Delete(ctx context.Context, c client.Client, value string) error {
+	id, _, _ := strings.Cut(value, ".")
+	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstraputil.BootstrapTokenSecretName(id)}}
+	if err := client.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
+		return fmt.Errorf("delete Secret %s: %w", o.Name, err)
+	}
+	return nil
+}
+
 // EndLocal deletes the tokens of the plane's local hosts but one: those of commands that
 // were interrupted. An empty value keeps none.
 func EndLocal(ctx context.Context, c client.Client, but string) error {

@@ -1,0 +1,198 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/join"
+	"github.com/slipway-dev/slipway/internal/enroll"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+const (
+	// tokenLife is how long a token is good for that nobody came to delete.
+	tokenLife = 15 * time.Minute
+	// cleanUp bounds the deletion of a token by a command that was interrupted.
+	cleanUp = 10 * time.Second
+	// lookEvery is the time between two looks at a Host that is waited for.
+	lookEvery = time.Second
+)
+
+func (a *addition) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: a.Namespace, Name: a.result.Name}
+}
+
+// host returns the Host, nil when there is none.
+func (a *addition) host(ctx context.Context) (*infrav1.Host, error) {
+	h := &infrav1.Host{}
+	err := a.Client.Get(ctx, a.key(), h)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return h, err
+}
+
+// compareHost refuses a name that another machine has.
+func (a *addition) compareHost(ctx context.Context) error {
+	h, err := a.host(ctx)
+	if err != nil || h == nil || h.Spec.HostID == "" {
+		return err
+	}
+	a.facts.Known = true
+	if id := h.Status.Inventory.MachineID; id != "" && a.facts.MachineID != "" && id != a.facts.MachineID {
+		return problem(ReasonNameTaken, "give the machine a name of its own with `hostnamectl set-hostname NAME`; if it replaces the other one, delete that Host first",
+			"the Host %s belongs to another machine: its machine-id is %s, and that of this machine %s", a.key(), id, a.facts.MachineID)
+	}
+	if !a.facts.Identity {
+		return problem(ReasonNameTaken, fmt.Sprintf("delete the Host with `kubectl -n %s delete host %s` if it was this machine", a.Namespace, a.result.Name),
+			"the Host %s belongs to a machine that enrolled, and this one has no key of it: it was installed anew, or is another one", a.key())
+	}
+	return nil
+}
+
+// describeHost makes the Host in advance, or changes the one there is.
+func (a *addition) describeHost(ctx context.Context) error {
+	h, err := a.host(ctx)
+	if err != nil {
+		return err
+	}
+	missing := h == nil
+	if missing {
+		h = &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.result.Name}}
+	}
+	before := h.DeepCopy()
+	if h.Labels == nil {
+		h.Labels = map[string]string{}
+	}
+	maps.Copy(h.Labels, a.want.labels)
+	if a.want.failureDomain != "" {
+		h.Spec.FailureDomain = a.want.failureDomain
+	}
+	if a.want.approve {
+		h.Spec.Approval = infrav1.HostApprovalApproved
+	}
+	if missing {
+		return a.Client.Create(ctx, h)
+	}
+	if equality.Semantic.DeepEqual(before, h) {
+		return nil
+	}
+	a.result.State = StateAdded
+	// A UID that is another one is a conflict: it is the Host of another machine then.
+	before.UID = ""
+	return a.Client.Patch(ctx, h, client.MergeFrom(before))
+}
+
+// enroll makes a token for this machine alone, has the agent verify the server and
+// start with it, and deletes it once the agent has a certificate.
+func (a *addition) enroll(ctx context.Context) error {
+	token, err := enroll.NewToken()
+	if err != nil {
+		return err
+	}
+	t := enroll.Token{Value: token, Namespace: a.Namespace, Hosts: []string{a.result.Name}, Uses: 1, Life: tokenLife}
+	if err := enroll.Ensure(ctx, a.Client, t); err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+		defer cancel()
+		// It is good for one machine of this name and ends by itself.
+		_ = enroll.Delete(ctx, a.Client, token)
+	}()
+	script, err := a.joinScript()
+	if err != nil {
+		return err
+	}
+	_, err = a.machine.Run(ctx, script, strings.NewReader(token+"\n"))
+	var exit *ExitError
+	if errors.As(err, &exit) {
+		exit.Stderr = afterLast(exit.Stderr, "slipway-agent join: ")
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.start(ctx); err != nil {
+		return err
+	}
+	// Whoever waits with the request of a token that is deleted is refused.
+	return a.wait(ctx, func(h *infrav1.Host) (bool, error) { return h != nil && h.Spec.HostID != "" && host.Connected(h), nil })
+}
+
+// joinScript is the line that `slipway host token --join-command` prints, but for the
+// token: what is on a command line every user of the machine can read.
+func (a *addition) joinScript() (string, error) {
+	o := join.Options{Server: a.Server, CA: a.CA, Namespace: a.Namespace, TokenFile: "/dev/stdin"}
+	if a.facts.Namespace == "" || a.facts.ConfiguredName != "" {
+		o.HostName = a.result.Name
+	}
+	args, err := join.Args(o)
+	if err != nil {
+		return "", err
+	}
+	// Where sshd uses sockets, only a pipe can be opened by name.
+	return "cat | " + a.agent() + " " + strings.Join(args, " "), nil
+}
+
+// available waits until machines may claim the host, or one has.
+func (a *addition) available(ctx context.Context) error {
+	var last *infrav1.Host
+	err := a.wait(ctx, func(h *infrav1.Host) (bool, error) {
+		last = h
+		if h == nil || h.Status.Phase == "" {
+			return false, nil
+		}
+		if !host.Approved(h) && h.Status.Inventory.MachineID != "" {
+			return false, problem(ReasonNotApproved, fmt.Sprintf("slipway host approve %s -n %s, or the same command with --approve", h.Name, h.Namespace),
+				"the host %s enrolled and is not approved: its host ID is %s", client.ObjectKeyFromObject(h), h.Spec.HostID)
+		}
+		return h.Spec.Claim != nil || h.Status.Phase == infrav1.HostPhaseAvailable || unavailableByChoice(h), nil
+	})
+	if err == nil || last == nil || ctx.Err() == nil {
+		return err
+	}
+	p := problem(ReasonNotAvailable, fmt.Sprintf("kubectl -n %s describe host %s; on the machine `journalctl -u slipway-agent`", a.Namespace, a.result.Name),
+		"the host %s is not available after %s: it is %s%s", a.key(), a.Timeout, last.Status.Phase, why(last))
+	p.Err = err
+	return p
+}
+
+// unavailableByChoice are hosts that somebody keeps from being claimed.
+func unavailableByChoice(h *infrav1.Host) bool {
+	off := h.Spec.Unschedulable != nil && *h.Spec.Unschedulable || h.Spec.Evacuate != nil && *h.Spec.Evacuate
+	return off && host.Connected(h)
+}
+
+func why(h *infrav1.Host) string {
+	c := meta.FindStatusCondition(h.Status.Conditions, infrav1.AvailableCondition)
+	if c == nil || c.Message == "" {
+		return ""
+	}
+	return ", " + c.Message
+}
+
+// wait looks at the Host until done. An API server that is away for a moment is waited for.
+func (a *addition) wait(ctx context.Context, done func(*infrav1.Host) (bool, error)) error {
+	return wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
+		h, err := a.host(ctx)
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			return false, err
+		}
+		if err != nil {
+			return false, nil //nolint:nilerr // the next look tells
+		}
+		return done(h)
+	})
+}

@@ -1,0 +1,16 @@
+// Package provision brings a bare machine under management from outside, over a
+// connection on which it runs commands as root, and takes it out again.
+//
+//	the machine ── facts ──> check (pure) ──> problems, each with its remedy
+//	                          plan (pure)  ──> steps that are not done yet
+//	steps ── scripts ──> the machine        Host, token ──> the management cluster
+//
+// Nothing is remembered between two runs: what is done is seen on the machine and in the
+// management cluster, so the same command goes on where an earlier one was stopped, by
+// Ctrl-C or a power cut at either end. What it brings lies in one directory of root's
+// until it is installed; content gets its name there once its digest was compared.
+//
+// A Machine is the other end; provision/remote has it by SSH. Whoever shows what happens
+// gives a Report. It may import api, internal/agent/join, internal/enroll and
+// internal/hostbundle, and is imported by internal/cli. It runs wherever kubectl does.
+package provision

@@ -1,0 +1,161 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/slipway-dev/slipway/internal/provision"
+)
+
+// prologue makes messages English and finds what belongs to administrators.
+const prologue = "export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+
+// maxStderr is how much of what a script complains about is kept, in bytes.
+const maxStderr = 8 << 10
+
+// machine is a login on one machine.
+type machine struct {
+	target target
+	client *ssh.Client
+	// sudo goes ahead of the shell; empty for root.
+	sudo string
+	// closers in the order of the logins.
+	closers []func() error
+}
+
+// Run implements provision.Machine.
+func (m *machine) Run(ctx context.Context, script string, stdin io.Reader) (string, error) {
+	session, err := m.client.NewSession()
+	if err != nil {
+		return "", m.lost(ctx, err)
+	}
+	defer func() { _ = session.Close() }()
+	var out strings.Builder
+	complaints := &tail{limit: maxStderr}
+	session.Stdin, session.Stdout, session.Stderr = stdin, &out, complaints
+	// What the script began ends with its connection; a session has no better way to be left.
+	stop := context.AfterFunc(ctx, func() { _ = m.client.Close() })
+	defer stop()
+	err = session.Run(m.sudo + "sh -c " + quote(prologue+script))
+	var exit *ssh.ExitError
+	switch {
+	case err == nil:
+		return out.String(), nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.As(err, &exit):
+		return out.String(), &provision.ExitError{Code: exit.ExitStatus(), Stderr: complaints.String()}
+	}
+	return "", m.lost(ctx, err)
+}
+
+func (m *machine) lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &provision.Problem{Reason: provision.ReasonUnreachable, Err: err,
+		Message: fmt.Sprintf("the connection to %s was lost: %s", m.target.address(), err), Remedy: "run the same command again, it goes on"}
+}
+
+// Close implements provision.Machine.
+func (m *machine) Close() error {
+	var errs []error
+	for i := len(m.closers) - 1; i >= 0; i-- {
+		errs = append(errs, m.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// watch closes the connection of a machine that is silent: nothing else would end a read
+// from one whose power was cut.
+func (m *machine) watch() {
+	done := make(chan struct{})
+	var once sync.Once
+	m.closers = append(m.closers, func() error {
+		once.Do(func() { close(done) })
+		return nil
+	})
+	go func() {
+		ticker := time.NewTicker(keepAlive)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+			}
+			answered := make(chan error, 1)
+			go func() {
+				_, _, err := m.client.SendRequest("keepalive@openssh.com", true, nil)
+				answered <- err
+			}()
+			select {
+			case <-done:
+				return
+			case err := <-answered:
+				if err == nil {
+					continue
+				}
+			case <-time.After(2 * keepAlive):
+			}
+			_ = m.client.Close()
+			return
+		}
+	}()
+}
+
+// becomeRoot finds out how commands run as root.
+func (m *machine) becomeRoot(ctx context.Context) error {
+	id, err := m.Run(ctx, "id -u", nil)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(id) == "0" {
+		return nil
+	}
+	m.sudo = "sudo -n -- "
+	_, err = m.Run(ctx, "[ $(id -u) -eq 0 ]", nil)
+	var exit *provision.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	why := strings.TrimSpace(exit.Stderr)
+	if exit.Code == 127 {
+		why = "there is no sudo"
+	}
+	return &provision.Problem{Reason: provision.ReasonNoRoot, Err: err, Message: fmt.Sprintf("%s does not become root there without a password: %s", m.target.user, why),
+		Remedy: fmt.Sprintf("log in as root@%s, or as root there: echo '%s ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/%s", m.target.host, m.target.user, strings.ReplaceAll(m.target.user, ".", "_"))}
+}
+
+// quote makes one word for a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu    sync.Mutex
+	limit int
+	kept  []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	t.kept = t.kept[max(0, len(t.kept)-t.limit):]
+	return len(p), nil
+}
+
+// String implements fmt.Stringer.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.kept))
+}
