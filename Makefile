@@ -280,7 +280,7 @@ race-concurrent: envtest python ## The race detector over the packages that CI c
 RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -race -shuffle=on -timeout 30m
 
 .PHONY: test-mutation
-test-mutation: envtest ## Break the provider in fifty ways, each of which a rule of its conformance suite must notice (an hour)
+test-mutation: envtest ## Break the provider and the lifecycle engine in many ways, each of which the rule or test that it names must notice (an hour)
 	go run ./test/conformance/mutation
 
 .PHONY: chaos

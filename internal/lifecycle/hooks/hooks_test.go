@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -405,7 +406,7 @@ func TestWhatCannotBeKnownIsAnError(t *testing.T) {
 	}
 }
 
-// staleCache lists what was there once.
+// staleCache has what was there once.
 type staleCache struct {
 	client.Client
 	runs []lifecyclev1.LifecycleRun
@@ -422,6 +423,20 @@ func (c *staleCache) List(ctx context.Context, list client.ObjectList, o ...clie
 		return nil
 	}
 	return c.Client.List(ctx, list, o...)
+}
+
+func (c *staleCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+	run, ok := object.(*lifecyclev1.LifecycleRun)
+	if !ok {
+		return c.Client.Get(ctx, key, object, o...)
+	}
+	for i := range c.runs {
+		if client.ObjectKeyFromObject(&c.runs[i]) == key {
+			c.runs[i].DeepCopyInto(run)
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(lifecyclev1.GroupVersion.WithResource("lifecycleruns").GroupResource(), key.Name)
 }
 
 // A cache that is behind can hold a cluster back for longer. It never lets one pass,

@@ -1,7 +1,7 @@
-// Command mutation shows that the rules of the provider conformance suite can fail. It
-// breaks the provider in one place at a time, as a list of mutations says, in a copy of the
-// tree, and runs the rule that must notice. A mutation that its rule lets live is a hole in
-// the suite.
+// Command mutation shows that the rules of the provider conformance suite can fail, and the
+// tests that judge the lifecycle engine. It breaks the provider or the engine in one place
+// at a time, as lists of mutations say, in a copy of the tree, and runs the rule or test
+// that must notice. A mutation that lives is a hole in the suite.
 //
 //	go run ./test/conformance/mutation [-rule REGEXP] [-workers N]
 //

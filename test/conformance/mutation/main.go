@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -37,7 +38,7 @@ func run(args []string) error {
 		return fmt.Errorf("-rule: %w", err)
 	}
 	var chosen []mutation
-	for _, m := range mutations {
+	for _, m := range slices.Concat(mutations, lifecycleMutations) {
 		if wanted.MatchString(m.Rule) {
 			chosen = append(chosen, m)
 		}

@@ -1,8 +1,9 @@
 package main
 
-// mutation is one way to break the provider, and the rule that must notice.
+// mutation is one way to break the provider or the lifecycle engine, and the rule that must
+// notice.
 type mutation struct {
-	// Rule is "<contract>/<rule>" of test/conformance/provider.
+	// Rule is "<contract>/<rule>" of test/conformance/provider, or any name with a Test.
 	Rule string
 	// Breaks says what is wrong afterwards.
 	Breaks string
@@ -10,6 +11,9 @@ type mutation struct {
 	File, Old, New string
 	// Contract is the version under which the rule is judged; v1beta2 when empty.
 	Contract string
+	// Package, from the root of the repository, and Test judge what is no rule of
+	// test/conformance/provider.
+	Package, Test string
 }
 
 // withoutMutation are the rules that cannot be broken alone, and why.

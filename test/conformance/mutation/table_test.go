@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,15 +24,7 @@ func TestMutationsFit(t *testing.T) {
 			t.Errorf("%q: there is no rule %s", m.Breaks, m.Rule)
 		}
 		rules[m.Rule] = true
-		if m.Old == m.New || m.Breaks == "" {
-			t.Errorf("%s: a mutation changes something and says what it breaks", m.Rule)
-		}
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", m.File))
-		if err != nil {
-			t.Error(err)
-		} else if !strings.Contains(string(text), m.Old) {
-			t.Errorf("%s: %s no longer has what the mutation %q replaces; choose what breaks the rule today:\n%s", m.Rule, m.File, m.Breaks, m.Old)
-		}
+		fits(t, m)
 	}
 	for rule, broken := range rules {
 		if !broken {
@@ -42,5 +35,40 @@ func TestMutationsFit(t *testing.T) {
 		if _, known := rules[rule]; !known {
 			t.Errorf("there is no rule %s", rule)
 		}
+	}
+}
+
+// TestLifecycleMutationsFit holds that each mutation of the lifecycle engine is one of the
+// code as it is, and that its test is there.
+func TestLifecycleMutationsFit(t *testing.T) {
+	for _, m := range lifecycleMutations {
+		fits(t, m)
+		files, err := filepath.Glob(filepath.Join(root, m.Package, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(name string) bool {
+			text, err := os.ReadFile(name)
+			return err == nil && strings.Contains(string(text), "func "+m.Test+"(")
+		}) {
+			t.Errorf("%s: %s has no %s", m.Rule, m.Package, m.Test)
+		}
+	}
+}
+
+// root of the repository.
+var root = filepath.Join("..", "..", "..")
+
+// fits fails unless a mutation breaks something of the code as it is.
+func fits(t *testing.T, m mutation) {
+	t.Helper()
+	if m.Old == m.New || m.Breaks == "" {
+		t.Errorf("%s: a mutation changes something and says what it breaks", m.Rule)
+	}
+	text, err := os.ReadFile(filepath.Join(root, m.File))
+	if err != nil {
+		t.Error(err)
+	} else if !strings.Contains(string(text), m.Old) {
+		t.Errorf("%s: %s no longer has what the mutation %q replaces; choose what breaks the rule today:\n%s", m.Rule, m.File, m.Breaks, m.Old)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -65,13 +66,13 @@ func (t *tree) try(ctx context.Context, m mutation, patience time.Duration) erro
 // judge runs one rule. What counts is that the rule itself fails: a provider that does
 // not compile or start shows nothing.
 func (t *tree) judge(ctx context.Context, m mutation, patience time.Duration) error {
-	contract := m.Contract
-	if contract == "" {
-		contract = "v1beta2"
+	name, in, args := m.Test, m.Package, []string(nil)
+	if name == "" {
+		name, in = "TestConformance/"+cmp.Or(m.Contract, "v1beta2")+"/"+m.Rule, "test/conformance/provider"
+		args = []string{"-args", "-patience", patience.String()}
 	}
-	name := "TestConformance/" + contract + "/" + m.Rule
 	pattern := "^" + strings.ReplaceAll(name, "/", "$/^") + "$"
-	command := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", pattern, "./test/conformance/provider", "-args", "-patience", patience.String())
+	command := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-v", "-run", pattern, "./" + in}, args...)...)
 	command.Dir, command.WaitDelay = t.dir, 10*time.Second
 	// Those who are told to end clean up behind themselves.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
