@@ -76,7 +76,7 @@ func handshake(ctx context.Context, address string, config *tls.Config) (tls.Con
 // oldTLS must be refused: versions 1.0 and 1.1 are retired (RFC 8996).
 func oldTLS(ctx context.Context, address string, config *tls.Config) outcome {
 	old := config.Clone()
-	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 //nolint:gosec // what must be refused
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	if state, err := handshake(ctx, address, old); err == nil {
 		return failed("it accepts %s, want TLS 1.2 or newer", tls.VersionName(state.Version))
 	}
@@ -99,8 +99,8 @@ func servingCertificate(ctx context.Context, address string, config *tls.Config)
 func anybody(ctx context.Context, o Options, config *tls.Config) outcome {
 	without := config.Clone()
 	without.Certificates = nil
-	answer, err := discover(ctx, o, without, "")
-	if err == nil && answer.StatusCode == http.StatusOK {
+	code, _, err := discover(ctx, o, without, "")
+	if err == nil && code == http.StatusOK {
 		return warned("callers need no client certificate: who reaches the port can call every handler")
 	}
 	return outcome{}
@@ -109,11 +109,11 @@ func anybody(ctx context.Context, o Options, config *tls.Config) outcome {
 // requestID should come back: it tells a caller that an answer is to its own request.
 func requestID(ctx context.Context, o Options, config *tls.Config) outcome {
 	const id = "conformance-check"
-	answer, err := discover(ctx, o, config, id)
+	_, repeated, err := discover(ctx, o, config, id)
 	if err != nil {
 		return outcome{err: err}
 	}
-	switch answer.Header.Get(hook.RequestIDHeader) {
+	switch repeated {
 	case id:
 		return outcome{}
 	case "":
@@ -122,18 +122,19 @@ func requestID(ctx context.Context, o Options, config *tls.Config) outcome {
 	return failed("the answer has another %s than the request", hook.RequestIDHeader)
 }
 
-// discover makes one discovery on a connection of its own.
-func discover(ctx context.Context, o Options, config *tls.Config, id string) (*http.Response, error) {
+// discover makes one discovery on a connection of its own, and returns the HTTP status
+// and the request ID of the answer.
+func discover(ctx context.Context, o Options, config *tls.Config, id string) (code int, repeated string, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, dialing)
 	defer cancel()
 	base, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, err
+		return 0, "", err
 	}
 	target := registry.HookURL(base, capi.Discovery.Definition().Name, "", dialing)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), strings.NewReader("{}"))
 	if err != nil {
-		return nil, err
+		return 0, "", err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	if id != "" {
@@ -141,7 +142,7 @@ func discover(ctx context.Context, o Options, config *tls.Config, id string) (*h
 	}
 	answer, err := (&http.Transport{TLSClientConfig: config, DisableKeepAlives: true}).RoundTrip(request)
 	if err != nil {
-		return nil, err
+		return 0, "", err
 	}
-	return answer, answer.Body.Close()
+	return answer.StatusCode, answer.Header.Get(hook.RequestIDHeader), answer.Body.Close()
 }
