@@ -147,6 +147,7 @@ func approve() attempt {
 var may = map[string][]string{
 	"the victim's own agent": {"read the Host", "forge facts", "forge a heartbeat"},
 	"decider":                {"approve"},
+	theEngine:                {"list Hosts"},
 }
 
 // TestTrust has everybody who has credentials try what is not theirs.
@@ -167,6 +168,7 @@ func TestTrust(t *testing.T) {
 	t.Run("a smuggled host", w.smuggled)
 	t.Run("a token that is used up", w.usedUp)
 	t.Run("the manager taken over", w.takenOver)
+	t.Run("the lifecycle engine taken over", w.engineTakenOver)
 }
 
 // judge fails when an attempt succeeds that should not, or fails for another reason than
