@@ -168,6 +168,10 @@ var mutations = []mutation{
 		File: clusterLoop, Old: "if annotations.IsExternallyManaged(hostCluster) {", New: "if annotations.IsExternallyManaged(hostCluster) && false {",
 	},
 	{
+		Rule: "InfraCluster/externallyManaged", Breaks: "a host is told to hold the address of a cluster that another system manages",
+		File: "internal/controller/hostmachine/order.go", Old: "annotations.IsExternallyManaged(hostCluster) ||", New: "annotations.IsExternallyManaged(hostCluster) && false ||",
+	},
+	{
 		Rule: "InfraCluster/noOwner", Breaks: "a cluster without an owner is worked on",
 		File: clusterLoop, Old: "if cluster == nil && hostCluster.DeletionTimestamp.IsZero() {", New: "if cluster == nil && !hostCluster.CreationTimestamp.IsZero() && false {",
 	},
@@ -232,5 +236,9 @@ var mutations = []mutation{
 	{
 		Rule: "Hazards/releasedClass", Breaks: "three control planes wait for a fourth host",
 		File: "templates/clusterclass-slipway.yaml", Old: "3 }}0", New: "3 }}1",
+	},
+	{
+		Rule: "Hazards/controlPlaneRacks", Breaks: "a control plane is sent to a rack that has hosts for workers only",
+		File: "internal/controller/hostcluster/failuredomains.go", Old: "= ptr.To(holds[domains[i].Name])", New: "= ptr.To(holds[domains[i].Name] || true)",
 	},
 }

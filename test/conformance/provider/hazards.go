@@ -16,6 +16,7 @@ import (
 var hazardRules = []Rule{
 	{"rotatedSecret", true, rotatedSecret},
 	{"releasedClass", true, releasedClass},
+	{"controlPlaneRacks", true, controlPlaneRacks},
 }
 
 // The bootstrap provider rewrites its Secret whenever a token runs out, and deletes

@@ -137,12 +137,13 @@ func failureDomains(t *testing.T, s *Suite) {
 	}
 }
 
-// Normal 1: what is externally managed is left alone, and core goes on with what
-// the other system writes.
+// Normal 1: what is externally managed is left alone, and core goes on with what the other
+// system writes. A control plane comes up on a host of ours, which is not told to hold the
+// address that the other system gave.
 func externallyManaged(t *testing.T, s *Suite) {
 	f := newFixture(t, s, func(_ *clusterv1.Cluster, infra *infrav1.HostCluster) {
 		infra.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "another system"}
-		infra.Spec.FailureDomainLabel = "rack"
+		infra.Spec.FailureDomainLabel, infra.Spec.Endpoint.Type = "rack", infrav1.EndpointHostVIP
 	})
 	reach(t, s, f.infra, "core makes itself the owner", func(c *infrav1.HostCluster) string {
 		return unless(len(c.OwnerReferences) == 1, "no owner")
@@ -150,10 +151,7 @@ func externallyManaged(t *testing.T, s *Suite) {
 	// Events of the object and of its Cluster never arrive; those of hosts do.
 	f.create(&infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "h1", Labels: map[string]string{"rack": "r1"}}})
 	s.passTime(t)
-	object := s.asCoreReads(t, "HostCluster", client.ObjectKeyFromObject(f.infra))
-	if len(object.GetFinalizers()) > 0 || len(objectConditions(object)) > 0 {
-		t.Errorf("touched although externally managed: %v", object.Object)
-	}
+	object := f.leftAlone()
 	path := []string{"status", "ready"}
 	if s.Contract == V1Beta2 {
 		path = []string{"status", "initialization", "provisioned"}
@@ -164,6 +162,25 @@ func externallyManaged(t *testing.T, s *Suite) {
 		t.Fatal(err)
 	}
 	reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
+	f.giveKubeconfig()
+	f.addControlPlane()
+	hosts := &infrav1.HostList{}
+	f.list(hosts)
+	ordered := slices.DeleteFunc(hosts.Items, func(h infrav1.Host) bool { return h.Spec.Desired == nil })
+	if len(ordered) != 1 || ordered[0].Spec.Desired.VirtualIP != "" {
+		t.Errorf("the hosts are ordered %+v", ordered)
+	}
+	f.leftAlone()
+}
+
+// leftAlone holds that nothing of ours has touched the HostCluster.
+func (f *fixture) leftAlone() *unstructured.Unstructured {
+	f.t.Helper()
+	object := f.asCoreReads(f.t, "HostCluster", client.ObjectKeyFromObject(f.infra))
+	if len(object.GetFinalizers()) > 0 || len(objectConditions(object)) > 0 {
+		f.t.Errorf("touched although externally managed: %v", object.Object)
+	}
+	return object
 }
 
 func objectConditions(object *unstructured.Unstructured) []any {
