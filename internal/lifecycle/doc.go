@@ -19,6 +19,7 @@
 //	admission   validation of policies, decisions of people
 //	hooks       the handlers of the hooks
 //	match       which Clusters a policy is about
+//	enforcement what holds Clusters without a topology back
 //	expression  CEL with the libraries of Kubernetes and a cost limit
 //	gate        evaluates the expression of a step over the namespace
 //	schedule    maintenance windows, pure

@@ -61,7 +61,8 @@ var rules = []rule{
 	{folder: "internal/lifecycle/match", may: []string{"api", "internal/lifecycle/expression"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/rights", "internal/lifecycle/step"}},
 	{folder: "internal/lifecycle/rights", may: []string{"api"}},
-	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/rights", "internal/lifecycle/run", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/schedule"}},
+	{folder: "internal/lifecycle/enforcement", may: []string{"api"}},
+	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/enforcement", "internal/lifecycle/rights", "internal/lifecycle/run", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/schedule"}},
 	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version", "internal/program"}, never: []string{"k8s.io/kubernetes"}},
 	// What commands show and do; the plane uses it, too.
 	{folder: "internal/enroll", may: []string{"api"}},

@@ -164,7 +164,11 @@ func (k clusterKeeper) waits(ctx context.Context, hook lifecyclev1.HookName, clu
 			return fmt.Sprintf("LifecyclePolicy %s: with spec.controlPlaneEndpoint the Cluster counts as one that was made elsewhere, which who moves Clusters may unpause (verb %s on lifecycleruns); one that is new leaves the endpoint to its infrastructure", p.Name, importVerb), nil
 		}
 		if run == nil || !plan.Counts(run, p) {
-			return fmt.Sprintf("LifecyclePolicy %s: its steps have not begun; if it stays so, see that slipway-lifecycle runs, and kubectl describe lifecyclepolicy -n %s %s", p.Name, p.Namespace, p.Name), nil
+			unpaused := ""
+			if hook == lifecyclev1.BeforeClusterDelete && !plan.Waits(cluster) {
+				unpaused = " and that the Cluster is not paused"
+			}
+			return fmt.Sprintf("LifecyclePolicy %s: its steps have not begun; if it stays so, see that slipway-lifecycle runs%s, and kubectl describe lifecyclepolicy -n %s %s", p.Name, unpaused, p.Namespace, p.Name), nil
 		}
 		if blocks, message := plan.Blocks(run, k.now()); blocks {
 			return message, nil

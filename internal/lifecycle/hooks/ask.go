@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -15,15 +17,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/enforcement"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
 // AskReconciler asks in the place of Cluster API for Clusters without a topology, which no
 // hook is called for: it starts the runs of policies of enforcement All when a Cluster
-// waits to be made, or to be deleted. Whether it may go on then, admission says.
+// waits to be made, or to be deleted, in namespaces in which admission asks about it.
+// Whether it may go on then, admission says.
 type AskReconciler struct {
 	Handler *Handler
 }
+
+// retryLabel is when the label of a namespace is looked for again, which nobody watches.
+const retryLabel = 30 * time.Second
 
 // Reconcile starts the runs that a Cluster waits for.
 func (r *AskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -31,31 +38,58 @@ func (r *AskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if err := r.Handler.Client.Get(ctx, req.NamespacedName, cluster); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	var errs []error
-	for _, hook := range lifecyclev1.Hooks() {
-		if plan.Asks(hook, cluster) {
-			errs = append(errs, r.Handler.begin(ctx, event{hook: hook, cluster: cluster}))
+	// clusterctl move brings a Cluster paused, and its runs after it: one made meanwhile
+	// would be in their way. To unpause it is a change that brings it here again.
+	if ptr.Deref(cluster.Spec.Paused, false) && !plan.Waits(cluster) {
+		return ctrl.Result{}, nil
+	}
+	asked, err := r.asked(ctx, cluster)
+	if len(asked) == 0 {
+		return ctrl.Result{}, err
+	}
+	// Where the API server does not ask about Clusters, nobody has looked at who asks for
+	// the steps, and nothing would wait for them.
+	enabled, readErr := enforcement.Enabled(ctx, r.Handler.APIReader, cluster.Namespace)
+	errs := []error{err, readErr}
+	if !enabled {
+		if err := errors.Join(errs...); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: retryLabel}, nil
+	}
+	for _, a := range asked {
+		if _, err := r.Handler.run(ctx, a.event, a.policy); err != nil {
+			errs = append(errs, fmt.Errorf("LifecyclePolicy %s: %w", a.policy.Name, err))
 		}
 	}
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// begin starts a run for each policy that holds a Cluster without a topology back.
-func (h *Handler) begin(ctx context.Context, e event) error {
-	policies, err := h.policies(ctx, h.Client, e)
-	if err != nil {
-		return err
-	}
+// asking is what a Cluster waits for of one policy.
+type asking struct {
+	event  event
+	policy *lifecyclev1.LifecyclePolicy
+}
+
+// asked are the policies that hold a Cluster without a topology back at what it waits for.
+// Those of one hook are found beside an error about another.
+func (r *AskReconciler) asked(ctx context.Context, cluster *clusterv1.Cluster) ([]asking, error) {
+	var all []asking
 	var errs []error
-	for _, policy := range policies {
-		if !plan.Enforces(policy, e.hook, e.cluster) {
+	for _, hook := range lifecyclev1.Hooks() {
+		if !plan.Asks(hook, cluster) {
 			continue
 		}
-		if _, err := h.run(ctx, e, policy); err != nil {
-			errs = append(errs, fmt.Errorf("LifecyclePolicy %s: %w", policy.Name, err))
+		e := event{hook: hook, cluster: cluster}
+		policies, err := r.Handler.policies(ctx, r.Handler.Client, e)
+		errs = append(errs, err)
+		for _, policy := range policies {
+			if plan.Enforces(policy, hook, cluster) {
+				all = append(all, asking{e, policy})
+			}
 		}
 	}
-	return errors.Join(errs...)
+	return all, errors.Join(errs...)
 }
 
 // SetupWithManager watches Clusters and policies. A Cluster asks by its spec or by an

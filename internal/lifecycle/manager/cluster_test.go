@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +35,10 @@ func newBare(t *testing.T) *bare {
 	t.Helper()
 	testenv.Skip(t)
 	b := &bare{t: t, namespace: env.Namespace(t)}
+	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"lifecycle.slipway.dev/enforcement":"All"}}}`))
+	if err := env.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}, label); err != nil {
+		t.Fatal(err)
+	}
 	b.tenant = b.user("tenant", "create", "get", "patch", "delete")
 	ask := []lifecyclev1.Step{{Name: "go", Approval: &lifecyclev1.ApprovalStep{Message: "may it?"}}}
 	policy := &lifecyclev1.LifecyclePolicy{
@@ -213,7 +219,11 @@ func TestAClusterWithoutATopologyIsHeldBack(t *testing.T) {
 		return strings.Contains(run.Spec.Cancelled, "not asked for any more")
 	})
 	b.refuses(remove(b.tenant), "REASON")
-	b.allows(b.patch(b.tenant, cluster, requestDeletion))
+
+	// While it is paused nothing begins, as it may be on its way by clusterctl move.
+	b.allows(b.patch(b.tenant, cluster, func(c *clusterv1.Cluster) { pause(c); requestDeletion(c) }))
+	b.refuses(remove(b.tenant), "its steps have not begun", "and that the Cluster is not paused")
+	b.allows(b.patch(b.tenant, cluster, unpause))
 	b.approve(b.run(cluster, lifecyclev1.BeforeClusterDelete, 2, waiting))
 	b.told(cluster, "the Cluster may be deleted")
 	b.allows(remove(b.tenant))

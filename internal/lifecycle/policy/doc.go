@@ -12,5 +12,5 @@
 //
 // A policy that is not ready is executed all the same: what is missing may come.
 //
-// It may import rights, run, match, plan, step and schedule.
+// It may import rights, run, enforcement, match, plan, step and schedule.
 package policy

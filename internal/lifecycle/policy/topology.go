@@ -6,18 +6,16 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/enforcement"
 	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
-
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // maxNamed bounds how many Clusters a message names.
 const maxNamed = 10
@@ -58,13 +56,9 @@ func NotEnabled(ctx context.Context, reader client.Reader, p *lifecyclev1.Lifecy
 	if p.Spec.Enforcement != lifecyclev1.EnforcementAll {
 		return "", nil
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := reader.Get(ctx, client.ObjectKey{Name: p.Namespace}, namespace); err != nil {
-		return "", fmt.Errorf("read Namespace %s: %w", p.Namespace, err)
-	}
-	if namespace.Labels[lifecyclev1.EnforcementLabel] == string(lifecyclev1.EnforcementAll) {
-		return "", nil
+	enabled, err := enforcement.Enabled(ctx, reader, p.Namespace)
+	if err != nil || enabled {
+		return "", err
 	}
 	return fmt.Sprintf("spec.enforcement: Clusters without spec.topology are not held back, since the API server asks about those of labelled namespaces only: kubectl label namespace %s %s=%s",
 		p.Namespace, lifecyclev1.EnforcementLabel, lifecyclev1.EnforcementAll), nil
