@@ -131,8 +131,9 @@ func faultOf(secret *corev1.Secret, order host.HandOver, now time.Time) string {
 }
 
 // grant lets the agents of approved hosts of the namespace read the Secret while it is
-// signed. Nobody is taken off the list while the Secret is there: what ends with the
-// signature is the Role, so that who was away is on it when the Secret is signed again.
+// signed. Who is on the list stays there as long as this Secret does, unless the approval
+// is withdrawn: what ends with the signature is the Role, so that who was away is on it
+// when the Secret is signed again.
 func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret, signed bool) error {
 	hosts := &infrav1.HostList{}
 	if err := r.Client.List(ctx, hosts, client.InNamespace(secret.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -145,7 +146,13 @@ func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret, s
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
 		binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
-		if agents := withAgents(binding.Subjects, hosts.Items); !equality.Semantic.DeepEqual(binding.Subjects, agents) {
+		known := binding.Subjects
+		if !metav1.IsControlledBy(binding, secret) {
+			// It is of a Secret before this one, which an earlier version may have let all
+			// agents read.
+			known = nil
+		}
+		if agents := withAgents(known, hosts.Items); !equality.Semantic.DeepEqual(binding.Subjects, agents) {
 			binding.Subjects = agents
 		}
 		return r.own(secret, binding)
@@ -176,14 +183,21 @@ func (r *HandOverReconciler) applyRole(ctx context.Context, secret *corev1.Secre
 	return nil
 }
 
-// withAgents adds the agents of the hosts that are approved to a list, which it sorts.
+// withAgents adds the agents of the hosts that are approved to a list, which it sorts, and
+// removes those of the hosts that are not. Those of hosts that moved away stay.
 func withAgents(known []rbacv1.Subject, hosts []infrav1.Host) []rbacv1.Subject {
 	agents := slices.Clone(known)
+	refused := map[rbacv1.Subject]bool{}
 	for i := range hosts {
-		if host.Approved(&hosts[i]) {
-			agents = append(agents, subjects(&hosts[i])...)
+		for _, agent := range subjects(&hosts[i]) {
+			if host.Approved(&hosts[i]) {
+				agents = append(agents, agent)
+			} else {
+				refused[agent] = true
+			}
 		}
 	}
+	agents = slices.DeleteFunc(agents, func(agent rbacv1.Subject) bool { return refused[agent] })
 	slices.SortFunc(agents, func(a, b rbacv1.Subject) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Compact(agents)
 }

@@ -443,6 +443,29 @@ func TestOnlyApprovedHostsReadTheHandOver(t *testing.T) {
 	if got := readers(); !slices.Equal(got, []string{user(smuggled), user(agent)}) {
 		t.Errorf("once both are approved, %v read it", got)
 	}
+	h = smuggled.Host(t)
+	h.Spec.Approval = infrav1.HostApprovalDenied
+	w.update(h)
+	if got := readers(); !slices.Equal(got, []string{user(agent)}) {
+		t.Errorf("once host-0 is denied, %v read it", got)
+	}
+
+	// A Secret that is deleted and made at once is a new one: who read the former is nobody.
+	secret, binding := w.order(target(t)), &rbacv1.RoleBinding{}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil {
+		t.Fatal(err)
+	}
+	binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(w.namespace, "host-9", "key")})
+	w.update(binding)
+	if got := readers(); len(got) != 2 {
+		t.Errorf("of a host that moved away, %v read it", got)
+	}
+	if err := env.Client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if got := readers(); !slices.Equal(got, []string{user(agent)}) {
+		t.Errorf("once the Secret was made anew, %v read it", got)
+	}
 }
 
 // In the target of a move Hosts come before the machines that claimed them, and no agent

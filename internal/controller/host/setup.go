@@ -78,13 +78,15 @@ func (r *SecretAccessReconciler) SetupWithManager(_ context.Context, mgr ctrl.Ma
 	return nil
 }
 
-// SetupWithManager watches the hand-overs that operators order, and the hosts that
-// join a namespace meanwhile.
+// SetupWithManager watches the hand-overs that operators order, who may read them, and the
+// hosts that join a namespace, or gain or lose their approval, meanwhile. A Role that is
+// deleted at the end of a hand-over may still be in the cache when it is prolonged.
 func (r *HandOverReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("handover").
 		WithOptions(options).
 		For(&corev1.Secret{}, builder.WithPredicates(isHandOver())).
+		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(toHandOver), builder.WithPredicates(joined())).
 		Complete(r)
@@ -103,13 +105,14 @@ func isHandOver() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == infrav1.HandOverSecretName })
 }
 
-// joined passes the hosts that come into a namespace, and those that are approved.
+// joined passes the hosts that come into a namespace, and those whose approval is given or
+// withdrawn.
 func joined() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, isHost := e.ObjectOld.(*infrav1.Host)
 			after, isStill := e.ObjectNew.(*infrav1.Host)
-			return isHost && isStill && !host.Approved(before) && host.Approved(after)
+			return isHost && isStill && host.Approved(before) != host.Approved(after)
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
