@@ -80,6 +80,9 @@ func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 		return no(infrav1.HostHandOverNotSignedReason, "Secret "+infrav1.HandOverSecretName+" is not signed: "+f.Problem)
 	case f.HandOver == nil && !f.Connected:
 		return no(infrav1.HostNoHandOverReason, "The agent is not connected, and will not find out where the host moves to. "+handOverHowTo)
+	case !f.Connected && !f.HandOver.ByHand() && !Approved(h):
+		return yes(infrav1.HostHandOverByHandReason, "The agent is not connected, and the host is not approved: it may not read the hand-over when it returns. "+
+			"Approve it before the move ("+ApproveCommand(h)+"), or bring it a bootstrap kubeconfig of the target then")
 	case !f.Connected && !f.Told:
 		return yes(infrav1.HostHandOverByHandReason, "The agent is not connected, and was never told who signs hand-overs: it will not follow by itself. "+
 			"Switch the host on before the move, or bring it a bootstrap kubeconfig of the target when it returns")
@@ -92,6 +95,8 @@ func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 		return no(infrav1.HostNoHandOverReason, "Nobody tells the agent where the host moves to. "+handOverHowTo)
 	case f.HandOver.ByHand():
 		return yes(infrav1.HostHandOverByHandReason, "The operator brings the agent to the target")
+	case !Approved(h):
+		return no(infrav1.HostHandOverPendingReason, "The host is not approved, so its agent may not read the hand-over. Approve it: "+ApproveCommand(h))
 	case f.Report.Revision != f.HandOver.Revision():
 		return no(infrav1.HostHandOverPendingReason, "The agent has not prepared the hand-over yet")
 	case f.Report.Waiting != "":
