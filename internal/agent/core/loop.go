@@ -123,10 +123,11 @@ func (l *Loop) recordAgain(ctx context.Context, err error) {
 	l.pause(ctx, l.delay.later())
 }
 
-// serve records which Host the machine belongs to, before anything is done for it.
+// serve records which Host the machine belongs to, before anything is done for it, once that
+// is decided.
 func (l *Loop) serve(uid types.UID, spec *infrav1.HostSpec) error {
 	state := l.Journal.State()
-	if spec == nil || state.HostUID == uid {
+	if spec == nil || state.HostUID == uid || undecided(state, uid, spec) {
 		return nil
 	}
 	if enrolledAgain(state, uid, spec) {

@@ -373,6 +373,49 @@ func TestFirstClaimAfterTheHostWasEnrolledAgain(t *testing.T) {
 	}
 }
 
+// A Host that comes while something is left on the machine counts its claims from the start
+// all the same, once nothing is.
+func TestFirstClaimAfterTheHostBecameClean(t *testing.T) {
+	anew := func(s *infrav1.HostSpec) *infrav1.Host {
+		return &infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: "another"}, Spec: *s}
+	}
+	proved := func(s journal.State, _ *infrav1.ObservedOperation) bool {
+		return s.CleanProof != nil && s.CleanProof.ClaimGeneration == 0
+	}
+	for name, leave := range map[string]func(*testing.T, *fakeExecutor, *journal.Journal){
+		"cleaned by hand": func(t *testing.T, f *fakeExecutor, j *journal.Journal) {
+			for _, order := range []*infrav1.HostDesired{boot("b"), resets(infrav1.ResetPolicyManual)} {
+				runUntil(t, testLoop(f, j), ordered(2, "a", order), ended(order.OperationID))
+			}
+			runUntilOn(t, testLoop(f, j), anew(spec(0, "", nil)), func(s journal.State, _ *infrav1.ObservedOperation) bool { return len(s.Found) > 0 })
+			f.dirty = false
+		},
+		"disowned": func(t *testing.T, _ *fakeExecutor, j *journal.Journal) {
+			err := j.Update(func(s *journal.State) {
+				s.HostUID, s.ClaimGeneration, s.ClaimID = "host", 2, "a"
+				s.Operation = op("u", 2, infrav1.HostDesiredAdopted, infrav1.OperationRunning)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, j := &fakeExecutor{}, journal.InMemory()
+			leave(t, f, j)
+			if s := runUntilOn(t, testLoop(f, j), anew(spec(0, "", nil)), proved); s.Operation != nil || s.HostUID != "another" {
+				t.Errorf("of the Host before there is %+v, served is %q", s.Operation, s.HostUID)
+			}
+			if s := runUntilOn(t, testLoop(f, j), anew(ordered(1, "c", boot("d"))), ended("d")); s.Operation.State != infrav1.OperationSucceeded {
+				t.Errorf("operation %+v", s.Operation)
+			}
+			if name == "disowned" && !strings.HasPrefix(f.Calls(), "disown ") {
+				t.Errorf("calls %q", f.Calls())
+			}
+		})
+	}
+}
+
 // What is begun anew is a Host without claims on a clean machine, and nothing else:
 // backups and moves give a Host another UID, too.
 func TestEnrolledAgain(t *testing.T) {
@@ -387,23 +430,35 @@ func TestEnrolledAgain(t *testing.T) {
 		uid   types.UID
 		spec  *infrav1.HostSpec
 		want  bool
+		// undecided keeps the Host that is on record.
+		undecided bool
 	}{
-		"enrolled again":                    {served(clean), "another", spec(0, "", nil), true},
-		"the same Host, as it was once":     {served(clean), "host", spec(0, "", nil), false},
-		"moved":                             {served(clean), "another", spec(2, "", nil), false},
-		"restored from before its claim":    {served(clean), "another", spec(1, "", nil), false},
-		"restored with its first claim":     {served(clean), "another", spec(1, "b", boot("b")), false},
-		"with something left on it":         {served(func(s *journal.State) { s.Residue = journal.ResidueCommands }), "another", spec(0, "", nil), false},
-		"at work":                           {served(func(s *journal.State) { s.Operation = op("b", 2, infrav1.HostDesiredAdopted, infrav1.OperationRunning) }), "another", spec(0, "", nil), false},
-		"a journal of an agent before this": {served(func(s *journal.State) { s.HostUID = "" }), "another", spec(0, "", nil), false},
+		"enrolled again":                 {served(clean), "another", spec(0, "", nil), true, false},
+		"the same Host, as it was once":  {served(clean), "host", spec(0, "", nil), false, false},
+		"moved":                          {served(clean), "another", spec(2, "", nil), false, false},
+		"restored from before its claim": {served(clean), "another", spec(1, "", nil), false, false},
+		"restored with its first claim":  {served(clean), "another", spec(1, "b", boot("b")), false, false},
+		"with something left on it":      {served(func(s *journal.State) { s.Residue = journal.ResidueCommands }), "another", spec(0, "", nil), false, true},
+		"being adopted":                  {served(func(s *journal.State) { s.Operation = op("b", 2, infrav1.HostDesiredAdopted, infrav1.OperationRunning) }), "another", spec(0, "", nil), false, true},
+		"waiting for its bootstrap data": {served(func(s *journal.State) {
+			s.Operation = op("b", 2, infrav1.HostDesiredBootstrapped, infrav1.OperationRunning)
+		}), "another", spec(0, "", nil), true, false},
+		"a journal of an agent before this": {served(func(s *journal.State) { s.HostUID = "" }), "another", spec(0, "", nil), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := enrolledAgain(c.state, c.uid, c.spec); got != c.want {
 				t.Fatalf("enrolled again: %t", got)
 			}
-			s := c.state
-			serve(&s, c.uid, c.spec)
-			if begun := s.ClaimGeneration == 0 && s.ClaimID == "" && s.ResetGeneration == 0; begun != c.want || s.HostUID != c.uid {
+			l := testLoop(&fakeExecutor{}, journal.InMemory())
+			if err := errors.Join(l.Journal.Update(func(s *journal.State) { *s = c.state }), l.serve(c.uid, c.spec)); err != nil {
+				t.Fatal(err)
+			}
+			s := l.Journal.State()
+			served := c.uid
+			if c.undecided {
+				served = "host"
+			}
+			if begun := s.ClaimGeneration == 0 && s.ClaimID == "" && s.ResetGeneration == 0; begun != c.want || s.HostUID != served {
 				t.Errorf("the journal has %+v", s)
 			}
 		})

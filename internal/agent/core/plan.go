@@ -84,7 +84,7 @@ func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 // An adoption whose claim ended was given up: nobody waits for it, and the node must
 // not be left with half of it.
 func planFree(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
-	if s.Running() && s.Operation.Phase == infrav1.HostDesiredAdopted {
+	if adopting(s) {
 		return Action{Kind: ActionDisown}
 	}
 	if s.Residue != journal.ResidueNone && !s.CleanByHand {

@@ -16,12 +16,25 @@ import (
 // journal. Each is one record, so that a crash falls between two of them.
 
 // enrolledAgain says whether a Host is another one than the journal is about, and has
-// never had a claim, on a host that nothing is left on. A Host that was moved, or restored
-// from a backup, has another UID, too: its generation goes on where it was, and the fence
-// against orders of an earlier time holds.
+// never had a claim, on a host that nothing is left on and that is not being adopted. A
+// Host that was moved, or restored from a backup, has another UID, too: its generation goes
+// on where it was, and the fence against orders of an earlier time holds.
 func enrolledAgain(s journal.State, uid types.UID, spec *infrav1.HostSpec) bool {
 	return s.HostUID != "" && s.HostUID != uid && spec.ClaimGeneration == 0 &&
-		s.Residue == journal.ResidueNone && !s.Running()
+		s.Residue == journal.ResidueNone && !adopting(s)
+}
+
+// adopting says whether an adoption is under way, which has to be taken back first.
+func adopting(s journal.State) bool {
+	return s.Running() && s.Operation.Phase == infrav1.HostDesiredAdopted
+}
+
+// undecided says whether a Host that has never had a claim is another one than the journal
+// is about, on a host that something is left on or that is being adopted. The journal stays
+// with the former Host until that is over: whether the host was enrolled again would not be
+// asked any more.
+func undecided(s journal.State, uid types.UID, spec *infrav1.HostSpec) bool {
+	return s.HostUID != "" && s.HostUID != uid && spec.ClaimGeneration == 0 && !enrolledAgain(s, uid, spec)
 }
 
 // serve records the Host whose orders count. What was served for a Host that is no more
