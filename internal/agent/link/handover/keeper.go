@@ -27,7 +27,8 @@ const (
 	// balancer in front of a dead API server does, and a living one whose etcd is away.
 	answeredPatience = 5
 	// probeEvery is how often an agent that is ready makes sure that it still is: its
-	// token may expire, and the network change, before the move begins.
+	// token may expire, and the network change, before the move begins. As often it looks
+	// whether the hand-over ends at another time by now.
 	probeEvery = 2 * time.Minute
 )
 
@@ -71,6 +72,8 @@ type Keeper struct {
 	report    string
 	// probed is when the other management cluster was within reach last.
 	probed time.Time
+	// looked is when the Secret was read last, or could not be.
+	looked time.Time
 	// gone is true when the cluster says that it has no such Host for this agent. away is
 	// since when it does not serve anybody, and silent since when there is not even an
 	// answer that says so. served is closed when it shows the Host again.

@@ -29,12 +29,15 @@ import (
 type source struct {
 	mu    sync.Mutex
 	order *host.HandOver
+	// reads counts who asked for it.
+	reads int
 }
 
 // GetSecret implements Secrets.
 func (s *source) GetSecret(_ context.Context, _, name string) (*corev1.Secret, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reads++
 	if s.order == nil {
 		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, name, nil)
 	}
@@ -126,6 +129,17 @@ func (s *scene) prepared() bool {
 	s.keeper.mu.Lock()
 	defer s.keeper.mu.Unlock()
 	return s.keeper.state.Prepared != nil
+}
+
+// ends is when the hand-over that is prepared ends.
+func (s *scene) ends() time.Time {
+	s.t.Helper()
+	s.keeper.mu.Lock()
+	defer s.keeper.mu.Unlock()
+	if s.keeper.state.Prepared == nil {
+		s.t.Fatal("nothing is prepared")
+	}
+	return s.keeper.state.Prepared.Expires
 }
 
 // reports checks the answer of the agent.
@@ -298,35 +312,6 @@ func TestLooksAgainWhetherItCanGo(t *testing.T) {
 	s.code = http.StatusNotFound
 	s.keeper.prepare(t.Context())
 	s.reports(order.Revision() + " Ready")
-}
-
-// A hand-over that has ended leads nobody anywhere, also from the disk of the host; one
-// that is prolonged does.
-func TestEndedHandOverLeadsNowhere(t *testing.T) {
-	s := newScene(t)
-	order := s.signed(s.key)
-	order.Expires = time.Now().Add(time.Hour)
-	s.set(order)
-	s.announce(order.Revision())
-	s.reports(order.Revision() + " Ready")
-	if order.Expires = time.Now().Add(-time.Second); s.keeper.remember(func(known *state) { known.Prepared.Expires = order.Expires }) != nil {
-		t.Fatal("it is not kept")
-	}
-	s.restart()
-	s.announce(order.Revision())
-	s.reports("ended at " + order.Expires.Format(time.RFC3339))
-	s.keeper.Unserved(apierrors.NewForbidden(schema.GroupResource{Resource: "hosts"}, "h", nil))
-	s.keeper.prepare(t.Context())
-	if due, _ := s.keeper.abandoned(); due != nil {
-		t.Error("the agent goes after the end")
-	}
-	prolonged := *order
-	prolonged.Expires = time.Now().Add(time.Hour)
-	s.set(&prolonged)
-	s.keeper.prepare(t.Context())
-	if due, _ := s.keeper.abandoned(); due == nil {
-		t.Error("the agent does not go although the hand-over was prolonged")
-	}
 }
 
 // An agent that comes back when its Host has gone finds the hand-over by itself.

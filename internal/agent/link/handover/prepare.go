@@ -22,6 +22,9 @@ func (k *Keeper) prepare(ctx context.Context) {
 	k.mu.Lock()
 	heard, announced, gone, prepared := k.heard, k.announced, k.gone, k.state.Prepared
 	k.mu.Unlock()
+	if !gone && prepared != nil && prepared.Revision() == announced && time.Since(k.looked) >= probeEvery {
+		prepared = k.renew(ctx)
+	}
 	switch {
 	case gone:
 		// There may be a newer one, and nobody announces it any more.
@@ -63,15 +66,48 @@ func (k *Keeper) learn() error {
 	})
 }
 
+// renew looks whether the hand-over that is prepared ends at another time by now, which its
+// revision does not tell, and returns it. That nobody can say changes nothing.
+func (k *Keeper) renew(ctx context.Context) *host.HandOver {
+	if _, err := k.read(ctx); err != nil {
+		k.options.Log.Debug("cannot look when the hand-over ends", "error", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.state.Prepared
+}
+
+// read returns the hand-over in the Secret. It keeps when the one that is prepared ends: a
+// time that is missing does not make it last for ever.
+func (k *Keeper) read(ctx context.Context) (host.HandOver, error) {
+	o := k.options
+	k.looked = time.Now()
+	secret, err := o.Secrets.GetSecret(ctx, o.Namespace, infrav1.HandOverSecretName)
+	if err != nil {
+		return host.HandOver{}, fmt.Errorf("read Secret %s: %w", infrav1.HandOverSecretName, err)
+	}
+	order := host.ReadHandOver(secret.Data)
+	k.mu.Lock()
+	prepared := k.state.Prepared
+	k.mu.Unlock()
+	if prepared == nil || prepared.Revision() != order.Revision() || order.Expires.IsZero() || order.Expires.Equal(prepared.Expires) {
+		return order, nil
+	}
+	if err := k.remember(func(s *state) { s.Prepared = &order }); err != nil {
+		return host.HandOver{}, fmt.Errorf("keep when the hand-over ends: %w", err)
+	}
+	o.Log.Info("the hand-over ends at another time", "revision", order.Revision(), "expires", order.Expires)
+	return order, nil
+}
+
 // fetch reads, verifies and keeps a hand-over.
 func (k *Keeper) fetch(ctx context.Context, announced string) {
 	o := k.options
-	secret, err := o.Secrets.GetSecret(ctx, o.Namespace, infrav1.HandOverSecretName)
+	order, err := k.read(ctx)
 	if err != nil {
-		k.waiting(announced, fmt.Errorf("read Secret %s: %w", infrav1.HandOverSecretName, err))
+		k.waiting(announced, err)
 		return
 	}
-	order := host.ReadHandOver(secret.Data)
 	if order.ByHand() {
 		return
 	}
@@ -82,7 +118,7 @@ func (k *Keeper) fetch(ctx context.Context, announced string) {
 		k.waiting(order.Revision(), fmt.Errorf("the hand-over in Secret %s ended at %s by the clock of this host", infrav1.HandOverSecretName, order.Expires.Format(time.RFC3339)))
 		return
 	}
-	if known.Prepared != nil && known.Prepared.Revision() == order.Revision() && known.Prepared.Expires.Equal(order.Expires) {
+	if known.Prepared != nil && known.Prepared.Revision() == order.Revision() {
 		return
 	}
 	if err := order.Verify(known.Signer, o.Namespace); err != nil {
