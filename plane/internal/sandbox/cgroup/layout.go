@@ -30,7 +30,8 @@ type Hierarchy struct {
 type Layout struct {
 	// Unified tells v2 from v1.
 	Unified bool `json:"unified,omitempty"`
-	// Hierarchies is a single one if Unified; otherwise a cgroup2, if there is one, is last.
+	// Hierarchies is a single one if Unified; otherwise a cgroup2, if there is one that can
+	// be written, is last.
 	Hierarchies []Hierarchy `json:"hierarchies,omitempty"`
 }
 
@@ -47,34 +48,37 @@ func Detect() (Layout, error) {
 // parse finds the hierarchies in a mountinfo; controllers reads those of a
 // cgroup2 mount.
 func parse(mountinfo io.Reader, controllers func(mountpoint string) ([]string, error)) (Layout, error) {
-	var v1, v2 []Hierarchy
+	// guards are the v2 hierarchies in which groups can be made: a container with v1 may
+	// have a v2 that is read-only.
+	var v1, v2, guards []Hierarchy
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
-		mountpoint, fstype, options, ok := parseLine(lines.Text())
+		m, ok := parseLine(lines.Text())
 		if !ok {
 			continue
 		}
-		switch fstype {
+		switch m.fstype {
 		case "cgroup":
-			if c := legacyControllers(options); len(c) > 0 && !contains(v1, c) {
-				v1 = append(v1, Hierarchy{mountpoint, c})
+			if c := legacyControllers(m.options); len(c) > 0 && !contains(v1, c) {
+				v1 = append(v1, Hierarchy{m.mountpoint, c})
 			}
 		case "cgroup2":
-			c, err := controllers(mountpoint)
+			c, err := controllers(m.mountpoint)
 			if err != nil {
 				return Layout{}, err
 			}
-			v2 = append(v2, Hierarchy{mountpoint, c})
+			v2 = append(v2, Hierarchy{m.mountpoint, c})
+			if !m.readOnly {
+				guards = append(guards, Hierarchy{Mountpoint: m.mountpoint})
+			}
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return Layout{}, err
 	}
 	switch {
-	case len(v1) > 0 && len(v2) > 0:
-		return Layout{Hierarchies: append(v1, Hierarchy{Mountpoint: v2[0].Mountpoint})}, nil
 	case len(v1) > 0:
-		return Layout{Hierarchies: v1}, nil
+		return Layout{Hierarchies: append(v1, guards[:min(len(guards), 1)]...)}, nil
 	case len(v2) > 0 && len(v2[0].Controllers) > 0:
 		return Layout{Unified: true, Hierarchies: v2[:1]}, nil
 	default:
@@ -82,14 +86,22 @@ func parse(mountinfo io.Reader, controllers func(mountpoint string) ([]string, e
 	}
 }
 
+// mounted is one line of a mountinfo.
+type mounted struct {
+	mountpoint, fstype, options string
+	// readOnly is true if the mount is, or all that is mounted.
+	readOnly bool
+}
+
 // parseLine splits a line as described in proc_pid_mountinfo(5).
-func parseLine(line string) (mountpoint, fstype, options string, ok bool) {
+func parseLine(line string) (mounted, bool) {
 	left, right, found := strings.Cut(line, " - ")
 	l, r := strings.Fields(left), strings.Fields(right)
 	if !found || len(l) < 6 || len(r) < 3 {
-		return "", "", "", false
+		return mounted{}, false
 	}
-	return l[4], r[0], r[2], true
+	readOnly := slices.Contains(strings.Split(l[5]+","+r[2], ","), "ro")
+	return mounted{mountpoint: l[4], fstype: r[0], options: r[2], readOnly: readOnly}, true
 }
 
 // legacyControllers picks the controllers out of the options of a v1 mount; a
@@ -123,7 +135,7 @@ func enabledControllers(dir string) ([]string, error) {
 
 // Guard is the directory of an instance where programs that guard all of its hosts are
 // attached, out of their reach: above the groups that are the roots of theirs. It is empty
-// on a machine without cgroup2.
+// on a machine without a cgroup2 that can be written.
 func (l Layout) Guard(instance string) string {
 	for _, h := range l.Hierarchies {
 		if l.Unified || len(h.Controllers) == 0 {

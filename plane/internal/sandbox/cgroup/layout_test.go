@@ -15,11 +15,15 @@ const (
 34 30 0:27 / /elsewhere rw,relatime - cgroup cgroup rw,memory
 `
 	emptyUnified = "40 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
-	unified      = "40 20 0:29 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+	// readOnlyUnified is what a container has that may not write it.
+	readOnlyUnified = "39 30 0:29 / /run/unified ro,nosuid - cgroup2 cgroup2 rw\n"
+	unified         = "40 20 0:29 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 )
 
 func TestParse(t *testing.T) {
 	all := []string{"cpu", "cpuset", "io", "memory", "pids"}
+	legacy := []Hierarchy{{"/sys/fs/cgroup/cpu,cpuacct", []string{"cpu", "cpuacct"}}, {"/sys/fs/cgroup/memory", []string{"memory"}}}
+	legacyOnly, hybrid := Layout{Hierarchies: legacy}, Layout{Hierarchies: append(slices.Clone(legacy), Hierarchy{"/sys/fs/cgroup/unified", nil})}
 	for _, c := range []struct {
 		name, mountinfo string
 		controllers     []string
@@ -27,12 +31,12 @@ func TestParse(t *testing.T) {
 		missing         []string
 		err             error
 	}{
-		{"v1, joint and named hierarchies", legacyMounts, nil, Layout{Hierarchies: []Hierarchy{
-			{"/sys/fs/cgroup/cpu,cpuacct", []string{"cpu", "cpuacct"}}, {"/sys/fs/cgroup/memory", []string{"memory"}},
-		}}, []string{"cpuset", "pids"}, nil},
-		{"hybrid counts as v1", legacyMounts + emptyUnified, nil, Layout{Hierarchies: []Hierarchy{
-			{"/sys/fs/cgroup/cpu,cpuacct", []string{"cpu", "cpuacct"}}, {"/sys/fs/cgroup/memory", []string{"memory"}}, {"/sys/fs/cgroup/unified", nil},
-		}}, []string{"cpuset", "pids"}, nil},
+		{"v1, joint and named hierarchies", legacyMounts, nil, legacyOnly, []string{"cpuset", "pids"}, nil},
+		{"hybrid counts as v1", legacyMounts + emptyUnified, nil, hybrid, []string{"cpuset", "pids"}, nil},
+		{"v1 beside a v2 that is read-only", legacyMounts + readOnlyUnified, nil, legacyOnly, []string{"cpuset", "pids"}, nil},
+		{"v1 beside a v2 whose file system is", legacyMounts + strings.Replace(emptyUnified, "cgroup2 rw", "cgroup2 ro,nsdelegate", 1), nil, legacyOnly, []string{"cpuset", "pids"}, nil},
+		{"v1 beside a v2 that is mounted read-only first", legacyMounts + readOnlyUnified + emptyUnified, nil, hybrid, []string{"cpuset", "pids"}, nil},
+		{"v2 that is read-only, as trying it will tell", strings.Replace(unified, "rw,nosuid", "ro,nosuid", 1), all, Layout{Unified: true, Hierarchies: []Hierarchy{{"/sys/fs/cgroup", all}}}, nil, nil},
 		{"v2", unified, all, Layout{Unified: true, Hierarchies: []Hierarchy{{"/sys/fs/cgroup", all}}}, nil, nil},
 		{"v2 without a controller", unified, []string{"cpu", "memory", "pids"},
 			Layout{Unified: true, Hierarchies: []Hierarchy{{"/sys/fs/cgroup", []string{"cpu", "memory", "pids"}}}}, []string{"cpuset"}, nil},
