@@ -25,7 +25,7 @@ type HandOver struct {
 	Signature []byte
 	// Expires is when nobody follows it any more. Zero is never, as managers of the version
 	// before had it.
-	Expires time.Time `json:",omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
 }
 
 // ReadHandOver is the hand-over in the data of its Secret. A time that is none is zero.
