@@ -158,9 +158,12 @@ func (b *bare) command(user, line string) *exec.Cmd {
 }
 
 // listen serves SSH on a port of loopback, as the machine's sshd would; any key may log in
-// but those of the user "stranger".
-func (b *bare) listen() string {
+// but those of the user "stranger". It shows the given host keys, the machine's without any.
+func (b *bare) listen(keys ...ssh.Signer) string {
 	b.t.Helper()
+	if len(keys) == 0 {
+		keys = []ssh.Signer{b.key}
+	}
 	l, err := (&net.ListenConfig{}).Listen(b.t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		b.t.Fatal(err)
@@ -176,7 +179,9 @@ func (b *bare) listen() string {
 		}
 		return nil, nil
 	}}
-	serverConfig.AddHostKey(b.key)
+	for _, key := range keys {
+		serverConfig.AddHostKey(key)
+	}
 	go func() {
 		for {
 			connection, err := l.Accept()

@@ -89,22 +89,16 @@ func (d *Dialer) Dial(ctx context.Context, address string) (provision.Machine, e
 	}
 	login, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	m := &machine{target: t}
-	dial := (&net.Dialer{}).DialContext
-	if d.jump != nil {
-		jump, err := d.login(login, *d.jump, dial)
-		if err != nil {
-			return nil, err
-		}
-		m.closers = append(m.closers, jump.Close)
-		dial = jump.DialContext
+	m := &machine{target: t, done: make(chan struct{})}
+	if d.jump == nil {
+		m.client, err = d.login(login, t, nil, (&net.Dialer{}).DialContext)
+	} else {
+		err = d.through(login, m)
 	}
-	if m.client, err = d.login(login, t, dial); err != nil {
-		_ = m.Close()
+	if err != nil {
 		return nil, err
 	}
-	m.closers = append(m.closers, m.client.Close)
-	m.watch()
+	go m.watch()
 	if err := m.becomeRoot(ctx); err != nil {
 		_ = m.Close()
 		return nil, err
@@ -112,7 +106,25 @@ func (d *Dialer) Dial(ctx context.Context, address string) (provision.Machine, e
 	return m, nil
 }
 
-func (d *Dialer) login(ctx context.Context, t target, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*ssh.Client, error) {
+// through logs in by way of the jump host.
+func (d *Dialer) through(ctx context.Context, m *machine) error {
+	dial := (&net.Dialer{}).DialContext
+	jump, err := d.login(ctx, *d.jump, nil, dial)
+	if err != nil {
+		return err
+	}
+	// What is closed inside ends only when the jump host says so.
+	stop := context.AfterFunc(ctx, func() { _ = jump.Close() })
+	defer stop()
+	if m.client, err = d.login(ctx, m.target, d.jump, jump.DialContext); err != nil {
+		_ = jump.Close()
+		return err
+	}
+	m.jump = jump
+	return nil
+}
+
+func (d *Dialer) login(ctx context.Context, t target, jump *target, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*ssh.Client, error) {
 	connection, err := dial(ctx, "tcp", t.address())
 	if err != nil {
 		return nil, &provision.Problem{Reason: provision.ReasonUnreachable, Err: err, Message: fmt.Sprintf("nobody answers by SSH at %s: %s", t.address(), err),
@@ -121,7 +133,7 @@ func (d *Dialer) login(ctx context.Context, t target, dial func(ctx context.Cont
 	// The handshake knows no context.
 	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer stop()
-	verify, verified := d.keys.verify(t), false
+	verify, verified := d.keys.verify(t, jump), false
 	c, channels, requests, err := ssh.NewClientConn(connection, t.address(), &ssh.ClientConfig{
 		User: t.user, Auth: []ssh.AuthMethod{ssh.PublicKeys(d.signers...)},
 		HostKeyAlgorithms: d.keys.algorithms(t.address()),
@@ -135,13 +147,14 @@ func (d *Dialer) login(ctx context.Context, t target, dial func(ctx context.Cont
 		return ssh.NewClient(c, channels, requests), nil
 	}
 	_ = connection.Close()
-	return nil, d.explain(ctx, t, err, verified)
+	return nil, d.explain(ctx, t, jump, err, verified)
 }
 
 // explain says why a login failed; verified means that the host key was right.
-func (d *Dialer) explain(ctx context.Context, t target, err error, verified bool) error {
+func (d *Dialer) explain(ctx context.Context, t target, jump *target, err error, verified bool) error {
 	var known *provision.Problem
 	var algorithms *ssh.AlgorithmNegotiationError
+	keys, _ := d.keys.known(t.address())
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -151,9 +164,9 @@ func (d *Dialer) explain(ctx context.Context, t target, err error, verified bool
 	case verified:
 		return &provision.Problem{Reason: provision.ReasonLoginRefused, Err: err, Message: fmt.Sprintf("it lets none of your keys log in as %s", t.user),
 			Remedy: fmt.Sprintf("ssh-copy-id -p %s %s@%s, or name a key with --identity-file or a user as user@address", t.port, t.user, t.host)}
-	case errors.As(err, &algorithms) && len(d.keys.algorithms(t.address())) > 0:
+	case errors.As(err, &algorithms) && len(keys) > 0:
 		return &provision.Problem{Reason: provision.ReasonHostKeyChanged, Err: err, Message: "it has no host key of the kinds that known_hosts has of it: somebody else may answer there",
-			Remedy: "if its keys were made anew, " + d.keys.replace(t, d.keys.file)}
+			Remedy: "if its keys were made anew, " + d.keys.replace(t, jump, keys[0].Filename)}
 	}
 	return &provision.Problem{Reason: provision.ReasonUnreachable, Err: err, Message: fmt.Sprintf("the login at %s failed: %s", t.address(), err)}
 }

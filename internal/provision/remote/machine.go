@@ -26,12 +26,28 @@ type machine struct {
 	client *ssh.Client
 	// sudo goes ahead of the shell; empty for root.
 	sudo string
-	// closers in the order of the logins.
-	closers []func() error
+	// jump is what the client goes through; nil for none.
+	jump *ssh.Client
+	// done ends the watch.
+	done chan struct{}
+	once sync.Once
+}
+
+// cut ends the connection, whatever the other end does: through a jump host the client's
+// own Close asks that one, which may be silent.
+func (m *machine) cut() error {
+	if m.jump != nil {
+		return m.jump.Close()
+	}
+	return m.client.Close()
 }
 
 // Run implements provision.Machine.
 func (m *machine) Run(ctx context.Context, script string, stdin io.Reader) (string, error) {
+	// Without a terminal, what the script began may go on after that; a session has no
+	// better way to be left.
+	stop := context.AfterFunc(ctx, func() { _ = m.cut() })
+	defer stop()
 	session, err := m.client.NewSession()
 	if err != nil {
 		return "", m.lost(ctx, err)
@@ -40,9 +56,6 @@ func (m *machine) Run(ctx context.Context, script string, stdin io.Reader) (stri
 	var out strings.Builder
 	complaints := &tail{limit: maxStderr}
 	session.Stdin, session.Stdout, session.Stderr = stdin, &out, complaints
-	// What the script began ends with its connection; a session has no better way to be left.
-	stop := context.AfterFunc(ctx, func() { _ = m.client.Close() })
-	defer stop()
 	err = session.Run(m.sudo + "sh -c " + quote(prologue+script))
 	var exit *ssh.ExitError
 	switch {
@@ -66,49 +79,42 @@ func (m *machine) lost(ctx context.Context, err error) error {
 
 // Close implements provision.Machine.
 func (m *machine) Close() error {
-	var errs []error
-	for i := len(m.closers) - 1; i >= 0; i-- {
-		errs = append(errs, m.closers[i]())
+	m.once.Do(func() { close(m.done) })
+	err := m.cut()
+	if m.jump != nil {
+		_ = m.client.Close() // its connection is gone
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// watch closes the connection of a machine that is silent: nothing else would end a read
+// watch cuts the connection of a machine that is silent: nothing else would end a read
 // from one whose power was cut.
 func (m *machine) watch() {
-	done := make(chan struct{})
-	var once sync.Once
-	m.closers = append(m.closers, func() error {
-		once.Do(func() { close(done) })
-		return nil
-	})
-	go func() {
-		ticker := time.NewTicker(keepAlive)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-			}
-			answered := make(chan error, 1)
-			go func() {
-				_, _, err := m.client.SendRequest("keepalive@openssh.com", true, nil)
-				answered <- err
-			}()
-			select {
-			case <-done:
-				return
-			case err := <-answered:
-				if err == nil {
-					continue
-				}
-			case <-time.After(2 * keepAlive):
-			}
-			_ = m.client.Close()
+	ticker := time.NewTicker(keepAlive)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-m.done:
 			return
+		case <-ticker.C:
 		}
-	}()
+		answered := make(chan error, 1)
+		go func() {
+			_, _, err := m.client.SendRequest("keepalive@openssh.com", true, nil)
+			answered <- err
+		}()
+		select {
+		case <-m.done:
+			return
+		case err := <-answered:
+			if err == nil {
+				continue
+			}
+		case <-time.After(2 * keepAlive):
+		}
+		_ = m.cut()
+		return
+	}
 }
 
 // becomeRoot finds out how commands run as root.
