@@ -103,7 +103,10 @@ func (f *hostAddFlags) add(cmd *cobra.Command, s *session, args []string) error 
 	o.Client, o.Namespace, o.Server, o.CA, o.Dial = s, s.namespace, endpoint.Server, endpoint.CA, dialer.Dial
 	lines := &progressLines{out: cmd.ErrOrStderr()}
 	o.Report, o.Finished = lines.step, lines.finished
-	results := provision.Add(cmd.Context(), o, addresses)
+	results, err := provision.Add(cmd.Context(), o, addresses)
+	if err != nil {
+		return err
+	}
 	return errors.Join(addedHosts(results).write(cmd.OutOrStdout(), f.output), failures(results))
 }
 

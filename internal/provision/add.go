@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,12 +96,15 @@ type Result struct {
 }
 
 // Add makes hosts of machines, several at a time. A machine that fails holds up no other.
-// The results are in the order of the addresses.
-func Add(ctx context.Context, o Options, addresses []string) []Result {
+// The results are in the order of the addresses. After an error no machine was asked anything.
+func Add(ctx context.Context, o Options, addresses []string) ([]Result, error) {
+	if err := o.findNamespace(ctx); err != nil {
+		return nil, err
+	}
 	if o.now == nil {
 		o.now = time.Now
 	}
-	run := &run{Options: o, machines: map[string]string{}}
+	run := &run{Options: o}
 	results := make([]Result, len(addresses))
 	var group errgroup.Group
 	group.SetLimit(max(1, o.Parallel))
@@ -113,31 +118,46 @@ func Add(ctx context.Context, o Options, addresses []string) []Result {
 		})
 	}
 	_ = group.Wait() // a failure is a result
-	return results
+	return results, nil
 }
 
 // run is one command.
 type run struct {
 	Options
 	mu sync.Mutex
-	// machines that are at work or done: address by machine-id.
-	machines map[string]string
+	// machines that are at work or done.
+	machines []taken
+}
+
+// taken is a machine and the address by which it was reached first.
+type taken struct {
+	address string
+	facts   Facts
 }
 
 // errSame means that another address is the same machine.
 var errSame = errors.New("same machine")
 
-// first takes a machine for an address, and tells who took it before.
-func (r *run) first(machineID, address string) string {
+// first takes a machine for an address. It refuses one that another address took before,
+// and one that cannot be told from another machine: by a copied machine-id, or by its name.
+func (r *run) first(address string, f Facts) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if other := r.machines[machineID]; other != "" {
-		return other
+	for _, other := range r.machines {
+		sameID := f.MachineID == other.facts.MachineID
+		switch {
+		case sameID && f.BootID == other.facts.BootID && f.BootID != "" && f.HostName == other.facts.HostName:
+			return fmt.Errorf("%w as %s", errSame, other.address)
+		case sameID && f.MachineID != "":
+			return problem(ReasonMachineIDTaken, "on one of them: rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup && reboot",
+				"its machine-id %s is that of %s, too, which is another machine: one is a copy of the other", f.MachineID, other.address)
+		case f.hostName() == other.facts.hostName():
+			return problem(ReasonNameTaken, "give one of them a name of its own with `hostnamectl set-hostname NAME`",
+				"its name %s is that of %s, too, which is another machine", f.hostName(), other.address)
+		}
 	}
-	if machineID != "" {
-		r.machines[machineID] = address
-	}
-	return ""
+	r.machines = append(r.machines, taken{address, f})
+	return nil
 }
 
 func (r *run) add(ctx context.Context, address string) Result {
@@ -188,7 +208,9 @@ func (a *addition) do(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.clear(ctx)
+	// What could not be cleared is no fault of the host; the next run clears it.
+	_ = a.clear(ctx)
+	return nil
 }
 
 func (a *addition) step(ctx context.Context, name Step, do func(context.Context) error) error {
@@ -223,6 +245,7 @@ func (a *addition) fail(outer, ctx context.Context, err error) {
 	var p *Problem
 	var bundle *hostbundle.Error
 	var exit *ExitError
+	var file *fs.PathError
 	switch {
 	case outer.Err() != nil:
 		a.result.Reason, a.result.Message, a.result.Remedy = ReasonInterrupted, "interrupted", "the same command goes on"
@@ -231,10 +254,18 @@ func (a *addition) fail(outer, ctx context.Context, err error) {
 	case ctx.Err() != nil:
 		a.result.Reason, a.result.Remedy = ReasonInterrupted, "the same command goes on; --timeout gives it longer"
 		a.result.Message = fmt.Sprintf("not done after %s", a.Timeout)
+		if a.result.Step == StepEnroll {
+			a.result.Remedy += "; on the machine, `journalctl -u slipway-agent` tells what it waits for"
+		}
 	case errors.As(err, &bundle):
-		a.result.Reason, a.result.Remedy = Reason(bundle.Reason), "get the host bundle again, or the public key of whoever signed it"
+		a.result.Reason = Reason(bundle.Reason)
+		if slices.Contains([]hostbundle.Reason{hostbundle.ReasonCorrupt, hostbundle.ReasonUnsigned, hostbundle.ReasonUntrusted}, bundle.Reason) {
+			a.result.Remedy = "get the host bundle again, or the public key of whoever signed it"
+		}
 	case errors.As(err, &exit):
 		a.result.Reason = ReasonCommandFailed
+	case errors.As(err, &file):
+		a.result.Reason, a.result.Remedy = ReasonLocalFile, "see to that file here; the same command goes on"
 	default:
 		a.result.Reason = ReasonManagementRejected
 	}
@@ -257,10 +288,7 @@ func (a *addition) look(ctx context.Context) error {
 	}
 	a.facts.Skew = skew(a.facts.Clock, begin, a.now())
 	a.result.Name = a.facts.hostName()
-	if other := a.first(a.facts.MachineID+" "+a.facts.HostName, a.result.Address); other != "" {
-		return fmt.Errorf("%w as %s", errSame, other)
-	}
-	return nil
+	return a.first(a.result.Address, a.facts)
 }
 
 func (a *addition) check(ctx context.Context) error {

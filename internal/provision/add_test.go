@@ -265,7 +265,11 @@ func (w *world) add(addresses ...string) ([]provision.Result, map[string][]provi
 			steps[e.Address] = append(steps[e.Address], e.Step)
 		}
 	}
-	return provision.Add(w.t.Context(), w.options, addresses), steps
+	results, err := provision.Add(w.t.Context(), w.options, addresses)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return results, steps
 }
 
 func (w *world) host(name string) *infrav1.Host {
@@ -361,7 +365,7 @@ func TestRefusals(t *testing.T) {
 		{name: "elsewhere", spoil: func(b *bare) {
 			b.write("/var/lib/slipway-agent/identity.key", "")
 			b.write("/var/lib/slipway-agent/kubeconfig", "clusters:\n- cluster:\n    server: https://other:6443\n")
-		}, reason: provision.ReasonEnrolledElsewhere, says: "enrolled at https://other:6443", remedy: "delete its Host there"},
+		}, reason: provision.ReasonEnrolledElsewhere, says: "enrolled at https://other:6443", remedy: "give it with --server; otherwise hand it over"},
 		{name: "namespace", spoil: func(b *bare) { b.write("/etc/slipway/agent.yaml", "namespace: other\n") },
 			reason: provision.ReasonEnrolledElsewhere, says: "namespace other", remedy: "hand it over"},
 		{name: "runtime", spoil: func(b *bare) { b.write("/run/units/containerd", "") },
@@ -484,7 +488,13 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.options.Dial = w.dialer(remote.Options{}).Dial
 	done := make(chan []provision.Result)
-	go func() { done <- provision.Add(ctx, w.options, []string{at(b.port)}) }()
+	go func() {
+		results, err := provision.Add(ctx, w.options, []string{at(b.port)})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- results
+	}()
 	poll.True(t, 2*time.Minute, "the agent was started, with a token", func() bool {
 		return len(w.tokens()) == 1 && strings.Contains(b.read("/run/systemctl.log"), "restart slipway-agent")
 	})

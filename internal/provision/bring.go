@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -91,10 +92,26 @@ func (a *addition) bringBlob(ctx context.Context, blob ocispec.Descriptor) error
 	return a.bring(ctx, stagedBundle+"/blobs/sha256/"+blob.Digest.Encoded(), blob.Digest.Encoded(), "0600", content)
 }
 
+const (
+	// busy is what the agent says while another of its installs is at work: that of a run
+	// which was interrupted goes on.
+	busy = "is at work on this host"
+	// busyFor is how long that is waited for.
+	busyFor = 5 * time.Minute
+)
+
 func (a *addition) installSoftware(ctx context.Context) error {
 	script := fmt.Sprintf("%s software install --from %s --public-key %s --kubernetes-version %s", a.agent(), stagedBundle, stagedKey, a.want.bundle.version)
 	_, err := a.machine.Run(ctx, script, nil)
 	var exit *ExitError
+	for until := time.Now().Add(busyFor); errors.As(err, &exit) && strings.Contains(exit.Stderr, busy) && time.Now().Before(until); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookEvery):
+		}
+		_, err = a.machine.Run(ctx, script, nil)
+	}
 	if errors.As(err, &exit) {
 		// Progress comes first, the reason last.
 		exit.Stderr = afterLast(exit.Stderr, "slipway-agent software: ")
@@ -130,7 +147,7 @@ func (a *addition) runPreflight(ctx context.Context, ignored []string) error {
 		Findings []struct{ Check, Level, Message, Remedy string } `json:"findings"`
 	}
 	if err := json.Unmarshal([]byte(printed), &report); err != nil {
-		return fmt.Errorf("read the preflight's report: %w", err)
+		return problem(ReasonCommandFailed, "", "the preflight's report cannot be read: %s", err)
 	}
 	ignored = append([]string{"management-api"}, append(ignored, a.IgnorePreflight...)...)
 	if slices.Contains(ignored, "all") {
@@ -158,9 +175,11 @@ sync ` + agentPath + `.new
 mv -f ` + agentPath + `.new ` + agentPath + `
 `
 
-// serviceScript writes the agent's unit, which is its standard input, and has systemd
-// start it now and at each boot.
+// serviceScript writes the agent's unit, which is its standard input and has the digest,
+// and has systemd start it now and at each boot. A unit that is cut off would mask the
+// service when it is empty.
 const serviceScript = `cat >` + unitPath + `.new
+printf '%%s  %%s\n' %[1]s ` + unitPath + `.new | sha256sum --check --status || { rm -f ` + unitPath + `.new; echo 'the unit that arrived has another digest than the one that was sent' >&2; exit 1; }
 mv -f ` + unitPath + `.new ` + unitPath + `
 systemctl daemon-reload
 systemctl --quiet enable ` + unitName + `
@@ -172,7 +191,7 @@ func (a *addition) start(ctx context.Context) error {
 	if a.agent() == stagedAgent {
 		script += replaceScript
 	}
-	_, err := a.machine.Run(ctx, script+serviceScript, bytes.NewReader(a.want.unit))
+	_, err := a.machine.Run(ctx, script+fmt.Sprintf(serviceScript, a.want.unitDigest()), bytes.NewReader(a.want.unit))
 	return err
 }
 

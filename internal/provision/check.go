@@ -75,10 +75,13 @@ func checkName(f Facts) *Problem {
 }
 
 func checkEnrollment(f Facts, w *wanted) *Problem {
-	const remedy = "hand it over from there (docs/clusterctl.md), or delete its Host there and remove " + stateDir + " and /etc/slipway/agent.yaml"
+	const (
+		remedy  = "hand it over from there (docs/clusterctl.md), or delete its Host there and remove " + stateDir + " and /etc/slipway/agent.yaml"
+		another = "if that is another address of this management cluster, give it with --server; otherwise "
+	)
 	switch {
 	case f.Server != "" && f.Server != w.server:
-		return problem(ReasonEnrolledElsewhere, remedy, "it is enrolled at %s", f.Server)
+		return problem(ReasonEnrolledElsewhere, another+remedy, "it is enrolled at %s", f.Server)
 	case f.Namespace != "" && f.Namespace != w.namespace:
 		return problem(ReasonEnrolledElsewhere, remedy, "its agent is configured for namespace %s, not %s", f.Namespace, w.namespace)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,7 +29,22 @@ const (
 	cleanUp = 10 * time.Second
 	// lookEvery is the time between two looks at a Host that is waited for.
 	lookEvery = time.Second
+	// approvalTakes bounds what a policy that goes by the machine-id takes to approve a
+	// host whose agent has reported it.
+	approvalTakes = 15 * time.Second
 )
+
+// findNamespace refuses one that is not there. Who may not look is not refused.
+func (o *Options) findNamespace(ctx context.Context) error {
+	err := o.Client.Get(ctx, client.ObjectKey{Name: o.Namespace}, &corev1.Namespace{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("namespace %q is not there: kubectl create namespace %s", o.Namespace, o.Namespace)
+	case apierrors.IsForbidden(err):
+		return nil
+	}
+	return err
+}
 
 func (a *addition) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: a.Namespace, Name: a.result.Name}
@@ -51,15 +67,24 @@ func (a *addition) compareHost(ctx context.Context) error {
 		return err
 	}
 	a.facts.Known = true
-	if id := h.Status.Inventory.MachineID; id != "" && a.facts.MachineID != "" && id != a.facts.MachineID {
-		return problem(ReasonNameTaken, "give the machine a name of its own with `hostnamectl set-hostname NAME`; if it replaces the other one, delete that Host first",
-			"the Host %s belongs to another machine: its machine-id is %s, and that of this machine %s", a.key(), id, a.facts.MachineID)
+	if err := a.compareMachine(h); err != nil {
+		return err
 	}
 	if !a.facts.Identity {
 		return problem(ReasonNameTaken, fmt.Sprintf("delete the Host with `kubectl -n %s delete host %s` if it was this machine", a.Namespace, a.result.Name),
 			"the Host %s belongs to a machine that enrolled, and this one has no key of it: it was installed anew, or is another one", a.key())
 	}
 	return nil
+}
+
+// compareMachine refuses a Host that another machine enrolled as.
+func (a *addition) compareMachine(h *infrav1.Host) error {
+	id := h.Status.Inventory.MachineID
+	if h.Spec.HostID == "" || id == "" || a.facts.MachineID == "" || id == a.facts.MachineID {
+		return nil
+	}
+	return problem(ReasonNameTaken, "give the machine a name of its own with `hostnamectl set-hostname NAME`; if it replaces the other one, delete that Host first",
+		"the Host %s belongs to another machine: its machine-id is %s, and that of this machine %s", a.key(), id, a.facts.MachineID)
 }
 
 // describeHost makes the Host in advance, or changes the one there is.
@@ -103,15 +128,15 @@ func (a *addition) enroll(ctx context.Context) error {
 		return err
 	}
 	t := enroll.Token{Value: token, Namespace: a.Namespace, Hosts: []string{a.result.Name}, Uses: 1, Life: tokenLife}
-	if err := enroll.Ensure(ctx, a.Client, t); err != nil {
-		return err
-	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 		defer cancel()
 		// It is good for one machine of this name and ends by itself.
 		_ = enroll.Delete(ctx, a.Client, token)
 	}()
+	if err := enroll.Ensure(ctx, a.Client, t); err != nil {
+		return err
+	}
 	script, err := a.joinScript()
 	if err != nil {
 		return err
@@ -127,9 +152,20 @@ func (a *addition) enroll(ctx context.Context) error {
 	if err := a.start(ctx); err != nil {
 		return err
 	}
-	// Whoever waits with the request of a token that is deleted is refused.
-	return a.wait(ctx, func(h *infrav1.Host) (bool, error) { return h != nil && h.Spec.HostID != "" && host.Connected(h), nil })
+	if err := a.wait(ctx, func(h *infrav1.Host) (bool, error) { return h.Spec.HostID != "" && host.Connected(h), nil }); err != nil {
+		return err
+	}
+	// The Host may be connected from before. Whoever waits with the request of a token that
+	// is deleted is refused.
+	return wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
+		printed, err := a.machine.Run(ctx, certifiedScript, nil)
+		return printed != "", err
+	})
 }
+
+// certifiedScript prints something once the agent has its certificate. It does not wait: a
+// script that waits stays behind when its connection is cut.
+const certifiedScript = "[ ! -s " + stateDir + "/kubeconfig ] || echo certified"
 
 // joinScript is the line that `slipway host token --join-command` prints, but for the
 // token: what is on a command line every user of the machine can read.
@@ -149,14 +185,17 @@ func (a *addition) joinScript() (string, error) {
 // available waits until machines may claim the host, or one has.
 func (a *addition) available(ctx context.Context) error {
 	var last *infrav1.Host
+	var held time.Time
 	err := a.wait(ctx, func(h *infrav1.Host) (bool, error) {
 		last = h
-		if h == nil || h.Status.Phase == "" {
+		if h.Status.Phase == "" {
 			return false, nil
 		}
-		if !host.Approved(h) && h.Status.Inventory.MachineID != "" {
-			return false, problem(ReasonNotApproved, fmt.Sprintf("slipway host approve %s -n %s, or the same command with --approve", h.Name, h.Namespace),
-				"the host %s enrolled and is not approved: its host ID is %s", client.ObjectKeyFromObject(h), h.Spec.HostID)
+		if !host.Approved(h) && h.Status.Inventory.MachineID != "" && held.IsZero() {
+			held = a.now()
+		}
+		if err := notApproved(h, !held.IsZero() && a.now().Sub(held) >= approvalTakes); err != nil {
+			return false, err
 		}
 		return h.Spec.Claim != nil || h.Status.Phase == infrav1.HostPhaseAvailable || unavailableByChoice(h), nil
 	})
@@ -167,6 +206,19 @@ func (a *addition) available(ctx context.Context) error {
 		"the host %s is not available after %s: it is %s%s", a.key(), a.Timeout, last.Status.Phase, why(last))
 	p.Err = err
 	return p
+}
+
+// notApproved is why a host waits for an approval: a policy had the time to decide, or
+// somebody denied it.
+func notApproved(h *infrav1.Host, decided bool) error {
+	remedy := host.ApproveCommand(h) + ", or the same command with --approve"
+	switch {
+	case h.Spec.Approval == infrav1.HostApprovalDenied:
+		return problem(ReasonNotApproved, "to use it after all: "+remedy, "somebody denied the host %s: its host ID is %s", client.ObjectKeyFromObject(h), h.Spec.HostID)
+	case !host.Approved(h) && decided:
+		return problem(ReasonNotApproved, remedy, "the host %s enrolled and is not approved: its host ID is %s", client.ObjectKeyFromObject(h), h.Spec.HostID)
+	}
+	return nil
 }
 
 // unavailableByChoice are hosts that somebody keeps from being claimed.
@@ -183,7 +235,8 @@ func why(h *infrav1.Host) string {
 	return ", " + c.Message
 }
 
-// wait looks at the Host until done. An API server that is away for a moment is waited for.
+// wait looks at the Host, once there is one, until done; another machine's is refused. An
+// API server that is away for a moment is waited for.
 func (a *addition) wait(ctx context.Context, done func(*infrav1.Host) (bool, error)) error {
 	return wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
 		h, err := a.host(ctx)
@@ -192,6 +245,12 @@ func (a *addition) wait(ctx context.Context, done func(*infrav1.Host) (bool, err
 		}
 		if err != nil {
 			return false, nil //nolint:nilerr // the next look tells
+		}
+		if h == nil {
+			return false, nil
+		}
+		if err := a.compareMachine(h); err != nil {
+			return false, err
 		}
 		return done(h)
 	})

@@ -34,6 +34,8 @@ type Facts struct {
 	HostName string
 	// MachineID is /etc/machine-id; empty when there is none.
 	MachineID string
+	// BootID is of the running kernel; no two that run have the same.
+	BootID string
 	// Systemd says whether it was booted with systemd.
 	Systemd bool
 	// Clock of the machine, and Skew by which it is ahead of the one here for certain: what
@@ -88,6 +90,7 @@ put machine "$(uname -m)"
 put system "$( (. /etc/os-release && printf %s "$PRETTY_NAME") 2>/dev/null)"
 put hostname "$(cat /proc/sys/kernel/hostname 2>/dev/null || uname -n)"
 put machineID "$(cat /etc/machine-id 2>/dev/null)"
+put bootID "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)"
 [ ! -d /run/systemd/system ] || put systemd true
 put clock "$(date +%s)"
 put stateFree "$(free /var/lib | awk '{print $4}')"
@@ -113,7 +116,7 @@ if [ -x ` + agentPath + ` ]; then put software "$(` + agentPath + ` software lis
 func parseFacts(printed string) (Facts, error) {
 	f := Facts{Software: map[string]Software{}}
 	text := map[string]*string{
-		"kernel": &f.Kernel, "machine": &f.Machine, "system": &f.System, "hostname": &f.HostName, "machineID": &f.MachineID,
+		"kernel": &f.Kernel, "machine": &f.Machine, "system": &f.System, "hostname": &f.HostName, "machineID": &f.MachineID, "bootID": &f.BootID,
 		"agentDigest": &f.AgentDigest, "stagedAgentDigest": &f.StagedAgentDigest, "unitDigest": &f.UnitDigest,
 		"namespace": &f.Namespace, "configuredName": &f.ConfiguredName, "name": &f.KeptName, "server": &f.Server,
 	}

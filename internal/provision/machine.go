@@ -58,11 +58,13 @@ const (
 	ReasonForeignRuntime     Reason = "ForeignRuntime"
 	ReasonHostName           Reason = "HostName"
 	ReasonNameTaken          Reason = "NameTaken"
+	ReasonMachineIDTaken     Reason = "MachineIDTaken"
 	ReasonPreflight          Reason = "Preflight"
 	ReasonNotApproved        Reason = "NotApproved"
 	ReasonNotAvailable       Reason = "NotAvailable"
 	ReasonInterrupted        Reason = "Interrupted"
 	ReasonCommandFailed      Reason = "CommandFailed"
+	ReasonLocalFile          Reason = "LocalFile"
 	ReasonManagementRejected Reason = "ManagementCluster"
 )
 

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
@@ -74,8 +76,14 @@ func OpenBundles(dir, publicKey, version string) (*Bundles, error) {
 	if err != nil {
 		return nil, err
 	}
-	if versions := d.Versions(); version == "" && len(versions) > 0 {
+	versions := d.Versions()
+	switch {
+	case len(versions) == 0:
+		return nil, fmt.Errorf("--host-bundle: %s has no host bundle", dir)
+	case version == "":
 		version = versions[len(versions)-1]
+	case !slices.Contains(versions, version):
+		return nil, fmt.Errorf("--kubernetes-version: %s has no bundle of %q; it has: %s", dir, version, strings.Join(versions, ", "))
 	}
 	return &Bundles{directory: d, keys: keys, publicKey: data, version: version, found: map[string]verdict{}}, nil
 }
