@@ -58,13 +58,17 @@ func TestFaultsHaveTypes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, c := faulty(t, fail, 1, tt.fault)
+			timeout := int32(30)
+			if tt.want == client.ReasonTimeout {
+				timeout = 1
+			}
+			_, c := faulty(t, fail, timeout, tt.fault)
 			response, err := create(t.Context(), t, c)
 			var callErr *client.CallError
 			if !errors.As(err, &callErr) || callErr.Reason != tt.want || response != nil {
 				t.Fatalf("got response %v and error %v, want a CallError with reason %s", response, err, tt.want)
 			}
-			_, c = faulty(t, ignore, 1, tt.fault)
+			_, c = faulty(t, ignore, timeout, tt.fault)
 			response, err = create(t.Context(), t, c)
 			if err != nil {
 				t.Fatalf("policy Ignore: %v", err)
@@ -77,7 +81,7 @@ func TestFaultsHaveTypes(t *testing.T) {
 }
 
 func TestIgnoreNeverSwallowsRejectionOrCancellation(t *testing.T) {
-	_, c := faulty(t, ignore, 1, hooktest.Body(`{"status":"Failure","message":"no"}`))
+	_, c := faulty(t, ignore, 30, hooktest.Body(`{"status":"Failure","message":"no"}`))
 	var rejected *client.RejectedError
 	if _, err := create(t.Context(), t, c); !errors.As(err, &rejected) || rejected.Message != "no" {
 		t.Errorf("got %v, want a RejectedError", err)
@@ -102,7 +106,7 @@ func TestIgnoreNeverSwallowsRejectionOrCancellation(t *testing.T) {
 
 func TestRetryAfterIsClamped(t *testing.T) {
 	for asked, want := range map[int]int32{-5: 1, 0: 0, 30: 30, 1<<31 - 1: 3600} {
-		_, c := faulty(t, fail, 1, hooktest.Body(fmt.Sprintf(`{"status":"Success","retryAfterSeconds":%d}`, asked)))
+		_, c := faulty(t, fail, 30, hooktest.Body(fmt.Sprintf(`{"status":"Success","retryAfterSeconds":%d}`, asked)))
 		response, err := create(t.Context(), t, c)
 		if err != nil {
 			t.Fatal(err)

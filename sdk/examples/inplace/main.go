@@ -8,6 +8,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -94,17 +95,22 @@ func (f folder) update(_ context.Context, r *hooksv1.UpdateMachineRequest) (*hoo
 	return nil, extension.RetryAfter(10*time.Second, "machine "+r.Desired.Machine.Name+" is setting its clock")
 }
 
-// write replaces a file as a whole: nobody reads half of it.
+// write replaces a file as a whole: nobody reads half of it. Two calls for one machine
+// may come at once, so each writes to a file of its own first.
 func (f folder) write(name string, data []byte) error {
-	file, err := f.root.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	unique := name + "." + rand.Text()
+	file, err := f.root.OpenFile(unique, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = f.root.Rename(unique, name)
 	}
-	return f.root.Rename(name+".new", name)
+	if err != nil {
+		return errors.Join(err, f.root.Remove(unique))
+	}
+	return nil
 }
 
 func register(server *extension.Server, f folder) error {
