@@ -51,6 +51,10 @@ func asked(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) bool {
 	if Asks(run.Spec.Hook, cluster) {
 		return true
 	}
+	// Without a topology, a deletion that has begun has passed.
+	if !cluster.Spec.Topology.IsDefined() && !cluster.DeletionTimestamp.IsZero() {
+		return false
+	}
 	if deleting := !cluster.DeletionTimestamp.IsZero(); deleting || run.Spec.Hook == lifecyclev1.BeforeClusterDelete {
 		_, passed := cluster.Annotations[runtimev1.OkToDeleteAnnotation]
 		return deleting && run.Spec.Hook == lifecyclev1.BeforeClusterDelete && !passed

@@ -30,6 +30,9 @@ func TestHoldsUntilTheHookHasPassed(t *testing.T) {
 	both := func(one, another func(*clusterv1.Cluster)) func(*clusterv1.Cluster) {
 		return func(c *clusterv1.Cluster) { one(c); another(c) }
 	}
+	classed := func(c *clusterv1.Cluster) {
+		c.Spec.Topology.ClassRef.Name, c.Spec.Topology.Version = "class", "v1.36.3"
+	}
 	deleted := func(c *clusterv1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: start} }
 	passed := func(c *clusterv1.Cluster) {
 		c.Annotations = map[string]string{runtimev1.OkToDeleteAnnotation: ""}
@@ -41,7 +44,7 @@ func TestHoldsUntilTheHookHasPassed(t *testing.T) {
 		lifecyclev1.AfterControlPlaneUpgrade:  {changes{pending("AfterClusterUpgrade,AfterControlPlaneUpgrade")}, changes{upgrading, pending("AfterClusterUpgrade")}},
 		lifecyclev1.BeforeWorkersUpgrade:      {changes{pending("BeforeWorkersUpgrade")}, changes{pending("AfterWorkersUpgrade")}},
 		lifecyclev1.AfterClusterUpgrade:       {changes{pending("AfterClusterUpgrade")}, changes{created}},
-		lifecyclev1.BeforeClusterDelete:       {changes{deleted}, changes{created, both(deleted, passed)}},
+		lifecyclev1.BeforeClusterDelete:       {changes{both(classed, deleted)}, changes{created, deleted, both(classed, both(deleted, passed))}},
 	} {
 		run := begun(window("noon"), ended(lifecyclev1.OutcomeSucceeded))
 		run.Spec.Steps, run.Spec.Hook, run.Spec.Request.ToKubernetesVersion = run.Spec.Steps[:1], hook, "v1.36.3"
