@@ -163,6 +163,8 @@ func TestEnforcementTellsWhatIsNotHeldBack(t *testing.T) {
 		p.Spec.Hooks = append(p.Spec.Hooks, lifecyclev1.HookPolicy{Hook: lifecyclev1.BeforeClusterUpgrade, Steps: p.Spec.Hooks[0].Steps})
 	})
 	expect(metav1.ConditionFalse, lifecyclev1.ClusterWithoutTopologyReason, "holds nothing but creation and deletion back of bare")
+	change(func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Hooks = p.Spec.Hooks[1:] })
+	expect(metav1.ConditionFalse, lifecyclev1.ClusterWithoutTopologyReason, "holds nothing back of bare")
 }
 
 // A Cluster for which no hook is called is told of: its author believes it guarded.

@@ -42,9 +42,10 @@ func WithoutTopology(ctx context.Context, matcher *match.Matcher, p *lifecyclev1
 	}
 	held, remedy := "nothing", "make them of a ClusterClass, or select others"
 	switch {
+	case !slices.ContainsFunc(p.Spec.Hooks, func(h lifecyclev1.HookPolicy) bool { return h.Hook.WithoutTopology() }):
 	case p.Spec.Enforcement == lifecyclev1.EnforcementAll:
 		held = "nothing but creation and deletion"
-	case slices.ContainsFunc(p.Spec.Hooks, func(h lifecyclev1.HookPolicy) bool { return h.Hook.WithoutTopology() }):
+	default:
 		remedy += ", or set spec.enforcement to All, which holds back creation and deletion"
 	}
 	return fmt.Sprintf("Cluster API calls no hooks for Clusters without spec.topology, so the policy holds %s back of %s; %s", held, strings.Join(names, ", "), remedy)
