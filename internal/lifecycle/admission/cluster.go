@@ -49,14 +49,22 @@ func (k clusterKeeper) ValidateCreate(ctx context.Context, cluster *clusterv1.Cl
 	if err != nil || len(guards) == 0 {
 		return nil, err
 	}
+	if imports, err := k.madeElsewhere(ctx, cluster); err != nil || imports {
+		return nil, err
+	}
 	return nil, forbid(cluster, "LifecyclePolicy %s has steps before it is made, and it has no spec.topology: create it with spec.paused: true, and set that to false when its condition %s says so",
 		policyNames(guards), lifecyclev1.ClusterLifecycleReadyCondition)
 }
 
 // ValidateUpdate implements admission.Validator. Who unpauses a Cluster whose creation has
-// not begun makes it.
+// not begun makes it. So does who gives it a topology: nobody asks here about it any more,
+// and core calls no BeforeClusterCreate, as it has references.
 func (k clusterKeeper) ValidateUpdate(ctx context.Context, before, cluster *clusterv1.Cluster) (ctrladmission.Warnings, error) {
-	// Who gives it a topology makes it, too: without BeforeClusterCreate, as it has references.
+	at := "spec.paused"
+	if ptr.Deref(cluster.Spec.Paused, false) {
+		at = "spec.topology"
+	}
+	made := ptr.Deref(before.Spec.Paused, false) && (!ptr.Deref(cluster.Spec.Paused, false) || cluster.Spec.Topology.IsDefined())
 	cluster = cluster.DeepCopy()
 	cluster.Spec.Topology = before.Spec.Topology
 	if k.passes(cluster) {
@@ -65,8 +73,7 @@ func (k clusterKeeper) ValidateUpdate(ctx context.Context, before, cluster *clus
 	if err := k.authorizeRequest(ctx, before, cluster); err != nil {
 		return nil, err
 	}
-	unpaused := ptr.Deref(before.Spec.Paused, false) && !ptr.Deref(cluster.Spec.Paused, false)
-	if !unpaused || plan.Provisioned(before) {
+	if !made || plan.Provisioned(before) {
 		return nil, nil
 	}
 	guards, err := k.guards(ctx, lifecyclev1.BeforeClusterCreate, cluster)
@@ -77,14 +84,10 @@ func (k clusterKeeper) ValidateUpdate(ctx context.Context, before, cluster *clus
 	if err != nil || waits == "" {
 		return nil, err
 	}
-	if !before.Spec.ControlPlaneEndpoint.IsZero() {
-		// It was made elsewhere, if who moves Clusters says so.
-		imports, err := k.imports(ctx, cluster)
-		if err != nil || imports {
-			return nil, err
-		}
+	if imports, err := k.madeElsewhere(ctx, before); err != nil || imports {
+		return nil, err
 	}
-	return nil, forbid(cluster, "spec.paused: %s", waits)
+	return nil, forbid(cluster, "%s: %s", at, waits)
 }
 
 // ValidateDelete implements admission.Validator. The deletion of a namespace is held back
@@ -191,6 +194,15 @@ func (k clusterKeeper) authorizeRequest(ctx context.Context, before, cluster *cl
 func requests(cluster *clusterv1.Cluster) bool {
 	_, found := cluster.Annotations[lifecyclev1.RequestDeletionAnnotation]
 	return found
+}
+
+// madeElsewhere says whether a Cluster was made in another management cluster, or before it
+// was lost with this one: it has an endpoint, and who moves or restores says so.
+func (k clusterKeeper) madeElsewhere(ctx context.Context, cluster *clusterv1.Cluster) (bool, error) {
+	if cluster.Spec.ControlPlaneEndpoint.IsZero() {
+		return false, nil
+	}
+	return k.imports(ctx, cluster)
 }
 
 // imports says whether the user may make runs with what they record, as clusterctl move

@@ -170,7 +170,10 @@ func (b *bare) told(cluster *clusterv1.Cluster, part string) {
 
 func waiting(run *lifecyclev1.LifecycleRun) bool { return run.Status.Phase == lifecyclev1.RunWaiting }
 func unpause(c *clusterv1.Cluster)               { c.Spec.Paused = ptr.To(false) }
-func pause(c *clusterv1.Cluster)                 { c.Spec.Paused = ptr.To(true) }
+func classify(c *clusterv1.Cluster) {
+	c.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "slipway"}, Version: "v1.36.3"}
+}
+func pause(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }
 func requestDeletion(c *clusterv1.Cluster) {
 	c.Annotations = map[string]string{lifecyclev1.RequestDeletionAnnotation: "its work is done"}
 }
@@ -185,7 +188,9 @@ func TestAClusterWithoutATopologyIsHeldBack(t *testing.T) {
 	b.create(b.tenant, cluster)
 	run := b.run(cluster, lifecyclev1.BeforeClusterCreate, 1, waiting)
 	for _, c := range []client.Client{env.Client, b.tenant} {
-		b.refuses(b.patch(c, cluster, unpause), "step go: waits since", "lifecycle.slipway.dev/approve=go")
+		b.refuses(b.patch(c, cluster, unpause), "spec.paused: ", "step go: waits since", "lifecycle.slipway.dev/approve=go")
+		// Core would call no hook for it any more, and nobody would ask when it is unpaused.
+		b.refuses(b.patch(c, cluster, classify), "spec.topology: ", "step go: waits since")
 	}
 	b.told(cluster, "for approval (may it?)")
 	b.approve(run)
@@ -246,6 +251,14 @@ func TestMovedClustersAreNotHeldBack(t *testing.T) {
 		}
 		b.allows(b.patch(env.Client, cluster, unpause))
 	}
+	// A backup is restored as it was: not paused.
+	restored := func(name string) *clusterv1.Cluster {
+		return b.cluster(name, func(c *clusterv1.Cluster) { moved(c); unpause(c) })
+	}
+	b.refuses(b.tenant.Create(t.Context(), restored("lost")), "create it with spec.paused: true")
+	b.create(env.Client, restored("lost"))
+	b.refuses(env.Client.Create(t.Context(), b.cluster("new", unpause)), "create it with spec.paused: true")
+
 	leave := func(c *clusterv1.Cluster) {
 		pause(c)
 		c.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}

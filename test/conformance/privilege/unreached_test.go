@@ -86,6 +86,7 @@ func (e *engine) clustersUnreached(t *testing.T) {
 	const (
 		label   = `{"metadata":{"labels":{"a":"b"}}}`
 		unpause = `{"spec":{"paused":null}}`
+		class   = `{"spec":{"topology":{"classRef":{"name":"class"},"version":"v1.36.3"}}}`
 		request = `{"metadata":{"annotations":{"` + lifecyclev1.RequestDeletionAnnotation + `":"why"}}}`
 	)
 	for _, in := range []string{"team-a", "team-b"} {
@@ -98,6 +99,8 @@ func (e *engine) clustersUnreached(t *testing.T) {
 			"deleted":                         {remove(bare(in, "runs")), true},
 			"unpaused":                        {patch(bare(in, "waits"), unpause), true},
 			"asked to be deleted":             {patch(bare(in, "runs"), request), true},
+			"made of a class while it waits":  {patch(bare(in, "waits"), class), true},
+			"given a class":                   {patch(bare(in, "runs"), class), false},
 			"changed":                         {patch(bare(in, "runs"), label), false},
 			"paused":                          {patch(bare(in, "runs"), `{"spec":{"paused":true}}`), false},
 			"changed while it waits":          {patch(bare(in, "waits"), label), false},
