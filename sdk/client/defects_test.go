@@ -244,7 +244,7 @@ func TestDeadlineBoundsTheFanOut(t *testing.T) {
 }
 
 func TestCacheDoesNotAlias(t *testing.T) {
-	f, c := faulty(t, fail, 1, hooktest.Body(`{"status":"Success","message":"original"}`))
+	f, c := faulty(t, fail, 30, hooktest.Body(`{"status":"Success","message":"original"}`))
 	option := client.WithCache(client.NewCache(10, time.Minute), func(r *registry.Registration, _ apiObject) string { return r.Name + r.Fingerprint })
 	for range 3 {
 		response, err := client.Call(t.Context(), c, capi.BeforeClusterCreate, "h.ext", cluster(), &hooksv1.BeforeClusterCreateRequest{}, option)

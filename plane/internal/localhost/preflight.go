@@ -115,7 +115,7 @@ func checkCgroups(o PreflightOptions) []Finding {
 		return finding("the kubelet needs the cgroup controllers "+strings.Join(missing, ", ")+", which are not there",
 			"enable them: for cgroup v2 in "+filepath.Join(cgroup.Root, "cgroup.subtree_control")+" or on the kernel's command line (cgroup_enable=memory)")
 	}
-	if err := layout.Writable(o.Name); err != nil {
+	if err := layout.Writable(); err != nil {
 		return finding("control groups cannot be created: "+err.Error(), "in a container, start it with `--privileged --cgroupns=host`")
 	}
 	return nil

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Root is where a host, and nearly every machine, has its hierarchies.
@@ -160,15 +163,12 @@ func (l Layout) Missing() []string {
 	return missing
 }
 
-// Writable tries to make a group in every hierarchy, and removes it.
-func (l Layout) Writable(instance string) error {
+// Writable says whether groups can be made in every hierarchy. It makes none to find out:
+// one would stay behind when the program is killed meanwhile.
+func (l Layout) Writable() error {
 	for _, h := range l.Hierarchies {
-		probe := filepath.Join(h.Mountpoint, instance+"-preflight")
-		if err := os.Mkdir(probe, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("create a cgroup: %w", err)
-		}
-		if err := os.Remove(probe); err != nil {
-			return fmt.Errorf("remove a cgroup: %w", err)
+		if err := unix.Access(h.Mountpoint, unix.W_OK); err != nil {
+			return fmt.Errorf("create a cgroup: %w", &fs.PathError{Op: "access", Path: h.Mountpoint, Err: err})
 		}
 	}
 	return nil
