@@ -80,7 +80,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		Rule: "Lifecycle/withoutTopology", Breaks: "a Cluster without a topology is unpaused before its steps are done",
-		File: decisions + "/cluster.go", Old: "	if !unpaused || plan.Provisioned(before) {", New: "	if unpaused || plan.Provisioned(before) {",
+		File: decisions + "/cluster.go", Old: "	if !made || plan.Provisioned(before) {", New: "	if made || plan.Provisioned(before) {",
 		Package: engine + "manager", Test: "TestAClusterWithoutATopologyIsHeldBack",
 	},
 	{

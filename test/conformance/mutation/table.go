@@ -189,7 +189,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraCluster/persisted", Breaks: "each reconcile writes",
-		File: clusterEndpoint, Old: `Reason: "Provisioned"}`, New: `Reason: "Provisioned", Message: s.hostCluster.ResourceVersion}`,
+		File: clusterEndpoint, Old: `Reason: infrav1.HostClusterProvisionedReason}`, New: `Reason: infrav1.HostClusterProvisionedReason, Message: s.hostCluster.ResourceVersion}`,
 	},
 	{
 		Rule: "InfraCluster/pausing", Breaks: "a paused cluster goes on",
