@@ -49,7 +49,9 @@ type Reconciler struct {
 	Kind    Kind
 	Runtime *Runtime
 	Client  client.Client
-	// APIReader reads Secrets, and all objects at the start, past the cache.
+	// APIReader reads Secrets and the objects past the cache: a breaker that opens and
+	// closes at once is two reconciles within milliseconds, and the second would find in
+	// the cache what the first has overwritten, and nothing to write.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
 	// Interval is the time between two discoveries. Default: DefaultInterval.
@@ -91,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: notReadyRetry}, nil
 	}
 	object := r.Kind.New()
-	err := r.Client.Get(ctx, req.NamespacedName, object)
+	err := r.APIReader.Get(ctx, req.NamespacedName, object)
 	if apierrors.IsNotFound(err) || (err == nil && !object.GetDeletionTimestamp().IsZero()) {
 		r.forget(req.Name)
 		return ctrl.Result{}, nil

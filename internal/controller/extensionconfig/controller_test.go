@@ -287,11 +287,23 @@ func TestCAInjection(t *testing.T) {
 // TestBreakerIsACondition holds that a handler which is left alone shows, and that
 // it shows when it is back.
 func TestBreakerIsACondition(t *testing.T) {
+	for name, wrap := range map[string]func(client.Client) client.Client{
+		"cache in time": func(c client.Client) client.Client { return c },
+		"cache behind": func(c client.Client) client.Client {
+			return &lateCache{Client: c, first: map[client.ObjectKey]*runtimev1.ExtensionConfig{}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { breakerIsACondition(t, wrap) })
+	}
+}
+
+func breakerIsACondition(t *testing.T, wrap func(client.Client) client.Client) {
+	t.Helper()
 	w := newWorld(t)
 	f := hooktest.StartFaults(t, discovery(hooktest.Status(http.StatusServiceUnavailable, "full"), "h"))
 	config := w.config("breaker", f.URL, f.CA.PEM)
 	w.create(config)
-	rt, _ := w.manager(extensionconfig.Upstream, 0)
+	rt, _ := w.managerWith(extensionconfig.Upstream, 0, wrap)
 	available := func(what, prefix string) {
 		t.Helper()
 		w.eventually(what, config, func() bool {

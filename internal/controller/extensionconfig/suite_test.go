@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,8 +59,40 @@ func newWorld(t *testing.T) *world {
 	return &world{T: t, namespace: env.Namespace(t)}
 }
 
+// lateCache is a client whose cache has seen no write yet: what is read by name stays
+// as it was first.
+type lateCache struct {
+	client.Client
+	mu    sync.Mutex
+	first map[client.ObjectKey]*runtimev1.ExtensionConfig
+}
+
+func (c *lateCache) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	config, ok := o.(*runtimev1.ExtensionConfig)
+	if !ok {
+		return c.Client.Get(ctx, key, o, options...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seen := c.first[key]; seen != nil {
+		seen.DeepCopyInto(config)
+		return nil
+	}
+	err := c.Client.Get(ctx, key, config, options...)
+	if err == nil {
+		c.first[key] = config.DeepCopy()
+	}
+	return err
+}
+
 // manager starts a manager with the controller for kind, until the test ends.
 func (w *world) manager(kind extensionconfig.Kind, interval time.Duration) (rt *extensionconfig.Runtime, stop func()) {
+	w.Helper()
+	return w.managerWith(kind, interval, func(c client.Client) client.Client { return c })
+}
+
+// managerWith starts a manager whose controller uses what wrap makes of its client.
+func (w *world) managerWith(kind extensionconfig.Kind, interval time.Duration, wrap func(client.Client) client.Client) (rt *extensionconfig.Runtime, stop func()) {
 	w.Helper()
 	catalog := hook.NewCatalog()
 	if err := errors.Join(capi.AddToCatalog(catalog), host.AddToCatalog(catalog)); err != nil {
@@ -78,7 +111,7 @@ func (w *world) manager(kind extensionconfig.Kind, interval time.Duration) (rt *
 		w.Fatal(err)
 	}
 	err = (&extensionconfig.Reconciler{
-		Kind: kind, Runtime: rt, Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(),
+		Kind: kind, Runtime: rt, Client: wrap(mgr.GetClient()), APIReader: mgr.GetAPIReader(),
 		Recorder: mgr.GetEventRecorder("test"), Interval: interval, WatchFilter: w.namespace,
 	}).SetupWithManager(mgr, mgr.GetCache(), controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: ptr.To(true)})
 	if err != nil {
