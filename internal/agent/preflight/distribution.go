@@ -22,6 +22,8 @@ type distribution struct {
 	id string
 	// name as the system calls itself.
 	name string
+	// archive is ubuntu or debian, whose packages fit a distribution of familyDeb.
+	archive string
 }
 
 // readDistribution goes by os-release(5), where a derivative names its ancestors.
@@ -43,7 +45,10 @@ func readDistribution(h Host) distribution {
 	like := append(strings.Fields(fields["ID_LIKE"]), d.id)
 	switch {
 	case slices.Contains(like, "debian") || slices.Contains(like, "ubuntu"):
-		d.family = familyDeb
+		d.family, d.archive = familyDeb, "debian"
+		if slices.Contains(like, "ubuntu") {
+			d.archive = "ubuntu"
+		}
 	case slices.Contains(like, "rhel") || slices.Contains(like, "fedora") || slices.Contains(like, "centos"):
 		d.family = familyRPM
 	}

@@ -81,6 +81,21 @@ func checkTime(ctx context.Context, s *scope) []Finding {
 	return bad(Warning, install, "timedatectl does not tell whether the clock is set from the network (%q, %v)", strings.TrimSpace(out), err)
 }
 
+// resolverFiles are those that kubeadm has the kubelet read: systemd-resolved's where that
+// runs, and else the one that every program goes by.
+var resolverFiles = []string{"/run/systemd/resolve/resolv.conf", "/etc/resolv.conf"}
+
+// checkResolver wants the file alone: a network without name servers is no fault.
+func checkResolver(_ context.Context, s *scope) []Finding {
+	for _, path := range resolverFiles {
+		if _, err := s.ReadFile(path); err == nil {
+			return good("%s", path)
+		}
+	}
+	return bad(Error, "echo 'nameserver ADDRESS' | sudo tee /etc/resolv.conf; where there is no name server: sudo touch /etc/resolv.conf",
+		"there is no /etc/resolv.conf: without it the kubelet makes no pod, and the Node never gets ready")
+}
+
 // clockSkew is half of what Kubernetes bears between who issues a token and who verifies
 // it. The manager reports as much in the condition ClockSkewed.
 const clockSkew = 30 * time.Second

@@ -89,6 +89,7 @@ var checks = []struct {
 	{"host-name", checkHostName},
 	{"machine-id", checkMachineID},
 	{"time", checkTime},
+	{"name-resolution", checkResolver},
 	{"tools", checkTools},
 	{"packet-filter", checkPacketFilter},
 	{"container-runtime", checkRuntime},

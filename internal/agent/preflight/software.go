@@ -93,9 +93,18 @@ func checkRuntime(ctx context.Context, s *scope) []Finding {
 	return found
 }
 
+// installContainerd is the way by hand. The packages of Debian and Ubuntu are too old: 1.6
+// in Debian 12, 1.7 in Debian 13. Those of Docker are containerd alone, without Docker.
 func (s *scope) installContainerd() string {
-	if s.distro.family == familyRPM {
+	switch s.distro.family {
+	case familyRPM:
 		return "sudo dnf config-manager --add-repo https://download.docker.com/linux/centos/docker-ce.repo && sudo dnf install -y containerd.io"
+	case familyDeb:
+		return fmt.Sprintf(`sudo apt-get install -y ca-certificates curl && sudo install -d -m 0755 /etc/apt/keyrings && `+
+			`sudo curl -fsSL https://download.docker.com/linux/%[1]s/gpg -o /etc/apt/keyrings/docker.asc && `+
+			`echo "deb [signed-by=/etc/apt/keyrings/docker.asc] https://download.docker.com/linux/%[1]s $(. /etc/os-release && echo "${UBUNTU_CODENAME:-$VERSION_CODENAME}") stable" | `+
+			`sudo tee /etc/apt/sources.list.d/docker.list && sudo apt-get update && sudo apt-get install -y containerd.io`, s.distro.archive)
+	case familyOther:
 	}
 	return s.distro.install("containerd", "containerd.io")
 }
