@@ -37,7 +37,7 @@ func Explain(ctx context.Context, c client.Reader, cluster client.ObjectKey, now
 		return Explanation{}, err
 	}
 	for i := range list {
-		e.Runs = append(e.Runs, runOf(&list[i], object, now))
+		e.Runs = append(e.Runs, RunOf(&list[i], object, now))
 	}
 	return e, nil
 }
@@ -92,7 +92,8 @@ func withoutTopology(policy *lifecyclev1.LifecyclePolicy) string {
 	return never + " but creation and deletion, which admission holds back"
 }
 
-func runOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) Run {
+// RunOf tells of one run of a Cluster.
+func RunOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) Run {
 	s := &run.Spec
 	r := Run{
 		Name: run.Name, Hook: s.Hook, Policy: s.PolicyName, Mode: s.Mode, Attempt: s.Attempt,

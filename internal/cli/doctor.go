@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/internal/doctor"
+	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+func doctorCommand(p *Program) *cobra.Command {
+	var (
+		output string
+		strict bool
+	)
+	f := &scopeFlags{managementFlags: managementFlags{program: p}}
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find what is wrong, and say what to do about it",
+		Long: `Doctor looks for known failure patterns, such as hosts that are away, clocks that
+differ, tokens and certificates that expire, quarantine, a missing network plugin, hooks
+that wait and pauses that were forgotten. It says of each what is wrong, where, since
+when, and the next command. It changes nothing, and looks with your own rights: what
+these do not let it read is told at the end.
+
+What does not work is an error, what stands still or will fail a warning, what somebody
+wanted and may have forgotten a note. It ends with 0 when there is no error, with 2 when
+there is one, and with 1 when it cannot look.`,
+		Example: "  slipway doctor -n prod\n  slipway doctor -o json | jq '.findings[] | select(.severity == \"error\")'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cluster, scope, err := f.target(cmd)
+			if err != nil {
+				return err
+			}
+			report, err := diagnose(cmd.Context(), cluster, scope)
+			if err != nil {
+				return cluster.Explain(err)
+			}
+			if err := doctorResult(report).write(cmd.OutOrStdout(), output); err != nil {
+				return fmt.Errorf("write the findings: %w", err)
+			}
+			if report.Count(doctor.Error) > 0 || strict && report.Count(doctor.Warning) > 0 {
+				return &ExitError{Code: exitFindings}
+			}
+			return nil
+		},
+	}
+	f.bind(command)
+	command.Flags().BoolVar(&strict, "strict", false, "end with 2 for warnings, too")
+	outputFlag(command, &output, listFormats...)
+	return command
+}
+
+// diagnose looks at a management cluster. That a plane of this machine does not answer is a
+// finding; any other cluster has to.
+func diagnose(ctx context.Context, cluster *management.Cluster, scope status.Scope) (doctor.Report, error) {
+	now := time.Now()
+	var plane *status.Plane
+	if cluster.Plane != nil {
+		known, err := cluster.Plane.Hosts(ctx, scope)
+		if err != nil {
+			return doctor.Report{}, err
+		}
+		plane = &known.Plane
+	}
+	s, err := readSnapshot(ctx, cluster, scope, now)
+	switch {
+	case err != nil && (plane == nil || plane.Ready):
+		return doctor.Report{}, err
+	case err != nil:
+		s = &doctor.Snapshot{Now: now, Scope: scope, Unread: []doctor.Unread{{Kind: "anything in the plane", Message: err.Error()}}}
+	}
+	s.Plane = plane
+	return doctor.Diagnose(s), nil
+}
+
+func readSnapshot(ctx context.Context, cluster *management.Cluster, scope status.Scope, now time.Time) (*doctor.Snapshot, error) {
+	c, err := cluster.Client()
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Read(ctx, c, scope, now)
+}
+
+func doctorResult(report doctor.Report) result {
+	shown := result{object: report, table: func(out io.Writer, wide bool) error { return doctor.Render(out, report, wide) }}
+	for i := range report.Findings {
+		if object := report.Findings[i].Object; object.APIVersion != "" {
+			shown.names = append(shown.names, object.Resource())
+		}
+	}
+	return shown
+}

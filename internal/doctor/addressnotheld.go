@@ -1,0 +1,29 @@
+package doctor
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+var addressNotHeld = Check{
+	Name:   "AddressNotHeld",
+	Means:  "no host has the control-plane address, or the one that had it is away: the API server may be out of reach by it",
+	Remedy: "Look at the control-plane hosts of the cluster. The election needs etcd's quorum: with most of them gone, bring one back.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
+			held := meta.FindStatusCondition(c.Status.Conditions, infrav1.EndpointHeldCondition)
+			if held == nil || held.Status == metav1.ConditionTrue {
+				return none()
+			}
+			switch held.Reason {
+			case infrav1.EndpointNotHeldReason:
+				return atHostCluster(c, Error).of(held).describe(), true
+			case infrav1.EndpointHolderAwayReason:
+				return atHostCluster(c, Warning).of(held).describe(), true
+			}
+			return none()
+		})
+	},
+}

@@ -1,0 +1,27 @@
+package doctor
+
+import (
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+var hostNotApproved = Check{
+	Name:   "HostNotApproved",
+	Means:  "a host waits for somebody to approve it, or somebody denied it and left it there",
+	Remedy: "See that it is the machine you expect, by its hostID; then approve it. Delete a Host that you do not want.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
+			if host.Approved(h) {
+				return none()
+			}
+			if h.Spec.Approval == infrav1.HostApprovalDenied {
+				f := atHost(h, Note)
+				f.Message = "somebody denied the host, and it is still there"
+				return f.next("kubectl delete %s -n %s", f.Object.Resource(), h.Namespace), true
+			}
+			f := atHost(h, Warning).since(h.CreationTimestamp.Time).next("%s", host.ApproveCommand(h))
+			f.Message = "the host enrolled and is not approved; its hostID is " + h.Spec.HostID
+			return f, true
+		})
+	},
+}

@@ -1,0 +1,27 @@
+package doctor
+
+import (
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+var blockMoveLeft = Check{
+	Name:   "BlockMoveLeft",
+	Means:  "a host that no cluster has still holds up `clusterctl move` of the whole namespace",
+	Remedy: "The manager takes such an annotation off; look whether it runs. Where the Host is paused, or the Cluster of its claim is gone for good, take it off by hand.",
+	find: func(s *Snapshot) []Finding {
+		if !s.knows("Cluster") {
+			return nil
+		}
+		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
+			if !host.BlocksMove(h) || h.Spec.Claim != nil && s.cluster(h.Namespace, h.Spec.Claim.ClusterName) != nil {
+				return none()
+			}
+			f := atHost(h, Warning)
+			f.Message = "annotation " + clusterctlv1.BlockMoveAnnotation + " was left behind: there is no Cluster that the host is of"
+			return f.next("kubectl annotate %s -n %s %s-", f.Object.Resource(), h.Namespace, clusterctlv1.BlockMoveAnnotation), true
+		})
+	},
+}

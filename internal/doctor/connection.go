@@ -1,0 +1,26 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+var hostDisconnected = Check{
+	Name:   "HostDisconnected",
+	Means:  "the agent of a host has not been heard of; what runs there runs on, and nothing can be ordered there",
+	Remedy: "Look at power and network of the host, and at slipway-agent on it. If many are away at once, look for what they share: a switch, or the address of the management cluster.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
+			c := condition(h.Status.Conditions, infrav1.AgentConnectedCondition, metav1.ConditionFalse)
+			if c == nil {
+				return none()
+			}
+			severity := Warning
+			if h.Spec.Claim != nil {
+				severity = Error
+			}
+			return atHost(h, severity).of(c).next("on the host: systemctl status slipway-agent"), true
+		})
+	},
+}

@@ -1,0 +1,511 @@
+package doctor
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+
+func objectMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "prod", Name: name, CreationTimestamp: ago(24 * time.Hour),
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "a"}, Annotations: map[string]string{},
+	}
+}
+
+// set replaces a condition by one that has been so for three hours.
+func set(conditions *[]metav1.Condition, kind string, status metav1.ConditionStatus, reason, message string) {
+	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool { return c.Type == kind })
+	*conditions = append(*conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: ago(3 * time.Hour)})
+}
+
+// healthy is a management cluster with one of everything, in which nothing is wrong.
+func healthy() *Snapshot {
+	s := &Snapshot{Now: now, Plane: &status.Plane{Ready: true, Server: "https://127.0.0.1:1"}}
+	cluster := clusterv1.Cluster{ObjectMeta: objectMeta("a")}
+	set(&cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition, "True", "ReconcileSucceeded", "")
+	s.Clusters = []clusterv1.Cluster{cluster}
+
+	machine := clusterv1.Machine{ObjectMeta: objectMeta("a-1"), Spec: clusterv1.MachineSpec{ClusterName: "a"}}
+	machine.OwnerReferences = []metav1.OwnerReference{{Kind: "KubeadmControlPlane", Name: "a-cp", Controller: ptr.To(true)}}
+	machine.Status.CertificatesExpiryDate = ago(-200 * 24 * time.Hour)
+	set(&machine.Status.Conditions, clusterv1.MachineNodeReadyCondition, "True", "NodeReady", "")
+	s.Machines = []clusterv1.Machine{machine}
+
+	hostCluster := infrav1.HostCluster{ObjectMeta: objectMeta("a")}
+	hostCluster.Spec.ControlPlaneEndpoint.Host = "10.0.0.9"
+	set(&hostCluster.Status.Conditions, infrav1.EndpointHeldCondition, "True", infrav1.EndpointHeldReason, "Host h1 holds it")
+	s.HostClusters = []infrav1.HostCluster{hostCluster}
+
+	hostMachine := infrav1.HostMachine{ObjectMeta: objectMeta("a-1")}
+	hostMachine.Status.HostRef.Name = "h1"
+	set(&hostMachine.Status.Conditions, infrav1.HostClaimedCondition, "True", infrav1.HostMachineClaimedReason, "")
+	set(&hostMachine.Status.Conditions, infrav1.UpToDateCondition, "True", infrav1.HostMachineUpToDateReason, "")
+	set(&hostMachine.Status.Conditions, infrav1.ClaimHooksPassedCondition, "True", infrav1.HooksPassedReason, "")
+	set(&hostMachine.Status.Conditions, clusterv1.ReadyCondition, "True", infrav1.HostMachineProvisionedReason, "")
+	s.HostMachines = []infrav1.HostMachine{hostMachine}
+
+	pool := infrav1.HostMachinePool{ObjectMeta: objectMeta("a-pool")}
+	set(&pool.Status.Conditions, clusterv1.RollingOutCondition, "True", clusterv1.RollingOutReason, "1 of 3")
+	s.HostMachinePools = []infrav1.HostMachinePool{pool}
+
+	s.Hosts = []infrav1.Host{claimed(), free()}
+	s.LifecycleRuns = []lifecyclev1.LifecycleRun{run(lifecyclev1.OutcomeSucceeded)}
+	policy := lifecyclev1.LifecyclePolicy{ObjectMeta: objectMeta("p")}
+	set(&policy.Status.Conditions, lifecyclev1.ReadyCondition, "True", lifecyclev1.PolicyReadyReason, "")
+	s.LifecyclePolicies = []lifecyclev1.LifecyclePolicy{policy}
+
+	upstream, own := runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "up"}}, runtimev1alpha1.HostExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
+	for _, conditions := range []*[]metav1.Condition{&upstream.Status.Conditions, &own.Status.Conditions} {
+		set(conditions, runtimev1alpha1.DiscoveredCondition, "True", "Discovered", "")
+		set(conditions, runtimev1alpha1.HandlersAvailableCondition, "Unknown", runtimev1alpha1.NotDiscoveredReason, "")
+	}
+	s.ExtensionConfigs, s.HostExtensionConfigs = []runtimev1.ExtensionConfig{upstream}, []runtimev1alpha1.HostExtensionConfig{own}
+
+	request := certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r", Labels: map[string]string{infrav1.HostLabel: "h9"}, CreationTimestamp: ago(time.Hour)}}
+	request.Status.Certificate = []byte("issued")
+	s.Requests = []certificatesv1.CertificateSigningRequest{request}
+
+	token := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bootstrap-token-abcdef", Annotations: map[string]string{infrav1.TokenUsesAnnotation: "2"}}}
+	token.Data = map[string][]byte{
+		bootstrapapi.BootstrapTokenExpirationKey:  []byte(now.Add(3 * time.Hour).Format(time.RFC3339)),
+		bootstrapapi.BootstrapTokenExtraGroupsKey: []byte("system:bootstrappers:slipway,system:bootstrappers:slipway:prod:h9"),
+		bootstrapapi.BootstrapTokenSecretKey:      []byte("never-told-0123456"),
+	}
+	s.Tokens = []corev1.Secret{token}
+
+	provider := appsv1.Deployment{ObjectMeta: objectMeta("slipway-manager")}
+	provider.Labels[clusterv1.ProviderNameLabel] = "infrastructure-slipway"
+	provider.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: "True", LastTransitionTime: ago(time.Hour)}}
+	s.Providers = []appsv1.Deployment{provider}
+	return s
+}
+
+func claimed() infrav1.Host {
+	h := free()
+	h.Name, h.Annotations = "h1", map[string]string{clusterctlv1.BlockMoveAnnotation: ""}
+	h.Spec.ClaimGeneration = 1
+	h.Spec.Claim = &infrav1.HostClaim{ClusterName: "a", MachineName: "a-1", ClaimID: "c"}
+	h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredBootstrapped, OperationID: "bootstrap-c"}
+	h.Status.CleanProof = nil
+	h.Status.ObservedOperation = &infrav1.ObservedOperation{ID: "bootstrap-c", Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationSucceeded}
+	return h
+}
+
+func free() infrav1.Host {
+	h := infrav1.Host{ObjectMeta: objectMeta("h2")}
+	h.Labels = map[string]string{"rack": "r2"}
+	h.Spec.HostID = "id"
+	h.Status.BootID = "b"
+	h.Status.CleanProof = &infrav1.CleanProof{}
+	set(&h.Status.Conditions, infrav1.AgentConnectedCondition, "True", infrav1.HostHeartbeatFreshReason, "")
+	set(&h.Status.Conditions, infrav1.AgentSupportedCondition, "Unknown", infrav1.HostAgentVersionUnknownReason, "")
+	set(&h.Status.Conditions, infrav1.ClockSkewedCondition, "False", infrav1.HostClocksAgreeReason, "")
+	set(&h.Status.Conditions, infrav1.DuplicateIdentityCondition, "False", infrav1.HostIdentityUniqueReason, "")
+	set(&h.Status.Conditions, clusterv1.ReadyCondition, "True", infrav1.HostAvailableReason, "")
+	return h
+}
+
+func run(outcome lifecyclev1.StepOutcome) lifecyclev1.LifecycleRun {
+	r := lifecyclev1.LifecycleRun{ObjectMeta: objectMeta("r"), Spec: lifecyclev1.LifecycleRunSpec{
+		ClusterName: "a", PolicyName: "p", Hook: lifecyclev1.BeforeClusterUpgrade, Mode: lifecyclev1.ModeEnforce,
+		Steps:    []lifecyclev1.Step{{Name: "ask", Approval: &lifecyclev1.ApprovalStep{}}},
+		Progress: []lifecyclev1.StepProgress{{Name: "ask", StartTime: ago(2 * time.Hour), Outcome: outcome}},
+	}}
+	if outcome != "" {
+		r.Spec.Progress[0].EndTime = ago(time.Hour)
+	}
+	return r
+}
+
+func TestNothingIsWrongInAHealthyFleet(t *testing.T) {
+	for _, f := range Diagnose(healthy()).Findings {
+		t.Errorf("%s of %s: %s", f.Check, f.Object, f.Message)
+	}
+	if r := Diagnose(&Snapshot{Now: now}); len(r.Findings) != 0 || r.Findings == nil {
+		t.Errorf("an empty cluster: %+v, want an empty list for JSON", r.Findings)
+	}
+}
+
+// want is a finding that a case expects.
+type want struct {
+	check    string
+	severity Severity
+	object   string
+	// since is how long ago it began; 0 for not known.
+	since         time.Duration
+	message, next string
+}
+
+const (
+	h1, h2   = "Host prod/h1", "Host prod/h2"
+	machine1 = "HostMachine prod/a-1"
+)
+
+// Each case breaks one thing in a healthy fleet; exactly that is found.
+var cases = []struct {
+	name  string
+	wreck func(s *Snapshot)
+	want  []want
+}{
+	{"the plane does not run", func(s *Snapshot) { s.Plane = &status.Plane{Message: "start it"} },
+		[]want{{"PlaneNotReady", Error, "Plane of this machine", 0, "start it", "slipway up"}}},
+	{"no plane at all", func(s *Snapshot) { s.Plane = nil }, nil},
+	{"a provider has no pod", func(s *Snapshot) {
+		s.Providers[0].Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: "False"}, {Type: appsv1.DeploymentAvailable, Status: "False", Message: "minimum not met", LastTransitionTime: ago(time.Hour)}}
+	}, []want{{"ProviderUnavailable", Error, "Deployment prod/slipway-manager", time.Hour, "infrastructure-slipway has 0 of 1 replicas: minimum not met", "kubectl describe deployment.apps/slipway-manager -n prod"}}},
+	{"a clock is wrong", func(s *Snapshot) {
+		set(&s.Hosts[1].Status.Conditions, infrav1.ClockSkewedCondition, "True", infrav1.HostClockAheadReason, "40 s ahead")
+	}, []want{{"ClockSkewed", Warning, h2, 3 * time.Hour, "40 s ahead", "timedatectl"}}},
+	{"agents are away", func(s *Snapshot) {
+		set(&s.Hosts[0].Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostHeartbeatStaleReason, "silent")
+		set(&s.Hosts[1].Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostNoHeartbeatReason, "never heard")
+	}, []want{{"HostDisconnected", Error, h1, 3 * time.Hour, "silent", "systemctl status slipway-agent"}, {"HostDisconnected", Warning, h2, 3 * time.Hour, "never heard", "systemctl"}}},
+	{"a disk was cloned", func(s *Snapshot) {
+		set(&s.Hosts[1].Status.Conditions, infrav1.DuplicateIdentityCondition, "True", infrav1.HostDuplicateIdentityReason, "twin of h7")
+	}, []want{{"DuplicateHost", Error, h2, 3 * time.Hour, "twin of h7", "kubectl describe host.infrastructure.slipway.dev/h2 -n prod"}}},
+	{"an agent is too old", func(s *Snapshot) {
+		set(&s.Hosts[1].Status.Conditions, infrav1.AgentSupportedCondition, "False", infrav1.HostAgentTooOldReason, "v0.1")
+	}, []want{{"AgentVersionSkew", Error, h2, 3 * time.Hour, "v0.1", "describe"}}},
+	{"a request was denied", func(s *Snapshot) {
+		s.Requests[0].Status = certificatesv1.CertificateSigningRequestStatus{Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True", Reason: "TokenUsedUp", Message: "used up", LastTransitionTime: ago(time.Minute)}}}
+	}, []want{{"EnrollmentRefused", Error, "CertificateSigningRequest r", time.Minute, "host h9 got no certificate: used up", "slipway host token h9"}}},
+	{"a request waits", func(s *Snapshot) { s.Requests[0].Status.Certificate = nil },
+		[]want{{"EnrollmentWaiting", Error, "CertificateSigningRequest r", time.Hour, "h9 waits", "kubectl describe certificatesigningrequest.certificates.k8s.io/r"}}},
+	{"a request is approved and not signed", func(s *Snapshot) {
+		s.Requests[0].Status = certificatesv1.CertificateSigningRequestStatus{Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True"}}}
+	}, []want{{"EnrollmentWaiting", Error, "CertificateSigningRequest r", time.Hour, "approved and not signed", "describe"}}},
+	{"a request was made just now", func(s *Snapshot) {
+		s.Requests[0].Status.Certificate, s.Requests[0].CreationTimestamp = nil, ago(time.Minute)
+	}, nil},
+	{"a token has expired", func(s *Snapshot) {
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
+	}, []want{{"TokenExpires", Warning, "Secret kube-system/bootstrap-token-abcdef", time.Minute, "expired before", "slipway host token -n prod"}}},
+	{"a token is about to expire", func(s *Snapshot) {
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(time.Minute).Format(time.RFC3339))
+	}, []want{{"TokenExpires", Note, "Secret kube-system/bootstrap-token-abcdef", 0, "expires at 2026-05-04T12:01:00Z", "slipway host token -n prod"}}},
+	{"a token that is used up has expired", func(s *Snapshot) {
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
+		s.Tokens[0].Annotations[infrav1.TokenUsedByAnnotation] = "one two"
+	}, nil},
+	{"a token of kubeadm has expired", func(s *Snapshot) {
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte("system:bootstrappers:kubeadm:default-node-token")
+	}, nil},
+	{"hosts are not approved", func(s *Snapshot) {
+		s.Hosts[0].Spec.Approval, s.Hosts[1].Spec.Approval = infrav1.HostApprovalDenied, infrav1.HostApprovalPending
+	}, []want{{"HostNotApproved", Warning, h2, 24 * time.Hour, "hostID is id", "slipway host approve h2 -n prod"}, {"HostNotApproved", Note, h1, 0, "denied", "kubectl delete host.infrastructure.slipway.dev/h1 -n prod"}}},
+	{"a host is not clean", func(s *Snapshot) {
+		s.Hosts[1].Status.CleanProof, s.Hosts[1].Spec.ClaimGeneration = nil, 1
+		set(&s.Hosts[1].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostNotCleanReason, "")
+	}, []want{{"HostQuarantined", Error, h2, 3 * time.Hour, infrav1.ClearQuarantineAnnotation, "kubectl describe"}}},
+	{"a host is not clean, and away", func(s *Snapshot) {
+		s.Hosts[1].Status.CleanProof, s.Hosts[1].Spec.ClaimGeneration = nil, 1
+		set(&s.Hosts[1].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostAgentNotConnectedReason, "")
+	}, []want{{"HostQuarantined", Error, h2, 0, "has not proved", "kubectl describe"}}},
+	{"a claim is orphaned", func(s *Snapshot) {
+		set(&s.Hosts[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostOrphanedClaimReason, "is gone")
+	}, []want{{"ClaimOrphaned", Error, h1, 3 * time.Hour, "is gone", "describe"}}},
+	{"a bootstrap failed", func(s *Snapshot) {
+		s.Hosts[0].Status.ObservedOperation.State, s.Hosts[0].Status.ObservedOperation.Message = infrav1.OperationFailed, "kubeadm says no"
+		set(&s.Hosts[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostBootstrapFailedReason, "")
+	}, []want{{"OperationFailed", Error, h1, 3 * time.Hour, "kubeadm says no", "kubectl describe hostmachine a-1 -n prod"}}},
+	{"a machine lost its host", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineHostLostReason, "lost")
+	}, []want{{"MachineLostHost", Error, machine1, 3 * time.Hour, "lost", "kubectl delete machine a-1 -n prod"}}},
+	{"no host fits", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineNoHostFitsReason, "no host fits: 1 claimed (h1)")
+	}, []want{{"NoHostForMachine", Error, machine1, 3 * time.Hour, "1 claimed (h1)", "slipway status --explain prod/a-1"}}},
+	{"a machine waits for its bootstrap data", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", "WaitingForBootstrapData", "wait")
+	}, nil},
+	{"another machine has the address", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointContestedReason, "02:99 answers")
+	}, []want{{"AddressContested", Error, "HostCluster prod/a", 3 * time.Hour, "02:99", "arping 10.0.0.9"}}},
+	{"nobody has the address", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotHeldReason, "nobody")
+	}, []want{{"AddressNotHeld", Error, "HostCluster prod/a", 3 * time.Hour, "nobody", "describe"}}},
+	{"the holder of the address is away", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "Unknown", infrav1.EndpointHolderAwayReason, "h1 held it")
+	}, []want{{"AddressNotHeld", Warning, "HostCluster prod/a", 3 * time.Hour, "h1 held it", "describe"}}},
+	{"the address is not held by hosts", func(s *Snapshot) { s.HostClusters[0].Status.Conditions = nil }, nil},
+	{"there is no control plane yet", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNoCandidateReason, "")
+	}, nil},
+	{"certificates end soon", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = ago(-24 * time.Hour) },
+		[]want{{"CertificateExpires", Warning, "Machine prod/a-1", 0, "2026-05-05T12:00:00Z", "clusterctl alpha rollout restart kubeadmcontrolplane/a-cp -n prod"}}},
+	{"certificates have ended", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = ago(24 * time.Hour) },
+		[]want{{"CertificateExpires", Error, "Machine prod/a-1", 24 * time.Hour, "end at", "rollout restart"}}},
+	{"a worker has no certificates", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = metav1.Time{} }, nil},
+	{"extensions do not answer", func(s *Snapshot) {
+		set(&s.ExtensionConfigs[0].Status.Conditions, runtimev1alpha1.DiscoveredCondition, "False", "NotDiscovered", "refused")
+		set(&s.HostExtensionConfigs[0].Status.Conditions, runtimev1alpha1.DiscoveredCondition, "False", "NotDiscovered", "refused")
+	}, []want{
+		{"ExtensionNotDiscovered", Error, "HostExtensionConfig own", 3 * time.Hour, "refused", "kubectl describe hostextensionconfig.runtime.slipway.dev/own"},
+		{"ExtensionNotDiscovered", Error, "ExtensionConfig up", 3 * time.Hour, "refused", "kubectl describe extensionconfig.runtime.cluster.x-k8s.io/up"},
+	}},
+	{"an extension is left alone", func(s *Snapshot) {
+		set(&s.HostExtensionConfigs[0].Status.Conditions, runtimev1alpha1.HandlersAvailableCondition, "False", runtimev1alpha1.HandlersBackingOffReason, "timeouts")
+	}, []want{{"ExtensionLeftAlone", Error, "HostExtensionConfig own", 3 * time.Hour, "timeouts", "describe"}}},
+	{"a hook is deprecated", func(s *Snapshot) {
+		set(&s.ExtensionConfigs[0].Status.Conditions, runtimev1alpha1.HooksUpToDateCondition, "False", runtimev1alpha1.HooksDeprecatedReason, "v1alpha1")
+	}, []want{{"HooksDeprecated", Note, "ExtensionConfig up", 3 * time.Hour, "v1alpha1", "describe"}}},
+	{"hooks of hosts wait", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.ClaimHooksPassedCondition, "False", infrav1.HooksBlockedReason, "ipam waits")
+		set(&s.Hosts[1].Status.Conditions, infrav1.ReleaseHooksPassedCondition, "False", infrav1.HooksFailedReason, "no answer")
+	}, []want{{"HostHookWaits", Error, h2, 3 * time.Hour, "no answer", "describe"}, {"HostHookWaits", Warning, machine1, 3 * time.Hour, "ipam waits", "describe"}}},
+	{"an approval is waited for", func(s *Snapshot) { s.LifecycleRuns[0] = run("") },
+		[]want{{"LifecycleHookWaits", Warning, "LifecycleRun prod/r", 2 * time.Hour, "BeforeClusterUpgrade: ", "slipway lifecycle explain a -n prod"}}},
+	{"a step failed", func(s *Snapshot) { s.LifecycleRuns[0] = run(lifecyclev1.OutcomeFailed) },
+		[]want{{"LifecycleHookWaits", Error, "LifecycleRun prod/r", 2 * time.Hour, "BeforeClusterUpgrade: ", "explain"}}},
+	{"a step failed in an audit", func(s *Snapshot) {
+		s.LifecycleRuns[0] = run(lifecyclev1.OutcomeFailed)
+		s.LifecycleRuns[0].Spec.Mode = lifecyclev1.ModeAudit
+	}, nil},
+	{"a run of a Cluster that may not be read", func(s *Snapshot) {
+		s.LifecycleRuns[0], s.Clusters = run(""), nil
+		s.Unread = []Unread{{Kind: "Cluster", Message: "no"}}
+	}, nil},
+	{"a policy lacks rights", func(s *Snapshot) {
+		set(&s.LifecyclePolicies[0].Status.Conditions, lifecyclev1.ReadyCondition, "False", lifecyclev1.RightsMissingReason, "kubectl create role")
+	}, []want{{"PolicyNotReady", Error, "LifecyclePolicy prod/p", 3 * time.Hour, "create role", "describe"}}},
+	{"a topology cannot be made", func(s *Snapshot) {
+		set(&s.Clusters[0].Status.Conditions, clusterv1.ClusterTopologyReconciledCondition, "False", clusterv1.ClusterTopologyReconciledFailedReason, "no class")
+	}, []want{{"TopologyFailed", Error, "Cluster prod/a", 3 * time.Hour, "no class", "describe"}}},
+	{"a topology upgrades", func(s *Snapshot) {
+		set(&s.Clusters[0].Status.Conditions, clusterv1.ClusterTopologyReconciledCondition, "False", clusterv1.ClusterTopologyReconciledClusterUpgradingReason, "")
+	}, nil},
+	{"there is no network plugin", func(s *Snapshot) {
+		s.Machines = append(s.Machines, *s.Machines[0].DeepCopy(), *s.Machines[0].DeepCopy())
+		s.Machines[1].Name, s.Machines[2].Name = "a-2", "a-3"
+		for i := range s.Machines[:2] {
+			set(&s.Machines[i].Status.Conditions, clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason,
+				"* Node.Ready: container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized")
+		}
+		set(&s.Machines[2].Status.Conditions, clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason, "* Node.Ready: PLEG is not healthy")
+	}, []want{{"NoNetworkPlugin", Error, "Cluster prod/a", 3 * time.Hour, "2 of its Nodes have no network plugin (a-1, a-2): * Node.Ready", "slipway kubeconfig a -n prod"}}},
+	{"a Node is unwell", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.NodeNotReadyReason, "kubelet is silent")
+	}, []want{{"NodeUnwell", Error, machine1, 3 * time.Hour, "kubelet is silent", "describe"}}},
+	{"a machine is being made", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostMachineReadyBootstrapRunningReason, "")
+	}, nil},
+	{"a rollout is paused", func(s *Snapshot) {
+		set(&s.HostMachinePools[0].Status.Conditions, clusterv1.RollingOutCondition, "True", infrav1.RolloutFailedReason, "a-2 failed")
+	}, []want{{"RolloutStopped", Error, "HostMachinePool prod/a-pool", 3 * time.Hour, "a-2 failed", "describe"}}},
+	{"a version is missing", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.UpToDateCondition, "False", infrav1.HostMachineVersionNotOfferedReason, "no v9")
+	}, []want{{"VersionMissing", Warning, machine1, 3 * time.Hour, "no v9", "on host h1: slipway-agent software install"}}},
+	{"a Machine does not go", func(s *Snapshot) {
+		s.Machines[0].DeletionTimestamp = ptr.To(ago(time.Hour))
+		set(&s.Machines[0].Status.Conditions, clusterv1.MachineDeletingCondition, "True", "DrainingNode", "PDB x")
+	}, []want{{"DeletionStuck", Warning, "Machine prod/a-1", time.Hour, "PDB x", "describe"}}},
+	{"a Machine has just begun to go", func(s *Snapshot) { s.Machines[0].DeletionTimestamp = ptr.To(ago(time.Minute)) }, nil},
+	{"a move is held up", func(s *Snapshot) {
+		set(&s.Hosts[0].Status.Conditions, infrav1.ReadyToMoveCondition, "False", infrav1.HostHandOverNotSignedReason, "not signed")
+	}, []want{{"MoveHeldUp", Warning, h1, 3 * time.Hour, "not signed", "describe"}}},
+	{"nobody means to move", func(s *Snapshot) {
+		set(&s.Hosts[0].Status.Conditions, infrav1.ReadyToMoveCondition, "False", infrav1.HostNoHandOverReason, "nobody tells")
+	}, []want{{"MoveHeldUp", Note, h1, 3 * time.Hour, "nobody tells", "describe"}}},
+	{"block-move was left behind", func(s *Snapshot) { s.Hosts[1].Annotations[clusterctlv1.BlockMoveAnnotation] = "" },
+		[]want{{"BlockMoveLeft", Warning, h2, 0, "left behind", "kubectl annotate host.infrastructure.slipway.dev/h2 -n prod clusterctl.cluster.x-k8s.io/block-move-"}}},
+	{"block-move of a claim whose Cluster is gone", func(s *Snapshot) { s.Clusters, s.LifecycleRuns = nil, nil },
+		[]want{{"BlockMoveLeft", Warning, h1, 0, "left behind", "h1"}}},
+	{"block-move of a claim whose Cluster may not be read", func(s *Snapshot) {
+		s.Clusters, s.LifecycleRuns, s.Unread = nil, nil, []Unread{{Kind: "Cluster", Message: "no"}}
+	}, nil},
+	{"a Cluster was paused for long", func(s *Snapshot) {
+		s.Clusters[0].Spec.Paused = ptr.To(true)
+		set(&s.Clusters[0].Status.Conditions, clusterv1.PausedCondition, "True", "Paused", "")
+	}, []want{{"Paused", Warning, "Cluster prod/a", 3 * time.Hour, "spec.paused", `kubectl patch cluster.cluster.x-k8s.io/a -n prod --type=merge -p '{"spec":{"paused":false}}'`}}},
+	{"a Cluster was paused just now", func(s *Snapshot) { s.Clusters[0].Spec.Paused = ptr.To(true) },
+		[]want{{"Paused", Note, "Cluster prod/a", 0, "spec.paused", "patch"}}},
+	{"objects are paused", func(s *Snapshot) {
+		for _, o := range []metav1.Object{&s.Clusters[0], &s.Machines[0], &s.HostClusters[0], &s.HostMachinePools[0], &s.HostMachines[0], &s.Hosts[1]} {
+			o.GetAnnotations()[clusterv1.PausedAnnotation] = ""
+		}
+		set(&s.Hosts[1].Status.Conditions, clusterv1.PausedCondition, "True", "Paused", "")
+	}, []want{
+		{"Paused", Warning, h2, 3 * time.Hour, "annotation cluster.x-k8s.io/paused is set", "kubectl annotate host.infrastructure.slipway.dev/h2 -n prod cluster.x-k8s.io/paused-"},
+		{"Paused", Note, "Cluster prod/a", 0, "annotation", "cluster.cluster.x-k8s.io/a"},
+		{"Paused", Note, "HostCluster prod/a", 0, "annotation", "hostcluster.infrastructure.slipway.dev/a"},
+		{"Paused", Note, "Machine prod/a-1", 0, "annotation", "machine.cluster.x-k8s.io/a-1"},
+		{"Paused", Note, machine1, 0, "annotation", "hostmachine.infrastructure.slipway.dev/a-1"},
+		{"Paused", Note, "HostMachinePool prod/a-pool", 0, "annotation", "hostmachinepool.infrastructure.slipway.dev/a-pool"},
+	}},
+	{"hosts are kept back", func(s *Snapshot) {
+		s.Hosts[0].Spec.Evacuate, s.Hosts[1].Spec.Unschedulable = ptr.To(true), ptr.To(true)
+		set(&s.Hosts[1].Status.Conditions, infrav1.AvailableCondition, "False", infrav1.HostUnschedulableReason, "")
+	}, []want{
+		{"HostKeptBack", Note, h1, 0, "spec.evacuate", `'{"spec":{"evacuate":false}}'`},
+		{"HostKeptBack", Note, h2, 3 * time.Hour, "spec.unschedulable", `'{"spec":{"unschedulable":false}}'`},
+	}},
+}
+
+func TestChecks(t *testing.T) {
+	found := map[string]bool{}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			s := healthy()
+			tc.wreck(s)
+			report := Diagnose(s)
+			if len(report.Findings) != len(tc.want) {
+				t.Fatalf("found %+v\nwant %+v", report.Findings, tc.want)
+			}
+			for i, w := range tc.want {
+				found[w.check] = true
+				expect(t, report.Findings[i], w)
+			}
+		})
+	}
+	names := map[string]bool{}
+	for _, check := range Checks() {
+		if names[check.Name] || check.Means == "" || check.Remedy == "" {
+			t.Errorf("check %q is there twice, or does not say what it means and what mends it", check.Name)
+		}
+		names[check.Name] = true
+		if !found[check.Name] {
+			t.Errorf("no case finds %s", check.Name)
+		}
+	}
+}
+
+func expect(t *testing.T, f Finding, w want) {
+	t.Helper()
+	since := time.Duration(0)
+	if f.Since != nil {
+		since = now.Sub(*f.Since)
+	}
+	if f.Check != w.check || f.Severity != w.severity || f.Object.String() != w.object || since != w.since ||
+		!strings.Contains(f.Message, w.message) || !strings.Contains(f.Next, w.next) || f.Remedy == "" {
+		t.Errorf("found %+v since %s\nwant %+v", f, since, w)
+	}
+}
+
+// A selector is about the labels of Hosts, and of all else about those of the Cluster.
+func TestSelector(t *testing.T) {
+	for selector, want := range map[string][]string{
+		"rack=r2": {h2}, "tier=gold": {machine1}, "tier!=gold": {h1, h2}, "rack=r9": nil, "": {h1, "HostExtensionConfig own", machine1, h2},
+	} {
+		s := healthy()
+		s.Clusters[0].Labels["tier"] = "gold"
+		s.Hosts[0].Labels = nil
+		for i := range s.Hosts {
+			set(&s.Hosts[i].Status.Conditions, infrav1.DuplicateIdentityCondition, "True", "x", "")
+		}
+		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineNoHostFitsReason, "")
+		set(&s.HostExtensionConfigs[0].Status.Conditions, runtimev1alpha1.DiscoveredCondition, "False", "NotDiscovered", "")
+		parsed, err := labels.Parse(selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Scope.Selector = parsed
+		var got []string
+		for _, f := range Diagnose(s).Findings {
+			got = append(got, f.Object.String())
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", selector, got, want)
+		}
+	}
+}
+
+// requestBy is what an agent files.
+func requestBy(t *testing.T, user string) []byte {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+// What is in the cluster as a whole is told in a namespace only when it is about that.
+func TestNamespace(t *testing.T) {
+	for _, tc := range []struct {
+		namespace string
+		request   []byte
+		want      []string
+	}{
+		{"", requestBy(t, infrav1.AgentUser("prod", "h9", "key")), []string{"EnrollmentWaiting", "TokenExpires"}},
+		{"prod", requestBy(t, infrav1.AgentUser("prod", "h9", "key")), []string{"EnrollmentWaiting", "TokenExpires"}},
+		{"other", requestBy(t, infrav1.AgentUser("prod", "h9", "key")), nil},
+		// It may be about any namespace.
+		{"other", requestBy(t, "somebody"), []string{"EnrollmentWaiting"}},
+		{"other", []byte("nonsense"), []string{"EnrollmentWaiting"}},
+		{"other", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: []byte("nonsense")}), []string{"EnrollmentWaiting"}},
+	} {
+		s := healthy()
+		s.Scope.Namespace = tc.namespace
+		s.Requests[0].Spec.Request, s.Requests[0].Status.Certificate = tc.request, nil
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
+		var got []string
+		for _, f := range Diagnose(s).Findings {
+			got = append(got, f.Check)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("in %q of %.40q: %q, want %q", tc.namespace, tc.request, got, tc.want)
+		}
+	}
+}
+
+func TestRender(t *testing.T) {
+	s := healthy()
+	s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
+	set(&s.Hosts[1].Status.Conditions, infrav1.DuplicateIdentityCondition, "True", "x", "two\nlines")
+	s.Unread = []Unread{{Kind: "Deployment", Message: "ann may not list deployments"}}
+	var narrow, wide, nothing bytes.Buffer
+	report := Diagnose(s)
+	for out, isWide := range map[*bytes.Buffer]bool{&narrow: false, &wide: true} {
+		if err := Render(out, report, isWide); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"error", "DuplicateHost", "Host prod/h2", "since 3h", "  two lines\n", "  next: kubectl describe", "not looked at: Deployment (ann may not list deployments)", "Found in what you may read: 1 errors, 1 warnings, 0 notes."} {
+		if !strings.Contains(narrow.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, narrow.String())
+		}
+	}
+	if strings.Contains(narrow.String(), "remedy: ") || !strings.Contains(wide.String(), "  remedy: Give the clone") {
+		t.Errorf("the remedy is for -o wide:\n%s", wide.String())
+	}
+	if strings.Contains(wide.String(), "never-told") {
+		t.Error("a token is shown")
+	}
+	if err := Render(&nothing, Diagnose(healthy()), false); err != nil || nothing.String() != "Nothing was found.\n" {
+		t.Errorf("%v %q", err, nothing.String())
+	}
+}

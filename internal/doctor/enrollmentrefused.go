@@ -1,0 +1,36 @@
+package doctor
+
+import (
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"cmp"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+var enrollmentRefused = Check{
+	Name:   "EnrollmentRefused",
+	Means:  "the manager refused a certificate to an agent; the API server forgets such requests after an hour",
+	Remedy: "Do what the message says. When the token was the reason, make one for this host and put it there.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Requests, func(r *certificatesv1.CertificateSigningRequest) (Finding, bool) {
+			denied := requestCondition(r, certificatesv1.CertificateDenied)
+			if denied == nil || !s.asksFor(r) {
+				return none()
+			}
+			f := atRequest(r, Error).since(denied.LastTransitionTime.Time).next("slipway host token %s", r.Labels[infrav1.HostLabel])
+			f.Message = "the agent of host " + r.Labels[infrav1.HostLabel] + " got no certificate: " + cmp.Or(denied.Message, denied.Reason)
+			return f, true
+		})
+	},
+}
+
+func requestCondition(r *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) *certificatesv1.CertificateSigningRequestCondition {
+	for i := range r.Status.Conditions {
+		if c := &r.Status.Conditions[i]; c.Type == kind && c.Status != corev1.ConditionFalse {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package doctor
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// requestPatience is how long the manager may take to answer a request: it does so at once.
+const requestPatience = 2 * time.Minute
+
+var enrollmentWaiting = Check{
+	Name:   "EnrollmentWaiting",
+	Means:  "an agent asked for a certificate more than two minutes ago, and nobody has answered or signed",
+	Remedy: "Look whether slipway-manager runs. A request that is approved and has no certificate waits for the signer of the API server: kube-controller-manager.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Requests, func(r *certificatesv1.CertificateSigningRequest) (Finding, bool) {
+			answered := requestCondition(r, certificatesv1.CertificateDenied) != nil || requestCondition(r, certificatesv1.CertificateFailed) != nil || len(r.Status.Certificate) > 0
+			if answered || s.Now.Sub(r.CreationTimestamp.Time) < requestPatience || !s.asksFor(r) {
+				return none()
+			}
+			f := atRequest(r, Error).since(r.CreationTimestamp.Time).describe()
+			f.Message = "the agent of host " + r.Labels[infrav1.HostLabel] + " waits for its certificate"
+			if requestCondition(r, certificatesv1.CertificateApproved) != nil {
+				f.Message += ", which is approved and not signed"
+			}
+			return f, true
+		})
+	},
+}
+
+func atRequest(r *certificatesv1.CertificateSigningRequest, severity Severity) Finding {
+	return at(certificatesv1.SchemeGroupVersion, "CertificateSigningRequest", r, severity)
+}
+
+// asksFor says whether a request is for a host of the namespace in scope. One that says for
+// none is told everywhere.
+func (s *Snapshot) asksFor(r *certificatesv1.CertificateSigningRequest) bool {
+	block, _ := pem.Decode(r.Spec.Request)
+	if s.Scope.Namespace == "" || block == nil {
+		return true
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return true
+	}
+	namespace, _, known := host.ParseAgentUser(request.Subject.CommonName)
+	return !known || namespace == s.Scope.Namespace
+}

@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// at is a finding about an object of a kind.
+func at(gv schema.GroupVersion, kind string, o metav1.Object, severity Severity) Finding {
+	return Finding{
+		Severity: severity,
+		Object:   Object{APIVersion: gv.String(), Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()},
+		Cluster:  o.GetLabels()[clusterv1.ClusterNameLabel],
+	}
+}
+
+// atHost is a finding about a Host.
+func atHost(h *infrav1.Host, severity Severity) Finding {
+	f := at(infrav1.GroupVersion, "Host", h, severity)
+	if h.Spec.Claim != nil {
+		f.Cluster = h.Spec.Claim.ClusterName
+	}
+	return f
+}
+
+// atCluster is a finding about a Cluster.
+func atCluster(c *clusterv1.Cluster, severity Severity) Finding {
+	f := at(clusterv1.GroupVersion, "Cluster", c, severity)
+	f.Cluster = c.Name
+	return f
+}
+
+// of takes message and time from a condition.
+func (f Finding) of(c *metav1.Condition) Finding {
+	f.Message = cmp.Or(c.Message, c.Reason)
+	return f.since(c.LastTransitionTime.Time)
+}
+
+func (f Finding) since(t time.Time) Finding {
+	f.Since = nil
+	if !t.IsZero() {
+		t = t.UTC()
+		f.Since = &t
+	}
+	return f
+}
+
+func (f Finding) next(format string, args ...any) Finding {
+	f.Next = fmt.Sprintf(format, args...)
+	return f
+}
+
+// describe is the command that shows conditions and events of the object.
+func (f Finding) describe() Finding {
+	namespace := ""
+	if f.Object.Namespace != "" {
+		namespace = " -n " + f.Object.Namespace
+	}
+	return f.next("kubectl describe %s%s", f.Object.Resource(), namespace)
+}
+
+// condition returns one with that status and, unless none is given, one of the reasons; nil
+// when there is none.
+func condition(conditions []metav1.Condition, kind string, status metav1.ConditionStatus, reasons ...string) *metav1.Condition {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil || c.Status != status || len(reasons) > 0 && !slices.Contains(reasons, c.Reason) {
+		return nil
+	}
+	return c
+}
+
+// each collects what a check finds in objects, one at most in each.
+func each[T any](objects []T, find func(*T) (Finding, bool)) []Finding {
+	var found []Finding
+	for i := range objects {
+		if f, ok := find(&objects[i]); ok {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// none is the answer of a check that found nothing.
+func none() (Finding, bool) { return Finding{}, false }

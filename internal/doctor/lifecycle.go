@@ -1,0 +1,36 @@
+package doctor
+
+import (
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/runs"
+)
+
+var lifecycleHookWaits = Check{
+	Name:   "LifecycleHookWaits",
+	Means:  "a lifecycle policy holds a cluster back: a gate is shut, a person is asked, or a step failed",
+	Remedy: "Approve, wait for the window, or skip the step; retry one that failed. While a hook of the topology waits, other changes of the cluster wait, too.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.LifecycleRuns, func(run *lifecyclev1.LifecycleRun) (Finding, bool) {
+			cluster := s.cluster(run.Namespace, run.Spec.ClusterName)
+			if cluster == nil {
+				return none()
+			}
+			told := runs.RunOf(run, cluster, s.Now)
+			failed := told.Phase == lifecyclev1.RunFailed && told.Mode != lifecyclev1.ModeAudit
+			if !told.Blocks && !failed {
+				return none()
+			}
+			f := at(lifecyclev1.GroupVersion, "LifecycleRun", run, Warning).since(run.CreationTimestamp.Time)
+			f.Cluster, f.Message = cluster.Name, string(told.Hook)+": "+told.Message
+			if failed {
+				f.Severity = Error
+			}
+			for _, step := range told.Steps {
+				if step.Since != nil && (step.Until == nil || step.State == string(lifecyclev1.OutcomeFailed)) {
+					f = f.since(*step.Since)
+				}
+			}
+			return f.next("slipway lifecycle explain %s -n %s", cluster.Name, cluster.Namespace), true
+		})
+	},
+}

@@ -1,0 +1,30 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+var maintenanceForgotten = Check{
+	Name:   "HostKeptBack",
+	Means:  "somebody keeps a host from being claimed, by `spec.unschedulable` or `spec.evacuate`",
+	Remedy: "Unset the field when the host may be used again.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
+			field, reason := "unschedulable", infrav1.HostUnschedulableReason
+			if ptr.Deref(h.Spec.Evacuate, false) {
+				field, reason = "evacuate", infrav1.HostEvacuateReason
+			} else if !ptr.Deref(h.Spec.Unschedulable, false) {
+				return none()
+			}
+			f := atHost(h, Note)
+			f.Message = "spec." + field + " is set"
+			if c := condition(h.Status.Conditions, infrav1.AvailableCondition, metav1.ConditionFalse, reason); c != nil {
+				f = f.since(c.LastTransitionTime.Time)
+			}
+			return f.next(`kubectl patch %s -n %s --type=merge -p '{"spec":{"%s":false}}'`, f.Object.Resource(), h.Namespace, field), true
+		})
+	},
+}

@@ -1,0 +1,29 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+var operationFailed = Check{
+	Name:   "OperationFailed",
+	Means:  "the bootstrap, the adoption, an upgrade or a reboot of a host failed for good",
+	Remedy: "Mend what the message says. After a bootstrap delete the Machine, unless a MachineHealthCheck does; after an upgrade or a reboot raise `spec.reboots` of the HostMachine.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
+			state := host.StateOf(h)
+			if state.Phase != infrav1.HostPhaseFailed {
+				return none()
+			}
+			f := atHost(h, Error).next("kubectl describe hostmachine %s -n %s", h.Spec.Claim.MachineName, h.Namespace)
+			f.Message = state.Message
+			if c := condition(h.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionFalse, state.Reason); c != nil {
+				f = f.since(c.LastTransitionTime.Time)
+			}
+			return f, true
+		})
+	},
+}

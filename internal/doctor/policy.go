@@ -1,0 +1,21 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+)
+
+var policyNotReady = Check{
+	Name:   "PolicyNotReady",
+	Means:  "a lifecycle policy cannot be executed as it is: a right, or what it refers to, is missing, or it contradicts another",
+	Remedy: "Mend what the message names; missing rights are given by the commands in it.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.LifecyclePolicies, func(p *lifecyclev1.LifecyclePolicy) (Finding, bool) {
+			if c := condition(p.Status.Conditions, lifecyclev1.ReadyCondition, metav1.ConditionFalse); c != nil {
+				return at(lifecyclev1.GroupVersion, "LifecyclePolicy", p, Error).of(c).describe(), true
+			}
+			return none()
+		})
+	},
+}

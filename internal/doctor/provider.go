@@ -1,0 +1,29 @@
+package doctor
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+var providerUnavailable = Check{
+	Name:   "ProviderUnavailable",
+	Means:  "a provider of Cluster API, ours or another, has no pod that is ready: nothing it is responsible for goes on",
+	Remedy: "Look at its pods: `kubectl describe` tells why one does not start, `kubectl logs` why it ends.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Providers, func(d *appsv1.Deployment) (Finding, bool) {
+			for _, c := range d.Status.Conditions {
+				if c.Type != appsv1.DeploymentAvailable || c.Status != corev1.ConditionFalse {
+					continue
+				}
+				f := at(appsv1.SchemeGroupVersion, "Deployment", d, Error).since(c.LastTransitionTime.Time).describe()
+				f.Message = fmt.Sprintf("%s has %d of %d replicas: %s", d.Labels[clusterv1.ProviderNameLabel], d.Status.AvailableReplicas, ptr.Deref(d.Spec.Replicas, 1), c.Message)
+				return f, true
+			}
+			return none()
+		})
+	},
+}

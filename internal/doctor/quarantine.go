@@ -1,0 +1,30 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+var hostQuarantined = Check{
+	Name:   "HostQuarantined",
+	Means:  "there is no proof that a host is clean; nobody claims it until somebody has looked",
+	Remedy: "Look at what is left on the host and clean it. Only then give your word for it with the annotation that the message names.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
+			state := host.StateOf(h)
+			if !state.Quarantined() {
+				return none()
+			}
+			f := atHost(h, Error).describe()
+			f.Message = state.Message
+			// While the agent is away, Ready is about that.
+			if c := condition(h.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionFalse, state.Reason); c != nil {
+				f = f.since(c.LastTransitionTime.Time)
+			}
+			return f, true
+		})
+	},
+}

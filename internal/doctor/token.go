@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+// tokenNotice is how long before its end a token is told of.
+const tokenNotice = time.Hour
+
+var tokenExpires = Check{
+	Name:   "TokenExpires",
+	Means:  "a bootstrap token that may enroll more hosts has expired, or does so within the hour",
+	Remedy: "Make a fresh one with `slipway host token` if hosts are still to come with it; otherwise delete the Secret.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Tokens, func(token *corev1.Secret) (Finding, bool) {
+			expires, err := time.Parse(time.RFC3339, string(token.Data[bootstrapapi.BootstrapTokenExpirationKey]))
+			namespace, ours := s.enrollsInto(token)
+			if err != nil || !ours || expires.Sub(s.Now) > tokenNotice {
+				return none()
+			}
+			if uses, limited, err := host.ParseTokenUses(token.Annotations); err == nil && limited && uses.Exhausted() {
+				return none()
+			}
+			f := at(corev1.SchemeGroupVersion, "Secret", token, Note).next("slipway host token -n %s", namespace)
+			f.Message = "the bootstrap token expires at " + expires.UTC().Format(time.RFC3339) + " and may enroll more hosts until then"
+			if !expires.After(s.Now) {
+				f = f.since(expires)
+				f.Severity, f.Message = Warning, "the bootstrap token expired before it enrolled as many hosts as it may"
+			}
+			return f, true
+		})
+	},
+}
+
+// enrollsInto is the namespace of the hosts that a bootstrap token enrolls. ours is false for
+// the tokens of others, and for namespaces that are not in scope.
+func (s *Snapshot) enrollsInto(token *corev1.Secret) (namespace string, ours bool) {
+	groups := strings.Split(string(token.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]), ",")
+	if !slices.Contains(groups, infrav1.BootstrapGroup) {
+		return "", false
+	}
+	for _, group := range groups {
+		if rest, ok := strings.CutPrefix(group, infrav1.BootstrapGroupPrefix); ok {
+			namespace, _, _ = strings.Cut(rest, ":")
+			break
+		}
+	}
+	return namespace, namespace != "" && (s.Scope.Namespace == "" || s.Scope.Namespace == namespace)
+}
