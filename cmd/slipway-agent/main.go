@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/run"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
+	"github.com/slipway-dev/slipway/internal/agent/uninstall"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -30,12 +31,13 @@ Commands:
   run        run the agent (the default under a service manager)
   preflight  tell what this host lacks to become a node; changes nothing
   software   install, list and uninstall what a node needs, from a signed bundle
+  uninstall  take the agent and its software off this host, and tell what is left
   status     print what the agent's journal says
   version    print the version, as --version does
   help       print this, as --help does
 
-"slipway-agent join --help" and "slipway-agent software --help" show the flags of
-these, the others have those below. preflight exits with 0 when the host can be
+"slipway-agent join --help", and that of software and uninstall, show the flags of
+these; the others have those below. preflight exits with 0 when the host can be
 enrolled, 1 when it cannot, 2 when it was called wrongly.
 
 Flags:
@@ -69,6 +71,8 @@ func main() {
 		os.Exit(joinHost(os.Args[2:]))
 	case "software":
 		os.Exit(manageSoftware(os.Args[2:]))
+	case "uninstall":
+		os.Exit(uninstallAgent(os.Args[2:]))
 	case "help", "--help", "-help", "-h":
 		flags.SetOutput(os.Stdout)
 		flags.Usage()
@@ -136,13 +140,38 @@ func manageSoftware(args []string) int {
 	return 1
 }
 
+// uninstallAgent returns the exit code: 2 when it was called wrongly, 3 on a node.
+func uninstallAgent(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	err := uninstall.Command(ctx, args, os.Stdout, os.Stderr)
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, uninstall.ErrLeft):
+		return 1
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "slipway-agent uninstall: interrupted; the same command goes on")
+		return 1
+	}
+	fmt.Fprintln(os.Stderr, "slipway-agent uninstall:", err)
+	var serves *uninstall.ServesError
+	switch {
+	case errors.Is(err, uninstall.ErrUsage):
+		return 2
+	case errors.As(err, &serves):
+		return 3
+	}
+	return 1
+}
+
 func execute(name, path, format string, log *slog.Logger, root hostfs.Root) error {
 	c, err := config.Load(path)
 	switch {
 	case name == "preflight":
 		return check(c, err, format, root)
 	case name != "run" && name != "status":
-		return fmt.Errorf("%q is no command; use join, run, preflight, software, status or version", name)
+		return fmt.Errorf("%q is no command; use join, run, preflight, software, uninstall, status or version", name)
 	case err != nil:
 		return err
 	case name == "status":

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
@@ -55,6 +56,20 @@ func (f *managementFlags) completeUnapproved() completion {
 	return f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
 		names, err := unapproved(cmd, s)
 		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), err
+	})
+}
+
+// completeHosts completes each argument with the hosts of the namespace.
+func (f *managementFlags) completeHosts() completion {
+	return f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
+		list := &infrav1.HostList{}
+		err := s.List(cmd.Context(), list, client.InNamespace(s.namespace))
+		return namesOf(list.Items, func(h *infrav1.Host) string {
+			if slices.Contains(args, h.Name) {
+				return ""
+			}
+			return h.Name
+		}), err
 	})
 }
 

@@ -3,12 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +20,7 @@ import (
 // hostAddFlags say which machines become hosts, and how they are reached.
 type hostAddFlags struct {
 	managementFlags
-	login           remote.Options
-	server          string
+	machineFlags
 	agents          []string
 	hostBundle      string
 	publicKey       string
@@ -33,8 +29,6 @@ type hostAddFlags struct {
 	failureDomain   string
 	approve         bool
 	ignorePreflight []string
-	parallel        int
-	timeout         time.Duration
 	output          string
 }
 
@@ -65,10 +59,7 @@ there needs sudo without a password.`,
 func (f *hostAddFlags) bind(command *cobra.Command) {
 	f.managementFlags.bind(command, "of the hosts")
 	flags := command.Flags()
-	flags.StringArrayVarP(&f.login.IdentityFiles, "identity-file", "i", nil, "private key to log in with; may be given several times")
-	flags.StringVar(&f.login.KnownHosts, "known-hosts", "", "file with the host keys of the machines; ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts when empty")
-	flags.StringVar(&f.login.Jump, "jump", "", "machine to log in through, as [USER@]ADDRESS[:PORT]")
-	flags.StringVar(&f.server, "server", "", "address of the API server as the hosts see it; as local hosts do by default, or as the kubeconfig says")
+	f.machineFlags.bind(command, 15*time.Minute)
 	flags.StringArrayVar(&f.agents, "agent", nil, "slipway-agent to bring, one for each architecture; those beside this program when empty")
 	flags.StringVar(&f.hostBundle, "host-bundle", "", "directory with host bundles, whose software is installed; without one the machines have it already")
 	flags.StringVar(&f.publicKey, "public-key", "", "file with the public keys of which one must have signed the host bundle")
@@ -77,8 +68,6 @@ func (f *hostAddFlags) bind(command *cobra.Command) {
 	flags.StringVar(&f.failureDomain, "failure-domain", "", "failure domain that the hosts stand in, such as a rack")
 	flags.BoolVar(&f.approve, "approve", false, "approve the hosts, whatever the HostApprovalPolicy of the namespace asks for")
 	flags.StringSliceVar(&f.ignorePreflight, "ignore-preflight-errors", nil, "checks of the agent's preflight whose errors do not count, or all")
-	flags.IntVar(&f.parallel, "parallel", 10, "how many machines are worked on at once")
-	flags.DurationVar(&f.timeout, "timeout", 15*time.Minute, "how long one machine may take")
 	outputFlag(command, &f.output, listFormats...)
 }
 
@@ -107,7 +96,7 @@ func (f *hostAddFlags) add(cmd *cobra.Command, s *session, args []string) error 
 	if err != nil {
 		return err
 	}
-	return errors.Join(addedHosts(results).write(cmd.OutOrStdout(), f.output), failures(results))
+	return errors.Join(machineResults(results).write(cmd.OutOrStdout(), f.output), failures(results))
 }
 
 // options reads what is brought to machines; nothing of it asks the network.
@@ -116,11 +105,10 @@ func (f *hostAddFlags) options() (provision.Options, error) {
 		Unit: config.AgentUnit, Labels: f.labels, FailureDomain: f.failureDomain, Approve: f.approve,
 		IgnorePreflight: f.ignorePreflight, Parallel: f.parallel, Timeout: f.timeout,
 	}
+	if err := f.machineFlags.validate(); err != nil {
+		return o, err
+	}
 	switch {
-	case f.parallel < 1:
-		return o, errors.New("--parallel: want at least 1")
-	case f.timeout <= 0:
-		return o, errors.New("--timeout: want a positive duration, for example 15m")
 	case (f.hostBundle == "") != (f.publicKey == ""):
 		return o, errors.New("--host-bundle and --public-key go together: nothing unsigned is installed")
 	case f.hostBundle == "" && f.version != "":
@@ -182,96 +170,4 @@ func addressesOf(args []string, user string) ([]string, error) {
 		}
 	}
 	return once, errors.Join(errs...)
-}
-
-// progressLines writes a line for each step of each machine.
-type progressLines struct {
-	mu  sync.Mutex
-	out io.Writer
-}
-
-func (l *progressLines) step(e provision.Event) {
-	if !e.Done || e.Err != nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintf(l.out, "%s  %s: done in %.1fs\n", e.Address, e.Step, e.Took.Seconds())
-}
-
-func (l *progressLines) finished(r provision.Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r.State != provision.StateFailed {
-		fmt.Fprintf(l.out, "%s  %s\n", r.Address, outcome(r))
-		return
-	}
-	text := fmt.Sprintf("%s  %s: failed: %s\n", r.Address, r.Step, r.Message)
-	if r.Remedy != "" {
-		text += "    what to do: " + r.Remedy + "\n"
-	}
-	_, _ = escapes.WriteString(l.out, text)
-}
-
-func outcome(r provision.Result) string {
-	switch r.State {
-	case provision.StateSame:
-		return r.Message
-	case provision.StateUnchanged:
-		return "host " + r.Name + " is available already"
-	default:
-		return fmt.Sprintf("host %s is available after %.1fs", r.Name, r.Seconds)
-	}
-}
-
-func addedHosts(results []provision.Result) result {
-	shown := result{object: results, table: func(out io.Writer, wide bool) error {
-		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-		header, format := "ADDRESS\tNAMESPACE\tNAME\tSTATE\tREASON", "%s\t%s\t%s\t%s\t%s"
-		if wide {
-			header += "\tMESSAGE\tREMEDY"
-		}
-		fmt.Fprintln(w, header)
-		for _, r := range results {
-			fmt.Fprintf(w, format, r.Address, r.Namespace, r.Name, r.State, r.Reason)
-			if wide {
-				fmt.Fprintf(w, "\t%s\t%s", r.Message, r.Remedy)
-			}
-			fmt.Fprintln(w)
-		}
-		return w.Flush()
-	}}
-	for _, r := range results {
-		if r.State != provision.StateFailed && r.State != provision.StateSame {
-			shown.names = append(shown.names, hostName(r.Name))
-		}
-	}
-	return shown
-}
-
-// machinesError says how many machines failed; why each did has been said.
-type machinesError struct {
-	failed, all int
-	errs        []error
-}
-
-func (e *machinesError) Error() string {
-	return fmt.Sprintf("%d of %d machines failed; the same command goes on with them", e.failed, e.all)
-}
-
-// Unwrap returns what is wrong with each.
-func (e *machinesError) Unwrap() []error { return e.errs }
-
-func failures(results []provision.Result) error {
-	e := &machinesError{all: len(results)}
-	for _, r := range results {
-		if r.State == provision.StateFailed {
-			e.failed++
-			e.errs = append(e.errs, r.Err)
-		}
-	}
-	if e.failed == 0 {
-		return nil
-	}
-	return e
 }

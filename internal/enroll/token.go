@@ -94,6 +94,28 @@ func Delete(ctx context.Context, c client.Client, value string) error {
 	return nil
 }
 
+// DeleteBound deletes the tokens that are good for this host and no other.
+func DeleteBound(ctx context.Context, c client.Client, namespace, name string) error {
+	groups, err := groupsOf(namespace, []string{name})
+	if err != nil {
+		return err
+	}
+	tokens := &corev1.SecretList{}
+	if err := c.List(ctx, tokens, client.InNamespace(metav1.NamespaceSystem)); err != nil {
+		return fmt.Errorf("list bootstrap tokens: %w", err)
+	}
+	for i := range tokens.Items {
+		t := &tokens.Items[i]
+		if t.Type != corev1.SecretTypeBootstrapToken || string(t.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]) != strings.Join(groups, ",") {
+			continue
+		}
+		if err := client.IgnoreNotFound(c.Delete(ctx, t)); err != nil {
+			return fmt.Errorf("delete Secret %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
 // EndLocal deletes the tokens of the plane's local hosts but one: those of commands that
 // were interrupted. An empty value keeps none.
 func EndLocal(ctx context.Context, c client.Client, but string) error {

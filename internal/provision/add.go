@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
 // Options say what machines are added to, and with what.
@@ -52,73 +47,17 @@ type Options struct {
 	now func() time.Time
 }
 
-// Event is the begin or the end of a step.
-type Event struct {
-	Address string
-	Step    Step
-	// Done is false at the begin.
-	Done bool
-	// Err is why the step failed, at its end.
-	Err error
-	// Took is how long it was, at its end.
-	Took time.Duration
-}
-
-// State is the outcome for a machine.
-type State string
-
-const (
-	// StateAdded means that the machine is an available host now, or a claimed one.
-	StateAdded State = "Added"
-	// StateUnchanged means that it was before.
-	StateUnchanged State = "Unchanged"
-	// StateSame means that another address of the same command is this machine.
-	StateSame State = "Same"
-	// StateFailed means that a step failed.
-	StateFailed State = "Failed"
-)
-
-// Result is what became of one machine; its fields are an API.
-type Result struct {
-	Address string `json:"address"`
-	// Name of the Host; empty before it is known.
-	Name      string `json:"name,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	State     State  `json:"state"`
-	// Step that failed.
-	Step    Step    `json:"step,omitempty"`
-	Reason  Reason  `json:"reason,omitempty"`
-	Message string  `json:"message,omitempty"`
-	Remedy  string  `json:"remedy,omitempty"`
-	Seconds float64 `json:"seconds"`
-	// Err is why it failed; nil otherwise.
-	Err error `json:"-"`
-}
-
 // Add makes hosts of machines, several at a time. A machine that fails holds up no other.
 // The results are in the order of the addresses. After an error no machine was asked anything.
 func Add(ctx context.Context, o Options, addresses []string) ([]Result, error) {
-	if err := o.findNamespace(ctx); err != nil {
+	if err := findNamespace(ctx, o.Client, o.Namespace); err != nil {
 		return nil, err
 	}
 	if o.now == nil {
 		o.now = time.Now
 	}
 	run := &run{Options: o}
-	results := make([]Result, len(addresses))
-	var group errgroup.Group
-	group.SetLimit(max(1, o.Parallel))
-	for i, address := range addresses {
-		group.Go(func() error {
-			results[i] = run.add(ctx, address)
-			if o.Finished != nil {
-				o.Finished(results[i])
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // a failure is a result
-	return results, nil
+	return each(addresses, o.Parallel, o.Finished, func(address string) Result { return run.add(ctx, address) }), nil
 }
 
 // run is one command.
@@ -161,20 +100,9 @@ func (r *run) first(address string, f Facts) error {
 }
 
 func (r *run) add(ctx context.Context, address string) Result {
-	begin := r.now()
-	outer := ctx
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	a := &addition{run: r, result: Result{Address: address, Namespace: r.Namespace, State: StateUnchanged}}
-	err := a.do(ctx)
-	a.result.Seconds = r.now().Sub(begin).Round(100 * time.Millisecond).Seconds()
-	switch {
-	case errors.Is(err, errSame):
-		a.result.State, a.result.Message = StateSame, err.Error()
-	case err != nil:
-		a.fail(outer, ctx, err)
-	}
-	return a.result
+	a := &addition{run: r, course: course{Report: r.Report, Timeout: r.Timeout, now: r.now,
+		result: Result{Address: address, Namespace: r.Namespace, State: StateUnchanged}}}
+	return a.follow(ctx, address, a.do)
 }
 
 // addition is the work on one machine.
@@ -183,7 +111,7 @@ type addition struct {
 	machine Machine
 	facts   Facts
 	want    *wanted
-	result  Result
+	course
 }
 
 func (a *addition) do(ctx context.Context) error {
@@ -211,64 +139,6 @@ func (a *addition) do(ctx context.Context) error {
 	// What could not be cleared is no fault of the host; the next run clears it.
 	_ = a.clear(ctx)
 	return nil
-}
-
-func (a *addition) step(ctx context.Context, name Step, do func(context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	a.result.Step = name
-	a.report(Event{Step: name})
-	begin := a.now()
-	err := do(ctx)
-	if errors.Is(err, errSame) {
-		a.report(Event{Step: name, Done: true, Took: a.now().Sub(begin)})
-		return err
-	}
-	a.report(Event{Step: name, Done: true, Err: err, Took: a.now().Sub(begin)})
-	if err == nil {
-		a.result.Step = ""
-	}
-	return err
-}
-
-func (a *addition) report(e Event) {
-	if a.Report != nil {
-		e.Address = a.result.Address
-		a.Report(e)
-	}
-}
-
-// fail makes one message and one remedy of an error.
-func (a *addition) fail(outer, ctx context.Context, err error) {
-	a.result.State, a.result.Err, a.result.Message = StateFailed, err, err.Error()
-	var p *Problem
-	var bundle *hostbundle.Error
-	var exit *ExitError
-	var file *fs.PathError
-	switch {
-	case outer.Err() != nil:
-		a.result.Reason, a.result.Message, a.result.Remedy = ReasonInterrupted, "interrupted", "the same command goes on"
-	case errors.As(err, &p):
-		a.result.Reason, a.result.Remedy = p.Reason, p.Remedy
-	case ctx.Err() != nil:
-		a.result.Reason, a.result.Remedy = ReasonInterrupted, "the same command goes on; --timeout gives it longer"
-		a.result.Message = fmt.Sprintf("not done after %s", a.Timeout)
-		if a.result.Step == StepEnroll {
-			a.result.Remedy += "; on the machine, `journalctl -u slipway-agent` tells what it waits for"
-		}
-	case errors.As(err, &bundle):
-		a.result.Reason = Reason(bundle.Reason)
-		if slices.Contains([]hostbundle.Reason{hostbundle.ReasonCorrupt, hostbundle.ReasonUnsigned, hostbundle.ReasonUntrusted}, bundle.Reason) {
-			a.result.Remedy = "get the host bundle again, or the public key of whoever signed it"
-		}
-	case errors.As(err, &exit):
-		a.result.Reason = ReasonCommandFailed
-	case errors.As(err, &file):
-		a.result.Reason, a.result.Remedy = ReasonLocalFile, "see to that file here; the same command goes on"
-	default:
-		a.result.Reason = ReasonManagementRejected
-	}
 }
 
 func (a *addition) connect(ctx context.Context) (err error) {

@@ -262,7 +262,7 @@ func (w *world) add(addresses ...string) ([]provision.Result, map[string][]provi
 		mu.Lock()
 		defer mu.Unlock()
 		if e.Done && e.Err == nil {
-			steps[e.Address] = append(steps[e.Address], e.Step)
+			steps[e.Subject] = append(steps[e.Subject], e.Step)
 		}
 	}
 	results, err := provision.Add(w.t.Context(), w.options, addresses)

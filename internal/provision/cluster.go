@@ -35,11 +35,11 @@ const (
 )
 
 // findNamespace refuses one that is not there. Who may not look is not refused.
-func (o *Options) findNamespace(ctx context.Context) error {
-	err := o.Client.Get(ctx, client.ObjectKey{Name: o.Namespace}, &corev1.Namespace{})
+func findNamespace(ctx context.Context, c client.Client, name string) error {
+	err := c.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("namespace %q is not there: kubectl create namespace %s", o.Namespace, o.Namespace)
+		return fmt.Errorf("namespace %q is not there: kubectl create namespace %s", name, name)
 	case apierrors.IsForbidden(err):
 		return nil
 	}

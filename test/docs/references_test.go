@@ -125,7 +125,7 @@ func TestProgramsReference(t *testing.T) {
 	page := bytes.NewBufferString("# Flags of the programs\n\nWhat each program prints with `--help`, written by `make docs`. " +
 		"The command line `slipway` has [a page of its own](cli.md).\n")
 	dir := t.TempDir()
-	for _, name := range []string{"slipway-agent", "slipway-agent join", "slipway-agent software", "slipway-manager", "slipway-lifecycle", "slipway-bundle"} {
+	for _, name := range []string{"slipway-agent", "slipway-agent join", "slipway-agent software", "slipway-agent uninstall", "slipway-manager", "slipway-lifecycle", "slipway-bundle"} {
 		program, command, _ := strings.Cut(name, " ")
 		binary := filepath.Join(dir, program)
 		if command == "" {

@@ -43,6 +43,8 @@ var rules = []rule{
 		"internal/agent/hostos", "internal/agent/vip", "internal/agent/link/backoff"}},
 	{folder: "internal/agent/preflight", may: []string{"internal/agent/hostos", "internal/agent/run/config"}},
 	{folder: "internal/agent/software", may: []string{"internal/agent/hostos", "internal/atomicfile", "internal/hostbundle"}, never: []string{"k8s.io/client-go"}},
+	{folder: "internal/agent/uninstall", may: []string{"api", "internal/agent/core/journal", "internal/agent/hostos", "internal/agent/run/config", "internal/agent/software",
+		"internal/atomicfile"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/agent/run/config"},
 	{folder: "internal/agent/run", may: []string{"api", "internal/version", "internal/agent/core", "internal/agent/hostos", "internal/agent/link", "internal/agent/vip",
 		"internal/agent/effects"}},

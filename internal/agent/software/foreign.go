@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
@@ -58,8 +59,24 @@ func answers(socket string) bool {
 	return true
 }
 
-// nodeFiles are there while the host is a node.
 var nodeFiles = []string{"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/config.yaml"}
+
+// NodeFiles are there while the host is a node.
+func NodeFiles() []string { return slices.Clone(nodeFiles) }
+
+// CheckUnused returns an *Error while a node runs by what is installed: all of it cannot be
+// taken away then.
+func (h *Host) CheckUnused() error {
+	record, err := readRecord(h.Root)
+	if err != nil {
+		return err
+	}
+	var versions []string
+	for _, r := range record.Releases {
+		versions = append(versions, r.KubernetesVersion)
+	}
+	return checkUnused(h.Root, versions, len(versions) > 0)
+}
 
 // checkUnused refuses to take away what a node runs by: all of it, or the version that
 // is chosen.

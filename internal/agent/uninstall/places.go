@@ -1,0 +1,58 @@
+package uninstall
+
+import (
+	"path/filepath"
+
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
+)
+
+const (
+	unitName  = "slipway-agent.service"
+	unitPath  = "/etc/systemd/system/" + unitName
+	agentPath = "/usr/local/bin/slipway-agent"
+	// staging is where `slipway host add` brings things to.
+	staging = "/var/lib/slipway-host-add"
+	// logPath has the output of the commands of bootstraps.
+	logPath = "/var/log/slipway-bootstrap.log"
+)
+
+// place is something on the host that is the agent's.
+type place struct {
+	path string
+	// all says that it goes with everything in it.
+	all bool
+	// directory says that it goes once it is empty.
+	directory bool
+	// temporaries begin with this, in the same directory: what a kill in mid write left.
+	temporaries string
+}
+
+// places are what is removed, in this order: the state that names the host before the
+// configuration that says where the state is, and the program after all that needs it.
+func places(c *config.AgentConfiguration) []place {
+	return []place{
+		file(c.BootstrapKubeconfig),
+		state(c.StateDir),
+		{path: logPath},
+		file(config.DefaultPath),
+		{path: filepath.Dir(config.DefaultPath), directory: true},
+		{path: "/etc/systemd/system/multi-user.target.wants/" + unitName},
+		{path: unitPath + ".new"},
+		{path: unitPath},
+		{path: staging, all: true},
+		{path: agentPath + ".new"},
+		{path: agentPath},
+	}
+}
+
+func file(path string) place {
+	return place{path: path, temporaries: atomicfile.Temporary(filepath.Base(path))}
+}
+
+// state goes with everything in it where it is the agent's own; a directory that somebody
+// else chose may be used for more.
+func state(dir string) place {
+	own := dir == config.Default().StateDir
+	return place{path: dir, all: own, directory: !own}
+}

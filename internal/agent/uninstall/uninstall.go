@@ -1,0 +1,199 @@
+package uninstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/agent/software"
+	"github.com/slipway-dev/slipway/internal/atomicfile"
+)
+
+// Host is a host that the agent is taken off.
+type Host struct {
+	Root hostfs.Root
+	// Config of the agent; the defaults where there is none any more.
+	Config *config.AgentConfiguration
+	// Systemctl runs systemctl; nil where no systemd runs, such as below another root.
+	Systemctl command.Runner
+	// Software that the agent installed.
+	Software *software.Host
+
+	// before is called ahead of each removal; for tests.
+	before func(path string) error
+}
+
+// Left is something that is still on the host.
+type Left struct {
+	Path string `json:"path"`
+	// Why says whose it is, or what to do.
+	Why string `json:"why"`
+}
+
+// Report is the outcome.
+type Report struct {
+	// Left is empty when nothing is left.
+	Left []Left `json:"left"`
+}
+
+// ErrBusy means that another agent, or another of these commands, is at work.
+var ErrBusy = errors.New("another slipway-agent is at work on this host: stop it first")
+
+// Run takes the agent and its software away. The error is a *ServesError when the host is a
+// node, or may be: nothing was changed then. Done again it goes on where it was.
+func (h *Host) Run(ctx context.Context) (Report, error) {
+	if err := h.free(); err != nil {
+		return Report{}, err
+	}
+	if err := h.stop(ctx); err != nil {
+		return Report{}, err
+	}
+	unlock, err := h.lock()
+	if err != nil {
+		return Report{}, err
+	}
+	defer unlock()
+	// It may have been ordered something until it stopped.
+	if err := h.free(); err != nil {
+		return Report{}, errors.Join(err, h.systemctl(context.WithoutCancel(ctx), "enable", "--now", unitName))
+	}
+	result, err := h.Software.Uninstall(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Left: []Left{}}
+	for _, path := range result.Kept {
+		report.Left = append(report.Left, Left{path, "somebody else changed it, or has files in it"})
+	}
+	for _, p := range places(h.Config) {
+		if err := ctx.Err(); err != nil {
+			return Report{}, err
+		}
+		if err := h.remove(ctx, p); err != nil {
+			return Report{}, fmt.Errorf("remove %s: %w", p.path, err)
+		}
+	}
+	for _, p := range places(h.Config) {
+		if why := h.look(p); why != "" {
+			report.Left = append(report.Left, Left{p.path, why})
+		}
+	}
+	return report, nil
+}
+
+// stop ends the agent, now and at the next boot.
+func (h *Host) stop(ctx context.Context) error {
+	if h.exists(unitPath) {
+		return h.systemctl(ctx, "disable", "--now", unitName)
+	}
+	// Its unit was removed while it ran.
+	if h.Systemctl != nil && h.systemctl(ctx, "--quiet", "is-active", unitName) == nil {
+		return h.systemctl(ctx, "stop", unitName)
+	}
+	return nil
+}
+
+func (h *Host) systemctl(ctx context.Context, args ...string) error {
+	if h.Systemctl == nil {
+		return nil
+	}
+	if _, err := h.Systemctl.Run(ctx, "systemctl", args...); err != nil {
+		return fmt.Errorf("systemctl %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// lock holds that no agent runs, however it was started.
+func (h *Host) lock() (func(), error) {
+	f, err := os.OpenFile(h.Root.Path(filepath.Join(h.Config.StateDir, "lock")), os.O_RDWR|unix.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(ErrBusy, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// remove takes a place away, and returns once that is on the disk.
+func (h *Host) remove(ctx context.Context, p place) error {
+	path := h.Root.Path(p.path)
+	dir := filepath.Dir(path)
+	if p.temporaries != "" {
+		names, err := filepath.Glob(filepath.Join(dir, p.temporaries+"*"))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	if !h.exists(p.path) {
+		return nil
+	}
+	if h.before != nil {
+		if err := h.before(p.path); err != nil {
+			return err
+		}
+	}
+	var err error
+	if p.all {
+		err = os.RemoveAll(path)
+	} else {
+		err = os.Remove(path)
+	}
+	if p.directory && (errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.EBUSY)) {
+		return nil // look tells
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := atomicfile.SyncDir(dir); err != nil {
+		return err
+	}
+	if p.path == unitPath {
+		return h.systemctl(ctx, "daemon-reload")
+	}
+	return nil
+}
+
+func (h *Host) exists(path string) bool {
+	_, err := os.Lstat(h.Root.Path(path))
+	return err == nil
+}
+
+// look says why a place is still there; nothing when it is gone.
+func (h *Host) look(p place) string {
+	if !h.exists(p.path) {
+		return ""
+	}
+	entries, err := os.ReadDir(h.Root.Path(p.path))
+	if err != nil || len(entries) == 0 {
+		return "it could not be removed"
+	}
+	const most = 4
+	var names []string
+	for i, e := range entries {
+		if i == most {
+			names = append(names, fmt.Sprintf("and %d more", len(entries)-most))
+			break
+		}
+		names = append(names, e.Name())
+	}
+	return "it has files that are not the agent's: " + strings.Join(names, ", ")
+}

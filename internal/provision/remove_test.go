@@ -1,0 +1,472 @@
+package provision_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/enroll"
+	"github.com/slipway-dev/slipway/internal/provision"
+	"github.com/slipway-dev/slipway/internal/provision/remote"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+)
+
+// removal is the command as the test calls it.
+func (w *world) removal() provision.RemoveOptions {
+	w.t.Helper()
+	return provision.RemoveOptions{
+		Client: w.options.Client, Server: w.options.Server, Namespace: w.options.Namespace, Parallel: 4, Timeout: 5 * time.Minute, Dial: w.dialer(remote.Options{}).Dial,
+	}
+}
+
+// remove runs the command; the steps that were done are by name of the Host.
+func (w *world) remove(o provision.RemoveOptions, departures ...provision.Departure) ([]provision.Result, map[string][]provision.Step) {
+	w.t.Helper()
+	var mu sync.Mutex
+	steps := map[string][]provision.Step{}
+	o.Report = func(e provision.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Done && e.Err == nil {
+			steps[e.Subject] = append(steps[e.Subject], e.Step)
+		}
+	}
+	results, err := provision.Remove(w.t.Context(), o, departures)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return results, steps
+}
+
+// files are all of the places where Slipway writes, with what tells whether they are the same.
+func (b *bare) files() string {
+	b.t.Helper()
+	return b.sh(`{ find /etc /usr/local /opt /var/lib ! -type f -printf '%p %y %m %l\n'; find /etc /usr/local /opt /var/lib -type f -printf '%p %y %m %s\n'; ls -d /var/log/slipway* 2>&1; } | sort`)
+}
+
+// hosted makes a machine that enrolled, without what takes a bundle, and its Host.
+func (w *world) hosted(name string) *bare {
+	w.t.Helper()
+	b := newBare(w.t, name)
+	w.learn(b.port, b.key)
+	program, err := agent()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	data, err := os.ReadFile(program)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b.write("/usr/local/bin/slipway-agent", string(data))
+	b.write("/etc/systemd/system/slipway-agent.service", string(config.AgentUnit))
+	b.write("/etc/slipway/agent.yaml", "apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: "+w.options.Namespace+"\nhostName: "+name+"\n")
+	b.write("/var/lib/slipway-agent/identity.key", "")
+	b.write("/var/lib/slipway-agent/kubeconfig", "clusters:\n- cluster:\n    server: "+w.options.Server+"\n")
+	b.write("/run/units/slipway-agent", "")
+	w.enrolled(name, strings.TrimSpace(b.read("/etc/machine-id")))
+	w.proved(name)
+	return b
+}
+
+// proved has the agent report that its host is clean.
+func (w *world) proved(name string) {
+	w.t.Helper()
+	h := w.host(name)
+	h.Status.BootID, h.Status.CleanProof = "boot", &infrav1.CleanProof{ClaimGeneration: h.Spec.ClaimGeneration, Time: metav1.Now()}
+	if err := env.Client.Status().Update(w.t.Context(), h); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// claim has a HostMachine take the host, which a pool owns or nobody.
+func (w *world) claim(name string, pool bool) *infrav1.HostMachine {
+	w.t.Helper()
+	m := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: w.options.Namespace, Name: "m-" + name}}
+	m.Spec.ClaimID = "claim-" + name
+	if pool {
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "HostMachinePool", Name: "pool", UID: "pool"}}
+	}
+	err := env.Client.Create(w.t.Context(), m)
+	if err == nil {
+		h := w.host(name)
+		h.Spec.Claim = &infrav1.HostClaim{MachineName: m.Name, ClusterName: "c1", ClaimID: m.Spec.ClaimID}
+		h.Spec.ClaimGeneration++
+		err = env.Client.Update(w.t.Context(), h)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+func (w *world) gone(name string) bool {
+	w.t.Helper()
+	err := env.Client.Get(w.t.Context(), client.ObjectKey{Namespace: w.options.Namespace, Name: name}, &infrav1.Host{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.t.Fatal(err)
+	}
+	return err != nil
+}
+
+var fullRemoval = []provision.Step{
+	provision.StepFind, provision.StepConnect, provision.StepFacts, provision.StepCheck, provision.StepCordon,
+	provision.StepReset, provision.StepUninstall, provision.StepProve, provision.StepForget,
+}
+
+// What `host add` brought is gone without a trace, software and all, with the tokens that
+// were for the host alone.
+func TestRemove(t *testing.T) {
+	w := newWorld(t)
+	b := w.machine("leaves")
+	before := b.files()
+	if results, _ := w.add(at(b.port)); results[0].State != provision.StateAdded {
+		t.Fatalf("%+v", results[0])
+	}
+	w.proved("leaves")
+	for token, hosts := range map[string][]string{"aaaaaa.0123456789abcdef": {"leaves"}, "bbbbbb.0123456789abcdef": {"leaves", "stays"}} {
+		if err := enroll.Ensure(t.Context(), env.Client, enroll.Token{Value: token, Namespace: w.options.Namespace, Hosts: hosts, Uses: 1, Life: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = enroll.Delete(context.WithoutCancel(t.Context()), env.Client, token) })
+	}
+	d := provision.Departure{Name: "leaves", Address: at(b.port)}
+	results, steps := w.remove(w.removal(), d)
+	if r := results[0]; r.State != provision.StateRemoved || len(r.Left) > 0 {
+		t.Fatalf("%+v", r)
+	}
+	if !slices.Equal(steps["leaves"], fullRemoval) {
+		t.Errorf("steps %v", steps)
+	}
+	if after := b.files(); after != before {
+		t.Errorf("the file system was\n%s\nand is\n%s", before, after)
+	}
+	if b.has("/run/units/slipway-agent") || !w.gone("leaves") {
+		t.Error("the agent runs, or its Host is there")
+	}
+	if tokens := w.tokens(); !slices.Equal(tokens, []string{"bootstrap-token-bbbbbb"}) {
+		t.Errorf("tokens %v", tokens)
+	}
+	// Again: whoever names the machine has it looked at.
+	results, steps = w.remove(w.removal(), d, provision.Departure{Name: "mistyped"})
+	if r := results[0]; r.State != provision.StateRemoved || slices.Contains(steps["leaves"], provision.StepUninstall) {
+		t.Errorf("again: %+v, %v", r, steps)
+	}
+	if r := results[1]; r.Reason != provision.ReasonNoHost || !strings.Contains(r.Remedy, "--ssh mistyped=") {
+		t.Errorf("nobody: %+v", r)
+	}
+}
+
+// Whatever is wrong, the machine stays as it is, and its Host is there.
+func TestRemoveRefuses(t *testing.T) {
+	w := newWorld(t)
+	for name, tc := range map[string]struct {
+		spoil    func(w *world, b *bare, name string)
+		evacuate bool
+		gone     bool
+		address  string
+		reason   provision.Reason
+		says     string
+		remedy   string
+	}{
+		"claimed": {spoil: func(w *world, _ *bare, name string) { w.claim(name, true) },
+			reason: provision.ReasonClaimed, says: "HostMachine m-claimed of Cluster c1 has the host", remedy: "--evacuate"},
+		"no-pool": {spoil: func(w *world, _ *bare, name string) { w.claim(name, false) }, evacuate: true,
+			reason: provision.ReasonClaimed, says: "no pool replaces it", remedy: "delete the Machine that owns it"},
+		"orphan": {spoil: func(w *world, _ *bare, name string) {
+			if err := env.Client.Delete(w.t.Context(), w.claim(name, true)); err != nil {
+				w.t.Fatal(err)
+			}
+		}, evacuate: true, reason: provision.ReasonNotClean, says: "is gone and did not order its reset", remedy: infrav1.ReleaseOrphanAnnotation + "=claim-orphan"},
+		"dirty": {spoil: func(w *world, _ *bare, name string) {
+			h := w.host(name)
+			h.Spec.ClaimGeneration++
+			if err := env.Client.Update(w.t.Context(), h); err != nil {
+				w.t.Fatal(err)
+			}
+		}, reason: provision.ReasonNotClean, says: "has not proved that the host is clean"},
+		"other-id": {spoil: func(_ *world, b *bare, _ string) { b.write("/etc/machine-id", "another\n") },
+			reason: provision.ReasonOtherMachine, says: "that has machine-id ", remedy: "--ssh other-id="},
+		"other-agent": {spoil: func(w *world, b *bare, _ string) {
+			b.write("/etc/slipway/agent.yaml", "apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: "+w.options.Namespace+"\nhostName: somebody\n")
+		}, reason: provision.ReasonOtherMachine, says: "but somebody"},
+		"other-namespace": {spoil: func(_ *world, b *bare, name string) {
+			b.write("/etc/slipway/agent.yaml", "apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: dev\nhostName: "+name+"\n")
+		}, reason: provision.ReasonEnrolledElsewhere, says: "configured for namespace dev", remedy: "-n dev"},
+		"handed-over": {gone: true, spoil: func(_ *world, b *bare, _ string) {
+			b.write("/var/lib/slipway-agent/kubeconfig", "clusters:\n- cluster:\n    server: https://other:6443\n")
+		}, reason: provision.ReasonEnrolledElsewhere, says: "enrolled at https://other:6443", remedy: "--server"},
+		"serves": {gone: true, spoil: func(w *world, b *bare, _ string) {
+			j, err := journal.Open(b.path("/var/lib/slipway-agent/journal"))
+			if err == nil {
+				err = errors.Join(j.Update(func(s *journal.State) { s.ClaimID, s.BootstrappedClaimID = "c", "c" }), j.Close())
+			}
+			if err != nil {
+				w.t.Fatal(err)
+			}
+		}, reason: provision.ReasonServes, says: "the host is a node, of claim c; nothing was changed"},
+		"node-without-journal": {gone: true, spoil: func(_ *world, b *bare, _ string) { b.write("/var/lib/kubelet/config.yaml", "") },
+			reason: provision.ReasonServes, says: "/var/lib/kubelet/config.yaml is there"},
+		"away":       {address: "root@127.0.0.1:1", reason: provision.ReasonUnreachable, remedy: "--no-ssh removes the Host alone"},
+		"no-address": {address: "none", reason: provision.ReasonNoAddress, says: "does not say where its machine is", remedy: "--ssh no-address="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := *w
+			w.t = t
+			b := w.hosted(name)
+			if tc.spoil != nil {
+				tc.spoil(&w, b, name)
+			}
+			if tc.gone {
+				if err := env.Client.Delete(t.Context(), w.host(name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := provision.Departure{Name: name, Address: at(b.port)}
+			switch tc.address {
+			case "":
+			case "none":
+				d.Address = ""
+			default:
+				d.Address = tc.address
+			}
+			before := b.files()
+			o := w.removal()
+			o.Evacuate = tc.evacuate
+			results, _ := w.remove(o, d)
+			if r := results[0]; r.State != provision.StateFailed || r.Reason != tc.reason || !strings.Contains(r.Message, tc.says) || !strings.Contains(r.Remedy, tc.remedy) {
+				t.Errorf("%+v", r)
+			}
+			if b.files() != before || !b.has("/run/units/slipway-agent") {
+				t.Error("the machine was changed")
+			}
+			if w.gone(name) != tc.gone {
+				t.Error("the Host was deleted")
+			}
+		})
+	}
+}
+
+// A host of a pool is emptied first: the agent works until the host is proved clean.
+func TestRemoveEvacuates(t *testing.T) {
+	w := newWorld(t)
+	b := w.hosted("busy")
+	m := w.claim("busy", true)
+	dial := w.removal().Dial
+	o := w.removal()
+	o.Evacuate = true
+	// The Host tells where its machine is.
+	o.Dial = func(ctx context.Context, address string) (provision.Machine, error) {
+		if address != "192.0.2.7" {
+			t.Errorf("asked %s", address)
+		}
+		return dial(ctx, at(b.port))
+	}
+	h := w.host("busy")
+	h.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: "busy"}, {Type: clusterv1.MachineInternalIP, Address: "192.0.2.7"}}
+	if err := env.Client.Status().Update(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan provision.Result, 1)
+	go func() {
+		results, err := provision.Remove(t.Context(), o, []provision.Departure{{Name: "busy"}})
+		if err != nil {
+			t.Error(err)
+			results = make([]provision.Result, 1)
+		}
+		done <- results[0]
+	}()
+	poll.True(t, time.Minute, "the host is evacuated", func() bool { return ptr.Deref(w.host("busy").Spec.Evacuate, false) })
+	// The pool deletes the machine, which orders the reset.
+	if err := env.Client.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	w.change("busy", func(h *infrav1.Host) {
+		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset"}
+	})
+	select {
+	case r := <-done:
+		t.Fatalf("it is not clean: %+v", r)
+	case <-time.After(3 * time.Second): // the reset lasts as long as it does
+	}
+	if !b.has("/usr/local/bin/slipway-agent") || !b.has("/run/units/slipway-agent") {
+		t.Fatal("the agent went before the host was clean")
+	}
+	w.change("busy", func(h *infrav1.Host) { h.Spec.Claim, h.Spec.Desired = nil, nil })
+	w.proved("busy")
+	if r := <-done; r.State != provision.StateRemoved || !w.gone("busy") || b.has("/usr/local/bin/slipway-agent") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// change writes to a Host that others write to as well.
+func (w *world) change(name string, change func(*infrav1.Host)) {
+	w.t.Helper()
+	h := w.host(name)
+	before := h.DeepCopy()
+	change(h)
+	if err := env.Client.Patch(w.t.Context(), h, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// late claims the host between the look of the command and its write.
+type late struct {
+	client.Client
+	claim func()
+	once  sync.Once
+}
+
+func (c *late) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.PatchOption) error {
+	if _, ok := o.(*infrav1.Host); ok {
+		c.once.Do(c.claim)
+	}
+	return c.Client.Patch(ctx, o, p, options...)
+}
+
+// A claim that comes meanwhile wins: the host is refused as one that was claimed before.
+func TestClaimedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	b := w.hosted("race")
+	o := w.removal()
+	o.Client = &late{Client: env.Client, claim: func() { w.claim("race", true) }}
+	results, _ := w.remove(o, provision.Departure{Name: "race", Address: at(b.port)})
+	if r := results[0]; r.Reason != provision.ReasonClaimed || r.Step != provision.StepCordon {
+		t.Errorf("%+v", r)
+	}
+	if h := w.host("race"); h.Spec.Unschedulable != nil || !b.has("/usr/local/bin/slipway-agent") {
+		t.Errorf("it was changed: %+v", h.Spec)
+	}
+}
+
+// A machine that nobody reaches stays as it is, and what is left to do there is said. Of one
+// that is dead, the end of its machine is enough.
+func TestRemoveWithoutSSH(t *testing.T) {
+	w := newWorld(t)
+	free, dead := w.hosted("free"), w.hosted("dead")
+	m := w.claim("dead", true)
+	w.change("dead", func(h *infrav1.Host) {
+		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset"}
+	})
+	h := w.host("dead")
+	conditions.Set(h, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostHeartbeatStaleReason})
+	if err := errors.Join(env.Client.Status().Update(t.Context(), h), env.Client.Delete(t.Context(), m)); err != nil {
+		t.Fatal(err)
+	}
+	o := w.removal()
+	o.Detach = true
+	o.Dial = func(context.Context, string) (provision.Machine, error) {
+		t.Error("it was asked")
+		return nil, errors.New("asked")
+	}
+	results, _ := w.remove(o, provision.Departure{Name: "free"}, provision.Departure{Name: "dead"})
+	for i, b := range []*bare{free, dead} {
+		if r := results[i]; r.State != provision.StateDetached || r.Remedy != "on the machine, as root: /usr/local/bin/slipway-agent uninstall" || !w.gone(r.Name) {
+			t.Errorf("%+v", r)
+		}
+		// The one command is enough.
+		if out := b.sh("/usr/local/bin/slipway-agent uninstall"); !strings.Contains(out, "Nothing is left") || b.has("/var/lib/slipway-agent") {
+			t.Error(out)
+		}
+	}
+}
+
+// What is somebody else's stays, and is told with the exit code; the Host is gone.
+func TestRemoveTellsWhatIsLeft(t *testing.T) {
+	w := newWorld(t)
+	b := w.hosted("shared")
+	b.write("/etc/slipway/notes", "mine")
+	b.write("/etc/systemd/system/slipway-agent.service.d/own.conf", "[Service]\n")
+	results, _ := w.remove(w.removal(), provision.Departure{Name: "shared", Address: at(b.port)})
+	r := results[0]
+	if r.Reason != provision.ReasonLeft || len(r.Left) != 2 || r.Left[0].Path != "/etc/slipway" || !strings.Contains(r.Left[0].Why, "notes") ||
+		r.Left[1].Path != "/etc/systemd/system/slipway-agent.service.d" || !w.gone("shared") || b.read("/etc/slipway/notes") != "mine" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// errCut is a connection that was lost.
+var errCut = errors.New("cut")
+
+// mortal ends at a script: before it runs, or before anybody hears that it ran.
+type mortal struct {
+	provision.Machine
+	count *int
+	at    int
+	after bool
+}
+
+func (m mortal) Run(ctx context.Context, script string, stdin io.Reader) (string, error) {
+	*m.count++
+	if *m.count == m.at && !m.after {
+		return "", errCut
+	}
+	out, err := m.Machine.Run(ctx, script, stdin)
+	if *m.count == m.at {
+		return "", errCut
+	}
+	return out, err
+}
+
+// deaf hears nothing of the answer to its deletion of a Host.
+type deaf struct{ client.Client }
+
+func (c deaf) Delete(ctx context.Context, o client.Object, options ...client.DeleteOption) error {
+	err := c.Client.Delete(ctx, o, options...)
+	if _, ok := o.(*infrav1.Host); ok {
+		return errors.Join(errCut, err)
+	}
+	return err
+}
+
+// Whenever the command is cut off, the same command comes to the end.
+func TestRemoveIsCutOff(t *testing.T) {
+	w := newWorld(t)
+	for n := 1; n <= 3; n++ {
+		for _, after := range []bool{false, true} {
+			name := "cut-" + string(rune('0'+n)) + map[bool]string{true: "-after", false: "-before"}[after]
+			b := w.hosted(name)
+			d := provision.Departure{Name: name, Address: at(b.port)}
+			o, count := w.removal(), 0
+			dial := o.Dial
+			o.Dial = func(ctx context.Context, address string) (provision.Machine, error) {
+				m, err := dial(ctx, address)
+				return mortal{m, &count, n, after}, err
+			}
+			if results, _ := w.remove(o, d); results[0].State != provision.StateFailed || !errors.Is(results[0].Err, errCut) {
+				t.Errorf("%s: %+v", name, results[0])
+			}
+			if w.gone(name) {
+				t.Errorf("%s: the Host is gone, and by it what is to be done", name)
+			}
+			if results, _ := w.remove(w.removal(), d); results[0].State != provision.StateRemoved || !w.gone(name) || b.has("/var/lib/slipway-agent") {
+				t.Errorf("%s, again: %+v", name, results[0])
+			}
+		}
+	}
+	b := w.hosted("deaf")
+	d := provision.Departure{Name: "deaf", Address: at(b.port)}
+	o := w.removal()
+	o.Client = deaf{env.Client}
+	if results, _ := w.remove(o, d); !errors.Is(results[0].Err, errCut) {
+		t.Errorf("%+v", results[0])
+	}
+	if results, _ := w.remove(w.removal(), d); results[0].State != provision.StateRemoved || !w.gone("deaf") {
+		t.Errorf("%+v", results[0])
+	}
+}
