@@ -143,6 +143,9 @@ func (r *removal) evacuate(ctx context.Context) error {
 		case t == tenantGone && r.Detach && !host.Connected(h):
 			return true, nil // nobody proves that it is clean, and nobody claims it
 		case t == tenantGone && !host.Releasing(h):
+			if again, err := r.get(ctx); err != nil || again == nil || again.Spec.Claim == nil || host.Releasing(again) {
+				return false, err // it ordered the reset, and went, since the Host was read
+			}
 			return false, problem(ReasonNotClean, fmt.Sprintf("once you know that nothing of it is needed: kubectl -n %s annotate host %s %s=%s", h.Namespace, h.Name, infrav1.ReleaseOrphanAnnotation, h.Spec.Claim.ClaimID),
 				"HostMachine %s, which has the host %s, is gone and did not order its reset", h.Spec.Claim.MachineName, r.key())
 		case t == tenantStays && !host.Releasing(h):

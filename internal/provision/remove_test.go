@@ -293,12 +293,12 @@ func TestRemoveEvacuates(t *testing.T) {
 	}()
 	poll.True(t, time.Minute, "the host is evacuated", func() bool { return ptr.Deref(w.host("busy").Spec.Evacuate, false) })
 	// The pool deletes the machine, which orders the reset.
-	if err := env.Client.Delete(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
 	w.change("busy", func(h *infrav1.Host) {
 		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset"}
 	})
+	if err := env.Client.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
 	select {
 	case r := <-done:
 		t.Fatalf("it is not clean: %+v", r)
@@ -322,6 +322,45 @@ func (w *world) change(name string, change func(*infrav1.Host)) {
 	change(h)
 	if err := env.Client.Patch(w.t.Context(), h, client.MergeFrom(before)); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// quick has the machine of a host order its reset and go after the Host was read, and the
+// host be clean at the next look.
+type quick struct {
+	client.Client
+	then []func()
+}
+
+func (c *quick) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if _, ok := o.(*infrav1.HostMachine); ok && len(c.then) > 0 {
+		c.then[0]()
+		c.then = c.then[1:]
+	}
+	return c.Client.Get(ctx, key, o, options...)
+}
+
+// A machine that goes in that moment left no orphan.
+func TestMachineThatGoesMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	b := w.hosted("quick")
+	m := w.claim("quick", true)
+	o := w.removal()
+	o.Evacuate = true
+	o.Client = &quick{Client: env.Client, then: []func(){func() {
+		w.change("quick", func(h *infrav1.Host) {
+			h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset"}
+		})
+		if err := env.Client.Delete(t.Context(), m); err != nil {
+			t.Error(err)
+		}
+	}, func() {
+		w.change("quick", func(h *infrav1.Host) { h.Spec.Claim, h.Spec.Desired = nil, nil })
+		w.proved("quick")
+	}}}
+	results, _ := w.remove(o, provision.Departure{Name: "quick", Address: at(b.port)})
+	if r := results[0]; r.State != provision.StateRemoved {
+		t.Errorf("%+v", r)
 	}
 }
 
