@@ -292,6 +292,13 @@ chaos: build ## Inject random faults into a live plane for DURATION (60m), and j
 	@mkdir -p $(BIN)/chaos
 	go test -count=1 -v -timeout 0 ./test/chaos -run '^TestChaos$$' -artifacts -outputdir $(BIN)/chaos -args -seed $(SEED) -duration $(DURATION)
 
+.PHONY: test-vm
+test-vm: export SLIPWAY_REQUIRE_ROOT = 1
+test-vm: export SLIPWAY_TEST_VM = 1
+test-vm: build host-bundle ## Boot a Debian machine in an emulator, and make a host and a node of it by `slipway host add` (a quarter of an hour)
+	@$(ROOT)/hack/vm.sh
+	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 90m ./test/vm
+
 .PHONY: slowest
 slowest: ## The 20 slowest tests of the last runs
 	@echo "The 20 slowest tests:" && cat $(TEST_EVENTS)/*.json | $(call TOOL_PATH,gotestsum) tool slowest --num 20

@@ -1,0 +1,70 @@
+package vm
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/crypto/ssh"
+)
+
+//go:embed debian.sh
+var recipe []byte
+
+// Disk is what machines boot from. It is never written to: each machine has a copy.
+type Disk struct{ dir string }
+
+// OpenDisk returns the disk of a release of Debian, and makes it where the folder has none
+// of this recipe yet.
+func OpenDisk(ctx context.Context, folder, suite string) (Disk, error) {
+	d := Disk{dir: filepath.Join(folder, suite+"-"+recipeDigest())}
+	if _, err := os.Stat(d.dir); err == nil {
+		return d, nil
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return d, err
+	}
+	// It has its name once it is whole.
+	part, err := os.MkdirTemp(folder, suite+"-part-")
+	if err != nil {
+		return d, err
+	}
+	defer func() { _ = os.RemoveAll(part) }()
+	script := filepath.Join(part, "debian.sh")
+	if err := os.WriteFile(script, recipe, 0o600); err != nil {
+		return d, err
+	}
+	if out, err := exec.CommandContext(ctx, "bash", script, suite, part).CombinedOutput(); err != nil {
+		return d, fmt.Errorf("make the disk of a Debian machine: %w\n%s", err, out)
+	}
+	return d, os.Rename(part, d.dir)
+}
+
+// recipeDigest tells disks of different recipes apart.
+func recipeDigest() string {
+	sum := sha256.Sum256(recipe)
+	return hex.EncodeToString(sum[:6])
+}
+
+// HostKey is what sshd of the machines shows.
+func (d Disk) HostKey() (ssh.PublicKey, error) {
+	data, err := os.ReadFile(filepath.Join(d.dir, "host-key.pub"))
+	if err != nil {
+		return nil, err
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(data)
+	return key, err
+}
+
+// copyTo makes a disk that a machine may write to. Holes stay holes.
+func (d Disk) copyTo(ctx context.Context, path string) error {
+	if out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", filepath.Join(d.dir, "disk.img"), path).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the disk: %w: %s", err, out)
+	}
+	return nil
+}
