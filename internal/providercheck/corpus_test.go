@@ -25,7 +25,10 @@ type stranger struct {
 	errors map[string]int
 }
 
-const capi, capd = "sigs.k8s.io/cluster-api@v1.14.2", "sigs.k8s.io/cluster-api/test@v1.14.0"
+const (
+	capi, capd = "sigs.k8s.io/cluster-api@v1.14.2", "sigs.k8s.io/cluster-api/test@v1.14.0"
+	capa, capg = "sigs.k8s.io/cluster-api-provider-aws/v2@v2.13.0", "sigs.k8s.io/cluster-api-provider-gcp@v1.13.1"
+)
 
 var strangers = []stranger{
 	{label: "cluster-api", version: "v1.14.2", module: capi, metadata: capi, folder: "core/config/default", components: "core-components.yaml"},
@@ -36,6 +39,16 @@ var strangers = []stranger{
 		components: "infrastructure-components-development.yaml", templates: "infrastructure/docker/templates/*.yaml",
 		// DevMachinePool and its template have no version v1beta1, which their label names.
 		errors: map[string]int{"crd-contract-version": 2},
+	},
+	{
+		label: "infrastructure-aws", version: "v2.13.0", module: capa, metadata: capa, folder: "config/default",
+		components: "infrastructure-components.yaml", templates: "templates/c*.yaml",
+		// The labels of 24 CRDs name versions v1alpha3, v1alpha4 and v1beta1, which none has any more.
+		errors: map[string]int{"crd-contract-version": 72},
+	},
+	{
+		label: "infrastructure-gcp", version: "v1.13.1", module: capg, metadata: capg, folder: "config/default",
+		components: "infrastructure-components.yaml", templates: "templates/c*.yaml",
 	},
 }
 

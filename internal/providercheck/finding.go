@@ -81,7 +81,7 @@ func RuleIDs() []string {
 // and lines.
 func Check(r *Release) []Finding {
 	findings := slices.Clone(r.unreadable)
-	for _, rule := range Rules {
+	for _, rule := range applied(r) {
 		rule.check(r, func(at place, message string) {
 			findings = append(findings, rule.finding(at, message))
 		})
@@ -90,6 +90,14 @@ func Check(r *Release) []Finding {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
 	})
 	return findings
+}
+
+// applied are the rules for a release: all, or those that a file alone can break.
+func applied(r *Release) []Rule {
+	if !r.Partial {
+		return Rules
+	}
+	return slices.DeleteFunc(slices.Clone(Rules), func(rule Rule) bool { return rule.Whole })
 }
 
 // place is where a finding is.
@@ -113,7 +121,10 @@ type Rule struct {
 	Contract string
 	// Remedy says what to do when the rule is broken.
 	Remedy string
-	check  func(*Release, report)
+	// Whole says that the rule is about the files of a release together, and has no
+	// meaning for one of them.
+	Whole bool
+	check func(*Release, report)
 }
 
 func (r Rule) finding(at place, message string) Finding {
@@ -124,4 +135,4 @@ func (r Rule) finding(at place, message string) Finding {
 }
 
 // Rules are all rules, in the order of the contracts.
-var Rules = slices.Concat(repositoryRules, metadataRules, componentsRules, managerRules, crdRules, fieldRules, roleRules, templateRules, classRules)
+var Rules = slices.Concat(repositoryRules, metadataRules, componentsRules, managerRules, crdRules, fieldRules, roleRules, ipamRules, templateRules, classRules)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,23 +15,18 @@ import (
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 )
 
-// maxFile bounds a file of a release, in bytes. The largest components of a known
-// provider have 2 MiB.
-const maxFile = 32 << 20
-
-// ErrNoRelease says that a directory is not a release of a provider.
-var ErrNoRelease = errors.New("not a release directory of a provider: it must be <repository>/<type>-<name>/<version>")
-
-// Release is what a directory holds.
+// Release is what a provider has released as one version, or one file of it.
 type Release struct {
-	// Dir is the directory.
-	Dir string
-	// Label, for example infrastructure-slipway, and Version are the names of the
-	// directory and its parent.
+	// Place is where it was read: a directory, a file or a URL.
+	Place string
+	// Label of the provider, for example infrastructure-slipway, and Version. In a
+	// repository of clusterctl they are the names of the directory and its parent.
 	Label, Version string
 	// Type and Name are the two parts of Label; both are empty when it has none.
 	Type clusterctlv1.ProviderType
 	Name string
+	// Partial says that only a file was read: rules of the whole release are left out.
+	Partial bool
 
 	// Components, Metadata, Templates and Classes are the files of each sort, by
 	// name. Others are the remaining YAML files.
@@ -72,33 +65,30 @@ var types = []clusterctlv1.ProviderType{
 // coreLabel is the label of the core provider, which has no prefix.
 const coreLabel = "cluster-api"
 
-// Load reads a release directory. A file that cannot be parsed becomes a finding;
-// an error is returned when the directory cannot be read or is no release at all.
+// Load reads <label>/<version> as it is in a repository of clusterctl. A file that cannot
+// be parsed becomes a finding; an error is returned when the directory cannot be read or
+// is no release at all.
 func Load(dir string) (*Release, error) {
-	dir, err := filepath.Abs(dir)
+	dir, files, err := readDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
+	return newRelease(dir, filepath.Base(filepath.Dir(dir)), filepath.Base(dir), files), nil
+}
+
+// content is one file as it was read.
+type content struct {
+	name string
+	data []byte
+}
+
+func newRelease(place, label, version string, files []content) *Release {
+	r := &Release{Place: place, Label: label, Version: version}
+	r.Type, r.Name = splitLabel(label)
+	for _, file := range files {
+		r.add(file, kindOf(file.name))
 	}
-	r := &Release{Dir: dir, Label: filepath.Base(filepath.Dir(dir)), Version: filepath.Base(dir)}
-	r.Type, r.Name = splitLabel(r.Label)
-	found := false
-	for _, entry := range entries {
-		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".yaml") && !strings.HasSuffix(entry.Name(), ".yml") {
-			continue
-		}
-		found = true
-		if err := r.load(entry); err != nil {
-			return nil, err
-		}
-	}
-	if !found {
-		return nil, fmt.Errorf("%s: %w, with components and metadata in it", dir, ErrNoRelease)
-	}
-	return r, nil
+	return r
 }
 
 func splitLabel(label string) (clusterctlv1.ProviderType, string) {
@@ -113,42 +103,57 @@ func splitLabel(label string) (clusterctlv1.ProviderType, string) {
 	return "", ""
 }
 
-func (r *Release) load(entry fs.DirEntry) error {
-	info, err := entry.Info()
-	if err != nil {
-		return err
+// fileKind is what a file is for, by its name.
+type fileKind int
+
+const (
+	otherFile fileKind = iota
+	componentsFileKind
+	metadataFileKind
+	templateFileKind
+	classFileKind
+)
+
+func kindOf(name string) fileKind {
+	switch {
+	case name == metadataFile:
+		return metadataFileKind
+	case componentsName.MatchString(name):
+		return componentsFileKind
+	case name == defaultTemplate || strings.HasPrefix(name, templatePrefix):
+		return templateFileKind
+	case strings.HasPrefix(name, classPrefix):
+		return classFileKind
 	}
-	if info.Size() > maxFile {
-		return fmt.Errorf("%s has %d bytes, more than %d: not a file of a provider", entry.Name(), info.Size(), maxFile)
-	}
-	raw, err := os.ReadFile(filepath.Join(r.Dir, entry.Name()))
-	if err != nil {
-		return err
-	}
-	f := &File{Name: entry.Name(), Raw: raw}
+	return otherFile
+}
+
+func (r *Release) add(file content, kind fileKind) *File {
+	f := &File{Name: file.name, Raw: file.data}
 	if err := f.parse(); err != nil {
 		r.unreadable = append(r.unreadable, unreadable.finding(place{file: f.Name}, err.Error()))
 	}
-	switch {
-	case f.Name == metadataFile:
+	switch kind {
+	case metadataFileKind:
 		r.Metadata = append(r.Metadata, f)
-	case componentsName.MatchString(f.Name):
+	case componentsFileKind:
 		r.Components = append(r.Components, f)
-	case f.Name == "cluster-template.yaml" || strings.HasPrefix(f.Name, templatePrefix):
+	case templateFileKind:
 		r.Templates = append(r.Templates, f)
-	case strings.HasPrefix(f.Name, classPrefix):
+	case classFileKind:
 		r.Classes = append(r.Classes, f)
-	default:
+	case otherFile:
 		r.Others = append(r.Others, f)
 	}
-	return nil
+	return f
 }
 
 // Names of the files of a release, from the contract.
 const (
-	metadataFile   = "metadata.yaml"
-	templatePrefix = "cluster-template-"
-	classPrefix    = "clusterclass-"
+	metadataFile    = "metadata.yaml"
+	defaultTemplate = "cluster-template.yaml"
+	templatePrefix  = "cluster-template-"
+	classPrefix     = "clusterclass-"
 )
 
 // componentsName is that of a components file; what follows "components" is not recommended.

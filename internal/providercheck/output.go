@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
@@ -13,10 +15,13 @@ import (
 
 // Result is the outcome of a check as JSON.
 type Result struct {
-	// Directory, Provider and Version name the release.
-	Directory string `json:"directory"`
-	Provider  string `json:"provider"`
-	Version   string `json:"version"`
+	// Source is the directory, file or URL that was read.
+	Source string `json:"source"`
+	// Provider and Version name the release; both may be empty when Partial.
+	Provider string `json:"provider"`
+	Version  string `json:"version"`
+	// Partial says that one file was checked, without the rules of a whole release.
+	Partial bool `json:"partial,omitempty"`
 	// Rules is how many rules were applied.
 	Rules int `json:"rules"`
 	// Errors, Warnings and Notes count the findings by level.
@@ -28,7 +33,10 @@ type Result struct {
 
 // NewResult checks a release and keeps the findings that pass the filter.
 func NewResult(r *Release, filter Filter) Result {
-	result := Result{Directory: r.Dir, Provider: r.Label, Version: r.Version, Rules: len(Rules), Findings: filter.apply(Check(r))}
+	result := Result{
+		Source: r.Place, Provider: r.Label, Version: r.Version, Partial: r.Partial,
+		Rules: len(applied(r)), Findings: filter.apply(Check(r)),
+	}
 	for _, f := range result.Findings {
 		switch f.Level {
 		case Must:
@@ -49,7 +57,7 @@ func NewResult(r *Release, filter Filter) Result {
 // compilers do, so that editors jump to it.
 func (r Result) WriteText(w io.Writer) error {
 	for _, f := range r.Findings {
-		where := cmp.Or(f.File, r.Directory)
+		where := cmp.Or(f.File, r.Source)
 		if f.Line > 0 {
 			where = fmt.Sprintf("%s:%d", where, f.Line)
 		}
@@ -61,21 +69,57 @@ func (r Result) WriteText(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s %s: %d rules, %d errors, %d warnings, %d notes\n", r.Provider, r.Version, r.Rules, r.Errors, r.Warnings, r.Notes)
+	what := strings.TrimSpace(r.Provider + " " + r.Version)
+	if r.Partial {
+		what = fmt.Sprintf("%s alone, without the %d rules of a whole release", r.Source, len(Rules)-r.Rules)
+	}
+	_, err := fmt.Fprintf(w, "%s: %d rules, %d errors, %d warnings, %d notes\n", what, r.Rules, r.Errors, r.Warnings, r.Notes)
 	return err
 }
 
-// WriteJSON writes the result as one JSON document.
-func (r Result) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
+// Results are the outcomes for the releases of one place.
+type Results []Result
+
+// MarshalJSON writes a single result as an object, and several as the items of one.
+func (r Results) MarshalJSON() ([]byte, error) {
+	if len(r) == 1 {
+		return json.Marshal(r[0])
+	}
+	return json.Marshal(struct {
+		Items []Result `json:"items"`
+	}{r})
 }
 
-// WriteSARIF writes SARIF 2.1.0, which code hosts show beside the lines of a change.
-func (r Result) WriteSARIF(w io.Writer) error {
+// WriteText writes one result after the other.
+func (r Results) WriteText(w io.Writer) error {
+	for _, result := range r {
+		if err := result.WriteText(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fail says whether there is an error, or with strict a warning.
+func (r Results) Fail(strict bool) bool {
+	return slices.ContainsFunc(r, func(result Result) bool { return result.Errors > 0 || strict && result.Warnings > 0 })
+}
+
+// WriteSARIF writes SARIF 2.1.0, which code hosts show beside the lines of a change, with a
+// run for each release.
+func (r Results) WriteSARIF(w io.Writer) error {
+	report := sarif.NewReport()
+	for _, result := range r {
+		report.AddRun(result.run())
+	}
+	return report.PrettyWrite(w)
+}
+
+func (r Result) run() *sarif.Run {
 	run := sarif.NewRunWithInformationURI("slipway check provider", "https://github.com/slipway-dev/slipway")
 	run.Tool.Driver.WithVersion(version.Version)
+	// by which a code host tells the runs of one report apart
+	run.WithAutomationDetails(sarif.NewRunAutomationDetails().WithID("slipway-check-provider/" + r.Provider + "/"))
 	for _, rule := range Rules {
 		run.AddRule(rule.ID).
 			WithDescription(rule.Title).
@@ -92,7 +136,5 @@ func (r Result) WriteSARIF(w io.Writer) error {
 			WithMessage(sarif.NewTextMessage(f.Message + ". " + f.Remedy)).
 			AddLocation(sarif.NewLocationWithPhysicalLocation(location))
 	}
-	report := sarif.NewReport()
-	report.AddRun(run)
-	return report.PrettyWrite(w)
+	return run
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/slipway-dev/slipway/internal/providercheck"
 )
 
-func planted(t *testing.T) providercheck.Result {
+func planted(t *testing.T) providercheck.Results {
 	t.Helper()
 	r, err := providercheck.Load(plant(t, violation{file: components, old: "scope: Namespaced", changed: "scope: Cluster"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return providercheck.NewResult(r, providercheck.Filter{})
+	return providercheck.Results{providercheck.NewResult(r, providercheck.Filter{})}
 }
 
 func TestWriteText(t *testing.T) {
@@ -32,16 +32,24 @@ func TestWriteText(t *testing.T) {
 }
 
 func TestWriteJSON(t *testing.T) {
-	var out strings.Builder
-	if err := planted(t).WriteJSON(&out); err != nil {
+	one := planted(t)
+	data, err := json.Marshal(one)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var back providercheck.Result
-	if err := json.Unmarshal([]byte(out.String()), &back); err != nil {
+	if err := json.Unmarshal(data, &back); err != nil {
 		t.Fatal(err)
 	}
 	if back.Errors != 1 || back.Findings[0].Rule != "crd-scope" || back.Findings[0].Line != 17 {
 		t.Errorf("JSON gives %+v", back)
+	}
+	if data, err = json.Marshal(append(one, one...)); err != nil {
+		t.Fatal(err)
+	}
+	var several struct{ Items []providercheck.Result }
+	if err := json.Unmarshal(data, &several); err != nil || len(several.Items) != 2 {
+		t.Errorf("JSON of two: %v, %+v", err, several)
 	}
 }
 

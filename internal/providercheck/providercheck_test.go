@@ -1,6 +1,7 @@
 package providercheck_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -40,6 +41,8 @@ type violation struct {
 	file, old, changed string
 	// dir replaces infrastructure-foo/v0.1.0.
 	dir string
+	// ipam has an IPAM provider's components in place of the good release.
+	ipam bool
 }
 
 var violations = []violation{
@@ -115,6 +118,13 @@ var violations = []violation{
 	{rule: "role-aggregation", file: components, old: "    cluster.x-k8s.io/aggregate-to-manager", changed: "    aggregate-to-manager"},
 	{rule: "role-aggregation", file: components, old: "list, patch, update, watch]", changed: "list, update, watch]"},
 	{rule: "role-aggregation-control-plane", file: components, old: "kubeadm.controlplane.cluster.x-k8s.io/", changed: "kubeadm/"},
+	{rule: "ipam-pool", ipam: true, old: "kind: CustomResourceDefinition", changed: "kind: Definition"},
+	{rule: "ipam-pool", ipam: true, old: "name: barpools.ipam", changed: "name: pools.ipam"},
+	{rule: "ipam-pool-conditions", ipam: true, old: "conditions:", changed: "states:"},
+	{rule: "ipam-rights", ipam: true, old: "[get, list, watch, patch]", changed: "[get, list, patch]"},
+	{rule: "ipam-rights", ipam: true, old: "ipaddressclaims/status", changed: "ipaddressclaims/finalizers"},
+	{rule: "ipam-rights", ipam: true, old: "[ipaddresses]", changed: "[ipaddress]"},
+	{rule: "ipam-rights", ipam: true, old: "[clusters]", changed: "[machines]"},
 	{rule: "template-namespace", file: template, old: "---\n", changed: "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n---\n"},
 	{rule: "template-one-namespace", file: template, old: "name: ${CLUSTER_NAME}\n", changed: "name: ${CLUSTER_NAME}\n  namespace: default\n"},
 	{rule: "template-one-namespace", file: template, old: "    kind: FooCluster\n", changed: "    kind: FooCluster\n    namespace: other\n"},
@@ -177,13 +187,17 @@ func TestViolations(t *testing.T) {
 
 func plant(t *testing.T, v violation) string {
 	t.Helper()
-	name := "infrastructure-foo/v0.1.0"
-	if v.dir != "" {
-		name = v.dir
+	dir := filepath.Join(t.TempDir(), cmp.Or(v.dir, "infrastructure-foo/v0.1.0"))
+	if v.ipam {
+		dir, v.file = filepath.Join(t.TempDir(), "ipam-bar/v0.1.0"), "ipam-components.yaml"
 	}
-	dir := filepath.Join(t.TempDir(), name)
 	if err := os.CopyFS(dir, os.DirFS(good)); err != nil {
 		t.Fatal(err)
+	}
+	if v.ipam {
+		if err := errors.Join(os.Remove(filepath.Join(dir, components)), os.WriteFile(filepath.Join(dir, v.file), []byte(ipam), 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	path := filepath.Join(dir, v.file)
 	switch {

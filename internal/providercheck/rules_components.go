@@ -121,14 +121,18 @@ var componentsRules = []Rule{
 		Title:  "Variables of the components begin with the provider's name",
 		Remedy: "prefix the variable with the provider's name in capitals, as in AWS_CREDENTIALS: all providers share the user's environment",
 		check: func(r *Release, found report) {
-			checkVariablePrefix(r.Components, r.variablePrefixes(), nil, found)
+			checkVariablePrefix(r, r.Components, nil, found)
 		},
 	},
 }
 
-// checkVariablePrefix finds variables that begin with none of the prefixes and are not
-// among the allowed ones.
-func checkVariablePrefix(files []*File, prefixes, allowed []string, found report) {
+// checkVariablePrefix finds variables that do not begin with the provider's name and are
+// not among the allowed ones.
+func checkVariablePrefix(r *Release, files []*File, allowed []string, found report) {
+	if r.Name == "" {
+		return
+	}
+	prefixes := r.variablePrefixes()
 	for _, f := range files {
 		for name := range f.Variables {
 			if !slices.Contains(allowed, name) && !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {

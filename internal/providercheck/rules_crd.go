@@ -175,7 +175,7 @@ var crdRules = []Rule{
 		check:  checkMachineTemplate,
 	},
 	{
-		ID: "crd-contract-series", Level: Must, Contract: "clusterctl provider contract, 2; InfraMachinePool contract, version",
+		ID: "crd-contract-series", Whole: true, Level: Must, Contract: "clusterctl provider contract, 2; InfraMachinePool contract, version",
 		Title:  "CRDs have the contract that metadata.yaml gives this release",
 		Remedy: "label the CRD with that contract, or correct metadata.yaml: core refuses objects of a contract without a label",
 		check:  checkContractOfSeries,

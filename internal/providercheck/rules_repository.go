@@ -17,7 +17,7 @@ var nameFormat = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 var repositoryRules = []Rule{
 	unreadable.with(func(*Release, report) {}),
 	{
-		ID: "repository-version", Level: Must, Contract: "clusterctl provider contract, 1.5",
+		ID: "repository-version", Whole: true, Level: Must, Contract: "clusterctl provider contract, 1.5",
 		Title:  "The directory of a release is named by a semantic version",
 		Remedy: "rename the directory, for example to v0.1.0",
 		check: func(r *Release, found report) {
@@ -27,7 +27,7 @@ var repositoryRules = []Rule{
 		},
 	},
 	{
-		ID: "repository-label", Level: Must, Contract: "clusterctl provider contract, 1.2 and 1.5",
+		ID: "repository-label", Whole: true, Level: Must, Contract: "clusterctl provider contract, 1.2 and 1.5",
 		Title:  "The directory above is the provider's label: its type and its name",
 		Remedy: "name it <type>-<name>, for example infrastructure-slipway; the name has at most 63 lower-case letters, digits and '-'",
 		check: func(r *Release, found report) {
@@ -40,7 +40,7 @@ var repositoryRules = []Rule{
 		},
 	},
 	{
-		ID: "components-file", Level: Must, Contract: "clusterctl provider contract, 1.1 and 3",
+		ID: "components-file", Whole: true, Level: Must, Contract: "clusterctl provider contract, 1.1 and 3",
 		Title:  "There is one components file",
 		Remedy: "release one file <type>-components.yaml, for example infrastructure-components.yaml",
 		check: func(r *Release, found report) {
@@ -53,7 +53,7 @@ var repositoryRules = []Rule{
 		},
 	},
 	{
-		ID: "components-name", Level: Should, Contract: "clusterctl provider contract, 3.1",
+		ID: "components-name", Whole: true, Level: Should, Contract: "clusterctl provider contract, 3.1",
 		Title:  "The components file is named by the provider's type",
 		Remedy: "name it <type>-components.yaml; under another name users have to give its URL in their configuration of clusterctl",
 		check: func(r *Release, found report) {
@@ -66,7 +66,7 @@ var repositoryRules = []Rule{
 		},
 	},
 	{
-		ID: "metadata-file", Level: Must, Contract: "clusterctl provider contract, 1.1 and 2",
+		ID: "metadata-file", Whole: true, Level: Must, Contract: "clusterctl provider contract, 1.1 and 2",
 		Title:  "There is a metadata.yaml",
 		Remedy: "release metadata.yaml with a contract for each release series",
 		check: func(r *Release, found report) {
@@ -76,7 +76,7 @@ var repositoryRules = []Rule{
 		},
 	},
 	{
-		ID: "template-default", Level: Should, Contract: "clusterctl provider contract, 1.1 and 4.1",
+		ID: "template-default", Whole: true, Level: Should, Contract: "clusterctl provider contract, 1.1 and 4.1",
 		Title:  "An infrastructure provider has a default cluster template",
 		Remedy: "release cluster-template.yaml: it is what clusterctl generate cluster takes without --flavor",
 		check: func(r *Release, found report) {
@@ -84,7 +84,7 @@ var repositoryRules = []Rule{
 				return
 			}
 			for _, f := range r.Templates {
-				if f.Name == "cluster-template.yaml" {
+				if f.Name == defaultTemplate {
 					return
 				}
 			}
@@ -92,7 +92,7 @@ var repositoryRules = []Rule{
 		},
 	},
 	{
-		ID: "file-name", Level: Should, Contract: "clusterctl provider contract, 3.1, 4.1 and 5.1",
+		ID: "file-name", Whole: true, Level: Should, Contract: "clusterctl provider contract, 3.1, 4.1 and 5.1",
 		Title:  "Every YAML file has a name that clusterctl looks for",
 		Remedy: "name it cluster-template-<flavor>.yaml or clusterclass-<name>.yaml, or leave it out of the release",
 		check: func(r *Release, found report) {

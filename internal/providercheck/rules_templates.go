@@ -41,13 +41,13 @@ var templateRules = []Rule{
 		},
 	},
 	{
-		ID: "template-kind", Level: Must, Contract: "clusterctl provider contract, 4 and 7.3",
+		ID: "template-kind", Whole: true, Level: Must, Contract: "clusterctl provider contract, 4 and 7.3",
 		Title:  "A template uses kinds that the provider has",
 		Remedy: "correct kind or apiVersion, or add the CRD to the components: the API server refuses the object",
 		check:  checkTemplateKinds,
 	},
 	{
-		ID: "template-topology", Level: Must, Contract: "clusterctl provider contract, 4 and 5",
+		ID: "template-topology", Whole: true, Level: Must, Contract: "clusterctl provider contract, 4 and 5",
 		Title:  "A topology uses what its ClusterClass has",
 		Remedy: "correct the name, or add the worker class or variable to the ClusterClass: Cluster API refuses the Cluster",
 		check:  checkTopology,
@@ -87,7 +87,7 @@ var templateRules = []Rule{
 		Title:  "Variables of templates are common ones or begin with the provider's name",
 		Remedy: "use clusterctl's common variable, or prefix it with the provider's name in capitals",
 		check: func(r *Release, found report) {
-			checkVariablePrefix(r.Templates, r.variablePrefixes(), commonVariables, found)
+			checkVariablePrefix(r, r.Templates, commonVariables, found)
 		},
 	},
 	{
@@ -101,7 +101,7 @@ var templateRules = []Rule{
 		},
 	},
 	{
-		ID: "template-class", Level: Must, Contract: "clusterctl provider contract, 5.1",
+		ID: "template-class", Whole: true, Level: Must, Contract: "clusterctl provider contract, 5.1",
 		Title:  "The ClusterClass of a template is in the release",
 		Remedy: "release clusterclass-<name>.yaml with a ClusterClass of that name",
 		check: func(r *Release, found report) {
