@@ -264,6 +264,16 @@ func TestTokenOfAnyManagementCluster(t *testing.T) {
 	if line, err := token("--server", "https://mgmt.example:6443", "--join-command"); err != nil || strings.Contains(line, "--host-name") || strings.Count(line, "\n") != 1 {
 		t.Errorf("for any host: %v\n%s", err, line)
 	}
+	for _, format := range []string{"shell", "cloud-init", "ansible"} {
+		if out, err := token("a-1", "--server", "https://mgmt.example:6443", "--format", format); err != nil || !strings.Contains(out, "https://mgmt.example:6443") || !strings.Contains(out, "slipway-agent.service") {
+			t.Errorf("%s: %v\n%s", format, err, out)
+		}
+	}
+	for args, want := range map[string]string{"--format xml": "is no format", "a b --format cloud-init": "is for one machine", "--format shell --join-command": "[format join-command]"} {
+		if out, err := token(append(strings.Fields(args), "--server", "https://mgmt.example:6443")...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%s: %v\n%s", args, err, out)
+		}
+	}
 	kubeconfig = as(t, "bob", "")
 	if _, err := token("--server", "https://mgmt.example:6443"); err == nil || !strings.Contains(err.Error(), `user "bob" may not patch secrets bootstrap-token-`) || !strings.Contains(err.Error(), "role slipway-patch-bootstrap-token-") {
 		t.Errorf("got %v", err)
