@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -76,12 +75,9 @@ func DefaultOptions() Options {
 	}
 }
 
-// errOpenHooks is why an engine does not start that would answer anybody.
-var errOpenHooks = errors.New("anybody who reaches the port could call hooks: set --extension-client-ca-file to the CA of core's client certificate, or --insecure-hooks")
-
 func (o *Options) validate() error {
-	if o.ExtensionClientCAFile == "" && !o.InsecureHooks {
-		return errOpenHooks
+	if err := o.hooks().Validate(); err != nil {
+		return err
 	}
 	_, err := o.allowedNetworks()
 	return err

@@ -107,7 +107,7 @@ func (o Options) metrics() metricsserver.Options {
 
 // setup adds all parts to the manager.
 func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	server, err := newExtensionServer(ctx, mgr, o)
+	server, err := newHookServer(ctx, mgr, o)
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	return errors.Join(
 		mgr.Add(server),
-		registerMetrics(mgr.GetClient(), mgr.Elected(), server.metrics),
+		registerMetrics(mgr.GetClient(), mgr.Elected(), server.Metrics),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddReadyzCheck("hooks", server.check),
+		mgr.AddReadyzCheck("hooks", server.Check),
 		// The API server calls the webhooks as soon as the pod is ready.
 		mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()),
 	)
