@@ -19,8 +19,9 @@ const (
 // The ExtensionConfig is no component of its provider: clusterctl deletes all
 // components when it upgrades one, and without it hooks pass meanwhile.
 var beside = map[string]string{
-	"slipway-agent.service":                  "config/agent/slipway-agent.service",
-	"slipway-lifecycle-extensionconfig.yaml": "config/lifecycle/extension/extensionconfig.yaml",
+	"slipway-agent.service":                         "config/agent/slipway-agent.service",
+	"slipway-in-place-updates-extensionconfig.yaml": "config/extension/extensionconfig.yaml",
+	"slipway-lifecycle-extensionconfig.yaml":        "config/lifecycle/extension/extensionconfig.yaml",
 }
 
 // buildBinaries links each program statically for each of its platforms, and puts what

@@ -40,6 +40,16 @@ const ReplacesAnnotation = "infrastructure.slipway.dev/replaces"
 // is back. It lives in metadata because status is lost on a move.
 const NodeDeletedRebootAnnotation = "infrastructure.slipway.dev/node-deleted-reboot"
 
+// InPlaceUpdatesAnnotation of a Machine, by the metadata of the machine template of its
+// owner, says what happens to a change that cannot be made in place, where the extension
+// for updates in place is registered: with "Preferred", as without it, Cluster API replaces
+// the Machine; with "Required" it does not, and the rollout waits.
+const (
+	InPlaceUpdatesAnnotation = "infrastructure.slipway.dev/in-place-updates"
+	InPlaceUpdatesPreferred  = "Preferred"
+	InPlaceUpdatesRequired   = "Required"
+)
+
 // RemediationAnnotation on a HostMachine is the remediation step that was last tried
 // on it. It lives in metadata because status is lost on a move. Only the pool writes
 // it.

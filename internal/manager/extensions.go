@@ -14,8 +14,12 @@ import (
 const extensionConcurrency = 10
 
 // setupExtensions adds the controller of HostExtensionConfigs and returns what calls
-// the extensions. Secrets are not watched: the manager may get single ones only.
+// the extensions; nil, upon which every hook passes, without the feature gate. Secrets are
+// not watched: the manager may get single ones only.
 func setupExtensions(mgr ctrl.Manager, o Options) (*hosthooks.Hooks, error) {
+	if !o.FeatureGates.Enabled(HostExtensionConfig) {
+		return nil, nil
+	}
 	catalog, err := hosthooks.Catalog()
 	if err != nil {
 		return nil, fmt.Errorf("catalog of the host hooks: %w", err)

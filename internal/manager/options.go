@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/component-base/featuregate"
 
+	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/program"
 )
@@ -49,12 +51,19 @@ type Options struct {
 	// StorageVersionMigration, CleanupManagedFields.
 	SkipCRDMigrationPhases []string
 
+	// FeatureGates turn on and off what is not for everybody, or not yet; see
+	// NewFeatureGates.
+	FeatureGates featuregate.MutableFeatureGate
+
+	// Hooks serves the hooks of updates in place, with the gate InPlaceUpdates.
+	Hooks hookserver.Options
+
 	// DialExtension connects to runtime extensions. Default: a plain dialer that
 	// refuses link-local addresses. It has no flag.
 	DialExtension func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// hooks is shared by the controllers.
-	hooks *hosthooks.Hooks
+	// hostHooks is shared by the controllers.
+	hostHooks *hosthooks.Hooks
 
 	// SkipNameValidation allows several managers with the same controllers in
 	// one process.
@@ -73,6 +82,8 @@ func DefaultOptions() Options {
 		HostClusterConcurrency:     5,
 		HostMachineConcurrency:     10,
 		HostMachinePoolConcurrency: 5,
+		FeatureGates:               NewFeatureGates(),
+		Hooks:                      hookserver.Options{Address: ":9444", DrainDelay: 5 * time.Second},
 		// Longer than the states before a bootstrap take, shorter than a bootstrap.
 		StatusDelay: 10 * time.Second,
 	}
@@ -93,5 +104,10 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.HostMachineConcurrency, "hostmachine-concurrency", o.HostMachineConcurrency, "HostMachines reconciled at once")
 	fs.DurationVar(&o.StatusDelay, "status-delay", o.StatusDelay, "how long a bootstrap may go on before statuses tell how far it is")
 	fs.StringSliceVar(&o.SkipCRDMigrationPhases, "skip-crd-migration-phases", o.SkipCRDMigrationPhases, "phases of the migration of stored objects to leave out: "+strings.Join(migrationPhases, ", "))
+	o.FeatureGates.AddFlag(fs)
+	fs.StringVar(&o.Hooks.Address, "extension-address", o.Hooks.Address, "address of the hooks of updates in place, which the feature gate InPlaceUpdates serves with the certificate of the webhooks")
+	fs.StringVar(&o.Hooks.ClientCAFile, "extension-client-ca-file", o.Hooks.ClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks: that of core's --runtime-extension-client-cert-file")
+	fs.StringSliceVar(&o.Hooks.ClientNames, "extension-client-names", o.Hooks.ClientNames, "common names of the certificates that may call hooks; all that the CAs have signed when empty")
+	fs.BoolVar(&o.Hooks.Insecure, "insecure-hooks", o.Hooks.Insecure, "answer the hooks of callers without a certificate")
 	fs.IntVar(&o.HostMachinePoolConcurrency, "hostmachinepool-concurrency", o.HostMachinePoolConcurrency, "HostMachinePools reconciled at once")
 }

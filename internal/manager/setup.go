@@ -43,18 +43,18 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	var err error
-	if o.hooks, err = setupExtensions(mgr, o); err != nil {
+	if o.hostHooks, err = setupExtensions(mgr, o); err != nil {
 		return err
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
 		setupHost, setupSecretAccess, setupHandOver, setupEnrollment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
-		setupMigration,
+		setupMigration, setupInPlaceUpdates,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
 			return err
 		}
 	}
-	return webhook.SetupWithManager(mgr)
+	return webhook.SetupWithManager(mgr, webhook.Options{NoHostExtensionConfigs: !o.FeatureGates.Enabled(HostExtensionConfig)})
 }
 
 // hostIndexes are the selectable fields of Hosts, which the cache doesn't index by
@@ -103,7 +103,7 @@ func throttled(o controller.Options) controller.Options {
 
 func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&host.Reconciler{
-		Hooks:       o.hooks,
+		Hooks:       o.hostHooks,
 		Client:      mgr.GetClient(),
 		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),
@@ -153,7 +153,7 @@ func setupHostCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 func setupHostMachine(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&hostmachine.Reconciler{
-		Hooks:       o.hooks,
+		Hooks:       o.hostHooks,
 		Client:      mgr.GetClient(),
 		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),

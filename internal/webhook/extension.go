@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -86,19 +87,34 @@ type HostExtensionConfig struct {
 	noDelete[*runtimev1alpha1.HostExtensionConfig]
 	// Catalog holds the hooks, for warnings.
 	Catalog *hook.Catalog
+	// Off refuses new ones: the feature gate HostExtensionConfig is off.
+	Off bool
 }
 
-func setupHostExtensionConfig(mgr ctrl.Manager) error {
+// errGateOff is why no HostExtensionConfig can be made.
+var errGateOff = errors.New("the feature gate HostExtensionConfig is off: nothing would call the extension. Start slipway-manager with --feature-gates=HostExtensionConfig=true")
+
+func (o Options) setupHostExtensionConfig(mgr ctrl.Manager) error {
 	catalog := hook.NewCatalog()
 	if err := host.AddToCatalog(catalog); err != nil {
 		return fmt.Errorf("catalog of the host hooks: %w", err)
 	}
 	return ctrl.NewWebhookManagedBy(mgr, &runtimev1alpha1.HostExtensionConfig{}).
-		WithValidator(HostExtensionConfig{Catalog: catalog}).Complete()
+		WithValidator(HostExtensionConfig{Catalog: catalog, Off: o.NoHostExtensionConfigs}).Complete()
 }
 
-// ValidateCreate checks where the extension is and the selectors.
-func (v HostExtensionConfig) ValidateCreate(_ context.Context, obj *runtimev1alpha1.HostExtensionConfig) (admission.Warnings, error) {
+// ValidateCreate checks where the extension is and the selectors, and that anybody would
+// call it.
+func (v HostExtensionConfig) ValidateCreate(ctx context.Context, obj *runtimev1alpha1.HostExtensionConfig) (admission.Warnings, error) {
+	if v.Off {
+		return nil, apierrors.NewForbidden(runtimev1alpha1.GroupVersion.WithResource("hostextensionconfigs").GroupResource(), obj.Name, errGateOff)
+	}
+	return v.ValidateUpdate(ctx, nil, obj)
+}
+
+// ValidateUpdate checks where the extension is and the selectors, and warns of handlers that
+// implement a deprecated version of their hook.
+func (v HostExtensionConfig) ValidateUpdate(_ context.Context, _, obj *runtimev1alpha1.HostExtensionConfig) (admission.Warnings, error) {
 	errs := validateExtension(&obj.ObjectMeta, obj.Spec.ClientConfig, obj.Spec.NamespaceSelector)
 	errs = append(errs, metavalidation.ValidateLabelSelector(obj.Spec.ObjectSelector, metavalidation.LabelSelectorValidationOptions{}, specPath.Child("objectSelector"))...)
 	if obj.Spec.MatchCondition != "" {
@@ -109,10 +125,4 @@ func (v HostExtensionConfig) ValidateCreate(_ context.Context, obj *runtimev1alp
 		return warnings, apierrors.NewInvalid(runtimev1alpha1.GroupVersion.WithKind("HostExtensionConfig").GroupKind(), obj.Name, errs)
 	}
 	return warnings, nil
-}
-
-// ValidateUpdate checks the same as ValidateCreate, and warns of handlers that
-// implement a deprecated version of their hook.
-func (v HostExtensionConfig) ValidateUpdate(ctx context.Context, _, obj *runtimev1alpha1.HostExtensionConfig) (admission.Warnings, error) {
-	return v.ValidateCreate(ctx, obj)
 }

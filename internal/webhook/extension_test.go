@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,7 @@ import (
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/webhook"
+	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -134,5 +136,19 @@ func TestValidateExtensionConfig(t *testing.T) {
 	}
 	if errs := webhook.ValidateExtensionConfig(config); len(errs) > 0 {
 		t.Error(errs)
+	}
+}
+
+// Without the feature gate none can be made, since nobody would call it; what exists may
+// still be changed.
+func TestHostExtensionConfigsAreRefusedWithoutTheGate(t *testing.T) {
+	object := &runtimev1alpha1.HostExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "inventory"}}
+	object.Spec.ClientConfig = runtimev1.ClientConfig{URL: "https://localhost:9444"}
+	off := webhook.HostExtensionConfig{Catalog: hook.NewCatalog(), Off: true}
+	if _, err := off.ValidateCreate(t.Context(), object); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "--feature-gates=HostExtensionConfig=true") {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := off.ValidateUpdate(t.Context(), object, object); err != nil {
+		t.Errorf("err = %v", err)
 	}
 }

@@ -9,16 +9,22 @@ import (
 	"github.com/slipway-dev/slipway/internal/webhook/conversion"
 )
 
+// Options of the webhooks.
+type Options struct {
+	// NoHostExtensionConfigs has new HostExtensionConfigs refused: the feature gate is off.
+	NoHostExtensionConfigs bool
+}
+
 // SetupWithManager registers every webhook with the server of the manager: the
 // validators, and /convert for all kinds. The manager's scheme must know v1beta1
 // and v1beta2.
-func SetupWithManager(mgr ctrl.Manager) error {
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	for _, setup := range []func(ctrl.Manager) error{
 		setupHost,
 		setupHostCluster, setupHostClusterTemplate,
 		setupHostMachine, setupHostMachineTemplate,
 		setupHostMachinePool, setupHostMachinePoolTemplate,
-		setupHostExtensionConfig,
+		o.setupHostExtensionConfig,
 	} {
 		if err := setup(mgr); err != nil {
 			return fmt.Errorf("set up the webhooks: %w", err)

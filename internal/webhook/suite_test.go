@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
@@ -51,7 +52,7 @@ func addToScheme(scheme *runtime.Scheme) error {
 // serve lets the API server call the webhooks, as config/webhook configures it.
 func serve() error {
 	options := &env.WebhookOptions
-	address, err := env.ServeWebhooks(env.Config, options, webhook.SetupWithManager)
+	address, err := env.ServeWebhooks(env.Config, options, func(mgr ctrl.Manager) error { return webhook.SetupWithManager(mgr, webhook.Options{}) })
 	if err != nil {
 		return err
 	}

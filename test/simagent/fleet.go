@@ -39,6 +39,8 @@ type Options struct {
 	Nodes Nodes
 	// Version is the Kubernetes version that the hosts offer.
 	Version string
+	// MoreVersions are those that they offer besides. Default none.
+	MoreVersions []string
 	// Bootstrap is how long a bootstrap takes. Default none.
 	Bootstrap time.Duration
 	// HeartbeatInterval and LeaseDuration default to the agent's own.
@@ -106,7 +108,7 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	a, err := link.New(link.Options{
 		Namespace: o.Namespace, HostName: name, HostID: "simulated-" + name, BootID: bootID,
 		Config: config, Journal: journal.InMemory(), Log: o.Log,
-		Executor: effects, Inventory: facts(name, o.Version, number), HeartbeatInterval: o.HeartbeatInterval, LeaseDuration: o.LeaseDuration,
+		Executor: effects, Inventory: facts(name, number, append([]string{o.Version}, o.MoreVersions...)...), HeartbeatInterval: o.HeartbeatInterval, LeaseDuration: o.LeaseDuration,
 	})
 	if err != nil {
 		return err
@@ -122,11 +124,11 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 func (f *Fleet) Wait() { _ = f.group.Wait() }
 
 // facts is the inventory of the n-th host: a machine of middle size.
-func facts(name, version string, n int64) func(context.Context, string) (inventory.Facts, error) {
+func facts(name string, n int64, versions ...string) func(context.Context, string) (inventory.Facts, error) {
 	collected := inventory.Facts{
 		Inventory: infrav1.HostInventory{
 			MachineID: fmt.Sprintf("%032x", n), OperatingSystem: "Debian GNU/Linux 12 (bookworm)", KernelVersion: "6.1.0-28-amd64",
-			Architecture: "amd64", AgentVersion: "simulated", KubernetesVersions: []string{version},
+			Architecture: "amd64", AgentVersion: "simulated", KubernetesVersions: versions,
 		},
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"),

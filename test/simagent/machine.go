@@ -70,7 +70,7 @@ func (m *Machine) Run(ctx context.Context) error {
 		Journal: kept, Patience: m.Patience, Log: m.Log,
 		Options: link.Options{
 			Namespace: m.Namespace, HostName: m.Name, HostID: identity, BootID: fmt.Sprintf("simulated-boot-%d-%d", m.number, m.boots),
-			Executor: effects, Inventory: facts(m.Name, m.Version, m.number), HeartbeatInterval: interval, LeaseDuration: duration, Log: m.Log,
+			Executor: effects, Inventory: facts(m.Name, m.number, m.Version), HeartbeatInterval: interval, LeaseDuration: duration, Log: m.Log,
 		},
 	}
 	err = serving.Run(ctx)

@@ -40,7 +40,7 @@ func (s *Suite) addHost(t *testing.T, namespace, name string, mutate ...func(*in
 	}
 	simulated := &simulatedHost{key: client.ObjectKeyFromObject(h), executor: &executor{}}
 	fleet, err := simagent.New(simagent.Options{
-		Config: s.Config, Namespace: namespace, Nodes: simagent.Kubelets{Client: s.workloadClient}, Version: version,
+		Config: s.Config, Namespace: namespace, Nodes: simagent.Kubelets{Client: s.workloadClient}, Version: version, MoreVersions: s.MoreVersions,
 		Wrap: func(_ string, inner operation.Executor) operation.Executor {
 			simulated.executor.Executor = inner
 			return simulated.executor

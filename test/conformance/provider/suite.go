@@ -45,6 +45,8 @@ type Suite struct {
 	// Workload is the API server of every Cluster of the suite.
 	Workload *judge.Plane
 	Kit      *judge.Kit
+	// MoreVersions of Kubernetes are those that hosts offer besides the one of all rules.
+	MoreVersions []string
 
 	workloadClient kubernetes.Interface
 }

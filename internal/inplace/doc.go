@@ -1,0 +1,21 @@
+// Package inplace answers the hooks by which Cluster API asks whether Machines can be
+// updated in place, and has it done: CanUpdateMachineSet, CanUpdateMachine and
+// UpdateMachine.
+//
+//	CanUpdateMachineSet ── what differs? (plan.go, pure) ── do the hosts offer it? ──> the patch, or none
+//	UpdateMachine ── is it due? (the API server) ──> HostMachine.spec.version ──> the host's report ──> done, or ask again
+//
+// What can be updated in place is the Kubernetes version of a worker, by one minor version
+// at most and never down. A change of anything else, and any change of a control plane,
+// whose hosts the agent does not upgrade, is answered without a patch: then Cluster API
+// replaces the Machines, or must not, where an annotation says that only an update in place
+// will do.
+//
+// Nothing is remembered here. An order is in HostMachine.spec.version, from where the
+// provider passes it on to the host, as it does for pools; an update is done when the host,
+// by the order in its spec and the agent's report on that very order, runs the version.
+// Each replica answers, and after a restart another goes on.
+//
+// The package may import the API packages, internal/host and the SDK. internal/manager
+// serves it.
+package inplace

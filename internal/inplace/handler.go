@@ -1,0 +1,120 @@
+package inplace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	"sigs.k8s.io/cluster-api/util"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/sdk/extension"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+)
+
+// Handler answers the hooks.
+type Handler struct {
+	// Client reads hosts from a cache, and writes.
+	Client client.Client
+	// APIReader reads what an update depends on past the cache.
+	APIReader client.Reader
+}
+
+// AddTo registers the handlers.
+func (h *Handler) AddTo(s *extension.Server) error {
+	return errors.Join(
+		extension.Handle(s, capi.CanUpdateMachineSet, "can-update-machine-set", h.canUpdateMachineSet),
+		extension.Handle(s, capi.CanUpdateMachine, "can-update-machine", h.canUpdateMachine),
+		extension.Handle(s, capi.UpdateMachine, "update-machine", h.updateMachine),
+	)
+}
+
+// controlPlane is why a Machine of a control plane is replaced.
+const controlPlane = "hosts of a control plane are not updated in place"
+
+// canUpdateMachineSet answers with a patch of the version if nothing else changes and each
+// host of the MachineSet offers it.
+func (h *Handler) canUpdateMachineSet(ctx context.Context, r *hooksv1.CanUpdateMachineSetRequest) (*hooksv1.CanUpdateMachineSetResponse, error) {
+	current, desired := r.Current.MachineSet, r.Desired.MachineSet
+	version, no := difference(
+		state{current.Spec.Template.Spec, r.Current.InfrastructureMachineTemplate.Raw, r.Current.BootstrapConfigTemplate.Raw},
+		state{desired.Spec.Template.Spec, r.Desired.InfrastructureMachineTemplate.Raw, r.Desired.BootstrapConfigTemplate.Raw},
+		ofMachineSet)
+	if len(no) == 0 && version != "" {
+		selector, err := metav1.LabelSelectorAsSelector(&current.Spec.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("selector of MachineSet %s: %w", current.Name, err)
+		}
+		if no, err = h.lacking(ctx, version, client.InNamespace(current.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.judge(ctx, "MachineSet "+current.Name, desired.Spec.Template.Annotations, no); err != nil || len(no) > 0 {
+		return nil, err
+	}
+	return &hooksv1.CanUpdateMachineSetResponse{MachineSetPatch: versionPatch(version, ofMachineSet)}, nil
+}
+
+// canUpdateMachine does the same for one Machine. Cluster API asks for those of control
+// planes.
+func (h *Handler) canUpdateMachine(ctx context.Context, r *hooksv1.CanUpdateMachineRequest) (*hooksv1.CanUpdateMachineResponse, error) {
+	current, desired := r.Current.Machine, r.Desired.Machine
+	version, no := difference(
+		state{current.Spec, r.Current.InfrastructureMachine.Raw, r.Current.BootstrapConfig.Raw},
+		state{desired.Spec, r.Desired.InfrastructureMachine.Raw, r.Desired.BootstrapConfig.Raw},
+		ofMachine)
+	if util.IsControlPlaneMachine(&current) || util.IsControlPlaneMachine(&desired) {
+		no = append(no, controlPlane)
+	}
+	if len(no) == 0 && version != "" {
+		missing, err := h.lacksVersion(ctx, client.ObjectKey{Namespace: current.Namespace, Name: current.Spec.InfrastructureRef.Name}, version)
+		if err != nil {
+			return nil, err
+		}
+		if missing != "" {
+			no = append(no, missing)
+		}
+	}
+	if err := h.judge(ctx, "Machine "+current.Name, desired.Annotations, no); err != nil || len(no) > 0 {
+		return nil, err
+	}
+	return &hooksv1.CanUpdateMachineResponse{MachinePatch: versionPatch(version, ofMachine)}, nil
+}
+
+// judge logs why a change cannot be made in place. It fails, which holds the rollout, when
+// the Machines must not be replaced.
+func (h *Handler) judge(ctx context.Context, what string, annotations map[string]string, no cannot) error {
+	policy := annotations[infrav1.InPlaceUpdatesAnnotation]
+	switch policy {
+	case "", infrav1.InPlaceUpdatesPreferred, infrav1.InPlaceUpdatesRequired:
+	default:
+		return fmt.Errorf("%s: annotation %s is %q, want %s or %s", what, infrav1.InPlaceUpdatesAnnotation, policy, infrav1.InPlaceUpdatesPreferred, infrav1.InPlaceUpdatesRequired)
+	}
+	if len(no) == 0 {
+		return nil
+	}
+	log.FromContext(ctx).Info("A change cannot be made in place", "of", what, "policy", policy, "reasons", no.String())
+	if policy == infrav1.InPlaceUpdatesRequired {
+		return fmt.Errorf("%s is not replaced, as its annotation %s asks, and the change cannot be made in place: %s. Take the change back, or the annotation",
+			what, infrav1.InPlaceUpdatesAnnotation, no)
+	}
+	return nil
+}
+
+// versionPatch is what can be done in place; undefined without a version.
+func versionPatch(version string, path specPath) hooksv1.Patch {
+	if version == "" {
+		return hooksv1.Patch{}
+	}
+	patch := fmt.Sprintf(`{"version":%q}`, version)
+	for _, name := range slices.Backward(path) {
+		patch = fmt.Sprintf(`{%q:%s}`, name, patch)
+	}
+	return hooksv1.Patch{PatchType: hooksv1.JSONMergePatchType, Patch: []byte(patch)}
+}

@@ -1,0 +1,213 @@
+package inplace_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
+)
+
+const kubeadmTemplate = `{"apiVersion":"bootstrap.cluster.x-k8s.io/v1beta2","kind":"KubeadmConfigTemplate","spec":{"template":{"spec":{}}}}`
+
+const hostTemplate = `{"apiVersion":"infrastructure.slipway.dev/v1beta2","kind":"HostMachineTemplate","spec":{"template":{"spec":{}}}}`
+
+// An update is ordered once, whoever is asked, and done when the host says so of that very
+// order: not before, and not by what a status says.
+func TestUpdateEndsWithTheHost(t *testing.T) {
+	w := newWorld(t)
+	waits := func(what, message string) {
+		t.Helper()
+		if r := w.update(); r.Status != hooksv1.ResponseStatusSuccess || r.RetryAfterSeconds == 0 || !strings.Contains(r.Message, message) {
+			t.Fatalf("%s: the answer is %+v, want it to wait and say %q", what, r, message)
+		}
+	}
+	waits("first call", "Host host-1 is to be upgraded to "+newVersion)
+	w.get(client.ObjectKeyFromObject(w.infra), w.infra)
+	if w.infra.Spec.Version != newVersion {
+		t.Fatalf("spec.version is %q", w.infra.Spec.Version)
+	}
+	before := w.infra.ResourceVersion
+	waits("second replica", "is to be upgraded")
+	if w.get(client.ObjectKeyFromObject(w.infra), w.infra); w.infra.ResourceVersion != before {
+		t.Error("the order was written again")
+	}
+
+	status := w.infra.DeepCopy()
+	status.Status.Version = newVersion
+	if err := env.Client.Status().Patch(t.Context(), status, client.MergeFrom(w.infra)); err != nil {
+		t.Fatal(err)
+	}
+	waits("a status that is ahead", "is to be upgraded")
+
+	w.order()
+	waits("ordered", "The agent has not begun to upgrade")
+	w.agent.FailNext = "no space left"
+	w.agent.Obey(t, time.Now())
+	waits("failed", "no space left. Mend the host and reboot it")
+	w.agent.Report(t, func(s *infrav1.HostStatus) { s.ObservedOperation = nil })
+	waits("the report is lost, as in a move", "The agent has not begun")
+	w.agent.Obey(t, time.Now())
+	for range 2 {
+		if r := w.update(); r.Status != hooksv1.ResponseStatusSuccess || r.RetryAfterSeconds != 0 {
+			t.Fatalf("the host runs %s, and the answer is %+v", newVersion, r)
+		}
+	}
+}
+
+// A host that does not offer the version any more is waited for, with what to do.
+func TestUpdateWaitsForTheVersion(t *testing.T) {
+	w := newWorld(t)
+	w.agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.KubernetesVersions = []string{testenv.Version} })
+	if r := w.update(); r.RetryAfterSeconds == 0 || !strings.Contains(r.Message, "Host host-1 does not offer Kubernetes "+newVersion+". Install it") {
+		t.Errorf("the answer is %+v", r)
+	}
+}
+
+// Whoever reaches the port orders nothing that Cluster API did not.
+func TestUpdateMustBeDue(t *testing.T) {
+	for name, c := range map[string]struct {
+		mutate func(*clusterv1.Machine, *infrav1.HostMachine)
+		says   string
+	}{
+		"not in progress": {func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+			delete(m.Annotations, clusterv1.UpdateInProgressAnnotation)
+		}, "is not being updated in place"},
+		"not pending": {func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+			m.Annotations = map[string]string{clusterv1.UpdateInProgressAnnotation: ""}
+		}, "is not being updated in place"},
+		"another version":  {func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.Version = testenv.Version }, "its own is"},
+		"control plane":    {func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Labels[clusterv1.MachineControlPlaneLabel] = "" }, "hosts of a control plane are not updated in place"},
+		"another provider": {func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.InfrastructureRef.Kind = "DockerMachine" }, "which this provider does not manage"},
+		"no HostMachine":   {func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.InfrastructureRef.Name = "gone" }, "HostMachine gone is gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.mutate)
+			r := w.update()
+			if r.Status != hooksv1.ResponseStatusFailure || !strings.Contains(r.Message, c.says) {
+				t.Errorf("the answer is %+v, want a failure that says %q", r, c.says)
+			}
+			if w.get(client.ObjectKeyFromObject(w.infra), w.infra); w.infra.Spec.Version != "" {
+				t.Error("the host was ordered")
+			}
+		})
+	}
+	t.Run("HostMachine of another Machine", func(t *testing.T) {
+		w := newWorld(t)
+		other := newMachine(w, "m2", "m1")
+		w.machine = other
+		if r := w.update(); r.Status != hooksv1.ResponseStatusFailure || !strings.Contains(r.Message, "of another Machine than m2") {
+			t.Errorf("the answer is %+v", r)
+		}
+	})
+}
+
+// newMachine makes another Machine that says a HostMachine is its own.
+func newMachine(w *world, name, infrastructure string) *clusterv1.Machine {
+	w.t.Helper()
+	m := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.machine.Namespace, Name: name, Labels: w.machine.Labels, Annotations: w.machine.Annotations},
+		Spec:       *w.machine.Spec.DeepCopy(),
+	}
+	m.Spec.InfrastructureRef.Name = infrastructure
+	if err := env.Client.Create(w.t.Context(), m); err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+// canUpdate asks for a MachineSet that selects the Machine.
+func (w *world) canUpdate(policy string) *hooksv1.CanUpdateMachineSetResponse {
+	w.t.Helper()
+	side := func(version string) hooksv1.CanUpdateMachineSetRequestObjects {
+		return hooksv1.CanUpdateMachineSetRequestObjects{
+			MachineSet: clusterv1.MachineSet{
+				TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: w.machine.Namespace, Name: "workers"},
+				Spec: clusterv1.MachineSetSpec{
+					ClusterName: testenv.ClusterName, Selector: metav1.LabelSelector{MatchLabels: map[string]string{"set": "workers"}},
+					Template: clusterv1.MachineTemplateSpec{
+						ObjectMeta: clusterv1.ObjectMeta{Annotations: map[string]string{infrav1.InPlaceUpdatesAnnotation: policy}},
+						Spec:       clusterv1.MachineSpec{Version: version},
+					},
+				},
+			},
+			InfrastructureMachineTemplate: raw(hostTemplate), BootstrapConfigTemplate: raw(kubeadmTemplate),
+		}
+	}
+	return hooktest.Call(w.t, w.server(), capi.CanUpdateMachineSet, "can-update-machine-set",
+		&hooksv1.CanUpdateMachineSetRequest{Current: side(testenv.Version), Desired: side(newVersion)})
+}
+
+// Machines are updated in place if the hosts of all of them can be; else they are replaced,
+// or must not be.
+func TestCanUpdateMachineSet(t *testing.T) {
+	w := newWorld(t)
+	if r := w.canUpdate(infrav1.InPlaceUpdatesRequired); string(r.MachineSetPatch.Patch) != `{"spec":{"template":{"spec":{"version":"`+newVersion+`"}}}}` {
+		t.Errorf("the answer is %+v", r)
+	}
+	if r := w.canUpdate("Always"); r.Status != hooksv1.ResponseStatusFailure || !strings.Contains(r.Message, `is "Always", want Preferred or Required`) {
+		t.Errorf("the answer is %+v", r)
+	}
+
+	w.agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.KubernetesVersions = []string{testenv.Version} })
+	refuses := func(reason string) {
+		t.Helper()
+		for _, policy := range []string{"", infrav1.InPlaceUpdatesPreferred} {
+			if r := w.canUpdate(policy); r.Status != hooksv1.ResponseStatusSuccess || r.MachineSetPatch.IsDefined() {
+				t.Errorf("the answer is %+v", r)
+			}
+		}
+		if r := w.canUpdate(infrav1.InPlaceUpdatesRequired); r.Status != hooksv1.ResponseStatusFailure || !strings.Contains(r.Message, reason) {
+			t.Errorf("the answer is %+v, want a failure that says %q", r, reason)
+		}
+	}
+	refuses("MachineSet workers is not replaced, as its annotation " + infrav1.InPlaceUpdatesAnnotation + " asks, and the change cannot be made in place: Host host-1 does not offer Kubernetes " + newVersion)
+	w.agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.KubernetesVersions = []string{testenv.Version, newVersion} })
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		newMachine(w, name, name)
+	}
+	refuses("HostMachine e has no host; and 2 more")
+}
+
+// The Machines of a control plane are never said to be updatable.
+func TestCanUpdateMachineOfControlPlane(t *testing.T) {
+	for policy, want := range map[string]hooksv1.ResponseStatus{"": hooksv1.ResponseStatusSuccess, infrav1.InPlaceUpdatesRequired: hooksv1.ResponseStatusFailure} {
+		t.Run(string(want), func(t *testing.T) {
+			w := newWorld(t)
+			call := func(labels map[string]string) *hooksv1.CanUpdateMachineResponse {
+				side := func(version string) hooksv1.CanUpdateMachineRequestObjects {
+					m := clusterv1.Machine{
+						TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
+						ObjectMeta: metav1.ObjectMeta{
+							Namespace: w.machine.Namespace, Name: "m1", Labels: labels, Annotations: map[string]string{infrav1.InPlaceUpdatesAnnotation: policy},
+						},
+						Spec: *w.machine.Spec.DeepCopy(),
+					}
+					m.Spec.Version = version
+					return hooksv1.CanUpdateMachineRequestObjects{
+						Machine: m, InfrastructureMachine: raw(`{"apiVersion":"infrastructure.slipway.dev/v1beta2","kind":"HostMachine","spec":{}}`),
+						BootstrapConfig: raw(`{"apiVersion":"bootstrap.cluster.x-k8s.io/v1beta2","kind":"KubeadmConfig","spec":{}}`),
+					}
+				}
+				return hooktest.Call(t, w.server(), capi.CanUpdateMachine, "can-update-machine",
+					&hooksv1.CanUpdateMachineRequest{Current: side(testenv.Version), Desired: side(newVersion)})
+			}
+			if r := call(map[string]string{clusterv1.MachineControlPlaneLabel: ""}); r.Status != want || r.MachinePatch.IsDefined() {
+				t.Errorf("of a control plane: %+v", r)
+			}
+			if r := call(nil); string(r.MachinePatch.Patch) != `{"spec":{"version":"`+newVersion+`"}}` {
+				t.Errorf("of a worker: %+v", r)
+			}
+		})
+	}
+}

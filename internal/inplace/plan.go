@@ -1,0 +1,201 @@
+package inplace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// state is one side of a change: a Machine with the objects it is made from, or a
+// MachineSet's template with its templates.
+type state struct {
+	machine clusterv1.MachineSpec
+	// infrastructure and bootstrap are JSON; bootstrap is empty where somebody provides the
+	// bootstrap data.
+	infrastructure, bootstrap []byte
+}
+
+// specPath leads to what of the objects counts.
+type specPath []string
+
+var (
+	ofMachine    = specPath{"spec"}
+	ofMachineSet = specPath{"spec", "template", "spec"}
+)
+
+// cannot says why a change cannot be done in place, for each thing that is in the way.
+type cannot []string
+
+func (c cannot) String() string { return strings.Join(c, "; ") }
+
+// difference compares two states. It returns the version to upgrade to, empty when it is
+// the same, and what cannot be done in place. Only what is known to be equal is passed
+// over: whatever cannot be read is in the way.
+func difference(current, desired state, path specPath) (version string, no cannot) {
+	if !equality.Semantic.DeepEqual(compared(current.machine), compared(desired.machine)) {
+		no = append(no, "more of the Machine changes than its version: "+changed(compared(current.machine), compared(desired.machine)))
+	}
+	infrastructure, err := sameObject(current.infrastructure, desired.infrastructure, path)
+	switch {
+	case err != nil:
+		no = append(no, fmt.Sprintf("the infrastructure cannot be read: %v", err))
+	case !infrastructure.ofSlipway():
+		no = append(no, fmt.Sprintf("the infrastructure is a %s, which this provider does not manage", infrastructure.kind))
+	case !infrastructure.same:
+		no = append(no, fmt.Sprintf("the %s changes", infrastructure.kind.Kind))
+	case infrastructure.version != "" && len(path) == len(ofMachineSet):
+		no = append(no, fmt.Sprintf("spec.template.spec.version of the %s fixes the version", infrastructure.kind.Kind))
+	}
+	bootstrap, err := sameObject(current.bootstrap, desired.bootstrap, path)
+	switch {
+	case len(current.bootstrap) == 0 && len(desired.bootstrap) == 0:
+		// Cluster API v1.14 takes the bootstrap data of such a Machine for not created,
+		// and would never begin.
+		no = append(no, "its bootstrap data is not made from a bootstrap configuration")
+	case err != nil:
+		no = append(no, fmt.Sprintf("the bootstrap configuration cannot be read: %v", err))
+	case !bootstrap.same:
+		no = append(no, fmt.Sprintf("the %s changes", bootstrap.kind.Kind))
+	}
+	if current.machine.Version == desired.machine.Version {
+		return "", no
+	}
+	if reason := notUpgradable(current.machine.Version, desired.machine.Version); reason != "" {
+		no = append(no, reason)
+	}
+	return desired.machine.Version, no
+}
+
+// compared is what of a Machine counts besides its version: without what Cluster API
+// itself leaves out, because it writes it without a rollout or compares what it refers to.
+func compared(spec clusterv1.MachineSpec) clusterv1.MachineSpec {
+	spec.Version, spec.ClusterName, spec.ProviderID = "", "", ""
+	spec.Bootstrap, spec.InfrastructureRef = clusterv1.Bootstrap{}, clusterv1.ContractVersionedObjectReference{}
+	spec.MinReadySeconds, spec.ReadinessGates, spec.Taints = nil, nil, nil
+	spec.Deletion.NodeDrainTimeoutSeconds, spec.Deletion.NodeVolumeDetachTimeoutSeconds, spec.Deletion.NodeDeletionTimeoutSeconds = nil, nil, nil
+	return spec
+}
+
+// changed names the fields of a Machine that differ.
+func changed(current, desired clusterv1.MachineSpec) string {
+	var fields []string
+	a, b := reflect.ValueOf(current), reflect.ValueOf(desired)
+	for i := range a.NumField() {
+		if !equality.Semantic.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+			fields = append(fields, "spec."+name)
+		}
+	}
+	return strings.Join(fields, ", ")
+}
+
+// notUpgradable says why kubeadm would not bring a node from one version to another; empty
+// when it would.
+func notUpgradable(from, to string) string {
+	current, err := semver.ParseTolerant(from)
+	if err != nil {
+		return fmt.Sprintf("version %q is none of Kubernetes", from)
+	}
+	desired, err := semver.ParseTolerant(to)
+	if err != nil {
+		return fmt.Sprintf("version %q is none of Kubernetes", to)
+	}
+	switch {
+	case desired.LT(current):
+		return fmt.Sprintf("a host is not brought from %s down to %s", from, to)
+	case desired.Major != current.Major || desired.Minor > current.Minor+1:
+		return fmt.Sprintf("from %s to %s is more than one minor version", from, to)
+	}
+	return ""
+}
+
+// comparison of an object that Cluster API sends twice.
+type comparison struct {
+	kind schema.GroupKind
+	same bool
+	// version is that of a HostMachine or its template.
+	version string
+}
+
+func (c comparison) ofSlipway() bool {
+	return c.kind.Group == infrav1.GroupVersion.Group && strings.HasPrefix(c.kind.Kind, "HostMachine")
+}
+
+func sameObject(current, desired []byte, path specPath) (comparison, error) {
+	a, err := readObject(current, path)
+	if err != nil {
+		return comparison{}, fmt.Errorf("as it is: %w", err)
+	}
+	b, err := readObject(desired, path)
+	if err != nil {
+		return comparison{}, fmt.Errorf("as it shall be: %w", err)
+	}
+	version, _ := b.spec["version"].(string)
+	return comparison{kind: b.kind, same: a.kind == b.kind && reflect.DeepEqual(a.spec, b.spec), version: version}, nil
+}
+
+var (
+	errNone   = errors.New("there is none")
+	errNoKind = errors.New("it has no kind")
+)
+
+type object struct {
+	kind schema.GroupKind
+	spec map[string]any
+}
+
+// readObject reads what of an object counts. One without that part has an empty one, as
+// for the API server.
+func readObject(data []byte, path specPath) (object, error) {
+	var o struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	var content map[string]any
+	if len(data) == 0 {
+		return object{}, errNone
+	}
+	if err := json.Unmarshal(data, &o); err != nil {
+		return object{}, err
+	}
+	// Numbers stay what they are, however large.
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&content); err != nil {
+		return object{}, err
+	}
+	version, err := schema.ParseGroupVersion(o.APIVersion)
+	if err != nil {
+		return object{}, err
+	}
+	if o.Kind == "" {
+		return object{}, errNoKind
+	}
+	for _, name := range path {
+		part, there := content[name]
+		if !there || part == nil {
+			content = nil
+			continue
+		}
+		next, ok := part.(map[string]any)
+		if !ok {
+			return object{}, fmt.Errorf("its %s is no object", strings.Join(path, "."))
+		}
+		content = next
+	}
+	if content == nil {
+		content = map[string]any{}
+	}
+	return object{kind: version.WithKind(o.Kind).GroupKind(), spec: content}, nil
+}

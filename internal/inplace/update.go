@@ -1,0 +1,122 @@
+package inplace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/sdk/extension"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+)
+
+// How soon Cluster API asks again: while the host works, when a write met another, and when
+// somebody has to do something.
+const (
+	retryUpgrading = 10 * time.Second
+	retryConflict  = time.Second
+	retryPerson    = 30 * time.Second
+)
+
+// updateMachine has the host of a Machine brought to the version of the Machine, and asks
+// to be called again until the host runs it. What the request says only names the Machine:
+// whoever reaches the port must not order what Cluster API did not.
+func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineRequest) (*hooksv1.UpdateMachineResponse, error) {
+	machine, err := h.due(ctx, &r.Desired.Machine)
+	if err != nil {
+		return nil, err
+	}
+	key := client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.InfrastructureRef.Name}
+	m, at, err := h.hostOf(ctx, h.APIReader, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil || !ownedBy(m, machine):
+		return nil, fmt.Errorf("HostMachine %s is gone, or of another Machine than %s", key.Name, machine.Name)
+	case at == nil:
+		return nil, extension.RetryAfter(retryPerson, fmt.Sprintf("HostMachine %s has no host any more. Delete the Machine to replace it", m.Name))
+	}
+	if err := h.order(ctx, m, machine.Spec.Version); err != nil {
+		return nil, err
+	}
+	if host.RunningVersion(at) == machine.Spec.Version {
+		return nil, nil
+	}
+	return nil, waiting(at, machine.Spec.Version)
+}
+
+// due returns the Machine as the API server has it, if Cluster API is updating it in place,
+// to what the request says.
+func (h *Handler) due(ctx context.Context, requested *clusterv1.Machine) (*clusterv1.Machine, error) {
+	machine := &clusterv1.Machine{}
+	if err := h.APIReader.Get(ctx, client.ObjectKeyFromObject(requested), machine); err != nil {
+		return nil, fmt.Errorf("read Machine %s: %w", requested.Name, err)
+	}
+	_, updating := machine.Annotations[clusterv1.UpdateInProgressAnnotation]
+	pending := strings.Split(machine.Annotations[runtimev1.PendingHooksAnnotation], ",")
+	ref := machine.Spec.InfrastructureRef
+	switch {
+	case !machine.DeletionTimestamp.IsZero():
+		return nil, fmt.Errorf("Machine %s is being deleted", machine.Name)
+	case !updating || !slices.Contains(pending, capi.UpdateMachine.Definition().Name.Hook):
+		return nil, fmt.Errorf("Machine %s is not being updated in place", machine.Name)
+	case machine.Spec.Version == "" || machine.Spec.Version != requested.Spec.Version:
+		return nil, fmt.Errorf("the request is to bring Machine %s to version %q, its own is %q", machine.Name, requested.Spec.Version, machine.Spec.Version)
+	case ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "HostMachine":
+		return nil, fmt.Errorf("the infrastructure of Machine %s is a %s of %s, which this provider does not manage", machine.Name, ref.Kind, ref.APIGroup)
+	case util.IsControlPlaneMachine(machine):
+		return nil, fmt.Errorf("Machine %s: %s", machine.Name, controlPlane)
+	}
+	return machine, nil
+}
+
+func ownedBy(m *infrav1.HostMachine, machine *clusterv1.Machine) bool {
+	return slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == machine.UID })
+}
+
+// order writes the version into the HostMachine, from where the provider orders it of the
+// host, unless it is there.
+func (h *Handler) order(ctx context.Context, m *infrav1.HostMachine, version string) error {
+	if m.Spec.Version == version {
+		return nil
+	}
+	before := m.DeepCopy()
+	m.Spec.Version = version
+	err := h.Client.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return extension.RetryAfter(retryConflict, fmt.Sprintf("HostMachine %s was just changed by somebody else", m.Name))
+	}
+	if err != nil {
+		return fmt.Errorf("write spec.version of HostMachine %s: %w", m.Name, err)
+	}
+	log.FromContext(ctx).Info("Ordered an update in place", "HostMachine", m.Name, "version", version)
+	return nil
+}
+
+// waiting says what an update waits for, and who has to do something about it.
+func waiting(at *infrav1.Host, version string) error {
+	state := host.StateOf(at)
+	switch {
+	case state.Reason == infrav1.UpgradeFailedReason && at.Spec.Desired.Version == version:
+		return extension.RetryAfter(retryPerson, fmt.Sprintf("Upgrade of Host %s to %s: %s. Mend the host and reboot it by raising spec.reboots of "+
+			"the HostMachine, which tries again, or delete the Machine to replace it", at.Name, version, state.Message))
+	case state.Reason == infrav1.HostUpgradingReason:
+		return extension.RetryAfter(retryUpgrading, fmt.Sprintf("Host %s: %s", at.Name, state.Message))
+	case !host.Offers(at, version):
+		return extension.RetryAfter(retryPerson, fmt.Sprintf("Host %s does not offer Kubernetes %s. Install it on the host, or delete the Machine to replace it", at.Name, version))
+	}
+	return extension.RetryAfter(retryUpgrading, fmt.Sprintf("Host %s is to be upgraded to %s", at.Name, version))
+}
