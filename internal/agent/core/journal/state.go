@@ -128,6 +128,8 @@ type Baseline struct {
 	NFTables []string `json:"nfTables,omitempty"`
 	// CNIConfigs are the files of the CNI configuration directory.
 	CNIConfigs []string `json:"cniConfigs,omitempty"`
+	// Absent are directories that a node makes and that were not there.
+	Absent []string `json:"absent,omitempty"`
 	// Images are the container images of Kubernetes' namespace in the runtime.
 	Images []string `json:"images,omitempty"`
 	// Logins are who could log in; nil when that is not known.

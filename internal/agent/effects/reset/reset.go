@@ -32,12 +32,6 @@ const kubeadmTimeout = 4 * time.Minute
 // toolTimeout bounds every other program.
 const toolTimeout = 30 * time.Second
 
-// directories hold files of Kubernetes only. Their files go; a directory that a
-// package of the distribution made stays, empty.
-var directories = []string{
-	"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/cni", "/run/kubeadm", "/run/cluster-api", "/run/flannel",
-}
-
 // cniConfigs is shared with the host's own plugins: the baseline tells which
 // files were there before.
 const cniConfigs = "/etc/cni/net.d"
@@ -241,7 +235,7 @@ func (c Cleaner) files(state journal.State) error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.removeAbsent(state.Baseline))...)
 }
 
 func (c Cleaner) newCNIConfigs(baseline *journal.Baseline) []string {

@@ -27,6 +27,15 @@ func put(t *testing.T, h *effectstest.Host, path, content string) {
 	}
 }
 
+func mkdir(t *testing.T, h *effectstest.Host, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := os.MkdirAll(h.Root.Path(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func process(t *testing.T, h *effectstest.Host, pid, comm, cmdline string) {
 	t.Helper()
 	put(t, h, "/proc/"+pid+"/comm", comm+"\n")
@@ -163,6 +172,57 @@ func TestOneFailureKeepsNothingElseFromGoing(t *testing.T) {
 	}
 	if !slices.Equal(ran, want) {
 		t.Errorf("ran %q, want %q", ran, want)
+	}
+}
+
+// A node makes directories. Those that were there before stay, and so does what somebody
+// else has put into one.
+func TestDirectoriesThatWereNotThereBefore(t *testing.T) {
+	const plugins = "/usr/libexec/kubernetes/kubelet-plugins"
+	for name, tc := range map[string]struct {
+		before, node, gone, stay []string
+	}{
+		"bare host": {
+			node: []string{"/etc/kubernetes/manifests", "/var/lib/kubelet", "/var/lib/cni", plugins + "/volume/exec"},
+			gone: []string{"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/cni", "/usr/libexec/kubernetes"},
+			stay: []string{"/etc", "/var/lib", "/usr/libexec"},
+		},
+		"host with packages": {
+			before: []string{"/etc/kubernetes/manifests", "/var/lib/kubelet", plugins},
+			node:   []string{"/var/lib/etcd/member", plugins + "/volume/exec"},
+			gone:   []string{"/var/lib/etcd", plugins + "/volume"},
+			stay:   []string{"/etc/kubernetes", "/var/lib/kubelet", plugins},
+		},
+		"driver of the operator": {
+			node: []string{plugins + "/volume/exec/example.com~driver"},
+			stay: []string{plugins + "/volume/exec/example.com~driver"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := effectstest.New(t)
+			mkdir(t, h, append(tc.before, "/etc", "/var/lib", "/usr/libexec")...)
+			baseline, err := h.Executor.Cleaner.Baseline(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			mkdir(t, h, tc.node...)
+			// The second run is that of an agent which was interrupted at the end of the first.
+			for range 2 {
+				if err := h.Executor.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, path := range tc.gone {
+				if _, err := os.Lstat(h.Root.Path(path)); err == nil {
+					t.Errorf("%s is left behind", path)
+				}
+			}
+			for _, path := range tc.stay {
+				if _, err := os.Lstat(h.Root.Path(path)); err != nil {
+					t.Errorf("%s is gone", path)
+				}
+			}
+		})
 	}
 }
 

@@ -285,7 +285,7 @@ func (c Cleaner) Baseline(ctx context.Context) (*journal.Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &journal.Baseline{Images: images, Logins: before}
+	b := &journal.Baseline{Images: images, Logins: before, Absent: c.absent()}
 	entries, err := os.ReadDir(c.Root.Path(cniConfigs))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -137,7 +137,9 @@ func Remove(root hostfs.Root) error {
 		}
 		restored, made := restore(content)
 		if made && strings.TrimSpace(restored) == "" {
-			errs = append(errs, os.Remove(path))
+			if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
 			continue
 		}
 		errs = append(errs, atomicfile.Write(path, []byte(restored), 0o644))

@@ -1,0 +1,47 @@
+package reset
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+)
+
+// directories hold files of Kubernetes only. Their files go. So do they, unless they were
+// there before a bootstrap: packages of the distribution make some.
+var directories = []string{
+	"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/cni", "/run/kubeadm", "/run/cluster-api", "/run/flannel",
+}
+
+// pluginDirectories are where the kubelet looks for FlexVolume drivers, from the top. It
+// makes them; what is in them is the operator's.
+var pluginDirectories = []string{
+	"/usr/libexec/kubernetes", "/usr/libexec/kubernetes/kubelet-plugins",
+	"/usr/libexec/kubernetes/kubelet-plugins/volume", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",
+}
+
+// absent are those that are not there.
+func (c Cleaner) absent() []string {
+	return slices.DeleteFunc(slices.Concat(directories, pluginDirectories), func(dir string) bool {
+		_, err := os.Lstat(c.Root.Path(dir))
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// removeAbsent removes those that were not there before, the deepest first. One with
+// something in it stays.
+func (c Cleaner) removeAbsent(baseline *journal.Baseline) error {
+	if baseline == nil {
+		return nil
+	}
+	var errs []error
+	for _, dir := range slices.Backward(baseline.Absent) {
+		err := os.Remove(c.Root.Path(dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
