@@ -32,7 +32,8 @@ Commands:
   preflight  tell what this host lacks to become a node; changes nothing
   software   install, list and uninstall what a node needs, from a signed bundle
   uninstall  take the agent and its software off this host, and tell what is left
-  status     print what the agent's journal says
+  status     tell how the agent stands: connection, certificate, journal, and what
+             it waits for
   version    print the version, as --version does
   help       print this, as --help does
 
@@ -56,7 +57,7 @@ func main() {
 	flags := flag.NewFlagSet("slipway-agent", flag.ExitOnError)
 	path := flags.String("config", config.DefaultPath, "file with the configuration of the agent")
 	root := flags.String("root", "", "directory that stands for / of the host (for tests)")
-	format := flags.String("o", preflight.FormatTable, "output of preflight: table or json")
+	format := flags.String("o", preflight.FormatTable, "output of preflight and status: table or json")
 	logging := flags.String("logging-format", "text", "log of run: text, or json for one object a line")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -175,7 +176,11 @@ func execute(name, path, format string, log *slog.Logger, root hostfs.Root) erro
 	case err != nil:
 		return err
 	case name == "status":
-		return run.Status(c, os.Stdout)
+		status, err := run.ReadStatus(context.Background(), c)
+		if err != nil {
+			return err
+		}
+		return status.Write(os.Stdout, format)
 	}
 	// The agent is idle nearly always: a small heap is worth more than the time
 	// of collecting it.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -422,6 +423,46 @@ func TestRemoveWithoutSSH(t *testing.T) {
 		if out := b.sh("/usr/local/bin/slipway-agent uninstall"); !strings.Contains(out, "Nothing is left") || b.has("/var/lib/slipway-agent") {
 			t.Error(out)
 		}
+	}
+}
+
+// held is a host that a hook holds back, until the command has looked twice.
+type held struct {
+	client.Client
+	looks int
+	pass  func()
+}
+
+func (c *held) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	h, ok := o.(*infrav1.Host)
+	err := c.Client.Get(ctx, key, o, options...)
+	if ok && ptr.Deref(h.Spec.Unschedulable, false) {
+		if c.looks++; c.looks == 2 {
+			c.pass()
+		}
+	}
+	return err
+}
+
+// A hook that has yet to pass holds back the end of a host, too.
+func TestRemoveWaitsForHooks(t *testing.T) {
+	w := newWorld(t)
+	b := w.hosted("held")
+	w.change("held", func(h *infrav1.Host) {
+		h.Spec.ClaimGeneration = 1
+		h.Annotations = map[string]string{runtimev1alpha1.PendingHooksAnnotation: "AfterHostRelease"}
+	})
+	w.proved("held")
+	passed := false
+	o := w.removal()
+	o.Client = &held{Client: env.Client, pass: func() {
+		if passed = b.has("/usr/local/bin/slipway-agent"); !passed {
+			t.Error("the agent went before the hook passed")
+		}
+		w.change("held", func(h *infrav1.Host) { h.Annotations = nil })
+	}}
+	if results, _ := w.remove(o, provision.Departure{Name: "held", Address: at(b.port)}); results[0].State != provision.StateRemoved || !passed {
+		t.Errorf("%+v", results[0])
 	}
 }
 

@@ -27,6 +27,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
+	"github.com/slipway-dev/slipway/internal/agent/run"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
 var (
@@ -242,6 +244,18 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	if s := m.host(t).Status; s.Inventory.AgentVersion != "v1" || s.Capacity.Memory().Value() != 1<<20 || len(s.Addresses) != 2 {
 		t.Errorf("inventory %+v, capacity %v, addresses %v", s.Inventory, s.Capacity, s.Addresses)
 	}
+
+	t.Log("tells how it stands, by its own certificate")
+	c := config.Default()
+	c.Namespace, c.HostName, c.StateDir = "ns", "host-1", stateDir
+	eventually(t, "a status with a heartbeat", func() error {
+		status, err := run.ReadStatus(t.Context(), c)
+		if err != nil || status.Connection.State != run.ConnectionConnected || status.Connection.LastHeartbeat == nil || status.Server != m.url ||
+			status.CertificateExpires == nil || time.Until(*status.CertificateExpires) > m.life || status.Journal.CleanProof == nil {
+			return fmt.Errorf("%+v, %w", status, err)
+		}
+		return nil
+	})
 
 	t.Log("bootstraps although the right to read the Secret lags")
 	m.create(t, secretsGVR, "ns", map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "boot"},
