@@ -281,7 +281,11 @@ var cases = []struct {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.ClaimHooksPassedCondition, "False", infrav1.HooksBlockedReason, "ipam waits")
 		set(&s.Hosts[1].Status.Conditions, infrav1.ReleaseHooksPassedCondition, "False", infrav1.HooksFailedReason, "no answer")
 	}, []want{{"HostHookWaits", Error, h2, 3 * time.Hour, "no answer", "describe"}, {"HostHookWaits", Warning, machine1, 3 * time.Hour, "ipam waits", "describe"}}},
-	{"an approval is waited for", func(s *Snapshot) { s.LifecycleRuns[0] = run("") },
+	{"an approval is waited for", func(s *Snapshot) {
+		s.LifecycleRuns[0] = run("")
+		steps := &s.LifecycleRuns[0].Spec.Steps
+		*steps = append(*steps, lifecyclev1.Step{Name: "later", Approval: &lifecyclev1.ApprovalStep{}}) // it has not begun
+	},
 		[]want{{"LifecycleHookWaits", Warning, "LifecycleRun prod/r", 2 * time.Hour, "BeforeClusterUpgrade: ", "slipway lifecycle explain a -n prod"}}},
 	{"a step failed", func(s *Snapshot) { s.LifecycleRuns[0] = run(lifecyclev1.OutcomeFailed) },
 		[]want{{"LifecycleHookWaits", Error, "LifecycleRun prod/r", 2 * time.Hour, "BeforeClusterUpgrade: ", "explain"}}},
@@ -305,10 +309,14 @@ var cases = []struct {
 	{"there is no network plugin", func(s *Snapshot) {
 		s.Machines = append(s.Machines, *s.Machines[0].DeepCopy(), *s.Machines[0].DeepCopy())
 		s.Machines[1].Name, s.Machines[2].Name = "a-2", "a-3"
+		other := *s.Machines[0].DeepCopy()
+		other.Name, other.Spec.ClusterName = "b-1", "b"
+		s.Machines = append(s.Machines, other)
 		for i := range s.Machines[:2] {
 			set(&s.Machines[i].Status.Conditions, clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason,
 				"* Node.Ready: container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized")
 		}
+		s.Machines[3].Status.Conditions = s.Machines[0].Status.Conditions
 		set(&s.Machines[2].Status.Conditions, clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason, "* Node.Ready: PLEG is not healthy")
 	}, []want{{"NoNetworkPlugin", Error, "Cluster prod/a", 3 * time.Hour, "2 of its Nodes have no network plugin (a-1, a-2): * Node.Ready", "slipway kubeconfig a -n prod"}}},
 	{"a Node is unwell", func(s *Snapshot) {
