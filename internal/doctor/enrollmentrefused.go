@@ -1,10 +1,10 @@
 package doctor
 
 import (
+	"cmp"
+
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-
-	"cmp"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
@@ -19,7 +19,7 @@ var enrollmentRefused = Check{
 			if denied == nil || !s.asksFor(r) {
 				return none()
 			}
-			f := atRequest(r, Error).since(denied.LastTransitionTime.Time).next("slipway host token %s", r.Labels[infrav1.HostLabel])
+			f := atRequest(r).since(denied.LastTransitionTime.Time).next("slipway host token %s", r.Labels[infrav1.HostLabel])
 			f.Message = "the agent of host " + r.Labels[infrav1.HostLabel] + " got no certificate: " + cmp.Or(denied.Message, denied.Reason)
 			return f, true
 		})

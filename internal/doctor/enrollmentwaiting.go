@@ -24,7 +24,7 @@ var enrollmentWaiting = Check{
 			if answered || s.Now.Sub(r.CreationTimestamp.Time) < requestPatience || !s.asksFor(r) {
 				return none()
 			}
-			f := atRequest(r, Error).since(r.CreationTimestamp.Time).describe()
+			f := atRequest(r).since(r.CreationTimestamp.Time).describe()
 			f.Message = "the agent of host " + r.Labels[infrav1.HostLabel] + " waits for its certificate"
 			if requestCondition(r, certificatesv1.CertificateApproved) != nil {
 				f.Message += ", which is approved and not signed"
@@ -34,8 +34,8 @@ var enrollmentWaiting = Check{
 	},
 }
 
-func atRequest(r *certificatesv1.CertificateSigningRequest, severity Severity) Finding {
-	return at(certificatesv1.SchemeGroupVersion, "CertificateSigningRequest", r, severity)
+func atRequest(r *certificatesv1.CertificateSigningRequest) Finding {
+	return at(certificatesv1.SchemeGroupVersion, "CertificateSigningRequest", r, Error)
 }
 
 // asksFor says whether a request is for a host of the namespace in scope. One that says for
