@@ -70,15 +70,15 @@ func (h *Handler) due(ctx context.Context, requested *clusterv1.Machine) (*clust
 	ref := machine.Spec.InfrastructureRef
 	switch {
 	case !machine.DeletionTimestamp.IsZero():
-		return nil, fmt.Errorf("Machine %s is being deleted", machine.Name)
+		return nil, fmt.Errorf("the Machine %s is being deleted", machine.Name)
 	case !updating || !slices.Contains(pending, capi.UpdateMachine.Definition().Name.Hook):
-		return nil, fmt.Errorf("Machine %s is not being updated in place", machine.Name)
+		return nil, fmt.Errorf("the Machine %s is not being updated in place", machine.Name)
 	case machine.Spec.Version == "" || machine.Spec.Version != requested.Spec.Version:
 		return nil, fmt.Errorf("the request is to bring Machine %s to version %q, its own is %q", machine.Name, requested.Spec.Version, machine.Spec.Version)
 	case ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "HostMachine":
 		return nil, fmt.Errorf("the infrastructure of Machine %s is a %s of %s, which this provider does not manage", machine.Name, ref.Kind, ref.APIGroup)
 	case util.IsControlPlaneMachine(machine):
-		return nil, fmt.Errorf("Machine %s: %s", machine.Name, controlPlane)
+		return nil, fmt.Errorf("the Machine %s: %s", machine.Name, controlPlane)
 	}
 	return machine, nil
 }
