@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
@@ -224,7 +225,9 @@ func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook
 	request.Body, request.GetBody, request.ContentLength = body, payload.Open, payload.Len()
 	start, status := time.Now(), 0
 	defer func() {
-		c.metrics.observe(r.URL.Host, status, response, d.Name, time.Since(start))
+		took := time.Since(start)
+		c.metrics.observe(r.URL.Host, status, response, d.Name, took)
+		c.metrics.observeCall(r.Name, d.Name, outcome(response, err), took, trace.SpanContextFromContext(ctx))
 		endSpan(span, status, err)
 	}()
 	answer, err := send(transport, request)

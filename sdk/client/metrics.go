@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -16,6 +17,7 @@ import (
 type metrics struct {
 	requests   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
+	calls      *prometheus.HistogramVec
 	ignored    *prometheus.CounterVec
 	clamped    *prometheus.CounterVec
 	deprecated *prometheus.CounterVec
@@ -39,6 +41,11 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			NativeHistogramMaxBucketNumber:  100,
 			NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"host", "group", "version", "hook"}),
+		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Subsystem: ours, Name: "call_duration_seconds",
+			Help:    "Time that a request to a handler took, by hook, version, handler and outcome (Success, Retry, Failure, Error). Exemplars name the trace.",
+			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30},
+		}, []string{"group", "version", "hook", "handler", "outcome"}),
 		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Subsystem: ours, Name: "errors_ignored_total",
 			Help: "Calls that failed and were ignored by failure policy.",
@@ -64,7 +71,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(
-		register(registerer, &m.requests), register(registerer, &m.duration), register(registerer, &m.ignored),
+		register(registerer, &m.requests), register(registerer, &m.duration), register(registerer, &m.calls), register(registerer, &m.ignored),
 		register(registerer, &m.clamped), register(registerer, &m.deprecated), register(registerer, &m.breaker),
 		register(registerer, &m.reloads),
 	)
@@ -95,6 +102,31 @@ func (m *metrics) setBreaker(handler string, state BreakerState) {
 	case BreakerOpen:
 		m.breaker.WithLabelValues(handler).Set(1)
 	}
+}
+
+// observeCall records how a request to a handler ended, with the trace of which it is a
+// part as exemplar when that is sampled: others cannot be looked up.
+func (m *metrics) observeCall(handler string, name hook.GroupVersionHook, outcome string, duration time.Duration, of trace.SpanContext) {
+	observer := m.calls.WithLabelValues(name.Group, name.Version, name.Hook, handler, outcome)
+	if exemplars, ok := observer.(prometheus.ExemplarObserver); ok && of.IsSampled() && of.HasTraceID() {
+		exemplars.ObserveWithExemplar(duration.Seconds(), prometheus.Labels{"trace_id": of.TraceID().String()})
+		return
+	}
+	observer.Observe(duration.Seconds())
+}
+
+// outcome of a request: Error when there is no answer that decodes.
+func outcome(response hooksv1.ResponseObject, err error) string {
+	if err != nil || response == nil {
+		return "Error"
+	}
+	if response.GetStatus() != hooksv1.ResponseStatusSuccess {
+		return "Failure"
+	}
+	if blocking, ok := response.(hooksv1.RetryResponseObject); ok && blocking.GetRetryAfterSeconds() != 0 {
+		return "Retry"
+	}
+	return "Success"
 }
 
 // observe counts a call with the HTTP status of its answer, zero if there was none.

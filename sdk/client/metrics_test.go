@@ -1,12 +1,15 @@
 package client_test
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
@@ -98,5 +101,59 @@ func TestIgnoreNeverSwallowsConversionErrors(t *testing.T) {
 				t.Errorf("got %v, want the error of the conversion", err)
 			}
 		})
+	}
+}
+
+// Each way in which a request ends is counted for its hook, version and handler, and leads
+// to a trace, if that is kept.
+func TestCallsAreCountedByOutcome(t *testing.T) {
+	f := hooktest.StartFaults(t, hooktest.Drop())
+	config := hooktest.Handler(hooktest.Config("ext", f.URL, f.CA.PEM), capi.BeforeClusterCreate, "h", ignore, 5)
+	metrics := prometheus.NewRegistry()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
+	c := newClient(t, client.Options{Metrics: metrics, Tracer: provider}, config)
+	kept, root := sdktrace.NewTracerProvider().Tracer("test").Start(t.Context(), "reconcile")
+	defer root.End()
+	for _, call := range []struct {
+		ctx    context.Context
+		answer string
+	}{
+		{kept, `{"status":"Success"}`}, {t.Context(), `{"status":"Success"}`},
+		{t.Context(), `{"status":"Success","retryAfterSeconds":5}`}, {kept, `{"status":"Failure","message":"no"}`}, {kept, `{"status":`},
+	} {
+		f.Set(hooktest.Body(call.answer))
+		_, _ = create(call.ctx, t, c)
+	}
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, traces := map[string]uint64{}, map[string]string{}
+	for _, family := range families {
+		if family.GetName() != "runtime_client_call_duration_seconds" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["handler"] != "h.ext" || labels["hook"] != "BeforeClusterCreate" || labels["version"] != "v1alpha1" || labels["group"] == "" {
+				t.Errorf("the labels are %v", labels)
+			}
+			got[labels["outcome"]] = metric.GetHistogram().GetSampleCount()
+			for _, bucket := range metric.GetHistogram().GetBucket() {
+				for _, label := range bucket.GetExemplar().GetLabel() {
+					traces[labels["outcome"]] = label.GetName() + "=" + label.GetValue()
+				}
+			}
+		}
+	}
+	if want := map[string]uint64{"Success": 2, "Retry": 1, "Failure": 1, "Error": 1}; !maps.Equal(got, want) {
+		t.Errorf("calls %v, want %v", got, want)
+	}
+	trace := "trace_id=" + root.SpanContext().TraceID().String()
+	if want := map[string]string{"Success": trace, "Failure": trace, "Error": trace}; !maps.Equal(traces, want) {
+		t.Errorf("exemplars %v, want %v", traces, want)
 	}
 }
