@@ -49,6 +49,46 @@ func Of(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]lifec
 		return nil, fmt.Errorf("list LifecycleRuns: %w", err)
 	}
 	runs := slices.DeleteFunc(list.Items, func(r lifecyclev1.LifecycleRun) bool { return r.Spec.ClusterName != cluster.Name })
+	inOrder(runs)
+	return runs, nil
+}
+
+// Everywhere tells of the runs of all Clusters of a namespace, or of all when it is empty,
+// sorted by their names. It has no policies.
+func Everywhere(ctx context.Context, c client.Reader, namespace string, now time.Time) ([]Explanation, error) {
+	clusters, list := &clusterv1.ClusterList{}, &lifecyclev1.LifecycleRunList{}
+	if err := c.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list Clusters: %w", err)
+	}
+	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list LifecycleRuns: %w", err)
+	}
+	inOrder(list.Items)
+	of := map[client.ObjectKey][]*lifecyclev1.LifecycleRun{}
+	for i := range list.Items {
+		run := &list.Items[i]
+		key := client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.ClusterName}
+		of[key] = append(of[key], run)
+	}
+	var all []Explanation
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		e := Explanation{Namespace: cluster.Namespace, Cluster: cluster.Name, Policies: []Policy{}, Runs: []Run{}}
+		for _, run := range of[client.ObjectKeyFromObject(cluster)] {
+			e.Runs = append(e.Runs, RunOf(run, cluster, now))
+		}
+		if len(e.Runs) > 0 {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b Explanation) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	return all, nil
+}
+
+// inOrder sorts runs by their hooks, in the order in which a Cluster meets them.
+func inOrder(runs []lifecyclev1.LifecycleRun) {
 	order := lifecyclev1.Hooks()
 	slices.SortFunc(runs, func(a, b lifecyclev1.LifecycleRun) int {
 		return cmp.Or(
@@ -57,7 +97,6 @@ func Of(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]lifec
 			cmp.Compare(a.Spec.PolicyName, b.Spec.PolicyName),
 			cmp.Compare(a.Spec.Attempt, b.Spec.Attempt))
 	})
-	return runs, nil
 }
 
 func policyOf(ctx context.Context, matcher *match.Matcher, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) Policy {
@@ -109,8 +148,11 @@ func RunOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.T
 	current := plan.Current(run)
 	for i := range s.Steps {
 		told := stepOf(run, &s.Steps[i])
-		if r.Phase != lifecyclev1.RunCancelled && current != nil && told.State == pending && s.Steps[i].Name == current.Name {
-			told.State = waiting
+		if r.Phase != lifecyclev1.RunCancelled && current != nil && s.Steps[i].Name == current.Name {
+			r.Current = current.Name
+			if told.State == pending {
+				told.State = waiting
+			}
 		}
 		r.Steps = append(r.Steps, told)
 	}

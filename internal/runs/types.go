@@ -41,7 +41,9 @@ type Run struct {
 	// Blocks says whether the Cluster waits for it now.
 	Blocks bool `json:"blocks"`
 	// Message says what it waits for and what to do, or how it ended.
-	Message   string                 `json:"message,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Current is the step that waits, is under way or failed; empty when none is left.
+	Current   string                 `json:"current,omitempty"`
 	Steps     []Step                 `json:"steps"`
 	Decisions []lifecyclev1.Decision `json:"decisions,omitempty"`
 }

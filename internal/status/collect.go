@@ -47,7 +47,7 @@ func (s Scope) shows(object client.Object) bool {
 
 // Collect reads clusters and hosts of the management cluster behind c. It leaves
 // Status.Plane to the caller, who knows which one it is. Of kinds that may not be
-// listed the error has them all.
+// listed the error has them all. Without a NodeLister it does not look into the clusters.
 func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister) (Status, error) {
 	var (
 		clusters     clusterv1.ClusterList
@@ -76,7 +76,9 @@ func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister
 	slices.SortFunc(s.Clusters, func(a, b Cluster) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	addNodes(ctx, &s, nodes)
+	if nodes != nil {
+		addNodes(ctx, &s, nodes)
+	}
 	return s, nil
 }
 
@@ -118,7 +120,7 @@ func addNodes(ctx context.Context, s *Status, nodes NodeLister) {
 			for j := range list {
 				cluster.Nodes = append(cluster.Nodes, NodeOf(&list[j]))
 			}
-			slices.SortFunc(cluster.Nodes, func(a, b Node) int { return naturalCompare(a.Name, b.Name) })
+			slices.SortFunc(cluster.Nodes, func(a, b Node) int { return NaturalCompare(a.Name, b.Name) })
 		})
 	}
 	wg.Wait()
@@ -251,17 +253,19 @@ func hostsOf(items []infrav1.Host, scope Scope) []Host {
 	hosts := []Host{}
 	for i := range items {
 		if scope.shows(&items[i]) {
-			hosts = append(hosts, hostOf(&items[i]))
+			hosts = append(hosts, HostOf(&items[i]))
 		}
 	}
 	slices.SortFunc(hosts, func(a, b Host) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), naturalCompare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), NaturalCompare(a.Name, b.Name))
 	})
 	return hosts
 }
 
-func hostOf(h *infrav1.Host) Host {
+// HostOf is the part of a Host that the status shows.
+func HostOf(h *infrav1.Host) Host {
 	host := Host{Namespace: h.Namespace, Name: h.Name, Phase: string(h.Status.Phase), Addresses: []string{},
+		FailureDomain: h.Spec.FailureDomain, Approval: string(h.Spec.Approval),
 		Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)}
 	if h.Spec.Claim != nil {
 		host.ClaimedBy = h.Spec.Claim.ClusterName + "/" + h.Spec.Claim.MachineName
@@ -277,7 +281,7 @@ func hostOf(h *infrav1.Host) Host {
 	return host
 }
 
-// naturalCompare orders host-2 before host-10.
-func naturalCompare(a, b string) int {
+// NaturalCompare orders host-2 before host-10.
+func NaturalCompare(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }

@@ -82,6 +82,10 @@ type Host struct {
 	// ClaimedBy is <cluster>/<machine>, empty when the host is free.
 	ClaimedBy string   `json:"claimedBy"`
 	Addresses []string `json:"addresses"`
+	// FailureDomain is the zone that the host stands in, such as a rack.
+	FailureDomain string `json:"failureDomain,omitempty"`
+	// Approval is Pending, Approved or Denied; empty counts as approved.
+	Approval string `json:"approval,omitempty"`
 	// Message says what the host is doing or what is wrong with it.
 	Message string `json:"message,omitempty"`
 }

@@ -81,9 +81,13 @@ var rules = []rule{
 	{folder: "internal/provision/remote", may: []string{"internal/provision"}, never: []string{"github.com/vishvananda"}},
 	{folder: "internal/provision", may: []string{"api", "internal/agent/join", "internal/agent/run/config", "internal/enroll", "internal/host", "internal/hostbundle"},
 		never: []string{"k8s.io/kubernetes", "github.com/vishvananda"}},
+	// The console, from the inside out; see its doc.go.
+	{folder: "internal/console/watch"},
+	{folder: "internal/console/view", may: []string{"api", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/status"}},
+	{folder: "internal/console", may: []string{"api", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/cli/clitest"},
 	// What runs wherever kubectl does.
-	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/atomicfile", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
+	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/atomicfile", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
 		"internal/host", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/status", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},

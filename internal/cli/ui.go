@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/slipway-dev/slipway/internal/console"
+)
+
+func uiCommand(p *Program) *cobra.Command {
+	f, address, open := &managementFlags{program: p}, "", false
+	command := &cobra.Command{
+		Use:   "ui",
+		Short: "Show hosts, clusters and what waits in the browser, as it changes",
+		Long: `Serve the console until interrupted: pages for the browser that show hosts, clusters and
+lifecycle runs as they change, and on which waiting steps are approved, skipped and
+retried. It acts with your kubeconfig and its rights; nothing is installed anywhere.
+
+It listens on this machine alone, and the address that it prints works once, in one
+browser. From another machine: ssh -L 8080:127.0.0.1:8080, and --address 127.0.0.1:8080.`,
+		Example: `  slipway ui --open
+  slipway ui --context prod --address 127.0.0.1:8080`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cluster, err := f.find(cmd)
+			if err != nil {
+				return err
+			}
+			// The page tells what goes wrong with a watch; the terminal is for the address.
+			ctrllog.SetLogger(logr.Discard())
+			return cluster.Explain(func() error {
+				config, err := cluster.Config()
+				if err != nil {
+					return err
+				}
+				client, err := cluster.Client()
+				if err != nil {
+					return err
+				}
+				c, err := console.Listen(cmd.Context(), console.Config{
+					Address: address, Rest: config, Client: client, Namespace: f.namespace, Name: cluster.Name, Explain: cluster.Explain,
+				})
+				if err != nil {
+					return err
+				}
+				return serveConsole(cmd, c, cluster.Name, open)
+			}())
+		},
+	}
+	f.bindCluster(command)
+	command.Flags().StringVarP(&f.namespace, "namespace", "n", "", "only what is in this namespace, for users with rights in no other; all when empty")
+	f.completeNamespaces(command)
+	command.Flags().StringVar(&address, "address", console.DefaultAddress, "address of the loopback device to listen on, host:port; a free port for 0")
+	command.Flags().BoolVar(&open, "open", false, "open it in the browser")
+	return command
+}
+
+func serveConsole(cmd *cobra.Command, c *console.Console, name string, open bool) error {
+	fmt.Fprintf(cmd.OutOrStdout(), "Showing %s. This address works once, in one browser; Ctrl-C ends it:\n  %s\n", name, c.URL())
+	if open {
+		leave, err := openBrowser(cmd.Context(), c.URL())
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "No browser could be opened (%v): open the address yourself.\n", err)
+		}
+		defer leave()
+	}
+	return c.Serve(cmd.Context())
+}
+
+// openBrowser opens a page that leads to url. The address itself would be on the command
+// line of the browser, which every user of the machine can read.
+func openBrowser(ctx context.Context, url string) (leave func(), err error) {
+	leave = func() {}
+	dir, err := os.MkdirTemp("", "slipway-ui-")
+	if err != nil {
+		return leave, err
+	}
+	leave = func() { _ = os.RemoveAll(dir) }
+	page := filepath.Join(dir, "open.html")
+	text := fmt.Sprintf(`<!doctype html><title>Slipway</title><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(url))
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		return leave, err
+	}
+	opener := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		opener = "open"
+	}
+	browser := exec.CommandContext(ctx, opener, page)
+	browser.Stdout, browser.Stderr = io.Discard, io.Discard
+	if err := browser.Start(); err != nil {
+		return leave, err
+	}
+	go func() { _ = browser.Wait() }()
+	return leave, nil
+}

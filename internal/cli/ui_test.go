@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/cookiejar"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+)
+
+// screen is what a command prints while it runs.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func TestConsole(t *testing.T) {
+	kubeconfig := as(t, "", "")
+	namespace := env.Namespace(t)
+	create(t, host(namespace, "seen-in-the-browser", "r1"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out screen
+	root := plugin()
+	root.SetOut(&out)
+	root.SetArgs([]string{"ui", "--kubeconfig", kubeconfig, "-n", namespace})
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/session\?token=\S+`)
+	poll.True(t, time.Minute, "the address is printed", func() bool { return address.MatchString(out.String()) })
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	link := address.FindString(out.String())
+	if code, _ := fetch(t, browser, link); code != http.StatusOK {
+		t.Fatalf("the address answers %d", code)
+	}
+	base, _, _ := strings.Cut(link, "/session")
+	if code, page := fetch(t, browser, base+"/"); code != http.StatusOK || !strings.Contains(page, "seen-in-the-browser") || !strings.Contains(page, `context &#34;mgmt&#34;`) {
+		t.Errorf("the fleet answers %d:\n%s", code, page)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("an interrupt is not an error: %v", err)
+	}
+	if _, err := run(t, "ui", "--kubeconfig", kubeconfig, "--address", "0.0.0.0:0"); err == nil || !strings.Contains(err.Error(), "loopback only") {
+		t.Errorf("it listens everywhere: %v", err)
+	}
+}
+
+func fetch(t *testing.T, c *http.Client, url string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var page bytes.Buffer
+	if _, err := page.ReadFrom(response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, page.String()
+}

@@ -1,0 +1,90 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/console/watch"
+)
+
+// DefaultAddress is a free port of the loopback device.
+const DefaultAddress = "127.0.0.1:0"
+
+// Config is the management cluster that a console shows, and to whom.
+type Config struct {
+	// Address to listen on, host:port; only one of the loopback device is taken.
+	Address string
+	// Rest and Client act with the rights of the user.
+	Rest   *rest.Config
+	Client client.Client
+	// Namespace is the only one that is shown; empty for all.
+	Namespace string
+	// Name of the management cluster, for its title.
+	Name string
+	// Explain adds to an error of the cluster what to do about it.
+	Explain func(error) error
+}
+
+// Console listens, and serves when Serve is called.
+type Console struct {
+	listener net.Listener
+	guard    *guard
+	handler  http.Handler
+}
+
+// Listen makes a console whose watches end with ctx.
+func Listen(ctx context.Context, config Config) (*Console, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", config.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", config.Address, err)
+	}
+	// Judged by what was bound: a name may lead anywhere.
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok || !address.IP.IsLoopback() {
+		_ = listener.Close()
+		return nil, fmt.Errorf("%s is not an address of this machine alone: the console has your rights, so it listens on loopback only, such as 127.0.0.1:8080", config.Address)
+	}
+	reader, err := watch.Start(ctx, config.Rest, config.Client, config.Namespace)
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	g := newGuard(address)
+	s, err := newServer(config, reader, g)
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	return &Console{listener: listener, guard: g, handler: g.protect(s.routes())}, nil
+}
+
+// URL opens the console in one browser, once.
+func (c *Console) URL() string { return c.guard.url() }
+
+// Serve answers until ctx ends.
+func (c *Console) Serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler:           c.handler,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		// It quotes what clients send.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/console/view"
+	"github.com/slipway-dev/slipway/internal/console/watch"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+func (s *server) scope() status.Scope { return status.Scope{Namespace: s.Namespace} }
+
+// keyOf is the object that the path of a page names.
+func keyOf(r *http.Request) client.ObjectKey {
+	return client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+}
+
+func pageOf(r *http.Request) int {
+	page, _ := strconv.Atoi(r.URL.Query().Get("page")) // what is no number is the first
+	return page
+}
+
+func (s *server) fleet(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
+	hosts, err := status.Hosts(ctx, read, s.scope())
+	query := r.URL.Query()
+	return "Fleet", view.FleetOf(hosts, view.FleetFilter{
+		Text: query.Get("q"), Phase: query.Get("phase"), Domain: query.Get("domain"), Attention: query.Get("attention") != "", Page: pageOf(r),
+	}), err
+}
+
+func (s *server) host(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
+	key := keyOf(r)
+	host := &infrav1.Host{}
+	if err := read.Get(ctx, key, host); err != nil {
+		return "", nil, fmt.Errorf("host %s: %w", key, err)
+	}
+	machines, events := &clusterv1.MachineList{}, &corev1.EventList{}
+	for _, list := range []client.ObjectList{machines, events} {
+		if err := read.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
+			return "", nil, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	about := slices.DeleteFunc(events.Items, func(e corev1.Event) bool {
+		return e.InvolvedObject.Kind != "Host" || e.InvolvedObject.Name != key.Name
+	})
+	return "Host " + key.Name, view.HostOf(host, machineOf(host, machines.Items), about), nil
+}
+
+// machineOf is the Machine whose infrastructure has claimed a host, nil when none has.
+func machineOf(h *infrav1.Host, machines []clusterv1.Machine) *clusterv1.Machine {
+	i := slices.IndexFunc(machines, func(m clusterv1.Machine) bool {
+		ref := m.Spec.InfrastructureRef
+		return h.Spec.Claim != nil && ref.Kind == "HostMachine" && ref.APIGroup == infrav1.GroupVersion.Group && ref.Name == h.Spec.Claim.MachineName
+	})
+	if i < 0 {
+		return nil
+	}
+	return &machines[i]
+}
+
+// placement tells why a machine has no host, host by host.
+func (s *server) placement(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
+	key := keyOf(r)
+	if err := read.Get(ctx, key, &infrav1.HostMachine{}); err != nil {
+		return "", nil, fmt.Errorf("HostMachine %s: %w", key, err)
+	}
+	p, err := status.Explain(ctx, read, key.Namespace, key.Name)
+	return "Hosts for " + key.Name, view.PlacementOf(p, pageOf(r)), err
+}
+
+func (s *server) clusters(ctx context.Context, read *watch.Lenient, _ *http.Request) (string, any, error) {
+	told, err := status.Collect(ctx, read, s.scope(), nil)
+	return "Clusters", told.Clusters, err
+}
+
+func (s *server) cluster(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
+	key := keyOf(r)
+	cluster := &clusterv1.Cluster{}
+	if err := read.Get(ctx, key, cluster); err != nil {
+		return "", nil, fmt.Errorf("cluster %s: %w", key, err)
+	}
+	told, err := status.Collect(ctx, read, status.Scope{Namespace: key.Namespace}, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	i := slices.IndexFunc(told.Clusters, func(c status.Cluster) bool { return c.Name == key.Name })
+	if i < 0 {
+		return "", nil, apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), key.Name)
+	}
+	machines, hostMachines, hosts := &clusterv1.MachineList{}, &infrav1.HostMachineList{}, &infrav1.HostList{}
+	for _, list := range []client.ObjectList{machines, hostMachines, hosts} {
+		if err := read.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
+			return "", nil, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	objects := view.Objects{Machines: machines.Items, HostMachines: hostMachines.Items, Hosts: hosts.Items}
+	return "Cluster " + key.Name, view.ClusterOf(cluster, told.Clusters[i], objects, pageOf(r)), nil
+}

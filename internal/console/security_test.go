@@ -1,0 +1,170 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/testenv"
+)
+
+// as sends a request with the session, changed by a test.
+func (c *running) as(t *testing.T, method, path, body string, change func(*http.Request)) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	change(r)
+	return send(t, c.Client, r)
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func same(*http.Request) {}
+
+// env0 is a namespace of its own; it skips without an API server.
+func env0(t *testing.T) string {
+	t.Helper()
+	testenv.Skip(t)
+	return env.Namespace(t)
+}
+
+var inline = regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:|(src|href|action)="(https?:)?//`)
+
+func TestPagesLoadNothingFromElsewhere(t *testing.T) {
+	namespace := env0(t)
+	cluster(t, namespace)
+	waits(t, namespace, "run-1")
+	c := start(t, "", namespace)
+	for _, path := range []string{
+		"/fleet", "/hosts/" + namespace + "/host-1", "/clusters", "/clusters/" + namespace + "/c1", "/lifecycle", "/lifecycle/" + namespace + "/run-1",
+		"/lifecycle/" + namespace + "/run-1/decide?decision=Skip&step=go",
+	} {
+		code, text, headers := c.as(t, http.MethodGet, path, "", same)
+		if found := inline.FindString(text); code != http.StatusOK || found != "" {
+			t.Errorf("%s answers %d with %q", path, code, found)
+		}
+		for name, value := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
+		} {
+			if headers.Get(name) != value {
+				t.Errorf("%s: %s is %q", path, name, headers.Get(name))
+			}
+		}
+	}
+}
+
+var csrf = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
+
+// form is the decision page of a run, filled in.
+func (c *running) form(t *testing.T, path string, fields url.Values) string {
+	t.Helper()
+	found := csrf.FindStringSubmatch(c.page(t, path))
+	if found == nil {
+		t.Fatalf("%s has no form", path)
+	}
+	fields.Set("csrf", found[1])
+	return fields.Encode()
+}
+
+func annotated(t *testing.T, namespace string) bool {
+	t.Helper()
+	run := &lifecyclev1.LifecycleRun{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "run-1"}, run); err != nil {
+		t.Fatal(err)
+	}
+	return len(run.Annotations) > 0 || len(run.Spec.Decisions) > 0
+}
+
+func TestChangesAreMeant(t *testing.T) {
+	namespace := env0(t)
+	cluster(t, namespace)
+	waits(t, namespace, "run-1")
+	c := start(t, "", namespace)
+	path := "/lifecycle/" + namespace + "/run-1/decide"
+	fields := func() url.Values {
+		return url.Values{"decision": {"Approve"}, "step": {"go"}, "reason": {"looked at it"}}
+	}
+	good := c.form(t, path+"?decision=Approve&step=go", fields())
+	for name, tc := range map[string]struct {
+		method, body string
+		change       func(*http.Request)
+		want         int
+	}{
+		"GET":                {http.MethodGet, good, same, http.StatusOK},
+		"GET with a query":   {http.MethodGet, "", func(r *http.Request) { r.URL.RawQuery = good }, http.StatusOK},
+		"PUT":                {http.MethodPut, good, same, http.StatusMethodNotAllowed},
+		"no token":           {http.MethodPost, fields().Encode(), same, http.StatusForbidden},
+		"token in the query": {http.MethodPost, fields().Encode(), func(r *http.Request) { r.URL.RawQuery = good }, http.StatusForbidden},
+		"another token":      {http.MethodPost, fields().Encode() + "&csrf=guess", same, http.StatusForbidden},
+		"another site":       {http.MethodPost, good, header("Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
+		"another origin":     {http.MethodPost, good, header("Origin", "http://127.0.0.1:1"), http.StatusForbidden},
+		"another name":       {http.MethodPost, good, func(r *http.Request) { r.Host = "evil.example" }, http.StatusMisdirectedRequest},
+		"too much":           {http.MethodPost, good + "&x=" + strings.Repeat("x", 64<<10), same, http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, text, _ := c.as(t, tc.method, path, tc.body, tc.change); code != tc.want {
+				t.Errorf("answers %d, want %d: %.300s", code, tc.want, text)
+			}
+			if annotated(t, namespace) {
+				t.Fatal("it changed the run")
+			}
+		})
+	}
+	stranger := &running{Client: browser(t), base: c.base}
+	if code, _, _ := stranger.as(t, http.MethodPost, path, good, same); code != http.StatusUnauthorized || annotated(t, namespace) {
+		t.Errorf("without the session it answers %d", code)
+	}
+	for name, bad := range map[string]url.Values{
+		"no decision": {"decision": {"Delete"}, "step": {"go"}, "reason": {"x"}},
+		"no reason":   {"decision": {"Skip"}, "step": {"go"}, "reason": {"  "}},
+		"no step":     {"decision": {"Approve"}, "step": {"gone"}},
+	} {
+		if code, text, _ := c.as(t, http.MethodPost, path, c.form(t, path, bad), same); (code != http.StatusBadRequest && code != http.StatusNotFound) || annotated(t, namespace) {
+			t.Errorf("%s: answers %d: %s", name, code, text)
+		}
+	}
+	// What is meant is written. Here is no webhook that makes a decision of it, which the
+	// page tells.
+	code, text, _ := c.as(t, http.MethodPost, path, good, header("Origin", c.base))
+	want(t, "the answer", text, "the webhook of slipway-lifecycle was not called")
+	run := &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "run-1"}}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(run), run); err != nil {
+		t.Fatal(err)
+	}
+	if got := run.Annotations[lifecyclev1.ApproveAnnotation]; code != http.StatusBadGateway || got != "go: looked at it" {
+		t.Errorf("answers %d, the run is annotated %q", code, got)
+	}
+}
+
+// Who may not change a run is told so by the API server, and nothing happens.
+func TestChangesTakeTheRightsOfTheUser(t *testing.T) {
+	namespace := env0(t)
+	cluster(t, namespace)
+	waits(t, namespace, "run-1")
+	user := "reader-of-" + namespace
+	all := rule("*", "*")
+	all.APIGroups, all.Verbs = []string{"*"}, []string{"get", "list", "watch"}
+	grant(t, user, namespace, all)
+	c := start(t, user, namespace)
+	path := "/lifecycle/" + namespace + "/run-1/decide"
+	body := c.form(t, path+"?decision=Approve&step=go", url.Values{"decision": {"Approve"}, "step": {"go"}})
+	code, text, _ := c.as(t, http.MethodPost, path, body, same)
+	if code != http.StatusForbidden || annotated(t, namespace) {
+		t.Errorf("answers %d", code)
+	}
+	want(t, "the answer", text, `cannot patch resource &#34;lifecycleruns&#34;`, user)
+}

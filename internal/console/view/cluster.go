@@ -1,0 +1,176 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+// Objects are what the tree of a cluster is made of; all of its namespace.
+type Objects struct {
+	Machines     []clusterv1.Machine
+	HostMachines []infrav1.HostMachine
+	Hosts        []infrav1.Host
+}
+
+// Cluster is one workload cluster, from the Cluster down to the Nodes.
+type Cluster struct {
+	status.Cluster
+	// Version of Kubernetes that its topology asks for; empty without one.
+	Version    string
+	Endpoint   string
+	Conditions []Condition
+	// Groups are the control plane, the pools, and machines of neither.
+	Groups []Group
+	Pager  Pager
+}
+
+// Group is machines that are looked after together.
+type Group struct {
+	// Kind is "Control plane", MachinePool or MachineDeployment; empty for machines that
+	// nobody looks after.
+	Kind, Name string
+	status.Replicas
+	Machines []Member
+}
+
+// Member is a Machine with the host and the node that it has.
+type Member struct {
+	// Name of the Machine, or of the HostMachine while there is no Machine.
+	Name, Phase, Version string
+	// HostMachine that asks for a host, if Slipway provides it.
+	HostMachine string
+	// Host that it has; nil while it waits. Of one that the user may not see there is
+	// only a name.
+	Host *status.Host
+	// Node and whether it is ready, as the Machine tells; empty while there is none.
+	Node      string
+	NodeReady string
+	// Waiting says what it waits for.
+	Waiting string
+	// Deleting says that it is on its way out.
+	Deleting bool
+
+	order int
+	group string
+}
+
+// ClusterOf shows a cluster; told is what the status tells of it.
+func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o Objects, page int) Cluster {
+	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions)}
+	if c.Spec.Topology.IsDefined() {
+		v.Version = c.Spec.Topology.Version
+	}
+	if c.Spec.ControlPlaneEndpoint.IsValid() {
+		v.Endpoint = c.Spec.ControlPlaneEndpoint.String()
+	}
+	v.Groups = []Group{{Kind: "Control plane", Name: c.Spec.ControlPlaneRef.Name, Replicas: told.ControlPlane}}
+	for _, p := range told.Pools {
+		v.Groups = append(v.Groups, Group{Kind: p.Kind, Name: p.Name, Replicas: p.Replicas})
+	}
+	shown, pager := paged(membersOf(c, o), page)
+	v.Pager = pager
+	for _, m := range shown {
+		i := slices.IndexFunc(v.Groups, func(g Group) bool { return g.Kind == groupKinds[m.order] && (m.order == 0 || g.Name == m.group) })
+		if i < 0 {
+			i, v.Groups = len(v.Groups), append(v.Groups, Group{Kind: groupKinds[m.order], Name: m.group})
+		}
+		v.Groups[i].Machines = append(v.Groups[i].Machines, m)
+	}
+	return v
+}
+
+// groupKinds are the kinds of groups by the order of their members.
+var groupKinds = []string{"Control plane", "MachinePool", "MachineDeployment", ""}
+
+// membersOf are the machines of a cluster, by group and name.
+func membersOf(c *clusterv1.Cluster, o Objects) []Member {
+	hosts, wanting := map[string]*infrav1.Host{}, map[string]*infrav1.HostMachine{}
+	for i := range o.Hosts {
+		if o.Hosts[i].Namespace == c.Namespace {
+			hosts[o.Hosts[i].Name] = &o.Hosts[i]
+		}
+	}
+	for i := range o.HostMachines {
+		if m := &o.HostMachines[i]; m.Namespace == c.Namespace && m.Labels[clusterv1.ClusterNameLabel] == c.Name {
+			wanting[m.Name] = m
+		}
+	}
+	var members []Member
+	for i := range o.Machines {
+		m := &o.Machines[i]
+		if m.Namespace != c.Namespace || m.Spec.ClusterName != c.Name {
+			continue
+		}
+		member := memberOf(m)
+		if ref := m.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group && ref.Kind == "HostMachine" {
+			member.takes(wanting[ref.Name], hosts)
+			delete(wanting, ref.Name)
+		}
+		members = append(members, member)
+	}
+	for _, m := range wanting {
+		member := Member{Name: m.Name, Version: m.Spec.Version, Deleting: !m.DeletionTimestamp.IsZero()}
+		member.order, member.group = groupOf(m.Labels)
+		member.takes(m, hosts)
+		members = append(members, member)
+	}
+	slices.SortFunc(members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), status.NaturalCompare(a.group, b.group), status.NaturalCompare(a.Name, b.Name))
+	})
+	return members
+}
+
+func memberOf(m *clusterv1.Machine) Member {
+	member := Member{Name: m.Name, Phase: m.Status.Phase, Version: m.Spec.Version, Node: m.Status.NodeRef.Name, Deleting: !m.DeletionTimestamp.IsZero()}
+	member.order, member.group = groupOf(m.Labels)
+	if m.Status.NodeInfo != nil {
+		member.Version = cmp.Or(m.Status.NodeInfo.KubeletVersion, member.Version)
+	}
+	if member.Node != "" {
+		member.NodeReady = string(metav1.ConditionUnknown)
+		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineNodeReadyCondition); c != nil {
+			member.NodeReady = string(c.Status)
+		}
+	}
+	return member
+}
+
+func groupOf(labels map[string]string) (order int, name string) {
+	if _, ok := labels[clusterv1.MachineControlPlaneLabel]; ok {
+		return 0, ""
+	}
+	if pool := labels[clusterv1.MachinePoolNameLabel]; pool != "" {
+		return 1, cmp.Or(labels[clusterv1.ClusterTopologyMachinePoolNameLabel], pool)
+	}
+	if deployment := labels[clusterv1.MachineDeploymentNameLabel]; deployment != "" {
+		return 2, cmp.Or(labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel], deployment)
+	}
+	return 3, ""
+}
+
+// takes adds what Slipway has for the machine.
+func (m *Member) takes(from *infrav1.HostMachine, hosts map[string]*infrav1.Host) {
+	if from == nil {
+		return
+	}
+	m.HostMachine = from.Name
+	if ready := meta.FindStatusCondition(from.Status.Conditions, clusterv1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
+		m.Waiting = cmp.Or(ready.Message, ready.Reason)
+	}
+	name := from.Status.HostRef.Name
+	if name == "" {
+		return
+	}
+	host := status.Host{Namespace: from.Namespace, Name: name}
+	if h := hosts[name]; h != nil {
+		host = status.HostOf(h)
+	}
+	m.Host = &host
+}

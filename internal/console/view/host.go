@@ -1,0 +1,150 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	hosts "github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+// Host is one host with all that is known of it.
+type Host struct {
+	status.Host
+	// Cluster and Machine that have it; empty while it is free.
+	Cluster, Machine string
+	// Node on it, as the Machine names it.
+	Node string
+	// State tells what it does or what is wrong, and what to do.
+	State      hosts.State
+	Operation  *Operation
+	Conditions []Condition
+	Timeline   []Moment
+	Facts      []Fact
+}
+
+// Operation is what the agent was told to do last.
+type Operation struct {
+	Phase, State, Step, Reason, Message string
+	Begun, Ended                        time.Time
+}
+
+// Moment is something that happened to a host.
+type Moment struct {
+	Time time.Time
+	What string
+	// Detail is in the words of who reported it.
+	Detail string
+	// Tone is "good", "bad" or "".
+	Tone string
+}
+
+// Fact is what was found out about a host.
+type Fact struct{ Name, Value string }
+
+// HostOf shows a host; events are those about it, and machine is the Machine whose host
+// it is, or nil.
+func HostOf(h *infrav1.Host, machine *clusterv1.Machine, events []corev1.Event) Host {
+	v := Host{Host: status.HostOf(h), State: hosts.StateOf(h), Operation: operationOf(h), Conditions: ConditionsOf(h.Status.Conditions), Facts: factsOf(h)}
+	if claim := h.Spec.Claim; claim != nil {
+		v.Cluster, v.Machine = claim.ClusterName, claim.MachineName
+	}
+	if machine != nil {
+		v.Node = machine.Status.NodeRef.Name
+	}
+	v.Timeline = timelineOf(h, events)
+	return v
+}
+
+func operationOf(h *infrav1.Host) *Operation {
+	op := hosts.Observed(h)
+	if op == nil {
+		return nil
+	}
+	return &Operation{
+		Phase: string(op.Phase), State: string(op.State), Step: op.Step, Reason: op.Reason, Message: op.Message,
+		Begun: op.StartTime.UTC(), Ended: op.CompletionTime.UTC(),
+	}
+}
+
+// timelineOf has the newest first.
+func timelineOf(h *infrav1.Host, events []corev1.Event) []Moment {
+	moments := []Moment{{Time: h.CreationTimestamp.UTC(), What: "Enrolled"}}
+	if proof := h.Status.CleanProof; proof != nil {
+		moments = append(moments, Moment{Time: proof.Time.UTC(), What: "Proved clean", Tone: "good"})
+	}
+	if op := h.Status.ObservedOperation; op != nil {
+		moments = append(moments, Moment{Time: op.StartTime.UTC(), What: string(op.Phase) + " began"})
+		switch {
+		case op.State == infrav1.OperationFailed:
+			moments = append(moments, Moment{Time: op.CompletionTime.UTC(), What: string(op.Phase) + " failed at step " + op.Step, Detail: op.Message, Tone: "bad"})
+		case op.State == infrav1.OperationSucceeded:
+			moments = append(moments, Moment{Time: op.CompletionTime.UTC(), What: string(op.Phase) + " succeeded", Tone: "good"})
+		}
+	}
+	for _, c := range h.Status.Conditions {
+		moments = append(moments, Moment{Time: c.LastTransitionTime.UTC(), What: c.Type + " became " + string(c.Status), Detail: cmp.Or(c.Message, c.Reason), Tone: tone(c)})
+	}
+	for i := range events {
+		moments = append(moments, momentOf(&events[i]))
+	}
+	moments = slices.DeleteFunc(moments, func(m Moment) bool { return m.Time.IsZero() })
+	slices.SortStableFunc(moments, func(a, b Moment) int { return b.Time.Compare(a.Time) })
+	return moments[:min(len(moments), PageSize)]
+}
+
+func momentOf(e *corev1.Event) Moment {
+	m := Moment{Time: EventTime(e), What: e.Reason, Detail: e.Message}
+	if e.Type == corev1.EventTypeWarning {
+		m.Tone = "bad"
+	}
+	return m
+}
+
+// EventTime is when an Event was last seen, by whichever of its times is set.
+func EventTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.UTC()
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.UTC()
+	case !e.EventTime.IsZero():
+		return e.EventTime.UTC()
+	}
+	return e.CreationTimestamp.UTC()
+}
+
+func factsOf(h *infrav1.Host) []Fact {
+	found := h.Status.Inventory
+	facts := []Fact{
+		{"Failure domain", h.Spec.FailureDomain},
+		{"Approval", string(h.Spec.Approval)},
+		{"Operating system", found.OperatingSystem},
+		{"Kernel", found.KernelVersion},
+		{"Architecture", found.Architecture},
+		{"Agent", found.AgentVersion},
+		{"Kubernetes versions", strings.Join(found.KubernetesVersions, ", ")},
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Status.Capacity)) {
+		quantity := h.Status.Capacity[name]
+		facts = append(facts, Fact{"Capacity: " + string(name), quantity.String()})
+	}
+	for _, a := range h.Status.Addresses {
+		facts = append(facts, Fact{string(a.Type), a.Address})
+	}
+	if ip := h.Status.VirtualIP; ip != nil {
+		facts = append(facts, Fact{"Control-plane address", ip.Address + " (" + string(ip.State) + ")"})
+	}
+	facts = append(facts, Fact{"Host ID", h.Spec.HostID}, Fact{"Machine ID", found.MachineID}, Fact{"Boot ID", h.Status.BootID})
+	for _, name := range slices.Sorted(maps.Keys(h.Labels)) {
+		facts = append(facts, Fact{"Label " + name, h.Labels[name]})
+	}
+	return slices.DeleteFunc(facts, func(f Fact) bool { return f.Value == "" })
+}

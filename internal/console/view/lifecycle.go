@@ -1,0 +1,82 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/runs"
+)
+
+// Lifecycle is the runs of lifecycle policies: those that somebody waits for, and the
+// others.
+type Lifecycle struct {
+	Waiting, Others []Run
+	// More is how many of the others are left out, the oldest.
+	More int
+}
+
+// Run is a run with the step that it is at.
+type Run struct {
+	Namespace, Cluster string
+	runs.Run
+	// At is the step that waits or failed; nil when there is none.
+	At *runs.Step
+	// Since is when that step began.
+	Since time.Time
+	// Decisions that a person may take about it now.
+	Choices []Choice
+}
+
+// Choice is a decision that makes sense.
+type Choice struct {
+	Decision lifecyclev1.DecisionType
+	Step     string
+}
+
+// LifecycleOf shows what each cluster's policies do.
+func LifecycleOf(explained []runs.Explanation) Lifecycle {
+	var l Lifecycle
+	for i := range explained {
+		for _, r := range explained[i].Runs {
+			run := RunOf(explained[i].Namespace, explained[i].Cluster, r)
+			if run.Blocks || run.Phase == lifecyclev1.RunFailed || run.Phase == lifecyclev1.RunWaiting {
+				l.Waiting = append(l.Waiting, run)
+			} else {
+				l.Others = append(l.Others, run)
+			}
+		}
+	}
+	// Who waits longest comes first.
+	slices.SortStableFunc(l.Waiting, func(a, b Run) int {
+		return cmp.Or(cmp.Compare(one(a.Since.IsZero()), one(b.Since.IsZero())), a.Since.Compare(b.Since))
+	})
+	if l.More = len(l.Others) - PageSize; l.More > 0 {
+		l.Others = l.Others[:PageSize]
+	}
+	l.More = max(l.More, 0)
+	return l
+}
+
+// RunOf shows a run of a cluster.
+func RunOf(namespace, cluster string, r runs.Run) Run {
+	v := Run{Namespace: namespace, Cluster: cluster, Run: r}
+	i := slices.IndexFunc(r.Steps, func(s runs.Step) bool { return s.Name == r.Current })
+	if i < 0 {
+		return v
+	}
+	v.At = &r.Steps[i]
+	if v.At.Since != nil {
+		v.Since = *v.At.Since
+	}
+	switch {
+	case r.Phase == lifecyclev1.RunFailed:
+		v.Choices = []Choice{{lifecyclev1.DecisionRetry, r.Current}}
+	case v.At.Kind == string(step.KindApproval) && r.Phase == lifecyclev1.RunWaiting:
+		v.Choices = []Choice{{lifecyclev1.DecisionApprove, r.Current}}
+	}
+	v.Choices = append(v.Choices, Choice{lifecyclev1.DecisionSkip, r.Current})
+	return v
+}

@@ -1,0 +1,45 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+// Placement is what each host is to one machine.
+type Placement struct {
+	status.Placement
+	// Reasons why hosts don't fit, those of most hosts first, at most maxReasons.
+	Reasons []Reason
+	// Shown are the hosts of the page.
+	Shown []status.PlacementHost
+	Pager Pager
+}
+
+// Reason is one for which a number of hosts don't fit.
+type Reason struct {
+	Hosts int
+	Why   string
+}
+
+// maxReasons are told of a large fleet.
+const maxReasons = 10
+
+// PlacementOf shows what status tells.
+func PlacementOf(p status.Placement, page int) Placement {
+	v := Placement{Placement: p}
+	count := map[string]int{}
+	for _, h := range p.Hosts {
+		if !h.Fits {
+			count[h.Reason]++
+		}
+	}
+	for why, hosts := range count {
+		v.Reasons = append(v.Reasons, Reason{hosts, why})
+	}
+	slices.SortFunc(v.Reasons, func(a, b Reason) int { return cmp.Or(b.Hosts-a.Hosts, cmp.Compare(a.Why, b.Why)) })
+	v.Reasons = v.Reasons[:min(len(v.Reasons), maxReasons)]
+	v.Shown, v.Pager = paged(p.Hosts, page)
+	return v
+}
