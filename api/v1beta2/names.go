@@ -1,6 +1,9 @@
 package v1beta2
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // Finalizers. A finalizer guards a promise about hosts: what it names must not
 // vanish before the host was told to reset.
@@ -67,6 +70,15 @@ const (
 	AgentUserPrefix = "slipway:host:"
 	// AgentGroup is the organization of an agent's client certificate.
 	AgentGroup = "slipway:hosts"
+	// AgentCertificateLifetime is the longest that the manager approves a certificate of
+	// AgentGroup for. Agents make a new key for each.
+	AgentCertificateLifetime = 24 * time.Hour
+	// EnrollmentUserPrefix starts the user name of an agent's enrollment certificate:
+	// slipway:enrollment:<namespace>:<name>:<first digits of spec.hostID>; see EnrollmentUser.
+	EnrollmentUserPrefix = "slipway:enrollment:"
+	// EnrollmentGroup is the organization of an agent's enrollment certificate, whose key is
+	// that of spec.hostID. It is good for asking for certificates, and nothing else.
+	EnrollmentGroup = "slipway:enrollments"
 	// BootstrapGroup in auth-extra-groups lets a bootstrap token file requests. What it
 	// may ask for is up to its other groups.
 	BootstrapGroup = "system:bootstrappers:slipway"
@@ -207,4 +219,9 @@ const agentKeyDigits = 32
 // machine that was replaced has no right to what its successor is given.
 func AgentUser(namespace, host, hostID string) string {
 	return AgentUserPrefix + namespace + ":" + host + ":" + hostID[:min(len(hostID), agentKeyDigits)]
+}
+
+// EnrollmentUser is the user name by which the same agent asks for its certificates.
+func EnrollmentUser(namespace, host, hostID string) string {
+	return EnrollmentUserPrefix + strings.TrimPrefix(AgentUser(namespace, host, hostID), AgentUserPrefix)
 }

@@ -471,6 +471,8 @@ func TestNamespace(t *testing.T) {
 		{"", requestBy(t, infrav1.AgentUser("prod", "h9", "key")), []string{"EnrollmentWaiting", "TokenExpires"}},
 		{"prod", requestBy(t, infrav1.AgentUser("prod", "h9", "key")), []string{"EnrollmentWaiting", "TokenExpires"}},
 		{"other", requestBy(t, infrav1.AgentUser("prod", "h9", "key")), nil},
+		{"prod", requestBy(t, infrav1.EnrollmentUser("prod", "h9", "key")), []string{"EnrollmentWaiting", "TokenExpires"}},
+		{"other", requestBy(t, infrav1.EnrollmentUser("prod", "h9", "key")), nil},
 		// It may be about any namespace.
 		{"other", requestBy(t, "somebody"), []string{"EnrollmentWaiting"}},
 		{"other", []byte("nonsense"), []string{"EnrollmentWaiting"}},

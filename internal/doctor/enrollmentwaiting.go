@@ -49,6 +49,9 @@ func (s *Snapshot) asksFor(r *certificatesv1.CertificateSigningRequest) bool {
 	if err != nil {
 		return true
 	}
-	namespace, _, known := host.ParseAgentUser(request.Subject.CommonName)
+	namespace, _, known := host.ParseEnrollmentUser(request.Subject.CommonName)
+	if !known {
+		namespace, _, known = host.ParseAgentUser(request.Subject.CommonName)
+	}
 	return !known || namespace == s.Scope.Namespace
 }

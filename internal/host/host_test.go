@@ -265,6 +265,18 @@ func TestParse(t *testing.T) {
 			t.Errorf("ParseAgentUser accepts %q", user)
 		}
 	}
+	enrollment := infrav1.EnrollmentUser("ns", "h.example", "0123")
+	if ns, name, ok := host.ParseEnrollmentUser(enrollment); !ok || ns != "ns" || name != "h.example" {
+		t.Errorf("ParseEnrollmentUser = %s, %s, %t", ns, name, ok)
+	}
+	if got := host.AgentOfEnrollment(enrollment); got != infrav1.AgentUser("ns", "h.example", "0123") {
+		t.Errorf("AgentOfEnrollment = %s", got)
+	}
+	for _, user := range []string{"", "slipway:enrollment:ns:h", "slipway:host:ns:h:0123", "system:node:h"} {
+		if got := host.AgentOfEnrollment(user); got != "" {
+			t.Errorf("AgentOfEnrollment(%q) = %s", user, got)
+		}
+	}
 	if ns, name, claim, ok := host.ParseProviderID(infrav1.ProviderID("ns", "h", "c")); !ok || ns != "ns" || name != "h" || claim != "c" {
 		t.Errorf("ParseProviderID = %s, %s, %s, %t", ns, name, claim, ok)
 	}

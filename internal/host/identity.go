@@ -28,7 +28,17 @@ func ID(publicKey crypto.PublicKey) (string, error) {
 // ParseAgentUser splits the user name of an agent; see infrav1.AgentUser. ok is false when
 // user is anything else.
 func ParseAgentUser(user string) (namespace, name string, ok bool) {
-	rest, found := strings.CutPrefix(user, infrav1.AgentUserPrefix)
+	return parseUser(user, infrav1.AgentUserPrefix)
+}
+
+// ParseEnrollmentUser splits the user name by which an agent asks for its certificates; see
+// infrav1.EnrollmentUser. ok is false when user is anything else.
+func ParseEnrollmentUser(user string) (namespace, name string, ok bool) {
+	return parseUser(user, infrav1.EnrollmentUserPrefix)
+}
+
+func parseUser(user, prefix string) (namespace, name string, ok bool) {
+	rest, found := strings.CutPrefix(user, prefix)
 	if !found {
 		return "", "", false
 	}
@@ -37,6 +47,15 @@ func ParseAgentUser(user string) (namespace, name string, ok bool) {
 		return "", "", false
 	}
 	return parts[0], parts[1], true
+}
+
+// AgentOfEnrollment is the user name of the agent that asks under the name user; empty when
+// user is no such name.
+func AgentOfEnrollment(user string) string {
+	if _, _, ok := ParseEnrollmentUser(user); !ok {
+		return ""
+	}
+	return infrav1.AgentUserPrefix + strings.TrimPrefix(user, infrav1.EnrollmentUserPrefix)
 }
 
 // FormerAgentUser is the user name that agents of v0.1 have in their certificates, without

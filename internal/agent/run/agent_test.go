@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -84,7 +86,8 @@ func (m *manager) grant(ctx context.Context, t *testing.T, csr *unstructured.Uns
 	m.mu.Lock()
 	m.requests[csr.GetName()] = request
 	m.mu.Unlock()
-	m.makeHost(ctx, t, csr.GetLabels()[infrav1.HostLabel], userOf(t, request))
+	agent := infrav1.AgentUserPrefix + strings.TrimPrefix(strings.TrimPrefix(userOf(t, request), infrav1.EnrollmentUserPrefix), infrav1.AgentUserPrefix)
+	m.makeHost(ctx, t, csr.GetLabels()[infrav1.HostLabel], agent)
 	_ = unstructured.SetNestedSlice(csr.Object, []any{map[string]any{"type": "Approved", "status": "True", "reason": "Test", "message": "test"}}, "status", "conditions")
 	approved, err := m.client.Resource(csrs).Update(ctx, csr, metav1.UpdateOptions{}, "approval")
 	if err != nil {
@@ -142,7 +145,7 @@ func (m *manager) allowRequests(t *testing.T) {
 	}
 	m.create(t, cBindings, "", map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": name,
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "requests"},
-		"subjects": []any{group(infrav1.BootstrapGroupPrefix + "ns"), group(infrav1.AgentGroup)}})
+		"subjects": []any{group(infrav1.BootstrapGroupPrefix + "ns"), group(infrav1.EnrollmentGroup)}})
 }
 
 func (m *manager) host(t *testing.T) *infrav1.Host {
@@ -274,19 +277,21 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 		t.Fatalf("the file is %q: %v", got, err)
 	}
 
-	t.Log("renews with the same key and goes on after the first certificate has ended")
-	eventually(t, "two renewals", func() error {
-		if n := len(m.keys(t)); n < 3 {
-			return fmt.Errorf("%d requests", n)
+	t.Log("renews, each working certificate of a key of its own, and goes on after the first ones have ended")
+	eventually(t, "two renewals of both", func() error {
+		if enrollments, working := m.keys(t); len(enrollments) < 3 || len(working) < 3 {
+			return fmt.Errorf("%d and %d requests", len(enrollments), len(working))
 		}
 		return nil
 	})
-	for name, key := range m.keys(t) {
-		for other, otherKey := range m.keys(t) {
-			if !bytes.Equal(key, otherKey) {
-				t.Errorf("requests %s and %s are of different keys", name, other)
-			}
+	enrollments, working := m.keys(t)
+	for i, key := range enrollments {
+		if !bytes.Equal(key, enrollments[0]) || slices.ContainsFunc(working, func(other []byte) bool { return bytes.Equal(key, other) }) {
+			t.Errorf("the identity key of request %d is another one, or works", i)
 		}
+	}
+	if distinct := slices.CompactFunc(slices.SortedFunc(slices.Values(working), bytes.Compare), bytes.Equal); len(distinct) != len(working) {
+		t.Errorf("%d working certificates are of %d keys", len(working), len(distinct))
 	}
 	beat := m.renewTime(t)
 	eventually(t, "another heartbeat", func() error {
@@ -319,20 +324,24 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	awaitOperation(t, m, "b2", infrav1.OperationSucceeded)
 }
 
-func (m *manager) keys(t *testing.T) map[string][]byte {
+// keys are those of the requests for enrollment certificates and for working ones.
+func (m *manager) keys(t *testing.T) (enrollments, working [][]byte) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	keys := map[string][]byte{}
-	for name, request := range m.requests {
+	for _, request := range m.requests {
 		block, _ := pem.Decode(request)
 		csr, err := x509.ParseCertificateRequest(block.Bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys[name] = csr.RawSubjectPublicKeyInfo
+		if strings.HasPrefix(csr.Subject.CommonName, infrav1.EnrollmentUserPrefix) {
+			enrollments = append(enrollments, csr.RawSubjectPublicKeyInfo)
+		} else {
+			working = append(working, csr.RawSubjectPublicKeyInfo)
+		}
 	}
-	return keys
+	return enrollments, working
 }
 
 func (m *manager) renewTime(t *testing.T) string {

@@ -77,9 +77,9 @@ const arrivalPoll = 3 * time.Second
 
 // arrived says whether the Host of an agent that was handed over is there. Until the
 // move brings it, the request stands: a Host made now would be free, and its claim
-// would stay behind.
+// would stay behind. An agent that has a certificate of here is nobody's who comes.
 func (r *CSRReconciler) arrived(ctx context.Context, request *request) (bool, error) {
-	if !request.handedOver {
+	if !request.handedOver || request.renewal {
 		return true, nil
 	}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: request.namespace, Name: request.name}, &infrav1.Host{})
@@ -100,9 +100,12 @@ func (r *CSRReconciler) admit(ctx context.Context, request *request) (*refusal, 
 		return r.createHost(ctx, request)
 	case err != nil:
 		return nil, fmt.Errorf("get Host %s/%s: %w", request.namespace, request.name, err)
+	case request.renewal && request.isOf(h):
+		// Also of a Host that is being deleted: it stays until its agent has reset it.
+		return nil, nil
 	case !h.DeletionTimestamp.IsZero():
 		return nil, fmt.Errorf("the earlier Host %s/%s is still being deleted", request.namespace, request.name)
-	case h.Spec.HostID == request.hostID:
+	case request.isOf(h):
 		return nil, nil
 	case h.Spec.HostID != "" || request.renewal:
 		r.Recorder.Eventf(h, nil, corev1.EventTypeWarning, "DuplicateIdentity", "Enroll",

@@ -41,6 +41,8 @@ type enrollment struct {
 	existing *string
 	// handedOver says that the Host comes with a move.
 	handedOver bool
+	// lifetime is that which is asked for, in seconds; none when zero.
+	lifetime int32
 }
 
 func TestEnrollment(t *testing.T) {
@@ -80,7 +82,7 @@ func TestEnrollment(t *testing.T) {
 		"token that may only ask": {enrollment: enrollment{user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroup}, want: "Denied", message: "neither the agent", noHost: true},
 		"plain bootstrap token":   {enrollment: enrollment{user: "system:bootstrap:abcdef", group: "system:bootstrappers"}, want: "Denied", message: "neither the agent", noHost: true},
 		"more organizations": {
-			enrollment: enrollment{subject: func(n *pkix.Name) { n.Organization = append(n.Organization, "cluster-admins") }}, want: "Denied", message: "exactly slipway:hosts", noHost: true,
+			enrollment: enrollment{subject: func(n *pkix.Name) { n.Organization = append(n.Organization, "cluster-admins") }}, want: "Denied", message: "exactly slipway:enrollments", noHost: true,
 		},
 		"another organization": {
 			enrollment: enrollment{subject: func(n *pkix.Name) {
@@ -104,10 +106,11 @@ func TestEnrollment(t *testing.T) {
 			enrollment: enrollment{usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature}}, want: "Denied", message: "client auth is missing", noHost: true,
 		},
 		"group without a host name": {enrollment: enrollment{commonName: "root"}, want: "Denied", message: "common name", noHost: true},
-		"invalid host name":         {enrollment: enrollment{commonName: "slipway:host:" + ns + ":Host_1:" + id}, want: "Denied", message: "is not valid", noHost: true},
-		"name of another key":       {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:0123"}, want: "Denied", message: "not that of the key", noHost: true},
-		"name without a key":        {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1"}, want: "Denied", message: "common name", noHost: true},
-		"host name with more parts": {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:x:" + id}, want: "Denied", message: "common name", noHost: true},
+		"invalid host name":         {enrollment: enrollment{commonName: "slipway:enrollment:" + ns + ":Host_1:" + id}, want: "Denied", message: "is not valid", noHost: true},
+		"name of another key":       {enrollment: enrollment{commonName: "slipway:enrollment:" + ns + ":h1:0123"}, want: "Denied", message: "not that of the key", noHost: true},
+		"name without a key":        {enrollment: enrollment{commonName: "slipway:enrollment:" + ns + ":h1"}, want: "Denied", message: "common name", noHost: true},
+		"agent of v0.1":             {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1"}, want: "Denied", message: "agents of v0.1 need an upgrade", noHost: true},
+		"host name with more parts": {enrollment: enrollment{commonName: "slipway:enrollment:" + ns + ":h1:x:" + id}, want: "Denied", message: "common name", noHost: true},
 		"somebody else's request": {
 			enrollment: enrollment{commonName: "jane", subject: func(n *pkix.Name) { n.Organization = []string{"dev"} }}, noHost: true,
 		},
@@ -146,6 +149,106 @@ func TestEnrollment(t *testing.T) {
 	}
 }
 
+// TestWorkingCertificates: the key of the host asks for its enrollment certificate, that asks
+// for certificates of other keys, for a day, and those ask for nothing.
+func TestWorkingCertificates(t *testing.T) {
+	const ns, id = "<namespace>", "<key>"
+	// machine is the identity of the host whose certificate asks.
+	machine, other, same := strings.Repeat("a", 64), strings.Repeat("b", 64), "same"
+	asEnrollment, asAgent := "slipway:enrollment:"+ns+":h1:"+machine[:32], "slipway:host:"+ns+":h1:"+machine[:32]
+	agents := func(n *pkix.Name) { n.Organization = []string{"slipway:hosts"} }
+	enrollments := func(n *pkix.Name) { n.Organization = []string{"slipway:enrollments"} }
+	const day = 24 * 60 * 60
+	for name, tc := range map[string]struct {
+		enrollment
+		want, message string
+		noHost        bool
+	}{
+		"again, by itself":           {enrollment: enrollment{user: "slipway:enrollment:" + ns + ":h1:" + id, group: "slipway:enrollments", existing: &same}, want: "Approved"},
+		"after the Host was deleted": {enrollment: enrollment{user: "slipway:enrollment:" + ns + ":h1:" + id, group: "slipway:enrollments"}, want: "Denied", message: "does not exist any more", noHost: true},
+		"after it was replaced":      {enrollment: enrollment{user: "slipway:enrollment:" + ns + ":h1:" + id, group: "slipway:enrollments", existing: &other}, want: "Denied", message: "another key"},
+		"after the Host was deleted, in the name of a hand-over": {
+			enrollment: enrollment{user: "slipway:enrollment:" + ns + ":h1:" + id, group: "slipway:enrollments", handedOver: true}, want: "Denied", message: "does not exist any more", noHost: true,
+		},
+		"by a neighbor":                {enrollment: enrollment{user: "slipway:enrollment:" + ns + ":h2:" + id, group: "slipway:enrollments", existing: &same}, want: "Denied", message: "neither the agent"},
+		"by a name without its group":  {enrollment: enrollment{user: "slipway:enrollment:" + ns + ":h1:" + id, group: "people", existing: &same}, want: "Denied", message: "neither the agent"},
+		"in the group of agents":       {enrollment: enrollment{subject: agents}, want: "Denied", message: "exactly slipway:enrollments", noHost: true},
+		"an agent in its group":        {enrollment: enrollment{commonName: asAgent, subject: enrollments}, want: "Denied", message: "common name must be slipway:enrollment:", noHost: true},
+		"of the machine, by its agent": {enrollment: enrollment{commonName: asEnrollment, user: asAgent, group: "slipway:hosts", existing: &machine}, want: "Denied", message: "not that of the key"},
+
+		"working":              {enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "slipway:enrollments", existing: &machine, lifetime: day}, want: "Approved"},
+		"working, for an hour": {enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "slipway:enrollments", existing: &machine, lifetime: 3600}, want: "Approved"},
+		"working, for longer":  {enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "slipway:enrollments", existing: &machine, lifetime: day + 1}, want: "Denied", message: "must be 86400 at most"},
+		"working, for ever":    {enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "slipway:enrollments", existing: &machine}, want: "Denied", message: "must be 86400 at most"},
+		"working, of a deleted Host": {
+			enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "slipway:enrollments", lifetime: day}, want: "Denied", message: "does not exist any more", noHost: true,
+		},
+		"working, of a machine that was replaced": {
+			enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "slipway:enrollments", existing: &other, lifetime: day}, want: "Denied", message: "another key",
+		},
+		"working, of a Host made in advance": {
+			enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "slipway:enrollments", existing: new(string), lifetime: day}, want: "Denied", message: "another key",
+		},
+		"working, for the successor": {
+			enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:" + other[:32], user: asEnrollment, group: "slipway:enrollments", existing: &other, lifetime: day}, want: "Denied", message: "may not ask",
+		},
+		"working, for a neighbour": {
+			enrollment: enrollment{commonName: asAgent, user: "slipway:enrollment:" + ns + ":h2:" + machine[:32], group: "slipway:enrollments", existing: &machine, lifetime: day}, want: "Denied", message: "may not ask",
+		},
+		"working, by a token":              {enrollment: enrollment{commonName: asAgent, existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
+		"working, by a working key":        {enrollment: enrollment{commonName: asAgent, user: asAgent, group: "slipway:hosts", existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
+		"working, by v0.1":                 {enrollment: enrollment{commonName: asAgent, user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
+		"working, by a name without group": {enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "people", existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
+		"working, of the key of the host, by a token": {
+			enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:" + id, existing: &same, lifetime: day}, want: "Denied", message: "may not ask",
+		},
+		"working, of the key of the host, by itself": {
+			enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:" + id, user: "slipway:host:" + ns + ":h1:" + id, group: "slipway:hosts", existing: &same, lifetime: day}, want: "Denied", message: "may not ask",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			key, hostID := newKey(t)
+			if tc.existing != nil {
+				id := *tc.existing
+				if id == same {
+					id = hostID
+				}
+				w.host("h1", func(h *infrav1.Host) { h.Spec.HostID = id })
+			}
+			got := w.decide(w.file(tc.enrollment, key, strings.NewReplacer(ns, w.namespace, id, hostID[:32]).Replace))
+			if got.decision != tc.want || !strings.Contains(got.message, tc.message) {
+				t.Errorf("decision = %+v, want %s: %s", got, tc.want, tc.message)
+			}
+			h := &infrav1.Host{}
+			if err := env.Client.Get(context.Background(), client.ObjectKey{Namespace: w.namespace, Name: "h1"}, h); (err != nil) != tc.noHost {
+				t.Errorf("the Host: %v", err)
+			}
+		})
+	}
+}
+
+// TestAHostThatIsBeingDeletedKeepsItsAgent: a claimed Host stays until its machine is gone and
+// its agent has reset it, for which a day may be too short.
+func TestAHostThatIsBeingDeletedKeepsItsAgent(t *testing.T) {
+	w := newWorld(t)
+	key, id := newKey(t)
+	w.host("h1", func(h *infrav1.Host) { h.Spec.HostID, h.Finalizers = id, []string{infrav1.HostFinalizer} })
+	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "h1"}}
+	if err := env.Client.Delete(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	asks := infrav1.EnrollmentUser(w.namespace, "h1", id)
+	for name, e := range map[string]enrollment{
+		"working":    {commonName: infrav1.AgentUser(w.namespace, "h1", id), user: asks, group: infrav1.EnrollmentGroup, lifetime: 3600},
+		"enrollment": {user: asks, group: infrav1.EnrollmentGroup},
+	} {
+		if got := w.decide(w.file(e, key, func(s string) string { return s })); got.decision != "Approved" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 func newKey(t *testing.T) (*ecdsa.PrivateKey, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -171,9 +274,12 @@ func keyID(t *testing.T, key *ecdsa.PrivateKey) string {
 // request is what an agent files.
 func (w *world) request(e enrollment, key *ecdsa.PrivateKey, expand func(string) string) *certificatesv1.CertificateSigningRequest {
 	w.t.Helper()
-	subject := pkix.Name{CommonName: infrav1.AgentUser(w.namespace, cmp.Or(e.host, "h1"), keyID(w.t, key)), Organization: []string{"slipway:hosts"}}
+	subject := pkix.Name{CommonName: infrav1.EnrollmentUser(w.namespace, cmp.Or(e.host, "h1"), keyID(w.t, key)), Organization: []string{"slipway:enrollments"}}
 	if e.commonName != "" {
 		subject.CommonName = expand(e.commonName)
+	}
+	if strings.HasPrefix(e.commonName, "slipway:host:") {
+		subject.Organization = []string{"slipway:hosts"}
 	}
 	if e.subject != nil {
 		e.subject(&subject)
@@ -200,6 +306,9 @@ func (w *world) request(e enrollment, key *ecdsa.PrivateKey, expand func(string)
 			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 			SignerName: signer, Usages: usages,
 		},
+	}
+	if e.lifetime != 0 {
+		csr.Spec.ExpirationSeconds = &e.lifetime
 	}
 	if e.handedOver {
 		csr.Labels = map[string]string{infrav1.HandOverLabel: ""}

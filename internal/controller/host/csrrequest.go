@@ -2,6 +2,7 @@ package host
 
 import (
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"slices"
@@ -19,10 +20,14 @@ import (
 // judged without reading anything else.
 type request struct {
 	namespace, name string
-	hostID          string
+	// user is the name of the agent that the certificate is for, whichever it is.
+	user string
+	// hostID is the identity of the key in the request; empty when that is a working key,
+	// which says nothing about the machine.
+	hostID string
 	// token is the ID of the bootstrap token that filed it; empty when none did.
 	token string
-	// renewal is true when the agent itself asks, with the certificate it has.
+	// renewal is true when the agent itself asks, with a certificate it has.
 	renewal bool
 	// handedOver is true when the Host comes with a move.
 	handedOver bool
@@ -44,41 +49,70 @@ func parseRequest(csr *certificatesv1.CertificateSigningRequest) (_ *request, ou
 		return nil, false
 	}
 	subject := x509CSR.Subject
-	if !strings.HasPrefix(subject.CommonName, infrav1.AgentUserPrefix) && !slices.Contains(subject.Organization, infrav1.AgentGroup) {
+	enrollment := is(subject, infrav1.EnrollmentUserPrefix, infrav1.EnrollmentGroup)
+	if !enrollment && !is(subject, infrav1.AgentUserPrefix, infrav1.AgentGroup) {
 		return nil, false
 	}
 	r := &request{}
 	_, r.handedOver = csr.Labels[infrav1.HandOverLabel]
-	var ok bool
-	if r.namespace, r.name, ok = host.ParseAgentUser(subject.CommonName); !ok {
-		return r.refuse(infrav1.HostRequestSubjectReason, "the common name must be %s<namespace>:<host>:<key>; agents of v0.1 need an upgrade", infrav1.AgentUserPrefix)
+	group, prefix, parse := infrav1.AgentGroup, infrav1.AgentUserPrefix, host.ParseAgentUser
+	if enrollment {
+		group, prefix, parse = infrav1.EnrollmentGroup, infrav1.EnrollmentUserPrefix, host.ParseEnrollmentUser
 	}
-	if problem := checkContent(x509CSR, csr.Spec.Usages, r.name); problem != "" {
+	var ok bool
+	if r.namespace, r.name, ok = parse(subject.CommonName); !ok {
+		return r.refuse(infrav1.HostRequestSubjectReason, "the common name must be %s<namespace>:<host>:<key>; agents of v0.1 need an upgrade", prefix)
+	}
+	if problem := checkContent(x509CSR, csr.Spec.Usages, r.name, group); problem != "" {
 		return r.refuse(infrav1.HostRequestInvalidReason, "%s", problem)
+	}
+	if !enrollment {
+		return r.checkWorking(csr, subject.CommonName)
 	}
 	if r.hostID, err = host.ID(x509CSR.PublicKey); err != nil {
 		return r.refuse(infrav1.HostRequestInvalidReason, "%v", err)
 	}
-	if subject.CommonName != r.user() {
+	r.user = infrav1.AgentUser(r.namespace, r.name, r.hostID)
+	if subject.CommonName != infrav1.EnrollmentUser(r.namespace, r.name, r.hostID) {
 		return r.refuse(infrav1.HostRequestSubjectReason, "the last part of the common name is not that of the key")
 	}
-	return r.checkRequester(csr, subject.CommonName)
+	return r.checkRequester(csr)
 }
 
-// user is the name in the certificate that is asked for.
-func (r *request) user() string { return infrav1.AgentUser(r.namespace, r.name, r.hostID) }
+// is says whether a subject claims to be of a kind, by its name or by its group.
+func is(subject pkix.Name, prefix, group string) bool {
+	return strings.HasPrefix(subject.CommonName, prefix) || slices.Contains(subject.Organization, group)
+}
 
 func (r *request) refuse(reason, format string, args ...any) (*request, bool) {
 	r.refused = &refusal{reason, fmt.Sprintf(format, args...)}
 	return r, true
 }
 
-// checkRequester allows a bootstrap token of the host or of its namespace, or the agent
-// itself: under the name it asks for, or the one it had before v0.2, since the request is
-// signed by the key that the Host must name.
-func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, user string) (*request, bool) {
-	known := csr.Spec.Username == user || csr.Spec.Username == host.FormerAgentUser(r.namespace, r.name)
-	if known && slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) {
+// checkWorking judges a request for a working certificate, which may be of any key: who
+// asks has shown the key of the host by the enrollment certificate it asks with, and nobody
+// else may ask. It must not last, so that a working key is of no use to who finds it later.
+func (r *request) checkWorking(csr *certificatesv1.CertificateSigningRequest, user string) (*request, bool) {
+	r.user, r.renewal = user, true
+	if !slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) || host.AgentOfEnrollment(csr.Spec.Username) != user {
+		return r.refuse(infrav1.HostRequesterNotAllowedReason, "user %s may not ask for a certificate of %s, only the enrollment certificate of that host may; "+
+			"agents of earlier versions need an upgrade", csr.Spec.Username, user)
+	}
+	longest := int32(infrav1.AgentCertificateLifetime.Seconds())
+	if lifetime := csr.Spec.ExpirationSeconds; lifetime == nil || *lifetime > longest {
+		return r.refuse(infrav1.HostRequestInvalidReason, "spec.expirationSeconds must be %d at most", longest)
+	}
+	return r, true
+}
+
+// checkRequester judges a request for an enrollment certificate. A bootstrap token of the host
+// or of its namespace may ask, or the agent itself, by whichever name it has a certificate
+// for, or had before v0.2: the request is signed by the key that the Host must name.
+func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest) (*request, bool) {
+	asAgent := slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) &&
+		(csr.Spec.Username == r.user || csr.Spec.Username == host.FormerAgentUser(r.namespace, r.name))
+	asEnrollment := slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) && host.AgentOfEnrollment(csr.Spec.Username) == r.user
+	if asAgent || asEnrollment {
 		r.renewal = true
 		return r, true
 	}
@@ -95,6 +129,14 @@ func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest, 
 	}
 	return r.refuse(infrav1.HostRequesterNotAllowedReason, "user %s is neither the agent of the host nor in group %s or %s: "+
 		"use a bootstrap token with one of them in auth-extra-groups", csr.Spec.Username, one, all)
+}
+
+// isOf says whether a Host is that of the machine which asks.
+func (r *request) isOf(h *infrav1.Host) bool {
+	if r.hostID != "" {
+		return h.Spec.HostID == r.hostID
+	}
+	return h.Spec.HostID != "" && infrav1.AgentUser(h.Namespace, h.Name, h.Spec.HostID) == r.user
 }
 
 func parsePEM(data []byte) (*x509.CertificateRequest, error) {
@@ -116,9 +158,9 @@ var allowedUsages = []certificatesv1.KeyUsage{
 }
 
 // checkContent returns what a certificate of an agent must not hold, or "".
-func checkContent(csr *x509.CertificateRequest, usages []certificatesv1.KeyUsage, name string) string {
-	if !slices.Equal(csr.Subject.Organization, []string{infrav1.AgentGroup}) {
-		return fmt.Sprintf("the organization must be exactly %s", infrav1.AgentGroup)
+func checkContent(csr *x509.CertificateRequest, usages []certificatesv1.KeyUsage, name, group string) string {
+	if !slices.Equal(csr.Subject.Organization, []string{group}) {
+		return fmt.Sprintf("the organization must be exactly %s", group)
 	}
 	if len(csr.Subject.Names) != 2 {
 		return "the subject must hold a common name and an organization only"

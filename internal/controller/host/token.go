@@ -39,7 +39,7 @@ func (r *CSRReconciler) spend(ctx context.Context, request *request) (*refusal, 
 		return &refusal{infrav1.TokenGoneReason, fmt.Sprintf("the bootstrap token %s was deleted; put a fresh one on the host: slipway host token %s -n %s", request.token, request.name, request.namespace)}, nil
 	}
 	uses, limited, err := host.ParseTokenUses(secret.Annotations)
-	user := request.user()
+	user := request.user
 	switch {
 	case err != nil:
 		return &refusal{infrav1.TokenMalformedReason, fmt.Sprintf("Secret %s/%s: %v", secret.Namespace, secret.Name, err)}, nil
@@ -61,7 +61,7 @@ func (r *CSRReconciler) spend(ctx context.Context, request *request) (*refusal, 
 // the certificate that it came for: they fetch it with the token. The request of whoever is
 // last finds all others there; what a crash or a deleted Host leaves ends by its expiry.
 func (r *CSRReconciler) retire(ctx context.Context, request *request) (ctrl.Result, error) {
-	if done, err := r.enrolled(ctx, request.user()); err != nil || !done {
+	if done, err := r.enrolled(ctx, request.user); err != nil || !done {
 		return ctrl.Result{RequeueAfter: retirePoll}, err
 	}
 	secret, err := r.tokenSecret(ctx, request.token)

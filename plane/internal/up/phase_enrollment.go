@@ -25,8 +25,23 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 )
 
-// agentCertificate is what an agent that was enrolled has, in agentState.
-const agentCertificate = "client.crt"
+// agentCertificates are what an agent that was enrolled has, in agentState: the one that it
+// asks for others with, that of an earlier version instead of it, and the one that it works with.
+const (
+	enrollmentCertificate = "enrollment.crt"
+	formerCertificate     = "client.crt"
+	workingCertificate    = "client.pem"
+)
+
+// agentCertificate is the file by which the agent of a local host needs no token.
+func (s *Session) agentCertificate(host string) string {
+	dir := filepath.Join(s.Hosts.Dir(host), agentState)
+	path := filepath.Join(dir, enrollmentCertificate)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return filepath.Join(dir, formerCertificate)
+	}
+	return path
+}
 
 // enrollHosts waits until every local host is known to the plane, those of an earlier run
 // with more of them, too. The token is made good once more: the attempt while the plane
@@ -122,7 +137,7 @@ func whereAre(local []localhost.Host, hosts []infrav1.Host) whereabouts {
 // enrolledBefore reports whether the agent of a local host was enrolled before a time: it
 // takes itself for enrolled then, and never asks for it again, though its Host is gone.
 func (s *Session) enrolledBefore(host string, before time.Time) (bool, error) {
-	info, err := os.Stat(filepath.Join(s.Hosts.Dir(host), agentState, agentCertificate))
+	info, err := os.Stat(s.agentCertificate(host))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -138,7 +153,7 @@ func (s *Session) enrolled(host string, at time.Time) (bool, error) {
 	if server, err := homeOf(s.Hosts.Dir(host)); err != nil || server != "" && server != s.Instance.Server() {
 		return true, err
 	}
-	data, err := os.ReadFile(filepath.Join(s.Hosts.Dir(host), agentState, agentCertificate))
+	data, err := os.ReadFile(s.agentCertificate(host))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -151,8 +166,8 @@ func (s *Session) enrolled(host string, at time.Time) (bool, error) {
 }
 
 // forgetEnrollment gives the agent the bootstrap kubeconfig on standard input, takes its
-// certificate away, and starts it again. The key stays: the machine is who it was.
-const forgetEnrollment = `set -e; umask 077; cat >"$1"; rm -f "$2"; systemctl restart slipway-agent`
+// certificates away, and starts it again. The key stays: the machine is who it was.
+const forgetEnrollment = `set -e; umask 077; cat >"$1"; cd "$2"; shift 2; rm -f "$@"; systemctl restart slipway-agent`
 
 // enrollAgain has the agent of a local host ask for a certificate, and so for a Host.
 func (s *Session) enrollAgain(ctx context.Context, step *progress.Step, host string) error {
@@ -163,7 +178,8 @@ func (s *Session) enrollAgain(ctx context.Context, step *progress.Step, host str
 	if err := s.forgetRequests(ctx, host); err != nil {
 		return err
 	}
-	return s.script(ctx, host, kubeconfig, forgetEnrollment, enroll.BootstrapKubeconfigPath, path.Join("/", agentState, agentCertificate))
+	return s.script(ctx, host, kubeconfig, forgetEnrollment, enroll.BootstrapKubeconfigPath, path.Join("/", agentState),
+		enrollmentCertificate, formerCertificate, workingCertificate)
 }
 
 // forgetRequests deletes the certificate requests of a host. An agent without a
@@ -193,6 +209,14 @@ func isRequestOf(request []byte, host string) bool {
 		return false
 	}
 	parsed, err := x509.ParseCertificateRequest(block.Bytes)
-	user := infrav1.AgentUserPrefix + Namespace + ":" + host
-	return err == nil && (parsed.Subject.CommonName == user || strings.HasPrefix(parsed.Subject.CommonName, user+":"))
+	if err != nil {
+		return false
+	}
+	for _, prefix := range []string{infrav1.EnrollmentUserPrefix, infrav1.AgentUserPrefix} {
+		user := prefix + Namespace + ":" + host
+		if parsed.Subject.CommonName == user || strings.HasPrefix(parsed.Subject.CommonName, user+":") {
+			return true
+		}
+	}
+	return false
 }

@@ -63,7 +63,7 @@ func TestEnrolledBefore(t *testing.T) {
 	if again, err := s.enrolledBefore("host-1", time.Now()); again || err != nil {
 		t.Errorf("an agent that never was: %t, %v", again, err)
 	}
-	path := filepath.Join(s.Hosts.Dir("host-1"), agentState, agentCertificate)
+	path := filepath.Join(s.Hosts.Dir("host-1"), agentState, enrollmentCertificate)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +82,16 @@ func TestEnrolledBefore(t *testing.T) {
 func TestOnlyHostsThatNeedATokenGetOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		certificate []byte // nil for none
+		former      []byte // that of an agent of an earlier version
 		home        string // empty for none, or here
 		want        bool
 	}{
 		"fresh":                              {want: true},
 		"enrolled":                           {certificate: certificateUntil(t, time.Now().Add(time.Hour))},
 		"off for longer than its life":       {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), want: true},
+		"enrolled by an earlier version":     {former: certificateUntil(t, time.Now().Add(time.Hour))},
+		"off since an earlier version":       {former: certificateUntil(t, time.Now().Add(-time.Hour)), want: true},
+		"off since its upgrade":              {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), former: certificateUntil(t, time.Now().Add(-time.Hour)), want: true},
 		"damaged":                            {certificate: []byte("none"), want: true},
 		"handed over":                        {certificate: certificateUntil(t, time.Now().Add(time.Hour)), home: "https://elsewhere:6443"},
 		"handed over, and off for longer":    {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), home: "https://elsewhere:6443"},
@@ -101,8 +105,11 @@ func TestOnlyHostsThatNeedATokenGetOne(t *testing.T) {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if tc.certificate != nil {
-				if err := os.WriteFile(filepath.Join(dir, agentCertificate), tc.certificate, 0o600); err != nil {
+			for file, content := range map[string][]byte{enrollmentCertificate: tc.certificate, formerCertificate: tc.former} {
+				if content == nil {
+					continue
+				}
+				if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -199,12 +206,14 @@ func TestIsRequestOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for user, want := range map[string]bool{
-		infrav1.AgentUserPrefix + Namespace + ":host-1":      true,
-		infrav1.AgentUserPrefix + Namespace + ":host-1:abc":  true,
-		infrav1.AgentUserPrefix + Namespace + ":host-10":     false,
-		infrav1.AgentUserPrefix + Namespace + ":host-10:abc": false,
-		infrav1.AgentUserPrefix + "other:host-1":             false,
-		"host-1":                                             false,
+		infrav1.AgentUserPrefix + Namespace + ":host-1":           true,
+		infrav1.AgentUserPrefix + Namespace + ":host-1:abc":       true,
+		infrav1.EnrollmentUserPrefix + Namespace + ":host-1:abc":  true,
+		infrav1.EnrollmentUserPrefix + Namespace + ":host-10:abc": false,
+		infrav1.AgentUserPrefix + Namespace + ":host-10":          false,
+		infrav1.AgentUserPrefix + Namespace + ":host-10:abc":      false,
+		infrav1.AgentUserPrefix + "other:host-1":                  false,
+		"host-1":                                                  false,
 	} {
 		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}, key)
 		if err != nil {

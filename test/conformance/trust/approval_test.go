@@ -123,8 +123,7 @@ func (w *world) usedUp(t *testing.T) {
 		t.Errorf("a second machine is enrolled, or refused because of %q", denied)
 	}
 	w.pretend(agent, "first")
-	thief := rest.AnonymousClientConfig(w.Config)
-	thief.BearerToken = singleTokenID + "." + tokenSecret
+	thief := w.withToken(singleTokenID)
 	w.eventually("the token ends with the report of its machine", func(ctx context.Context) error {
 		if err := w.client(thief).List(ctx, &certificatesv1.CertificateSigningRequestList{}); !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("the token still asks: %w", err)
@@ -133,9 +132,26 @@ func (w *world) usedUp(t *testing.T) {
 	})
 }
 
-// enroll has a host ask with a token, as an agent does, and returns what its certificate
-// allows, or why there is none.
+// enroll has a host ask with a token, as an agent does, and returns what its certificates
+// allow, or why there are none.
 func (w *world) enroll(token, name string) (_ client.Client, denied string) {
+	w.t.Helper()
+	identity, id := w.newKey()
+	enrollment, denied := w.ask(w.withToken(token), w.request("host-"+name, enrollmentOf(name, id), identity), identity)
+	if denied != "" {
+		return nil, denied
+	}
+	key, _ := w.newKey()
+	csr := w.request("host-"+name+"-working", agentOf(name, id), key)
+	csr.Spec.ExpirationSeconds = &aDay
+	agent, denied := w.ask(enrollment, csr, key)
+	if denied != "" {
+		return nil, denied
+	}
+	return w.client(agent), ""
+}
+
+func (w *world) newKey() (_ *ecdsa.PrivateKey, hostID string) {
 	w.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -145,10 +161,19 @@ func (w *world) enroll(token, name string) (_ client.Client, denied string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	csr := w.request("host-"+name, pkix.Name{CommonName: infrav1.AgentUser(guarded, name, id), Organization: []string{infrav1.AgentGroup}}, key)
-	thief := rest.AnonymousClientConfig(w.Config)
-	thief.BearerToken = token + "." + tokenSecret
-	w.eventually("the token files a request", func(ctx context.Context) error { return w.client(thief).Create(ctx, csr.DeepCopy()) })
+	return key, id
+}
+
+func (w *world) withToken(id string) *rest.Config {
+	config := rest.AnonymousClientConfig(w.Config)
+	config.BearerToken = id + "." + tokenSecret
+	return config
+}
+
+// ask files a request, and returns who it makes of its key, or why there is no certificate.
+func (w *world) ask(by *rest.Config, csr *certificatesv1.CertificateSigningRequest, key *ecdsa.PrivateKey) (_ *rest.Config, denied string) {
+	w.t.Helper()
+	w.eventually("the request is filed", func(ctx context.Context) error { return w.client(by).Create(ctx, csr.DeepCopy()) })
 	w.eventually("the request is decided, and signed", func(ctx context.Context) error {
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(csr), csr); err != nil {
 			return err
@@ -171,9 +196,9 @@ func (w *world) enroll(token, name string) (_ client.Client, denied string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	agent := rest.AnonymousClientConfig(w.Config)
-	agent.CertData, agent.KeyData = csr.Status.Certificate, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
-	return w.client(agent), ""
+	config := rest.AnonymousClientConfig(w.Config)
+	config.CertData, config.KeyData = csr.Status.Certificate, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	return config, ""
 }
 
 // pretend has a host report that it is clean and there for long.

@@ -167,6 +167,7 @@ func TestTrust(t *testing.T) {
 	t.Run("nobody", w.nobody)
 	t.Run("a smuggled host", w.smuggled)
 	t.Run("a token that is used up", w.usedUp)
+	t.Run("a host with keys of its own", w.rotated)
 	t.Run("the manager taken over", w.takenOver)
 	t.Run("the lifecycle engine taken over", w.engineTakenOver)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
 // persona is somebody with credentials of the management cluster.
@@ -43,6 +44,7 @@ func (w *world) personas() []persona {
 		{"agent of another host", w.agent(namespace, neighbor, hostID(neighbor)), map[string][]string{namespace: agentRights(neighbor), elsewhere: requests}},
 		{"agent of another tenant's host", w.agent(elsewhere, stranger, hostID(stranger)), map[string][]string{namespace: requests, elsewhere: agentRights(stranger)}},
 		{"agent of the machine that the victim replaced", w.agent(namespace, victim, formerHostID), everywhere(requests)},
+		{"thief of the victim's enrollment certificate", w.impersonate(infrav1.EnrollmentUser(namespace, victim, hostID(victim)), infrav1.EnrollmentGroup), everywhere(requests)},
 		{"agent with the name of v0.1", w.impersonate("slipway:host:"+namespace+":"+victim, "slipway:hosts"), everywhere(requests)},
 		{"thief of an enrollment token", thief, everywhere(requests)},
 		{"tenant without rights", w.impersonate("tina"), everywhere(nil)},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,54 +18,100 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // parseCertificate pairs a PEM certificate with the key. It fails when the
-// certificate is for another key or none of the users, or is not valid now.
+// certificate is for another key or none of the users, or has ended.
 func parseCertificate(data []byte, key *ecdsa.PrivateKey, now time.Time, users ...string) (*tls.Certificate, error) {
-	parsed := certificates(data)
-	chain := make([][]byte, 0, len(parsed))
-	for _, c := range parsed {
-		chain = append(chain, c.Raw)
+	c, err := pair(data, key, users...)
+	if err == nil && now.After(c.Leaf.NotAfter) {
+		err = fmt.Errorf("it expired at %s", c.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	if len(chain) == 0 {
+	return c, err
+}
+
+func pair(data []byte, key *ecdsa.PrivateKey, users ...string) (*tls.Certificate, error) {
+	parsed := certificates(data)
+	if len(parsed) == 0 {
 		return nil, errors.New("it holds no certificate")
 	}
-	leaf, err := x509.ParseCertificate(chain[0])
-	if err != nil {
-		return nil, err
-	}
+	leaf := parsed[0]
 	switch {
 	case !key.PublicKey.Equal(leaf.PublicKey):
 		return nil, errors.New("it is for another key")
 	case !slices.Contains(users, leaf.Subject.CommonName):
 		return nil, fmt.Errorf("it is for %q, not for %q", leaf.Subject.CommonName, users[0])
-	case now.After(leaf.NotAfter):
-		return nil, fmt.Errorf("it expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return &tls.Certificate{Certificate: chain, PrivateKey: key, Leaf: leaf}, nil
+	c := &tls.Certificate{PrivateKey: key, Leaf: leaf}
+	for _, certificate := range parsed {
+		c.Certificate = append(c.Certificate, certificate.Raw)
+	}
+	return c, nil
 }
 
-// loadCertificate returns the usable certificate on disk; nil without one.
-func (e *Enroller) loadCertificate(key *ecdsa.PrivateKey) *tls.Certificate {
-	path := filepath.Join(e.StateDir, certificateFile)
+// loadEnrollment returns the usable certificate of the identity key on disk: one that is
+// good for asking, or the one that an agent of an earlier version works with; nil without one.
+func (e *Enroller) loadEnrollment(key *ecdsa.PrivateKey, names names) *tls.Certificate {
+	if c := e.load(enrollmentFile, key, names.enrollment); c != nil {
+		return c
+	}
+	return e.load(formerFile, key, names.agent, host.FormerAgentUser(e.Namespace, e.HostName))
+}
+
+func (e *Enroller) load(file string, key *ecdsa.PrivateKey, users ...string) *tls.Certificate {
+	path := filepath.Join(e.StateDir, file)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil
 	}
-	user, err := e.user(key)
+	c, err := parseCertificate(data, key, e.Now(), users...)
+	if err != nil {
+		e.Log.Warn("the certificate is not usable, asking for a new one", "file", path, "why", err)
+		return nil
+	}
+	return c
+}
+
+// loadWorking returns the certificate on disk that the agent works with; nil without one.
+// It may have ended: whoever was off for a day starts with what it has, and gets another
+// one as soon as the management cluster answers.
+func (e *Enroller) loadWorking(names names) *tls.Certificate {
+	path := filepath.Join(e.StateDir, workingFile)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil
 	}
-	cert, err := parseCertificate(data, key, e.Now(), user, host.FormerAgentUser(e.Namespace, e.HostName))
-	if err != nil {
-		e.Log.Warn("the client certificate is not usable, asking for a new one", "file", path, "why", err)
-		return nil
+	parsed, err := keyutil.ParsePrivateKeyPEM(data)
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if err == nil && !ok {
+		err = errors.New("it holds no ECDSA key")
 	}
-	return cert
+	if err == nil {
+		var c *tls.Certificate
+		if c, err = pair(data, key, names.agent); err == nil {
+			return c
+		}
+	}
+	e.Log.Warn("the client certificate is not usable, asking for a new one", "file", path, "why", err)
+	return nil
+}
+
+// saveEnrollment keeps a certificate of the identity key.
+func (e *Enroller) saveEnrollment(c *tls.Certificate) error {
+	return atomicfile.Write(filepath.Join(e.StateDir, enrollmentFile), encode(c), 0o600)
+}
+
+// saveWorking keeps a certificate that the agent works with, and its key.
+func (e *Enroller) saveWorking(c *tls.Certificate, key *ecdsa.PrivateKey) error {
+	block, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(e.StateDir, workingFile), append(encode(c), block...), 0o600)
 }
 
 // server returns where the management cluster is: the one the host was handed over
@@ -148,7 +193,8 @@ func (e *Enroller) bootstrap() (*rest.Config, error) {
 	return withToken(target), nil
 }
 
-// saveKubeconfig writes a kubeconfig for the agent and for people on the host.
+// saveKubeconfig writes a kubeconfig for the agent and for people on the host. It names the
+// file of the working certificate, or until there is one those of an earlier version.
 func (e *Enroller) saveKubeconfig(server *rest.Config) error {
 	ca := server.CAData
 	if len(ca) == 0 && server.CAFile != "" {
@@ -162,8 +208,12 @@ func (e *Enroller) saveKubeconfig(server *rest.Config) error {
 		Server: server.Host + server.APIPath, CertificateAuthorityData: ca,
 		TLSServerName: server.ServerName,
 	}
+	certificate, key := workingFile, workingFile
+	if _, err := os.Stat(filepath.Join(e.StateDir, workingFile)); errors.Is(err, fs.ErrNotExist) {
+		certificate, key = formerFile, keyFile
+	}
 	config.AuthInfos["agent"] = &clientcmdapi.AuthInfo{
-		ClientCertificate: filepath.Join(e.StateDir, certificateFile), ClientKey: filepath.Join(e.StateDir, keyFile),
+		ClientCertificate: filepath.Join(e.StateDir, certificate), ClientKey: filepath.Join(e.StateDir, key),
 	}
 	config.Contexts["agent"] = &clientcmdapi.Context{Cluster: "management", AuthInfo: "agent", Namespace: e.Namespace}
 	config.CurrentContext = "agent"

@@ -10,13 +10,16 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
@@ -35,22 +38,41 @@ const (
 	deniedLast  = 5 * time.Minute
 )
 
-// user is the name in the certificates of this host, with the identity of its key.
-func (e *Enroller) user(key *ecdsa.PrivateKey) (string, error) {
+// names are the user names of this host, with the identity of its key: the one that it
+// works under, and the one by which it asks for certificates.
+type names struct{ agent, enrollment string }
+
+func (e *Enroller) names(key *ecdsa.PrivateKey) (names, error) {
 	id, err := host.ID(&key.PublicKey)
-	return infrav1.AgentUser(e.Namespace, e.HostName, id), err
+	return names{infrav1.AgentUser(e.Namespace, e.HostName, id), infrav1.EnrollmentUser(e.Namespace, e.HostName, id)}, err
 }
 
-// request is why a certificate is asked for.
+// request is what certificate is asked for, and why.
 type request struct {
+	// user and group are what the certificate says.
+	user, group string
+	// lifetime is how long it is to last; as long as the signer makes them when zero.
+	lifetime time.Duration
 	// reason is the serial number of the certificate to replace, or the hand-over; it
 	// is empty for the first one.
 	reason string
 	// handedOver says that the Host comes with a move.
 	handedOver bool
-	// user is the name that is asked for.
-	user string
+	// orToken says not to insist when the Host is gone and there is a bootstrap kubeconfig,
+	// by which the machine enrolls as a new one.
+	orToken bool
 }
+
+func enrollmentRequest(n names, reason string) request {
+	return request{user: n.enrollment, group: infrav1.EnrollmentGroup, reason: reason}
+}
+
+func workingRequest(n names, reason string) request {
+	return request{user: n.agent, group: infrav1.AgentGroup, lifetime: infrav1.AgentCertificateLifetime, reason: reason}
+}
+
+// errHostGone says that the management cluster has no Host for this agent any more.
+var errHostGone = errors.New("the Host of this machine was deleted")
 
 // requestName is the same for the same key, reason and attempt: a restart finds
 // the request it has filed already.
@@ -61,12 +83,9 @@ func requestName(publicKey []byte, user, replaces string, attempt int) string {
 
 // obtain returns a signed certificate. It files requests until one is granted or
 // the context ends.
-func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.PrivateKey, why request) ([]byte, error) {
+func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.PrivateKey, why request) (*tls.Certificate, error) {
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {
-		return nil, err
-	}
-	if why.user, err = e.user(key); err != nil {
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
@@ -77,10 +96,14 @@ func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.P
 		}
 		refused := refusal(csr)
 		if refused == nil {
-			if _, err := parseCertificate(csr.Status.Certificate, key, e.Now(), why.user); err == nil {
-				return csr.Status.Certificate, nil
+			// Of a new one the server's clock says that it is good, whatever this host's says.
+			if c, err := pair(csr.Status.Certificate, key, why.user); err == nil && (filed || e.Now().Before(c.Leaf.NotAfter)) {
+				return c, nil
 			}
 			continue
+		}
+		if _, err := os.Stat(e.BootstrapKubeconfig); err == nil && why.orToken && refused.Reason == infrav1.HostUnknownReason {
+			return nil, fmt.Errorf("%w: %s", errHostGone, refused.Message)
 		}
 		wait := min(deniedFirst<<min(attempt-1, 10), deniedLast)
 		if !filed {
@@ -142,7 +165,7 @@ func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.Pr
 
 func (e *Enroller) template(key *ecdsa.PrivateKey, name string, why request) (*certificatesv1.CertificateSigningRequest, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: why.user, Organization: []string{infrav1.AgentGroup}},
+		Subject: pkix.Name{CommonName: why.user, Organization: []string{why.group}},
 	}, key)
 	if err != nil {
 		return nil, err
@@ -151,6 +174,10 @@ func (e *Enroller) template(key *ecdsa.PrivateKey, name string, why request) (*c
 	if why.handedOver {
 		labels[infrav1.HandOverLabel] = ""
 	}
+	var lifetime *int32
+	if why.lifetime > 0 {
+		lifetime = ptr.To(int32(why.lifetime.Seconds()))
+	}
 	return &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
@@ -158,6 +185,8 @@ func (e *Enroller) template(key *ecdsa.PrivateKey, name string, why request) (*c
 			Request:    pem.EncodeToMemory(&pem.Block{Type: cert.CertificateRequestBlockType, Bytes: der}),
 			SignerName: certificatesv1.KubeAPIServerClientSignerName,
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+
+			ExpirationSeconds: lifetime,
 		},
 	}, nil
 }

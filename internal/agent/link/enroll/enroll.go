@@ -8,16 +8,12 @@ import (
 	"encoding/pem"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
-	"github.com/slipway-dev/slipway/internal/agent/link/kube"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
-	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // refusedPause is the least time between two tries to replace a certificate
@@ -28,7 +24,7 @@ const refusedPause = time.Minute
 // token or the server may come up at any moment.
 const enrollCap = time.Second
 
-// Enroller obtains and renews the agent's client certificate.
+// Enroller obtains and renews the agent's certificates.
 type Enroller struct {
 	StateDir            string
 	BootstrapKubeconfig string
@@ -45,26 +41,40 @@ type Enroller struct {
 type Session struct {
 	enroller *Enroller
 	key      *ecdsa.PrivateKey
+	names    names
 	server   *rest.Config
 	config   *rest.Config
 	close    func()
 	refused  chan struct{}
+	// targetKey is that of the working certificate in another management cluster.
+	targetKey *ecdsa.PrivateKey
 
-	mu          sync.Mutex
-	certificate *tls.Certificate
+	mu sync.Mutex
+	// enrollment is the certificate of the identity key, working the one that the agent
+	// works with. Of an agent of an earlier version they are the same.
+	enrollment, working *tls.Certificate
+	// taken is when they came, by serial number, if they came in this session.
+	taken map[string]time.Time
 	// configured is the digest of the bootstrap kubeconfig the session began with; empty
 	// for none, and once that is removed.
 	configured string
 }
 
-// Enroll blocks until the agent has a valid certificate. It tries for ever; an
+// Enroll blocks until the agent has a certificate to work with. It tries for ever; an
 // error means that the state directory cannot be used, or that ctx ended.
 func (e *Enroller) Enroll(ctx context.Context) (*Session, error) {
 	key, err := loadKey(e.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{enroller: e, key: key, refused: make(chan struct{}, 1), certificate: e.loadCertificate(key)}
+	s := &Session{enroller: e, key: key, refused: make(chan struct{}, 1)}
+	if s.names, err = e.names(key); err != nil {
+		return nil, err
+	}
+	s.enrollment, s.working = e.loadEnrollment(key, s.names), e.loadWorking(s.names)
+	if s.working == nil && s.former() {
+		s.working = s.enrollment
+	}
 	for retry := (backoff.Backoff{EarlyCap: enrollCap}); ; {
 		err := s.connect(ctx)
 		if err == nil {
@@ -86,20 +96,19 @@ func (s *Session) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server, err := s.enroller.server()
-	if err != nil {
+	if s.server, err = s.enroller.server(); err != nil {
 		return err
 	}
-	if s.certificate == nil {
-		if err := s.replace(ctx, nil); err != nil {
+	if s.current() == nil {
+		if err := s.renewWorking(ctx); err != nil {
 			return err
 		}
 	}
-	if err := s.enroller.saveKubeconfig(server); err != nil {
+	if err := s.enroller.saveKubeconfig(s.server); err != nil {
 		return fmt.Errorf("save the kubeconfig: %w", err)
 	}
-	s.server, s.configured = server, configured
-	s.config, s.close, err = following(server, s.current)
+	s.configured = configured
+	s.config, s.close, err = following(s.server, s.current)
 	return err
 }
 
@@ -111,8 +120,8 @@ func (s *Session) Config() *rest.Config { return s.config }
 // wait for one that died in silence.
 func (s *Session) CloseConnections() { s.close() }
 
-// Refused tells that the server did not accept the certificate. The session then
-// enrolls again with the bootstrap token, if there is one.
+// Refused tells that the server did not accept the certificate. The session then asks for
+// another one, and if it may not, enrolls again with the bootstrap token, if there is one.
 func (s *Session) Refused() {
 	select {
 	case s.refused <- struct{}{}:
@@ -126,88 +135,27 @@ func (s *Session) Expires() time.Time { return s.current().Leaf.NotAfter }
 func (s *Session) current() *tls.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.certificate
+	return s.working
 }
 
-// Run renews the certificate when less than a third of its life is left, until
-// the context ends.
-func (s *Session) Run(ctx context.Context) {
-	for {
-		leaf := s.current().Leaf
-		due := leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
-		if leaf.Subject.CommonName == host.FormerAgentUser(s.enroller.Namespace, s.enroller.HostName) {
-			// Nothing is granted to that name any more.
-			due = s.enroller.Now()
-		}
-		timer := time.NewTimer(max(due.Sub(s.enroller.Now()), 0))
-		var withToken bool
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-s.refused:
-			withToken = true
-		case <-timer.C:
-			withToken = s.enroller.Now().After(leaf.NotAfter)
-		}
-		timer.Stop()
-		client := s.config
-		if withToken {
-			client = nil
-		}
-		if err := s.replace(ctx, client); err != nil {
-			s.enroller.Log.Error("cannot renew the client certificate, trying again", "expires", leaf.NotAfter, "error", err, "in", refusedPause)
-		}
-		if !backoff.Sleep(ctx, s.pause()) {
-			return
-		}
-	}
-}
-
-// pause keeps renewals of a short-lived certificate apart by a tenth of its life.
-func (s *Session) pause() time.Duration {
-	leaf := s.current().Leaf
-	return min(refusedPause, leaf.NotAfter.Sub(leaf.NotBefore)/10)
-}
-
-// replace obtains a new certificate with the given configuration, or with the
-// bootstrap token when that is nil.
-func (s *Session) replace(ctx context.Context, config *rest.Config) error {
-	e := s.enroller
-	if config == nil {
-		var err error
-		if config, err = e.bootstrap(); err != nil {
-			return err
-		}
-	}
-	client, err := kube.New(config)
-	if err != nil {
-		return err
-	}
-	old := s.current()
-	data, err := e.obtain(ctx, client, s.key, request{reason: serial(old)})
-	if err != nil {
-		return err
-	}
-	user, err := e.user(s.key)
-	if err != nil {
-		return err
-	}
-	fresh, err := parseCertificate(data, s.key, e.Now(), user)
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.Write(filepath.Join(e.StateDir, certificateFile), encode(fresh), 0o600); err != nil {
-		return fmt.Errorf("save the client certificate: %w", err)
-	}
+// asking returns the certificate of the identity key.
+func (s *Session) asking() *tls.Certificate {
 	s.mu.Lock()
-	s.certificate = fresh
-	s.mu.Unlock()
-	e.Log.Info("have a client certificate", "user", user, "expires", fresh.Leaf.NotAfter)
-	if s.close != nil {
-		s.close()
-	}
-	return nil
+	defer s.mu.Unlock()
+	return s.enrollment
+}
+
+// former says whether the certificate of the identity key is that of an earlier version, which
+// is good for asking for an enrollment certificate only.
+func (s *Session) former() bool {
+	c := s.asking()
+	return c != nil && c.Leaf.Subject.CommonName != s.names.enrollment
+}
+
+// enrolled says whether the agent needs no bootstrap token.
+func (s *Session) enrolled() bool {
+	c := s.asking()
+	return c != nil && s.enroller.Now().Before(c.Leaf.NotAfter)
 }
 
 func encode(c *tls.Certificate) []byte {

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -20,10 +21,20 @@ import (
 
 // Files in the state directory, each readable by root only.
 const (
-	keyFile         = "identity.key"
-	certificateFile = "client.crt"
-	kubeconfigFile  = "kubeconfig"
-	nameFile        = "host-name"
+	keyFile = "identity.key"
+	// enrollmentFile is the certificate of the identity key. It is good for asking for
+	// working certificates, and nothing else.
+	enrollmentFile = "enrollment.crt"
+	// workingFile has the certificate that the agent works with and its key, in one file,
+	// so that they are replaced in one step.
+	workingFile = "client.pem"
+	// nextKeyFile is the key of the working certificate that is being asked for.
+	nextKeyFile = "client-next.key"
+	// formerFile is the certificate of the identity key that agents of earlier versions work with. It
+	// is good for asking for the first enrollment certificate, and left to such an agent.
+	formerFile     = "client.crt"
+	kubeconfigFile = "kubeconfig"
+	nameFile       = "host-name"
 )
 
 // loadKey reads the identity key, and makes it when there is none. A key that
@@ -50,12 +61,36 @@ func makeKey(path string) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
+	block, err := encodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, atomicfile.Write(path, block, 0o600)
+}
+
+// nextKey is the key of the working certificate that is asked for. It is kept until there is
+// one: a restart finds the request it has filed already. Where the power went before it was
+// removed, it is that of the current certificate by now, and another one is made.
+func nextKey(dir string, current *tls.Certificate) (*ecdsa.PrivateKey, error) {
+	path := filepath.Join(dir, nextKeyFile)
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if parsed, err := keyutil.ParsePrivateKeyPEM(data); err == nil {
+		if key, ok := parsed.(*ecdsa.PrivateKey); ok && (current == nil || !key.Equal(current.PrivateKey)) {
+			return key, nil
+		}
+	}
+	return makeKey(path)
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return nil, err
 	}
-	block := pem.EncodeToMemory(&pem.Block{Type: keyutil.ECPrivateKeyBlockType, Bytes: der})
-	return key, atomicfile.Write(path, block, 0o600)
+	return pem.EncodeToMemory(&pem.Block{Type: keyutil.ECPrivateKeyBlockType, Bytes: der}), nil
 }
 
 // Identity returns the ID of this machine, and makes its key on the first call.

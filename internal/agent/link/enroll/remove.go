@@ -19,6 +19,10 @@ const removedFile = "bootstrap-kubeconfig.sha256"
 // done its work then, and its token is of use only to a thief. One that somebody has put
 // there since is kept.
 func (s *Session) Served() {
+	if !s.enrolled() {
+		// It takes the token to become so.
+		return
+	}
 	s.mu.Lock()
 	configured := s.configured
 	s.configured = ""
