@@ -63,6 +63,10 @@ const RemediationAnnotation = "infrastructure.slipway.dev/remediation"
 // number of hosts, so that heartbeats cost the same with thousands of them.
 const HeartbeatIntervalAnnotation = "infrastructure.slipway.dev/heartbeat-interval"
 
+// CertificateExpirationAnnotation on the Lease of a host is when the certificate that its
+// agent works with ends, in RFC 3339, as the agent says.
+const CertificateExpirationAnnotation = "infrastructure.slipway.dev/certificate-expiration"
+
 // Enrollment: the identity of an agent (architecture, "Enrollment").
 const (
 	// AgentUserPrefix starts the user name of an agent's client certificate:

@@ -48,6 +48,9 @@ type Options struct {
 	Disconnected, Refused func()
 	// Served is called with each version of the Host that the server shows. May be nil.
 	Served func()
+	// CertificateExpires is when the certificate ends that the agent works with, which it
+	// tells with each heartbeat. May be nil.
+	CertificateExpires func() time.Time
 	// HandOver is told what the management cluster says besides the Host. May be nil.
 	HandOver HandOver
 	Log      *slog.Logger
@@ -99,6 +102,7 @@ func New(o Options) (*Agent, error) {
 	a.heartbeat = &heartbeat{
 		Leases: client, Namespace: o.Namespace, Name: o.HostName, Holder: o.HostID,
 		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed, Wake: a.beat,
+		CertificateExpires: o.CertificateExpires,
 	}
 	a.reporter = newReporter(client, o.Namespace, o.HostName, o.Log, a.heartbeat.Every)
 	if o.HandOver != nil {

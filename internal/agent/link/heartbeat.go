@@ -36,6 +36,8 @@ type heartbeat struct {
 	Log                *slog.Logger
 	// OnFailure is called after each failed renewal with its error.
 	OnFailure func(error)
+	// CertificateExpires is written into the Lease. May be nil.
+	CertificateExpires func() time.Time
 	// Report is written into the Lease as the agent's answer to a hand-over, unless it
 	// is empty. May be nil.
 	Report func() string
@@ -147,6 +149,9 @@ func (h *heartbeat) beat(ctx context.Context) error {
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &h.Holder, &seconds, &now
 	if lease.Spec.AcquireTime == nil {
 		lease.Spec.AcquireTime = &now
+	}
+	if h.CertificateExpires != nil {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.CertificateExpirationAnnotation, h.CertificateExpires().UTC().Format(time.RFC3339))
 	}
 	h.answer(lease)
 	stored, err := h.Leases.UpdateLease(ctx, lease)

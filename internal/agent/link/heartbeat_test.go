@@ -45,6 +45,22 @@ func (l *leases) UpdateLease(_ context.Context, lease *coordinationv1.Lease) (*c
 	return lease, nil
 }
 
+// Whoever watches the fleet sees when a certificate ends that is not renewed.
+func TestHeartbeatTellsWhenTheCertificateEnds(t *testing.T) {
+	ends := time.Date(2026, 1, 2, 5, 4, 5, 0, time.FixedZone("", 3600))
+	l := &leases{stored: &coordinationv1.Lease{}, updated: func() {}}
+	h := &heartbeat{Leases: l, Namespace: "ns", Name: "h", Log: slog.New(slog.DiscardHandler), CertificateExpires: func() time.Time { return ends }}
+	for _, want := range []string{"2026-01-02T04:04:05Z", "2026-01-03T04:04:05Z"} {
+		if err := h.beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.stored.Annotations[infrav1.CertificateExpirationAnnotation]; got != want {
+			t.Errorf("the Lease says %q, want %q", got, want)
+		}
+		ends = ends.AddDate(0, 0, 1)
+	}
+}
+
 // The Lease asks for a longer interval: the server must learn the longer duration
 // before the agent makes it wait.
 func TestAskedInterval(t *testing.T) {

@@ -204,7 +204,7 @@ users: [{name: u, user: {token: "%s"}}]
 		a, err := link.New(link.Options{
 			Namespace: "ns", HostName: "host-1", HostID: "id", Config: session.Config(), Journal: j, Executor: h.Executor,
 			Inventory: collector.Collect, BootID: inventory.BootID(h.Root), HeartbeatInterval: time.Second, LeaseDuration: 4 * time.Second, Log: log,
-			Disconnected: session.CloseConnections, Refused: session.Refused,
+			Disconnected: session.CloseConnections, Refused: session.Refused, CertificateExpires: session.Expires,
 		})
 		if err != nil {
 			t.Error(err)
@@ -254,7 +254,7 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	eventually(t, "a status with a heartbeat", func() error {
 		status, err := run.ReadStatus(t.Context(), c)
 		if err != nil || status.Connection.State != run.ConnectionConnected || status.Connection.LastHeartbeat == nil || status.Server != m.url ||
-			status.CertificateExpires == nil || time.Until(*status.CertificateExpires) > m.life || status.Journal.CleanProof == nil {
+			status.CertificateExpires == nil || time.Until(*status.CertificateExpires) > m.life || status.EnrollmentExpires == nil || status.Journal.CleanProof == nil {
 			return fmt.Errorf("%+v, %w", status, err)
 		}
 		return nil
@@ -297,6 +297,14 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	eventually(t, "another heartbeat", func() error {
 		if now := m.renewTime(t); now == beat {
 			return fmt.Errorf("still %s", now)
+		}
+		return nil
+	})
+
+	t.Log("tells when the certificate ends that it works with")
+	eventually(t, "the Lease says so", func() error {
+		if ends, err := time.Parse(time.RFC3339, m.lease(t).GetAnnotations()[infrav1.CertificateExpirationAnnotation]); err != nil || ends.Before(time.Now()) {
+			return fmt.Errorf("%s: %w", ends, err)
 		}
 		return nil
 	})
@@ -344,13 +352,18 @@ func (m *manager) keys(t *testing.T) (enrollments, working [][]byte) {
 	return enrollments, working
 }
 
-func (m *manager) renewTime(t *testing.T) string {
+func (m *manager) lease(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	lease, err := m.client.Resource(leases).Namespace("ns").Get(t.Context(), "host-1", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	renewed, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
+	return lease
+}
+
+func (m *manager) renewTime(t *testing.T) string {
+	t.Helper()
+	renewed, _, _ := unstructured.NestedString(m.lease(t).Object, "spec", "renewTime")
 	return renewed
 }
 

@@ -18,8 +18,8 @@ import (
 type Service struct {
 	Enroller *enroll.Enroller
 	Journal  *journal.Journal
-	// Options of the agent, but Config, Journal, HandOver, Disconnected, Refused and Served,
-	// which depend on the management cluster.
+	// Options of the agent, but Config, Journal, HandOver, Disconnected, Refused, Served and
+	// CertificateExpires, which depend on the management cluster.
 	Options link.Options
 	// Patience is how long a management cluster may be away before the agent looks for
 	// its host where it was told to. Default handover.DefaultPatience.
@@ -64,6 +64,7 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 	o := s.Options
 	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
 	o.Disconnected, o.Refused, o.Served = session.CloseConnections, session.Refused, session.Served
+	o.CertificateExpires = session.Expires
 	if served, err = link.New(o); err != nil {
 		return err
 	}

@@ -38,7 +38,12 @@ type Status struct {
 	// Server of the management cluster; empty while the host is not enrolled.
 	Server     string     `json:"server,omitempty"`
 	Connection Connection `json:"connection"`
-	// CertificateExpires is the end of the client certificate.
+	// EnrollmentExpires is the end of the certificate by which the agent asks for those that
+	// it works with. After it, the host needs a bootstrap token. There is none on a host that
+	// an earlier version enrolled.
+	EnrollmentExpires *time.Time `json:"enrollmentExpires,omitempty"`
+	// CertificateExpires is the end of the certificate that the agent works with, which lasts
+	// a day.
 	CertificateExpires *time.Time `json:"certificateExpires,omitempty"`
 	// WaitingFor is what has to come from outside next; empty when nothing has to.
 	WaitingFor string `json:"waitingFor,omitempty"`
@@ -97,6 +102,7 @@ func ReadStatus(ctx context.Context, c *config.AgentConfiguration) (Status, erro
 	var h *infrav1.Host
 	if err == nil {
 		s.Server, s.CertificateExpires = credentials.Host, expiry(credentials)
+		s.EnrollmentExpires = expiry(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: filepath.Join(c.StateDir, "enrollment.crt")}})
 		s.Connection, h = ask(ctx, credentials, c.Namespace, s.Host)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
@@ -164,6 +170,9 @@ func ask(ctx context.Context, c *rest.Config, namespace, name string) (Connectio
 	return found, h
 }
 
+// asks is the end of the certificate by which the agent gets another one.
+func asks(s Status) *time.Time { return cmp.Or(s.EnrollmentExpires, s.CertificateExpires) }
+
 // waitingFor names the next thing that somebody else has to do. h is nil when nobody told;
 // token says whether there is a bootstrap kubeconfig.
 func waitingFor(s Status, h *infrav1.Host, token bool, now time.Time) string {
@@ -176,7 +185,7 @@ func waitingFor(s Status, h *infrav1.Host, token bool, now time.Time) string {
 		return "the management cluster to sign its certificate: does slipway-manager run, and is the token good still? `journalctl -u slipway-agent` tells"
 	case s.Server == "":
 		return another
-	case s.CertificateExpires != nil && now.After(*s.CertificateExpires) && !token:
+	case asks(s) != nil && now.After(*asks(s)) && !token:
 		return another + ", as the certificate has ended"
 	case s.Connection.State != ConnectionConnected:
 		return "the management cluster at " + s.Server

@@ -15,7 +15,7 @@ import (
 )
 
 func TestWaitingFor(t *testing.T) {
-	past, now := time.Unix(1, 0), time.Unix(2, 0)
+	past, now, later := time.Unix(1, 0), time.Unix(2, 0), time.Unix(3, 0)
 	connected := Connection{State: ConnectionConnected}
 	good := Status{Running: true, Host: "a", Namespace: "prod", Server: "https://m", Connection: connected}
 	claimed := &infrav1.Host{Spec: infrav1.HostSpec{Claim: &infrav1.HostClaim{}}}
@@ -30,13 +30,17 @@ func TestWaitingFor(t *testing.T) {
 		token  bool
 		want   string
 	}{
-		"nothing":      {status: good, host: claimed},
-		"stopped":      {status: with(func(s *Status) { s.Running = false }), want: "systemctl enable --now slipway-agent"},
-		"no token":     {status: with(func(s *Status) { s.Server = "" }), want: "a bootstrap kubeconfig"},
-		"not signed":   {status: with(func(s *Status) { s.Server = "" }), token: true, want: "to sign its certificate"},
-		"ended":        {status: with(func(s *Status) { s.CertificateExpires = &past }), want: "as the certificate has ended"},
-		"unreachable":  {status: with(func(s *Status) { s.Connection.State = ConnectionUnreachable }), want: "the management cluster at https://m"},
-		"not approved": {status: good, host: &infrav1.Host{Spec: infrav1.HostSpec{Approval: infrav1.HostApprovalPending}}, want: "slipway host approve a -n prod"},
+		"nothing":    {status: good, host: claimed},
+		"stopped":    {status: with(func(s *Status) { s.Running = false }), want: "systemctl enable --now slipway-agent"},
+		"no token":   {status: with(func(s *Status) { s.Server = "" }), want: "a bootstrap kubeconfig"},
+		"not signed": {status: with(func(s *Status) { s.Server = "" }), token: true, want: "to sign its certificate"},
+		"ended":      {status: with(func(s *Status) { s.CertificateExpires = &past }), want: "as the certificate has ended"},
+		"off for a weekend": {status: with(func(s *Status) {
+			s.CertificateExpires, s.EnrollmentExpires, s.Connection.State = &past, &later, ConnectionRefused
+		}), want: "the management cluster at https://m"},
+		"off for a year": {status: with(func(s *Status) { s.CertificateExpires, s.EnrollmentExpires = &past, &past }), want: "as the certificate has ended"},
+		"unreachable":    {status: with(func(s *Status) { s.Connection.State = ConnectionUnreachable }), want: "the management cluster at https://m"},
+		"not approved":   {status: good, host: &infrav1.Host{Spec: infrav1.HostSpec{Approval: infrav1.HostApprovalPending}}, want: "slipway host approve a -n prod"},
 		"failed": {status: with(func(s *Status) {
 			s.Journal.Operation = &journal.Operation{Step: "reset: verify", State: infrav1.OperationFailed, Reason: "NotClean", Message: "port 6443"}
 		}), host: claimed, want: "what failed: reset: verify: NotClean port 6443"},

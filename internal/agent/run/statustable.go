@@ -30,6 +30,7 @@ func (s Status) Write(out io.Writer, format string) error {
 	line("Connection", strings.TrimSpace(string(s.Connection.State)+" "+s.Connection.Message))
 	line("Last heartbeat", moment(s.Connection.LastHeartbeat))
 	line("Certificate ends", moment(s.CertificateExpires))
+	line("Enrollment ends", moment(s.EnrollmentExpires))
 	line("Waiting for", s.WaitingFor)
 	s.Journal.lines(line)
 	return w.Flush()

@@ -14,8 +14,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// Metrics of single hosts are gauges of what alerts ask, at most four series for a host:
-// 20,000 for 5,000 hosts. What may be added up is counted without the host's name.
+// Metrics of single hosts are gauges of what alerts ask, at most five series for a host:
+// 25,000 for 5,000 hosts. What may be added up is counted without the host's name.
 var (
 	hostsDesc = prometheus.NewDesc("slipway_hosts",
 		"Hosts by namespace, phase and whether the agent is connected.", []string{"namespace", "phase", "connected"}, nil)
@@ -23,6 +23,8 @@ var (
 		"1 while the agent of a host is connected, 0 while it is away.", hostLabels, nil)
 	heartbeatDesc = prometheus.NewDesc("slipway_host_last_heartbeat_timestamp_seconds",
 		"Time of the last heartbeat, by the clock of the host.", hostLabels, nil)
+	certificateDesc = prometheus.NewDesc("slipway_host_certificate_expiration_timestamp_seconds",
+		"When the certificate that the agent of a host works with ends. It is replaced when a third of its day is left.", hostLabels, nil)
 	operationStartDesc = prometheus.NewDesc("slipway_host_operation_start_timestamp_seconds",
 		"When the operation under way on a host began; there is none while nothing runs.", append(hostLabels[:2:2], "phase"), nil)
 	virtualIPDesc = prometheus.NewDesc("slipway_host_virtual_ip_held",
@@ -53,7 +55,7 @@ type fleetCollector struct{ reader client.Reader }
 
 // Describe implements prometheus.Collector.
 func (c fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{hostsDesc, connectedDesc, heartbeatDesc, operationStartDesc, virtualIPDesc} {
+	for _, desc := range []*prometheus.Desc{hostsDesc, connectedDesc, heartbeatDesc, certificateDesc, operationStartDesc, virtualIPDesc} {
 		ch <- desc
 	}
 }
@@ -71,11 +73,9 @@ func (c fleetCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.NewInvalidMetric(heartbeatDesc, err)
 		return
 	}
-	heartbeats := map[types.NamespacedName]time.Time{}
+	heartbeats := map[types.NamespacedName]*coordinationv1.Lease{}
 	for i := range leases.Items {
-		if renewed := leases.Items[i].Spec.RenewTime; renewed != nil {
-			heartbeats[client.ObjectKeyFromObject(&leases.Items[i])] = renewed.Time
-		}
+		heartbeats[client.ObjectKeyFromObject(&leases.Items[i])] = &leases.Items[i]
 	}
 	type group struct {
 		namespace, phase string
@@ -92,13 +92,19 @@ func (c fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func collectHost(ch chan<- prometheus.Metric, h *infrav1.Host, heartbeat time.Time) {
+// collectHost tells of a host, and of its heartbeat if there is one.
+func collectHost(ch chan<- prometheus.Metric, h *infrav1.Host, heartbeat *coordinationv1.Lease) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{h.Namespace, h.Name}, labels...)...)
 	}
 	gauge(connectedDesc, oneIf(host.Connected(h)))
-	if !heartbeat.IsZero() {
-		gauge(heartbeatDesc, float64(heartbeat.UnixMilli())/1000)
+	if heartbeat != nil {
+		if renewed := heartbeat.Spec.RenewTime; renewed != nil {
+			gauge(heartbeatDesc, float64(renewed.UnixMilli())/1000)
+		}
+		if ends, err := time.Parse(time.RFC3339, heartbeat.Annotations[infrav1.CertificateExpirationAnnotation]); err == nil {
+			gauge(certificateDesc, float64(ends.Unix()))
+		}
 	}
 	if op := h.Status.ObservedOperation; op != nil && op.State == infrav1.OperationRunning && !op.StartTime.IsZero() {
 		gauge(operationStartDesc, float64(op.StartTime.Unix()), string(op.Phase))

@@ -30,6 +30,8 @@ func TestFleetMetrics(t *testing.T) {
 	away := []metav1.Condition{{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse}}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "busy"}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(1000, 5e8)}
+	lease.Annotations = map[string]string{infrav1.CertificateExpirationAnnotation: "1970-01-02T00:00:00Z"}
+	garbled := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "holder", Annotations: map[string]string{infrav1.CertificateExpirationAnnotation: "soon"}}}
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		host("busy", infrav1.HostStatus{Phase: infrav1.HostPhaseBootstrapping, Conditions: connected, ObservedOperation: &infrav1.ObservedOperation{
 			Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationRunning, StartTime: metav1.Unix(500, 0),
@@ -38,9 +40,12 @@ func TestFleetMetrics(t *testing.T) {
 			Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationSucceeded, StartTime: metav1.Unix(500, 0),
 		}, VirtualIP: &infrav1.VirtualIPStatus{Address: "10.0.0.9", State: infrav1.VirtualIPHeld}}),
 		host("away", infrav1.HostStatus{Phase: infrav1.HostPhaseRunning, Conditions: away, VirtualIP: &infrav1.VirtualIPStatus{Address: "10.0.0.9", State: infrav1.VirtualIPStandby}}),
-		lease,
+		lease, garbled,
 	).Build()
 	const want = `
+# HELP slipway_host_certificate_expiration_timestamp_seconds When the certificate that the agent of a host works with ends. It is replaced when a third of its day is left.
+# TYPE slipway_host_certificate_expiration_timestamp_seconds gauge
+slipway_host_certificate_expiration_timestamp_seconds{host="busy",namespace="n"} 86400
 # HELP slipway_host_connected 1 while the agent of a host is connected, 0 while it is away.
 # TYPE slipway_host_connected gauge
 slipway_host_connected{host="away",namespace="n"} 0
