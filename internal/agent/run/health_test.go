@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 func server(t *testing.T, last time.Time) healthServer {
@@ -70,12 +71,14 @@ func TestServeOnASocketThatAKilledAgentLeft(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}
 	var status int
-	for deadline := time.Now().Add(10 * time.Second); status == 0 && time.Now().Before(deadline); {
-		if response, err := client.Get("http://agent/healthz"); err == nil {
-			status = response.StatusCode
-			_ = response.Body.Close()
+	poll.Until(t, time.Minute, "the socket answers", func() error {
+		response, err := client.Get("http://agent/healthz")
+		if err != nil {
+			return err
 		}
-	}
+		status = response.StatusCode
+		return response.Body.Close()
+	})
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}

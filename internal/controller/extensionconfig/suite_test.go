@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -28,6 +29,7 @@ import (
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -156,28 +158,22 @@ func (w *world) create(o client.Object) {
 // eventually reads o again until ok.
 func (w *world) eventually(what string, o client.Object, ok func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := env.Client.Get(w.Context(), client.ObjectKeyFromObject(o), o)
-		if err == nil && ok() {
-			return
+	poll.Until(w.T, time.Minute, what, func() error {
+		if err := env.Client.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			text, _ := json.Marshal(o)
-			w.Fatalf("%s: not so; %v %s", what, err, text)
+		if ok() {
+			return nil
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		text, err := json.Marshal(o)
+		return errors.Join(fmt.Errorf("not so: %s", text), err)
+	})
 }
 
 // until waits for something else than an object.
 func (w *world) until(what string, ok func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("%s: not so", what)
-		}
-	}
+	poll.True(w.T, time.Minute, what, ok)
 }
 
 func (w *world) cluster(labels map[string]string) *clusterv1.Cluster {

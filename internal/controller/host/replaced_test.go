@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // agentOf is a client with what the certificate of an agent says.
@@ -40,13 +42,12 @@ func TestReplacedHostHasNoRights(t *testing.T) {
 	old := w.agentOf("host-1", oldID)
 	eventually := func(what string, try func() error, want func(error) bool) {
 		t.Helper()
-		var err error
-		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			if err = try(); want(err) {
-				return
+		poll.Until(t, time.Minute, what, func() error {
+			if err := try(); !want(err) {
+				return fmt.Errorf("got %w", err)
 			}
-		}
-		t.Fatalf("%s: %v", what, err)
+			return nil
+		})
 	}
 	granted := func(err error) bool { return err == nil }
 	eventually("the agent reads its Host", func() error { return old.Get(t.Context(), a.Key, &infrav1.Host{}) }, granted)

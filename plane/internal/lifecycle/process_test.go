@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // program is a stand-in that notes its PID each time it is started.
@@ -27,9 +29,10 @@ func program(t *testing.T, dir string) string {
 // pids waits until the program was started n times.
 func pids(t *testing.T, dir string, n int) []int {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	var all []int
+	poll.Until(t, time.Minute, "the program is started", func() error {
 		data, _ := os.ReadFile(filepath.Join(dir, "pids"))
-		var all []int
+		all = nil
 		for _, line := range strings.Fields(string(data)) {
 			pid, err := strconv.Atoi(line)
 			if err != nil {
@@ -37,13 +40,12 @@ func pids(t *testing.T, dir string, n int) []int {
 			}
 			all = append(all, pid)
 		}
-		if len(all) >= n {
-			return all
+		if len(all) < n {
+			return fmt.Errorf("started %d times, want %d", len(all), n)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("started %d times, want %d", len(all), n)
-		}
-	}
+		return nil
+	})
+	return all
 }
 
 // A program that was killed is started again, and stopped it is gone.

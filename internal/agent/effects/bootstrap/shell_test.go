@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 func testShell(t *testing.T) Shell {
@@ -171,13 +172,7 @@ func TestShellEndsWithItsAgent(t *testing.T) {
 	if err := os.WriteFile(s.Root.Path("/go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for alive(shell) {
-		if time.Now().After(deadline) {
-			t.Fatal("the shell is still there")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	poll.True(t, time.Minute, "the shell is gone", func() bool { return !alive(shell) })
 	if _, err := os.Stat(s.Root.Path("/second")); err == nil {
 		t.Fatal("the next command ran without an agent")
 	}
@@ -185,15 +180,13 @@ func TestShellEndsWithItsAgent(t *testing.T) {
 
 func await(t *testing.T, path string) string {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
-		if data, err := os.ReadFile(path); err == nil && strings.HasSuffix(string(data), "\n") {
-			return string(data)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("no %s", path)
-	return ""
+	var data []byte
+	poll.True(t, time.Minute, path+" has a line", func() bool {
+		var err error
+		data, err = os.ReadFile(path)
+		return err == nil && strings.HasSuffix(string(data), "\n")
+	})
+	return string(data)
 }
 
 func alive(pid string) bool {
