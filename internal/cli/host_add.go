@@ -105,7 +105,7 @@ func (f *hostAddFlags) options() (provision.Options, error) {
 		Unit: config.AgentUnit, Labels: f.labels, FailureDomain: f.failureDomain, Approve: f.approve,
 		IgnorePreflight: f.ignorePreflight, Parallel: f.parallel, Timeout: f.timeout,
 	}
-	if err := f.machineFlags.validate(); err != nil {
+	if err := f.validate(); err != nil {
 		return o, err
 	}
 	switch {

@@ -60,7 +60,7 @@ finds machines whose Host is gone. Keys and known hosts are those of "host add".
 }
 
 func (f *hostRemoveFlags) remove(cmd *cobra.Command, s *session, names []string) error {
-	if err := f.machineFlags.validate(); err != nil {
+	if err := f.validate(); err != nil {
 		return err
 	}
 	o := provision.RemoveOptions{Client: s, Namespace: s.namespace, Evacuate: f.evacuate, Detach: f.noSSH, Parallel: f.parallel, Timeout: f.timeout}

@@ -54,15 +54,12 @@ func (r *removal) look(ctx context.Context) error {
 // check refuses a machine that is not that of the host, or that serves another management
 // cluster.
 func (r *removal) check(context.Context) error {
-	if p := checkDeparture(r.departure.Name, r.Namespace, r.Server, r.facts, r.host); p != nil {
-		return p
-	}
-	return nil
+	return checkDeparture(r.departure.Name, r.Namespace, r.Server, r.facts, r.host)
 }
 
 // checkDeparture compares a machine with the Host; nil is one that is gone. What the machine
 // is called counts only where no machine-id tells.
-func checkDeparture(name, namespace, server string, f Facts, h *infrav1.Host) *Problem {
+func checkDeparture(name, namespace, server string, f Facts, h *infrav1.Host) error {
 	const elsewhere = "it serves there: remove it from there; if that is another address of this management cluster, give it with --server"
 	var id string
 	if h != nil {
@@ -79,7 +76,7 @@ func checkDeparture(name, namespace, server string, f Facts, h *infrav1.Host) *P
 			"it is not the machine of host %s, but %s", name, f.hostName())
 	case f.Namespace != "" && f.Namespace != namespace:
 		return problem(ReasonEnrolledElsewhere, "use -n "+f.Namespace+", if that is a namespace of this management cluster", "its agent is configured for namespace %s, not %s", f.Namespace, namespace)
-	case f.Server != "" && f.Server != server && !(same && host.Connected(h)):
+	case f.Server != "" && f.Server != server && (!same || !host.Connected(h)):
 		return problem(ReasonEnrolledElsewhere, elsewhere, "it is enrolled at %s", f.Server)
 	}
 	return nil

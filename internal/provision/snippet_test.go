@@ -29,7 +29,7 @@ var apply = map[provision.Format]func(b *bare, document string){
 func cloudInit(b *bare, document string) {
 	b.t.Helper()
 	var c struct {
-		WriteFiles []struct{ Path, Content, Permissions, Owner string } `json:"write_files"`
+		WriteFiles []struct{ Path, Content, Permissions, Owner string } `json:"write_files"` //nolint:tagliatelle // the format's own
 		RunCmd     [][]string                                           `json:"runcmd"`
 	}
 	if err := yaml.UnmarshalStrict([]byte(document), &c); err != nil || !strings.HasPrefix(document, "#cloud-config\n") {
@@ -60,14 +60,14 @@ func ansible(b *bare, document string) {
 		Become      bool
 		Tasks       []struct {
 			Name  string
-			NoLog bool                                                `json:"no_log"`
-			Copy  *struct{ Dest, Content, Owner, Group, Mode string } `json:"ansible.builtin.copy"`
-			File  *struct{ Path, State, Mode string }                 `json:"ansible.builtin.file"`
+			NoLog bool                                                `json:"no_log"`               //nolint:tagliatelle // the format's own
+			Copy  *struct{ Dest, Content, Owner, Group, Mode string } `json:"ansible.builtin.copy"` //nolint:tagliatelle // the format's own
+			File  *struct{ Path, State, Mode string }                 `json:"ansible.builtin.file"` //nolint:tagliatelle // the format's own
 			Unit  *struct {
 				Name, State  string
 				Enabled      bool
-				DaemonReload bool `json:"daemon_reload"`
-			} `json:"ansible.builtin.systemd_service"`
+				DaemonReload bool `json:"daemon_reload"` //nolint:tagliatelle // the format's own
+			} `json:"ansible.builtin.systemd_service"` //nolint:tagliatelle // the format's own
 		}
 	}
 	if err := yaml.UnmarshalStrict([]byte(document), &plays); err != nil || len(plays) != 1 || plays[0].Hosts != "told" || !plays[0].Become {
