@@ -406,7 +406,7 @@ func TestNothingOfSecrets(t *testing.T) {
 			Data:       map[string][]byte{"value": []byte(planted), "kubeconfig": []byte(planted)},
 		})
 	}
-	waits(t, namespace, "run-1")
+	waits(t, namespace)
 	c := start(t, "", namespace)
 	for _, path := range []string{
 		"/fleet", "/hosts/" + namespace + "/host-1", "/hosts/" + namespace + "/host-2", "/clusters", "/clusters/" + namespace + "/c1",
@@ -427,11 +427,11 @@ func TestNothingOfSecrets(t *testing.T) {
 	}
 }
 
-// waits makes a run of the test's cluster that waits for an approval.
-func waits(t *testing.T, namespace, name string) {
+// waits makes run-1 of the test's cluster, which waits for an approval.
+func waits(t *testing.T, namespace string) {
 	t.Helper()
 	at := metav1.NewTime(time.Now().Truncate(time.Second))
-	create(t, &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: lifecyclev1.LifecycleRunSpec{
+	create(t, &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "run-1"}, Spec: lifecyclev1.LifecycleRunSpec{
 		ClusterName: testenv.ClusterName, PolicyName: "p", PolicyGeneration: 1, Hook: lifecyclev1.BeforeClusterUpgrade, Mode: lifecyclev1.ModeEnforce, Attempt: 1,
 		Steps:    []lifecyclev1.Step{{Name: "go", Approval: &lifecyclev1.ApprovalStep{Message: "may it?"}}},
 		Progress: []lifecyclev1.StepProgress{{Name: "go", StartTime: at}},

@@ -15,7 +15,7 @@ var funcs = template.FuncMap{
 	"utc":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"clock":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"lower":     strings.ToLower,
-	"or0":       func(s, other string) string { return firstOf(s, other) },
+	"or0":       firstOf,
 	"fleetURL":  fleetURL,
 	"fleetPage": func(f view.FleetFilter, page int) string { return fleetURL(f, "page", strconv.Itoa(page)) },
 	"pageURL":   func(page int) string { return "?" + url.Values{"page": {strconv.Itoa(page)}}.Encode() },

@@ -46,7 +46,7 @@ var inline = regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]
 func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 	namespace := env0(t)
 	cluster(t, namespace)
-	waits(t, namespace, "run-1")
+	waits(t, namespace)
 	c := start(t, "", namespace)
 	for _, path := range []string{
 		"/fleet", "/hosts/" + namespace + "/host-1", "/clusters", "/clusters/" + namespace + "/c1", "/lifecycle", "/lifecycle/" + namespace + "/run-1",
@@ -92,7 +92,7 @@ func annotated(t *testing.T, namespace string) bool {
 func TestChangesAreMeant(t *testing.T) {
 	namespace := env0(t)
 	cluster(t, namespace)
-	waits(t, namespace, "run-1")
+	waits(t, namespace)
 	c := start(t, "", namespace)
 	path := "/lifecycle/" + namespace + "/run-1/decide"
 	fields := func() url.Values {
@@ -154,7 +154,7 @@ func TestChangesAreMeant(t *testing.T) {
 func TestChangesTakeTheRightsOfTheUser(t *testing.T) {
 	namespace := env0(t)
 	cluster(t, namespace)
-	waits(t, namespace, "run-1")
+	waits(t, namespace)
 	user := "reader-of-" + namespace
 	all := rule("*", "*")
 	all.APIGroups, all.Verbs = []string{"*"}, []string{"get", "list", "watch"}

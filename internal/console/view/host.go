@@ -82,11 +82,12 @@ func timelineOf(h *infrav1.Host, events []corev1.Event) []Moment {
 	}
 	if op := h.Status.ObservedOperation; op != nil {
 		moments = append(moments, Moment{Time: op.StartTime.UTC(), What: string(op.Phase) + " began"})
-		switch {
-		case op.State == infrav1.OperationFailed:
+		switch op.State {
+		case infrav1.OperationFailed:
 			moments = append(moments, Moment{Time: op.CompletionTime.UTC(), What: string(op.Phase) + " failed at step " + op.Step, Detail: op.Message, Tone: "bad"})
-		case op.State == infrav1.OperationSucceeded:
+		case infrav1.OperationSucceeded:
 			moments = append(moments, Moment{Time: op.CompletionTime.UTC(), What: string(op.Phase) + " succeeded", Tone: "good"})
+		default: // under way
 		}
 	}
 	for _, c := range h.Status.Conditions {
