@@ -35,13 +35,13 @@ func InPlaceUpdates(t *testing.T, s *Suite) {
 		t.Fatal(err)
 	}
 	f.addControlPlane()
-	f.Suite.addHosts(t, f.namespace, 3)
+	f.addHosts(t, f.namespace, 3)
 	md := f.newDeployment(2)
-	f.awaitDeployment(md, version, 2)
+	f.awaitDeployment(version, 2)
 	before := f.identities()
 
 	f.update(md, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = NewerVersion })
-	f.awaitDeployment(md, NewerVersion, 2)
+	f.awaitDeployment(NewerVersion, 2)
 	if after := f.identities(); !maps.Equal(before, after) {
 		t.Errorf("the Machines were %v and are %v", before, after)
 	}
@@ -59,8 +59,8 @@ func InPlaceUpdates(t *testing.T, s *Suite) {
 		t.Errorf("%d Nodes run %s, want 2", upgraded, NewerVersion)
 	}
 
-	// A failure domain needs another host: with Required nothing happens, until the policy
-	// lets the Machines be replaced.
+	// No host is brought down to an older version: with Required nothing happens, until the
+	// policy lets the Machines be replaced.
 	f.update(md, func(md *clusterv1.MachineDeployment) {
 		md.Spec.Template.Annotations = map[string]string{infrav1.InPlaceUpdatesAnnotation: infrav1.InPlaceUpdatesRequired}
 	})
@@ -79,7 +79,7 @@ func InPlaceUpdates(t *testing.T, s *Suite) {
 	f.update(md, func(md *clusterv1.MachineDeployment) {
 		md.Spec.Template.Annotations = map[string]string{infrav1.InPlaceUpdatesAnnotation: infrav1.InPlaceUpdatesPreferred}
 	})
-	f.awaitDeployment(md, version, 2)
+	f.awaitDeployment(version, 2)
 	for name := range f.identities() {
 		if _, kept := before[name]; kept {
 			t.Errorf("Machine %s was brought down from %s", name, NewerVersion)
@@ -133,8 +133,8 @@ func (f *fixture) update(md *clusterv1.MachineDeployment, mutate func(*clusterv1
 	change(f.t, f.Suite, md, mutate)
 }
 
-// awaitDeployment waits until all Machines of a MachineDeployment serve with a version.
-func (f *fixture) awaitDeployment(md *clusterv1.MachineDeployment, version string, want int) {
+// awaitDeployment waits until all Machines of the MachineDeployment serve with a version.
+func (f *fixture) awaitDeployment(version string, want int) {
 	f.t.Helper()
 	eventually(f.t, fmt.Sprintf("%d Machines of %s serve", want, version), func() error {
 		machines := f.deployed()

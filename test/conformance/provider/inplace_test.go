@@ -41,11 +41,11 @@ func TestInPlaceUpdates(t *testing.T) {
 		t.Fatal(err)
 	}
 	ca := hooktest.NewCA(t)
-	caFile, cert, key := filepath.Join(dir, "ca.crt"), "", ""
+	caFile := filepath.Join(dir, "ca.crt")
 	if err := os.WriteFile(caFile, ca.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cert, key = ca.Files(dir, "core")
+	cert, key := ca.Files(dir, "core")
 	address := fmt.Sprintf("127.0.0.1:%d", free[0])
 	subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta2},
 		"--leader-elect", "--leader-election-namespace=slipway-system",
