@@ -46,7 +46,7 @@ func Root(p Program) *cobra.Command {
 		command.GroupID = "use"
 		root.AddCommand(command)
 	}
-	for _, command := range append([]*cobra.Command{extensionCommand(), openapiCommand(), versionCommand(&p)}, own.More...) {
+	for _, command := range append([]*cobra.Command{supportBundleCommand(&p), extensionCommand(), openapiCommand(), versionCommand(&p)}, own.More...) {
 		command.GroupID = "more"
 		root.AddCommand(command)
 	}

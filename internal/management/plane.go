@@ -3,6 +3,7 @@ package management
 import (
 	"context"
 	"errors"
+	"io"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +44,17 @@ type Plane interface {
 	// LocalHosts are its hosts on this machine, as they are seen from outside of them;
 	// they are known when the plane does not run, too.
 	LocalHosts(ctx context.Context) ([]LocalHost, error)
+	// Records are the logs and the metrics of the plane, and with hosts the logs of its
+	// local hosts. Of a plane that does not run there are those that it left.
+	Records(ctx context.Context, hosts bool) ([]Record, error)
+}
+
+// Record is text that tells what something did.
+type Record struct {
+	// Name is its path in a support bundle.
+	Name string
+	// Open reads it. What reads a file can seek, too.
+	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 
 // LocalHost is a host on this machine.

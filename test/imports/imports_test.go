@@ -78,6 +78,8 @@ var rules = []rule{
 	{folder: "internal/status", may: []string{"api", "internal/lifecycle/plan", "internal/placement"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/management", may: []string{"api", "internal/agent/link/enroll", "internal/atomicfile", "internal/lifecycle/workload", "internal/status"},
 		never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/support/redact"},
+	{folder: "internal/support", may: []string{"api", "internal/doctor", "internal/management"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/provision/remote", may: []string{"internal/provision"}, never: []string{"github.com/vishvananda"}},
 	{folder: "internal/provision", may: []string{"api", "internal/agent/join", "internal/agent/run/config", "internal/enroll", "internal/host", "internal/hostbundle"},
 		never: []string{"k8s.io/kubernetes", "github.com/vishvananda"}},
@@ -88,7 +90,7 @@ var rules = []rule{
 	{folder: "internal/cli/clitest"},
 	// What runs wherever kubectl does.
 	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/atomicfile", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
-		"internal/host", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/status", "internal/version"},
+		"internal/host", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/status", "internal/support", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }

@@ -1,0 +1,56 @@
+package redact
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Mark stands where something was taken out.
+const Mark = "REDACTED"
+
+// named is the name of a credential and what parts it from the value, in JSON, YAML, headers,
+// forms and logs.
+const named = `(?i)((?:authorization|client-key-data|client-certificate-data|pass(?:word|wd)?|secret|token|api[_-]?key|access[_-]?key|credentials?)\\?["']?[ \t]*[:=][ \t]*)`
+
+// patterns of credentials in text, in the order in which they are replaced.
+var patterns = []struct {
+	find *regexp.Regexp
+	by   string
+}{
+	// Also within JSON, where the lines of a key are parted by \n.
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Mark},
+	{regexp.MustCompile(named + `"(?:[^"\\]|\\.)*"`), `${1}"` + Mark + `"`},
+	{regexp.MustCompile(named + `\\"[^"\\]*\\"`), `${1}\"` + Mark + `\"`},
+	{regexp.MustCompile(named + `'[^']*'`), "${1}'" + Mark + "'"},
+	{regexp.MustCompile(named + `(?:(?:bearer|basic)[ \t]+)?[^\s"'\\}&{\[][^\s"'\\}&]*`), "${1}" + Mark},
+	{regexp.MustCompile(`(?i)\b(bearer[ \t]+)[a-z0-9._~+/=-]{8,}`), "${1}" + Mark},
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), Mark},
+	// A bootstrap token.
+	{regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`), Mark},
+	// Of a URL the user and the query.
+	{regexp.MustCompile(`([a-z][a-z0-9+.-]*://)[^\s/@"']+@`), "${1}" + Mark + "@"},
+	{regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^\s?"'<>]+\?)[^\s"'<>\\]+`), "${1}" + Mark},
+}
+
+// encoded is what may be a key, a certificate or a whole file in base64.
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}={0,2}`)
+
+// Text returns text without what looks like a credential and without what was learned.
+func (r *Redactor) Text(text string) string {
+	text = r.known().Replace(text)
+	for _, p := range patterns {
+		text = p.find.ReplaceAllString(text, p.by)
+	}
+	return encoded.ReplaceAllStringFunc(text, func(run string) string {
+		if mixed(run) {
+			return Mark
+		}
+		return run
+	})
+}
+
+// mixed says whether a word has what random base64 has; digests, paths and names have not.
+func mixed(word string) bool {
+	return strings.ContainsFunc(word, unicode.IsUpper) && strings.ContainsFunc(word, unicode.IsLower) && strings.ContainsFunc(word, unicode.IsDigit)
+}

@@ -1,0 +1,74 @@
+package planeclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
+)
+
+// services of a local host that have a log; see `slipway host logs`.
+var services = []string{"slipway-agent", "kubelet", "containerd", "init"}
+
+// Records are plane.log and what the plane's socket serves, and with hosts the logs of the
+// local hosts. The audit log is none of them: it says who read what.
+func (p Plane) Records(ctx context.Context, hosts bool) ([]management.Record, error) {
+	records := []management.Record{
+		{Name: "plane/plane.log", Open: file(p.Instance.PlaneLog())},
+		{Name: "plane/readyz.txt", Open: p.served("/readyz")},
+		{Name: "plane/metrics.txt", Open: p.served("/metrics")},
+		{Name: "plane/lifecycle-metrics.txt", Open: p.served("/lifecycle/metrics")},
+	}
+	if !hosts {
+		return records, nil
+	}
+	all, err := p.Manager.List(ctx)
+	if err != nil {
+		return records, fmt.Errorf("list the local hosts: %w", err)
+	}
+	for _, h := range all {
+		for _, service := range services {
+			path, err := p.Manager.LogPath(h.Name, service)
+			if err != nil {
+				return records, fmt.Errorf("log of %s on host %s: %w", service, h.Name, err)
+			}
+			// What was rotated comes first.
+			for _, rotated := range []string{".1", ""} {
+				if _, err := os.Stat(path + rotated); errors.Is(err, fs.ErrNotExist) {
+					continue // it has not run
+				}
+				records = append(records, management.Record{Name: "hosts/" + h.Name + "/" + service + ".log" + rotated, Open: file(path + rotated)})
+			}
+		}
+	}
+	return records, nil
+}
+
+func file(path string) func(context.Context) (io.ReadCloser, error) {
+	return func(context.Context) (io.ReadCloser, error) { return os.Open(path) }
+}
+
+// served is what the socket of the plane answers.
+func (p Plane) served(path string) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		socket := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", serve.Socket(p.Instance.Dir))
+		}}}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://plane"+path, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		response, err := socket.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		return response.Body, nil
+	}
+}
