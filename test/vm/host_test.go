@@ -9,6 +9,7 @@ import (
 
 // Limits of waits, far above what they take: they end a test that hangs.
 const (
+	addTakes       = 30 * time.Minute
 	availableTakes = time.Minute
 	readyTakes     = 15 * time.Minute
 	resetTakes     = 10 * time.Minute
@@ -24,7 +25,7 @@ type added struct {
 func (p *plane) add(t *testing.T, address string, m *Machine, args ...string) added {
 	t.Helper()
 	out, err := p.run(append([]string{"host", "add", address, "--identity-file", m.IdentityFile, "--known-hosts", m.KnownHosts,
-		"--host-bundle", filepath.Join(p.bin, "hostbundle"), "--public-key", filepath.Join(p.bin, "hostbundle.pub"), "-o", "json"}, args...)...)
+		"--host-bundle", filepath.Join(p.bin, "hostbundle"), "--public-key", filepath.Join(p.bin, "hostbundle.pub"), "--timeout", addTakes.String(), "-o", "json"}, args...)...)
 	var machines []added
 	if json.Unmarshal([]byte(out), &machines) != nil || len(machines) != 1 {
 		t.Fatalf("host add: %v\n%s", err, out)

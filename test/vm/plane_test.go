@@ -18,7 +18,7 @@ import (
 const weight = 3
 
 // commandTakes bounds one command of slipway.
-const commandTakes = 20 * time.Minute
+const commandTakes = 40 * time.Minute
 
 // plane is the management cluster, driven through its command line.
 type plane struct {
