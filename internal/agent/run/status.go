@@ -186,7 +186,7 @@ func waitingFor(s Status, h *infrav1.Host, token bool, now time.Time) string {
 	case s.Server == "":
 		return another
 	case asks(s) != nil && now.After(*asks(s)) && !token:
-		return another + ", as the certificate has ended"
+		return "a new certificate, as this one has ended: it asks for one by itself while its enrollment is good; after that run the line of `slipway host token --uses 0 --join-command` here"
 	case s.Connection.State != ConnectionConnected:
 		return "the management cluster at " + s.Server
 	case h != nil && (h.Spec.Approval == infrav1.HostApprovalPending || h.Spec.Approval == infrav1.HostApprovalDenied):

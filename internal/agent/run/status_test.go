@@ -34,11 +34,11 @@ func TestWaitingFor(t *testing.T) {
 		"stopped":    {status: with(func(s *Status) { s.Running = false }), want: "systemctl enable --now slipway-agent"},
 		"no token":   {status: with(func(s *Status) { s.Server = "" }), want: "a bootstrap kubeconfig"},
 		"not signed": {status: with(func(s *Status) { s.Server = "" }), token: true, want: "to sign its certificate"},
-		"ended":      {status: with(func(s *Status) { s.CertificateExpires = &past }), want: "as the certificate has ended"},
+		"ended":      {status: with(func(s *Status) { s.CertificateExpires = &past }), want: "host token --uses 0 --join-command"},
 		"off for a weekend": {status: with(func(s *Status) {
 			s.CertificateExpires, s.EnrollmentExpires, s.Connection.State = &past, &later, ConnectionRefused
 		}), want: "the management cluster at https://m"},
-		"off for a year": {status: with(func(s *Status) { s.CertificateExpires, s.EnrollmentExpires = &past, &past }), want: "as the certificate has ended"},
+		"off for a year": {status: with(func(s *Status) { s.CertificateExpires, s.EnrollmentExpires = &past, &past }), want: "host token --uses 0 --join-command"},
 		"unreachable":    {status: with(func(s *Status) { s.Connection.State = ConnectionUnreachable }), want: "the management cluster at https://m"},
 		"not approved":   {status: good, host: &infrav1.Host{Spec: infrav1.HostSpec{Approval: infrav1.HostApprovalPending}}, want: "slipway host approve a -n prod"},
 		"failed": {status: with(func(s *Status) {
