@@ -68,7 +68,7 @@ const maxRedirects = 10
 
 // gitHubRelease is what GitHub's API says of a release, as far as it is used here.
 type gitHubRelease struct {
-	Tag    string `json:"tag_name"`
+	Tag    string `json:"tag_name"` //nolint:tagliatelle // GitHub names it so
 	Assets []struct {
 		Name string `json:"name"`
 		URL  string `json:"url"`
