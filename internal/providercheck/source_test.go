@@ -179,8 +179,8 @@ func server(t *testing.T, files string, seen func(*http.Request)) *httptest.Serv
 		w.Header().Set("X-Ratelimit-Remaining", "0")
 		w.WriteHeader(http.StatusForbidden)
 	})
-	handler.HandleFunc("/moved/v0.1.0/{name}", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "http://"+r.Host+"/infrastructure-foo/v0.1.0/"+r.PathValue("name"), http.StatusFound)
+	handler.HandleFunc("/moved/v0.1.0/"+components, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://"+r.Host+"/infrastructure-foo/v0.1.0/"+components, http.StatusFound)
 	})
 	return s
 }

@@ -57,7 +57,7 @@ func (d Disk) HostKey() (ssh.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey(data)
+	key, _, _, _, err := ssh.ParseAuthorizedKey(data) //nolint:dogsled // so it is made
 	return key, err
 }
 
