@@ -180,7 +180,7 @@ func server(t *testing.T, files string, seen func(*http.Request)) *httptest.Serv
 		w.WriteHeader(http.StatusForbidden)
 	})
 	handler.HandleFunc("/moved/v0.1.0/"+components, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "http://"+r.Host+"/infrastructure-foo/v0.1.0/"+components, http.StatusFound)
+		http.Redirect(w, r, "http://provider.example/"+components, http.StatusFound)
 	})
 	return s
 }
