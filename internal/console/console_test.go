@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -204,6 +205,7 @@ func (c *running) live(t *testing.T, path string) <-chan event {
 		var e event
 		lines := bufio.NewScanner(response.Body)
 		lines.Buffer(nil, 16<<20)
+		lines.Split(eventLines)
 		for lines.Scan() {
 			field, value, _ := strings.Cut(lines.Text(), ": ")
 			switch {
@@ -221,6 +223,14 @@ func (c *running) live(t *testing.T, path string) <-chan event {
 }
 
 type event struct{ name, data string }
+
+// eventLines splits as a browser does, for which a carriage return alone ends a line.
+func eventLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	if i := bytes.IndexAny(data, "\r\n"); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	return bufio.ScanLines(data, atEOF)
+}
 
 // until waits for an event that has what is looked for.
 func until(t *testing.T, events <-chan event, name, part string) {
