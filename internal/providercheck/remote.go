@@ -86,6 +86,9 @@ func (s Source) fromGitHub(ctx context.Context, u *url.URL) ([]*Release, error) 
 	if len(rest) > 1 && (rest[0] == "tag" || rest[0] == "download") {
 		rest = rest[1:]
 	}
+	if len(rest) > 1 && rest[1] == "download" { // latest/download/FILE
+		rest = slices.Delete(slices.Clone(rest), 1, 2)
+	}
 	address := cmp.Or(strings.TrimSuffix(s.GitHubAPI, "/"), gitHubAPI) + "/repos/" + parts[0] + "/" + parts[1] + "/releases/"
 	if rest[0] != "latest" {
 		address += "tags/"
@@ -180,6 +183,9 @@ func (s Source) get(ctx context.Context, address, accept string) ([]byte, error)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
+	}
+	if request.URL.Scheme != "https" {
+		return nil, fmt.Errorf("%s: a release is read by https only", request.URL.Redacted())
 	}
 	if accept != "" {
 		request.Header.Set("Accept", accept)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -189,13 +188,14 @@ func TestRemoteSources(t *testing.T) {
 	s := server(t, flat(t, "v0.1.0"), nil)
 	both := "infrastructure-foo v0.1.0,ipam-bar v0.1.0"
 	for place, want := range map[string]string{
-		"https://github.com/foo/provider/releases/latest":                        both,
-		"https://github.com/foo/provider/releases/tag/v0.1.0":                    both,
-		"https://github.com/foo/provider/releases/latest/ipam-components.yaml":   "ipam-bar v0.1.0",
-		"https://github.com/foo/provider/releases/download/v0.1.0/" + components: "infrastructure-foo v0.1.0",
-		s.URL + "/infrastructure-foo/v0.1.0/" + components:                       "infrastructure-foo v0.1.0",
+		"https://github.com/foo/provider/releases/latest":                               both,
+		"https://github.com/foo/provider/releases/tag/v0.1.0":                           both,
+		"https://github.com/foo/provider/releases/latest/download/ipam-components.yaml": "ipam-bar v0.1.0",
+		"https://github.com/foo/provider/releases/latest/ipam-components.yaml":          "ipam-bar v0.1.0",
+		"https://github.com/foo/provider/releases/download/v0.1.0/" + components:        "infrastructure-foo v0.1.0",
+		s.URL + "/infrastructure-foo/v0.1.0/" + components:                              "infrastructure-foo v0.1.0",
 	} {
-		t.Run(path.Base(place), func(t *testing.T) {
+		t.Run(strings.NewReplacer("https://", "", "/", "_").Replace(place), func(t *testing.T) {
 			got := releases(t, providercheck.Source{Place: place, Client: s.Client(), GitHubAPI: s.URL})
 			if strings.Join(got, ",") != want {
 				t.Errorf("%s: found %v, want %s", place, got, want)
@@ -228,6 +228,10 @@ func TestRefusedSources(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", place, err, want)
 		}
+	}
+	insecure := providercheck.Source{Place: "https://github.com/foo/provider/releases/latest", Client: s.Client(), GitHubAPI: "http://provider.example", GitHubToken: "secret"}
+	if _, err := insecure.Releases(t.Context()); err == nil || !strings.Contains(err.Error(), "https only") {
+		t.Errorf("an API without TLS: %v", err)
 	}
 	if _, err := (providercheck.Source{Place: unlabelled, Provider: "addon-x"}).Releases(t.Context()); !errors.Is(err, providercheck.ErrNoRelease) {
 		t.Errorf("a provider that is not there: %v", err)
