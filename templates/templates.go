@@ -12,6 +12,11 @@ import "embed"
 //go:embed local/*.yaml
 var Local embed.FS
 
+// Class is the ClusterClass of a release with its templates.
+//
+//go:embed clusterclass-slipway.yaml
+var Class []byte
+
 // Policies holds policies/*.yaml, LifecyclePolicies to begin with.
 //
 //go:embed policies/*.yaml

@@ -69,6 +69,7 @@ var rules = []rule{
 	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/enforcement", "internal/lifecycle/rights", "internal/lifecycle/run", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/lifecycle/schedule"}},
 	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/hookserver", "internal/version", "internal/program"}, never: []string{"k8s.io/kubernetes"}},
 	// What commands show and do; the plane uses it, too.
+	{folder: "internal/clusters", may: []string{"templates"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/enroll", may: []string{"api"}},
 	{folder: "internal/extensionproject", may: []string{"sdk"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/hookdocs", may: []string{"internal/version", "sdk"}},
@@ -89,7 +90,7 @@ var rules = []rule{
 	{folder: "internal/console", may: []string{"api", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/cli/clitest"},
 	// What runs wherever kubectl does.
-	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/atomicfile", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
+	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/atomicfile", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
 		"internal/host", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/status", "internal/support", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},

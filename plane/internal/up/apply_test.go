@@ -18,6 +18,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -35,6 +36,14 @@ func TestDecode(t *testing.T) {
 			t.Errorf("decode(%s) = %v, want an error that names it", name, err)
 		}
 	}
+}
+
+func object(apiVersion, kind, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetName(name)
+	return o
 }
 
 // The pod network reaches clusters only if set, label and ConfigMap agree.
@@ -67,7 +76,7 @@ func TestLocalObjectsFitTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if file.Clusters[0].GetLabels()[cniLabel] != "flannel" {
+	if file.Clusters[0].GetLabels()[clusters.NetworkLabel] != "flannel" {
 		t.Errorf("the default cluster is not selected by the set: labels %v", file.Clusters[0].GetLabels())
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -12,14 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/templates"
 )
-
-// cniLabel on a Cluster chooses the pod network that is installed into it.
-const cniLabel = "slipway.dev/cni"
 
 // pollInterval is how often a phase looks.
 const pollInterval = 200 * time.Millisecond
@@ -109,28 +106,18 @@ func localObjects() ([]unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	flannel, err := fs.ReadFile(templates.Local, "local/flannel.yaml")
+	network, err := clusters.Flannel("")
 	if err != nil {
 		return nil, err
 	}
-	name := "slipway-flannel"
-	manifest := object("v1", "ConfigMap", name)
-	manifest.Object["data"] = map[string]any{"flannel.yaml": string(flannel)}
-	set := object("addons.cluster.x-k8s.io/v1beta2", "ClusterResourceSet", name)
-	set.Object["spec"] = map[string]any{
-		"strategy":        "Reconcile",
-		"clusterSelector": map[string]any{"matchLabels": map[string]any{cniLabel: "flannel"}},
-		"resources":       []any{map[string]any{"kind": "ConfigMap", "name": name}},
+	for _, o := range network {
+		fields, err := clusters.Bare(o)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, unstructured.Unstructured{Object: fields})
 	}
-	return append(objects, *manifest, *set), nil
-}
-
-func object(apiVersion, kind, name string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{}}
-	o.SetAPIVersion(apiVersion)
-	o.SetKind(kind)
-	o.SetName(name)
-	return o
+	return objects, nil
 }
 
 // waitForNodes shows each cluster until all its machines have ready Nodes.

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/clusters"
+)
+
+// clusterChangeFlags say what to change of a cluster.
+type clusterChangeFlags struct {
+	managementFlags
+	waitFlags
+	output string
+}
+
+func clusterScaleCommand(p *Program) *cobra.Command {
+	f := &clusterChangeFlags{managementFlags: managementFlags{program: p}}
+	var controlPlanes int32
+	var pools []string
+	command := &cobra.Command{
+		Use:   "scale CLUSTER",
+		Short: "Change how many machines a cluster has",
+		Example: `  slipway cluster scale prod --pool pool=8 --wait
+  slipway cluster scale prod --control-planes 3`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			change := clusters.Change{}
+			if cmd.Flags().Changed("control-planes") {
+				change.ControlPlanes = &controlPlanes
+			} else if len(pools) == 0 {
+				return fmt.Errorf("say what to change: --control-planes, --pool, or both; `%s --help`", cmd.CommandPath())
+			}
+			var err error
+			if change.Pools, err = clusters.ParsePools(pools); err != nil {
+				return err
+			}
+			return f.change(cmd, s, args[0], change)
+		}),
+		ValidArgsFunction: f.completeClusters(),
+	}
+	f.managementFlags.bind(command, "of the cluster")
+	command.Flags().Int32Var(&controlPlanes, "control-planes", 0, "how many control planes: 1, 3 or 5")
+	command.Flags().StringArrayVar(&pools, "pool", nil, "pool or machine deployment of the topology, as NAME=REPLICAS; may be given several times")
+	f.waitFlags.bind(command, "there are as many")
+	outputFlag(command, &f.output, listFormats...)
+	return command
+}
+
+func clusterUpgradeCommand(p *Program) *cobra.Command {
+	f := &clusterChangeFlags{managementFlags: managementFlags{program: p}}
+	var version string
+	command := &cobra.Command{
+		Use:   "upgrade CLUSTER",
+		Short: "Upgrade a cluster to another version of Kubernetes",
+		Long: `Upgrade the control plane of a cluster, then its workers. Hooks and policies of its
+lifecycle hold it back as they do for any other change of the version; --wait tells so.`,
+		Example: "  slipway cluster upgrade prod --kubernetes-version v1.36.3 --wait",
+		Args:    cobra.ExactArgs(1),
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			return f.change(cmd, s, args[0], clusters.Change{Version: version})
+		}),
+		ValidArgsFunction: f.completeClusters(),
+	}
+	f.managementFlags.bind(command, "of the cluster")
+	command.Flags().StringVar(&version, "kubernetes-version", "", "version of Kubernetes, such as v1.36.3")
+	_ = command.MarkFlagRequired("kubernetes-version")
+	f.waitFlags.bind(command, "all machines are of that version")
+	outputFlag(command, &f.output, listFormats...)
+	return command
+}
+
+// change changes the Cluster as it is now: what others change meanwhile is a conflict, and
+// looked at again.
+func (f *clusterChangeFlags) change(cmd *cobra.Command, s *session, name string, change clusters.Change) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cluster, err := getCluster(cmd, s, name)
+		if err != nil {
+			return err
+		}
+		before := cluster.DeepCopy()
+		if err := change.Apply(cluster); err != nil || equality.Semantic.DeepEqual(before.Spec, cluster.Spec) {
+			return err
+		}
+		return s.Patch(cmd.Context(), cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
+		return err
+	}
+	return f.waitFor(cmd, s, name, f.output)
+}
+
+// lookEvery is the pause between two looks at a Cluster that is waited for.
+const lookEvery = 2 * time.Second
+
+// waitFor waits, if that is asked for, until what a Cluster asks for is there, and shows it.
+func (f *waitFlags) waitFor(cmd *cobra.Command, s *session, name, output string) error {
+	state, err := f.follow(cmd, s, name, func(c *clusterv1.Cluster, _ error) (bool, error) { return clusters.Look(c).Reached, nil })
+	if state != nil {
+		err = errors.Join(err, clustersResult([]clusters.State{*state}).write(cmd.OutOrStdout(), output))
+	}
+	return err
+}
+
+// follow looks at a Cluster until done says so, and tells what it waits for when that
+// changes. An API server that is away for a moment is waited for.
+func (f *waitFlags) follow(cmd *cobra.Command, s *session, name string, done func(*clusterv1.Cluster, error) (bool, error)) (*clusters.State, error) {
+	var state *clusters.State
+	last, begin := "", time.Now()
+	look := func(ctx context.Context) (bool, error) {
+		cluster := &clusterv1.Cluster{}
+		err := s.Get(ctx, s.key(name), cluster)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return false, f.unlessAway(err)
+		}
+		if err == nil {
+			seen := clusters.Look(cluster)
+			state = &seen
+		}
+		if is, err := done(cluster, err); is || err != nil || !f.wait {
+			return true, err
+		}
+		if now := fmt.Sprintf("control plane %s, workers %s: %s", state.ControlPlane, state.Workers, oneLine(state.Waiting)); now != last {
+			last = now
+			_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s\n", time.Since(begin).Seconds(), now))
+		}
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, lookEvery, true, look)
+	if err != nil && ctx.Err() != nil && cmd.Context().Err() == nil {
+		err = fmt.Errorf("not reached within %s (%s); it goes on, `%s cluster get %s -n %s -o wide` shows how far it is, and `doctor` what may be wrong",
+			f.timeout, last, cmd.Root().CommandPath(), name, s.namespace)
+	}
+	return state, err
+}
+
+// unlessAway returns nothing for an error that may be gone at the next look of a command
+// that waits.
+func (f *waitFlags) unlessAway(err error) error {
+	var status apierrors.APIStatus
+	if f.wait && (!errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/clusters"
+)
+
+// clusterCreateFlags describe a new cluster.
+type clusterCreateFlags struct {
+	managementFlags
+	waitFlags
+	options clusters.Options
+	pools   []string
+	cni     string
+	dryRun  bool
+	output  string
+}
+
+func clusterCreateCommand(p *Program) *cobra.Command {
+	f := &clusterCreateFlags{managementFlags: managementFlags{program: p}}
+	command := &cobra.Command{
+		Use:   "create CLUSTER",
+		Short: "Create a cluster of a ClusterClass",
+		Long: `Create a Cluster of a ClusterClass, a MachineHealthCheck for its pools, and what installs
+its pod network. The ClusterClass of the release is created where it is missing. The
+Cluster comes last: after an interruption the same command goes on.
+
+--endpoint is an unused address of the hosts' network, which the control-plane hosts
+hold; with --set endpointType=External, that of your load balancer. The version is the
+newest one that a host of the namespace has, unless --kubernetes-version says another.
+
+--dry-run prints the objects and creates nothing: commit them where you keep such
+things, or change them first.`,
+		Example: `  slipway cluster create prod --control-planes 3 --pool pool=5 --endpoint 192.0.2.100 --wait
+  slipway cluster create edge --endpoint lb.example.com:6443 --set endpointType=External --cni calico.yaml
+  slipway cluster create prod --endpoint 192.0.2.100 --dry-run > prod.yaml`,
+		Args:              cobra.ExactArgs(1),
+		RunE:              f.on(f.create),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f.managementFlags.bind(command, "of the cluster")
+	flags, o := command.Flags(), &f.options
+	flags.StringVar(&o.Class, "class", clusters.DefaultClass, "ClusterClass, in the namespace of the cluster")
+	flags.StringVar(&o.Version, "kubernetes-version", "", "version of Kubernetes, such as v1.36.3; the newest that a host of the namespace has when empty")
+	flags.Int32Var(&o.ControlPlanes, "control-planes", 1, "how many control planes: 1, 3 or 5")
+	flags.StringArrayVar(&f.pools, "pool", []string{"pool=1"}, "pool of workers, as NAME=REPLICAS; may be given several times")
+	flags.StringVar(&o.Endpoint, "endpoint", "", "address of the control plane, as HOST[:PORT]")
+	flags.StringVar(&o.PodCIDR, "pod-cidr", clusters.DefaultPodCIDR, "network of the pods")
+	flags.StringVar(&o.ServiceCIDR, "service-cidr", clusters.DefaultServiceCIDR, "network of the services")
+	flags.StringArrayVar(&o.Variables, "set", nil, "variable of the ClusterClass, as NAME=VALUE with YAML as the value; may be given several times")
+	flags.StringVar(&f.cni, "cni", "flannel", "pod network: flannel, whose image host bundles hold; none; or a file with the manifest of another one")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the objects, and create nothing")
+	_ = command.MarkFlagRequired("endpoint")
+	_ = command.RegisterFlagCompletionFunc("class", f.complete(classNames))
+	f.waitFlags.bind(command, "what it asks for is there")
+	command.MarkFlagsMutuallyExclusive("dry-run", "wait")
+	outputFlag(command, &f.output, listFormats...)
+	return command
+}
+
+func classNames(cmd *cobra.Command, s *session, _ []string) ([]string, error) {
+	list := &clusterv1.ClusterClassList{}
+	err := s.List(cmd.Context(), list, client.InNamespace(s.namespace))
+	return namesOf(list.Items, func(class *clusterv1.ClusterClass) string { return class.Name }), err
+}
+
+func (f *clusterCreateFlags) create(cmd *cobra.Command, s *session, args []string) error {
+	o := f.options
+	o.Namespace, o.Name = s.namespace, args[0]
+	var err error
+	if o.Pools, err = clusters.ParsePools(f.pools); err != nil {
+		return err
+	}
+	if o.Network, err = readNetwork(f.cni); err != nil {
+		return err
+	}
+	if o.Version == "" {
+		if o.Version, err = newestVersion(cmd, s); err != nil {
+			return err
+		}
+	}
+	objects, err := clusters.New(o)
+	if err != nil {
+		return err
+	}
+	class, err := missingClass(cmd, s, o.Class)
+	if err != nil {
+		return err
+	}
+	objects = append(class, objects...)
+	if f.dryRun {
+		return f.print(cmd, objects)
+	}
+	if err := createAll(cmd, s, objects); err != nil {
+		return err
+	}
+	return f.waitFor(cmd, s, o.Name, f.output)
+}
+
+func readNetwork(cni string) (clusters.Network, error) {
+	switch cni {
+	case "flannel":
+		return clusters.Network{Flannel: true}, nil
+	case "none":
+		return clusters.Network{}, nil
+	}
+	manifest, err := os.ReadFile(cni)
+	if err == nil && len(manifest) == 0 {
+		err = errors.New("the file is empty")
+	}
+	if err != nil {
+		return clusters.Network{}, fmt.Errorf("--cni %s: %w; give flannel, none, or the file with the manifest of a pod network", cni, err)
+	}
+	return clusters.Network{Manifest: manifest}, nil
+}
+
+// newestVersion is the newest version of Kubernetes that a host of the namespace has.
+func newestVersion(cmd *cobra.Command, s *session) (string, error) {
+	list := &infrav1.HostList{}
+	if err := s.List(cmd.Context(), list, client.InNamespace(s.namespace)); err != nil {
+		return "", err
+	}
+	var newest *utilversion.Version
+	for i := range list.Items {
+		for _, v := range list.Items[i].Status.Inventory.KubernetesVersions {
+			if version, err := utilversion.ParseSemantic(v); err == nil && (newest == nil || newest.LessThan(version)) {
+				newest = version
+			}
+		}
+	}
+	if newest == nil {
+		return "", fmt.Errorf("no host of namespace %s tells which versions of Kubernetes it has: give one by --kubernetes-version; `%s host list -n %s` shows the hosts", s.namespace, cmd.Root().CommandPath(), s.namespace)
+	}
+	return "v" + newest.String(), nil
+}
+
+// missingClass returns the objects of the ClusterClass of the release when that is wanted
+// and is not there. Any other class is its author's.
+func missingClass(cmd *cobra.Command, s *session, name string) ([]client.Object, error) {
+	class := &clusterv1.ClusterClass{}
+	err := s.Get(cmd.Context(), s.key(name), class)
+	if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	if name != clusters.DefaultClass {
+		known, _ := classNames(cmd, s, nil)
+		return nil, fmt.Errorf("there is no ClusterClass %s in namespace %s; there are: %s", name, s.namespace, strings.Join(append(known, clusters.DefaultClass+" (created when it is missing)"), ", "))
+	}
+	return clusters.Class(s.namespace)
+}
+
+// createAll creates objects in their order. Those that are there already are left alone, but
+// for the Cluster.
+func createAll(cmd *cobra.Command, s *session, objects []client.Object) error {
+	for _, object := range objects {
+		kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
+		err := s.Create(cmd.Context(), object)
+		switch {
+		case apierrors.IsAlreadyExists(err) && kind == "Cluster":
+			return fmt.Errorf("there is a Cluster %s in namespace %s already; `%s cluster scale` and `cluster upgrade` change it", name, s.namespace, cmd.Root().CommandPath())
+		case apierrors.IsAlreadyExists(err):
+			continue
+		case err != nil:
+			return fmt.Errorf("create %s %s: %w", kind, name, err)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s created\n", kind, name)
+	}
+	return nil
+}
+
+// print writes objects as manifests, or as a List.
+func (f *clusterCreateFlags) print(cmd *cobra.Command, objects []client.Object) error {
+	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List"}}
+	var documents []string
+	for _, object := range objects {
+		fields, err := clusters.Bare(object)
+		if err != nil {
+			return err
+		}
+		list.Items = append(list.Items, unstructured.Unstructured{Object: fields})
+		document, err := yaml.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		documents = append(documents, string(document))
+	}
+	if f.output == outputJSON {
+		return result{object: list.UnstructuredContent()}.write(cmd.OutOrStdout(), outputJSON)
+	}
+	_, err := fmt.Fprint(cmd.OutOrStdout(), strings.Join(documents, "---\n"))
+	return err
+}
+
+// waitFlags say whether a command waits for what it asked for.
+type waitFlags struct {
+	wait    bool
+	timeout time.Duration
+}
+
+func (f *waitFlags) bind(command *cobra.Command, until string) {
+	command.Flags().BoolVar(&f.wait, "wait", false, "wait until "+until+", and tell what happens meanwhile")
+	command.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "how long to wait")
+}

@@ -1,0 +1,88 @@
+package clusters
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Change is what to change of a Cluster that has a topology.
+type Change struct {
+	// ControlPlanes is how many control planes there are; nil leaves them.
+	ControlPlanes *int32
+	// Pools are pools or machine deployments of the topology, by their name there.
+	Pools []Pool
+	// Version of Kubernetes; empty leaves it.
+	Version string
+}
+
+// Apply changes the topology. Nothing is changed when there is an error.
+func (c Change) Apply(cluster *clusterv1.Cluster) error {
+	if !cluster.Spec.Topology.IsDefined() {
+		return fmt.Errorf("cluster %s: %w: change its control plane and its MachinePools or MachineDeployments instead", cluster.Name, errNoTopology)
+	}
+	changed := cluster.Spec.Topology.DeepCopy()
+	if c.ControlPlanes != nil {
+		if err := checkControlPlanes(*c.ControlPlanes); err != nil {
+			return err
+		}
+		changed.ControlPlane.Replicas = c.ControlPlanes
+	}
+	for _, p := range c.Pools {
+		if err := resize(&changed.Workers, p); err != nil {
+			return err
+		}
+	}
+	if c.Version != "" {
+		version, err := newer(cluster.Spec.Topology.Version, c.Version)
+		if err != nil {
+			return err
+		}
+		changed.Version = version
+	}
+	cluster.Spec.Topology = *changed
+	return nil
+}
+
+// resize changes the worker set of that name.
+func resize(workers *clusterv1.WorkersTopology, p Pool) error {
+	if i := slices.IndexFunc(workers.MachinePools, func(t clusterv1.MachinePoolTopology) bool { return t.Name == p.Name }); i >= 0 {
+		workers.MachinePools[i].Replicas = ptr.To(p.Replicas)
+		return nil
+	}
+	if i := slices.IndexFunc(workers.MachineDeployments, func(t clusterv1.MachineDeploymentTopology) bool { return t.Name == p.Name }); i >= 0 {
+		workers.MachineDeployments[i].Replicas = ptr.To(p.Replicas)
+		return nil
+	}
+	return invalid("--pool", "there is no %s; the topology has %s", p.Name, or(strings.Join(WorkerNames(workers), ", "), "no workers"))
+}
+
+// WorkerNames are the names of the pools and machine deployments of a topology.
+func WorkerNames(workers *clusterv1.WorkersTopology) []string {
+	var names []string
+	for i := range workers.MachinePools {
+		names = append(names, workers.MachinePools[i].Name)
+	}
+	for i := range workers.MachineDeployments {
+		names = append(names, workers.MachineDeployments[i].Name)
+	}
+	return names
+}
+
+// newer returns the version to upgrade to. Whether so many minor versions at once are
+// allowed, Cluster API says.
+func newer(from, to string) (string, error) {
+	version, err := parseVersion(to)
+	if err != nil {
+		return "", err
+	}
+	was, err := utilversion.ParseSemantic(from)
+	if err == nil && !was.LessThan(utilversion.MustParseSemantic(version)) {
+		return "", invalid("--kubernetes-version", "%s is not newer than %s, which the Cluster has", version, from)
+	}
+	return version, nil
+}

@@ -1,0 +1,256 @@
+package clusters
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// DefaultClass is the ClusterClass that a release brings along.
+	DefaultClass = "slipway"
+	// DefaultPodCIDR is the network of pods that the flannel of host bundles is made for.
+	DefaultPodCIDR = "10.244.0.0/16"
+	// DefaultServiceCIDR is the network of services.
+	DefaultServiceCIDR = "10.96.0.0/16"
+	// workerClass is the class of workers in the ClusterClasses of Slipway.
+	workerClass = "default-worker"
+)
+
+// Pool is one pool of workers.
+type Pool struct {
+	Name     string
+	Replicas int32
+}
+
+// Options describe a new Cluster.
+type Options struct {
+	Namespace, Name string
+	// Class is the ClusterClass, in the namespace of the Cluster. Default: DefaultClass.
+	Class string
+	// Version of Kubernetes, with or without the leading v.
+	Version string
+	// ControlPlanes is how many control planes there are, at least 1.
+	ControlPlanes int32
+	// Pools are machine pools of the class default-worker.
+	Pools []Pool
+	// Endpoint is the address of the control plane, as HOST[:PORT]: an unused one of the
+	// hosts' network, or that of a load balancer when the class has endpointType External.
+	Endpoint string
+	// PodCIDR and ServiceCIDR are networks of the cluster. Default: DefaultPodCIDR and
+	// DefaultServiceCIDR.
+	PodCIDR, ServiceCIDR string
+	// Variables of the class, as NAME=VALUE, where VALUE is YAML.
+	Variables []string
+	// Network is what brings the pod network; the zero value is none.
+	Network Network
+}
+
+// InvalidError says which option is wrong, and what it should be.
+type InvalidError struct{ Option, Problem string }
+
+func (e *InvalidError) Error() string { return e.Option + ": " + e.Problem }
+
+func invalid(option, format string, args ...any) error {
+	return &InvalidError{option, fmt.Sprintf(format, args...)}
+}
+
+// New returns the objects of a Cluster in the order in which to create them: the Cluster
+// is the last, so that one which exists is whole.
+func New(o Options) ([]client.Object, error) {
+	cluster, err := newCluster(o)
+	if err != nil {
+		return nil, err
+	}
+	network, err := o.Network.objects(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return append(network, healthCheck(cluster), cluster), nil
+}
+
+func newCluster(o Options) (*clusterv1.Cluster, error) {
+	version, err := parseVersion(o.Version)
+	if err != nil {
+		return nil, err
+	}
+	if len(validation.IsDNS1123Label(o.Name)) > 0 {
+		return nil, invalid("name", "%q is not a name of at most 63 lower-case letters, digits and '-'", o.Name)
+	}
+	if err := checkControlPlanes(o.ControlPlanes); err != nil {
+		return nil, err
+	}
+	pools, err := pools(o.Pools)
+	if err != nil {
+		return nil, err
+	}
+	variables, err := variables(o.Endpoint, o.Variables)
+	if err != nil {
+		return nil, err
+	}
+	for option, cidr := range map[string]string{"--pod-cidr": o.PodCIDR, "--service-cidr": o.ServiceCIDR} {
+		if _, _, err := net.ParseCIDR(cidr); cidr != "" && err != nil {
+			return nil, invalid(option, "%q is not a network such as %s", cidr, DefaultPodCIDR)
+		}
+	}
+	cluster := &clusterv1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
+	}
+	cluster.Spec.ClusterNetwork = clusterv1.ClusterNetwork{
+		Pods:          clusterv1.NetworkRanges{CIDRBlocks: []string{or(o.PodCIDR, DefaultPodCIDR)}},
+		Services:      clusterv1.NetworkRanges{CIDRBlocks: []string{or(o.ServiceCIDR, DefaultServiceCIDR)}},
+		ServiceDomain: "cluster.local",
+	}
+	cluster.Spec.Topology = clusterv1.Topology{
+		ClassRef:     clusterv1.ClusterClassRef{Name: or(o.Class, DefaultClass)},
+		Version:      version,
+		ControlPlane: clusterv1.ControlPlaneTopology{Replicas: ptr.To(o.ControlPlanes)},
+		Workers:      clusterv1.WorkersTopology{MachinePools: pools},
+		Variables:    variables,
+	}
+	return cluster, nil
+}
+
+func or(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+func parseVersion(version string) (string, error) {
+	parsed, err := utilversion.ParseSemantic(version)
+	if err != nil {
+		return "", invalid("--kubernetes-version", "%q is not a version such as v1.36.3", version)
+	}
+	return "v" + parsed.String(), nil
+}
+
+func checkControlPlanes(n int32) error {
+	if n < 1 || n%2 == 0 {
+		return invalid("--control-planes", "%d: use 1, 3 or 5; etcd on an even number survives no more failures than on one less", n)
+	}
+	return nil
+}
+
+func pools(wanted []Pool) ([]clusterv1.MachinePoolTopology, error) {
+	var all []clusterv1.MachinePoolTopology
+	for _, p := range wanted {
+		if len(validation.IsDNS1123Label(p.Name)) > 0 {
+			return nil, invalid("--pool", "%q is not a name of at most 63 lower-case letters, digits and '-'", p.Name)
+		}
+		if slices.ContainsFunc(all, func(other clusterv1.MachinePoolTopology) bool { return other.Name == p.Name }) {
+			return nil, invalid("--pool", "%s is given twice", p.Name)
+		}
+		all = append(all, clusterv1.MachinePoolTopology{Class: workerClass, Name: p.Name, Replicas: ptr.To(p.Replicas)})
+	}
+	return all, nil
+}
+
+// ParsePools reads NAME=REPLICAS.
+func ParsePools(values []string) ([]Pool, error) {
+	var all []Pool
+	for _, value := range values {
+		name, count, _ := strings.Cut(value, "=")
+		replicas, err := strconv.ParseInt(count, 10, 32)
+		if err != nil || replicas < 0 || name == "" {
+			return nil, invalid("--pool", "%q is not NAME=REPLICAS, such as pool=3", value)
+		}
+		all = append(all, Pool{name, int32(replicas)})
+	}
+	return all, nil
+}
+
+// variables of the class: those that Slipway's classes have for the endpoint, and others.
+func variables(endpoint string, others []string) ([]clusterv1.ClusterVariable, error) {
+	host, port, err := splitEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]any{"controlPlaneEndpointHost": host}
+	names := []string{"controlPlaneEndpointHost"}
+	if port > 0 {
+		names, values["controlPlaneEndpointPort"] = append(names, "controlPlaneEndpointPort"), port
+	}
+	for _, other := range others {
+		name, text, found := strings.Cut(other, "=")
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); !found || name == "" || err != nil {
+			return nil, invalid("--set", "%q is not NAME=VALUE with YAML as the value, such as workerHostLabels={disk: ssd}", other)
+		}
+		if slices.Contains(names, name) {
+			return nil, invalid("--set", "%s is given twice; --endpoint sets controlPlaneEndpointHost and controlPlaneEndpointPort", name)
+		}
+		names, values[name] = append(names, name), value
+	}
+	var all []clusterv1.ClusterVariable
+	for _, name := range names {
+		data, err := json.Marshal(values[name])
+		if err != nil {
+			return nil, invalid("--set", "%s: %v", name, err)
+		}
+		all = append(all, clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: data}})
+	}
+	return all, nil
+}
+
+// splitEndpoint reads HOST[:PORT]; IPv6 addresses with a port are in brackets. The port is 0
+// when there is none.
+func splitEndpoint(endpoint string) (host string, port int, err error) {
+	wrong := invalid("--endpoint", "%q is not HOST[:PORT]: an unused address of the hosts' network, or your load balancer", endpoint)
+	host = strings.TrimSuffix(strings.TrimPrefix(endpoint, "["), "]")
+	if h, p, err := net.SplitHostPort(endpoint); err == nil {
+		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65535 {
+			return "", 0, wrong
+		}
+		host = h
+	}
+	if net.ParseIP(host) == nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
+		return "", 0, wrong
+	}
+	return host, port, nil
+}
+
+// poolNameLabel is on the Machines of machine pools.
+const poolNameLabel = "cluster.x-k8s.io/pool-name"
+
+// unhealthyAfter is how long the Node of a pool is silent until its machine counts as
+// unhealthy, in seconds.
+const unhealthyAfter = 900
+
+// healthCheck finds unhealthy machines of the pools. A ClusterClass has health checks for
+// its control plane and its machine deployments, not for machine pools; this one is that of
+// the released template.
+func healthCheck(cluster *clusterv1.Cluster) *clusterv1.MachineHealthCheck {
+	return &clusterv1.MachineHealthCheck{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineHealthCheck"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name + "-pools"},
+		Spec: clusterv1.MachineHealthCheckSpec{
+			ClusterName: cluster.Name,
+			Selector:    metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: poolNameLabel, Operator: metav1.LabelSelectorOpExists}}},
+			Checks: clusterv1.MachineHealthCheckChecks{
+				NodeStartupTimeoutSeconds: ptr.To[int32](0),
+				UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{
+					{Type: "Ready", Status: "Unknown", TimeoutSeconds: ptr.To[int32](unhealthyAfter)},
+				},
+			},
+		},
+	}
+}
+
+// errNoTopology says that a Cluster was not made of a ClusterClass.
+var errNoTopology = errors.New("it has no topology")
