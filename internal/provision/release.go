@@ -81,13 +81,18 @@ func (r *removal) cordon(ctx context.Context) error {
 	})
 }
 
-// mayEmpty refuses a host that a machine has and that nobody said to empty.
+// mayEmpty refuses a host that a machine has, or had without a reset, and that nobody said
+// to empty.
 func (r *removal) mayEmpty(ctx context.Context, h *infrav1.Host) error {
 	if h.Spec.Claim == nil || r.Evacuate || ptr.Deref(h.Spec.Evacuate, false) || host.Releasing(h) {
 		return nil
 	}
-	if t, err := r.tenant(ctx, h); err != nil || t != tenantStays && t != tenantOfPool {
+	t, err := r.tenant(ctx, h)
+	switch {
+	case err != nil || t == tenantLeaves:
 		return err
+	case t == tenantGone:
+		return r.orphaned(ctx, h)
 	}
 	return problem(ReasonClaimed, "--evacuate empties it first: a pool replaces its machine within its strategy, of others delete the Machine; nothing was changed",
 		"HostMachine %s of Cluster %s has the host %s", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName, r.key())
@@ -140,20 +145,29 @@ func (r *removal) evacuate(ctx context.Context) error {
 			return false, err
 		}
 		switch {
-		case t == tenantGone && r.Detach && !host.Connected(h):
+		case t == tenantGone && r.Detach && host.Disconnected(h):
 			return true, nil // nobody proves that it is clean, and nobody claims it
 		case t == tenantGone && !host.Releasing(h):
-			if again, err := r.get(ctx); err != nil || again == nil || again.Spec.Claim == nil || host.Releasing(again) {
-				return false, err // it ordered the reset, and went, since the Host was read
-			}
-			return false, problem(ReasonNotClean, fmt.Sprintf("once you know that nothing of it is needed: kubectl -n %s annotate host %s %s=%s", h.Namespace, h.Name, infrav1.ReleaseOrphanAnnotation, h.Spec.Claim.ClaimID),
-				"HostMachine %s, which has the host %s, is gone and did not order its reset", h.Spec.Claim.MachineName, r.key())
+			return false, r.orphaned(ctx, h)
 		case t == tenantStays && !host.Releasing(h):
 			return false, problem(ReasonClaimed, fmt.Sprintf("delete the Machine that owns it, then run the same command again: kubectl -n %s get hostmachine %s -o jsonpath='{.metadata.ownerReferences[*].name}'", h.Namespace, h.Spec.Claim.MachineName),
 				"HostMachine %s of Cluster %s has the host %s, and no pool replaces it", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName, r.key())
 		}
 		return false, quarantined(h)
 	})
+}
+
+// orphaned refuses a host whose machine is gone, unless that ordered the reset, and went,
+// since the Host was read.
+func (r *removal) orphaned(ctx context.Context, h *infrav1.Host) error {
+	if again, err := r.get(ctx); err != nil || again == nil || again.Spec.Claim == nil || host.Releasing(again) {
+		return err
+	}
+	remedy := fmt.Sprintf("once you know that nothing of it is needed: kubectl -n %s annotate host %s %s=%s", h.Namespace, h.Name, infrav1.ReleaseOrphanAnnotation, h.Spec.Claim.ClaimID)
+	if r.Detach && !r.Evacuate {
+		remedy += "; of a machine that is dead, --no-ssh --evacuate removes the Host"
+	}
+	return problem(ReasonNotClean, remedy, "HostMachine %s, which has the host %s, is gone and did not order its reset", h.Spec.Claim.MachineName, r.key())
 }
 
 func quarantined(h *infrav1.Host) error {
@@ -168,7 +182,7 @@ func quarantined(h *infrav1.Host) error {
 func (r *removal) awaitClean(ctx context.Context) error {
 	return r.await(ctx, "is not proved clean", func(_ context.Context, h *infrav1.Host) (bool, error) {
 		switch {
-		case h.Spec.ClaimGeneration == 0, r.Detach && !host.Connected(h):
+		case h.Spec.ClaimGeneration == 0, r.Detach && host.Disconnected(h):
 			return true, nil
 		case h.Spec.Claim == nil && host.ProvedClean(h):
 			return !host.HookPending(h), nil

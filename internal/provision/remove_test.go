@@ -173,12 +173,51 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// disconnected has the Host controller judge that the agent is away.
+func (w *world) disconnected(name string) {
+	w.t.Helper()
+	h := w.host(name)
+	conditions.Set(h, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostHeartbeatStaleReason})
+	if err := env.Client.Status().Update(w.t.Context(), h); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// unjudged is a Host that came without its status.
+func (w *world) unjudged(name string) {
+	w.t.Helper()
+	h := w.host(name)
+	h.Status.Conditions = nil
+	if err := env.Client.Status().Update(w.t.Context(), h); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// orphan has the machine of a host go without a reset.
+func orphan(w *world, _ *bare, name string) {
+	w.t.Helper()
+	if err := env.Client.Delete(w.t.Context(), w.claim(name, true)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// unproved leaves a host that a machine was on without the proof that it is clean.
+func unproved(w *world, _ *bare, name string) {
+	w.t.Helper()
+	h := w.host(name)
+	h.Spec.ClaimGeneration++
+	if err := env.Client.Update(w.t.Context(), h); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // Whatever is wrong, the machine stays as it is, and its Host is there.
 func TestRemoveRefuses(t *testing.T) {
 	w := newWorld(t)
 	for name, tc := range map[string]struct {
 		spoil    func(w *world, b *bare, name string)
 		evacuate bool
+		detach   bool
 		gone     bool
 		address  string
 		reason   provision.Reason
@@ -189,18 +228,22 @@ func TestRemoveRefuses(t *testing.T) {
 			reason: provision.ReasonClaimed, says: "HostMachine m-claimed of Cluster c1 has the host", remedy: "--evacuate"},
 		"no-pool": {spoil: func(w *world, _ *bare, name string) { w.claim(name, false) }, evacuate: true,
 			reason: provision.ReasonClaimed, says: "no pool replaces it", remedy: "delete the Machine that owns it"},
-		"orphan": {spoil: func(w *world, _ *bare, name string) {
-			if err := env.Client.Delete(w.t.Context(), w.claim(name, true)); err != nil {
-				w.t.Fatal(err)
-			}
-		}, evacuate: true, reason: provision.ReasonNotClean, says: "is gone and did not order its reset", remedy: infrav1.ReleaseOrphanAnnotation + "=claim-orphan"},
-		"dirty": {spoil: func(w *world, _ *bare, name string) {
-			h := w.host(name)
-			h.Spec.ClaimGeneration++
-			if err := env.Client.Update(w.t.Context(), h); err != nil {
-				w.t.Fatal(err)
-			}
-		}, reason: provision.ReasonNotClean, says: "has not proved that the host is clean"},
+		"orphan":             {spoil: orphan, evacuate: true, reason: provision.ReasonNotClean, says: "is gone and did not order its reset", remedy: infrav1.ReleaseOrphanAnnotation + "=claim-orphan"},
+		"orphan-not-emptied": {spoil: orphan, reason: provision.ReasonNotClean, says: "is gone and did not order its reset", remedy: infrav1.ReleaseOrphanAnnotation + "=claim-orphan-not-emptied"},
+		// A Host that was moved or restored has no conditions before its controller judges it.
+		"orphan-nobody-judged": {spoil: func(w *world, b *bare, name string) {
+			orphan(w, b, name)
+			w.unjudged(name)
+		}, detach: true, evacuate: true, reason: provision.ReasonNotClean, says: "is gone and did not order its reset"},
+		"orphan-dead": {spoil: func(w *world, b *bare, name string) {
+			orphan(w, b, name)
+			w.disconnected(name)
+		}, detach: true, reason: provision.ReasonNotClean, says: "is gone and did not order its reset", remedy: "--no-ssh --evacuate"},
+		"dirty": {spoil: unproved, reason: provision.ReasonNotClean, says: "has not proved that the host is clean"},
+		"dirty-nobody-judged": {spoil: func(w *world, b *bare, name string) {
+			unproved(w, b, name)
+			w.unjudged(name)
+		}, detach: true, reason: provision.ReasonNotClean, says: "has not proved that the host is clean"},
 		"other-id": {spoil: func(_ *world, b *bare, _ string) { b.write("/etc/machine-id", "another\n") },
 			reason: provision.ReasonOtherMachine, says: "that has machine-id ", remedy: "--ssh other-id="},
 		"other-agent": {spoil: func(w *world, b *bare, _ string) {
@@ -248,7 +291,7 @@ func TestRemoveRefuses(t *testing.T) {
 			}
 			before := b.files()
 			o := w.removal()
-			o.Evacuate = tc.evacuate
+			o.Evacuate, o.Detach = tc.evacuate, tc.detach
 			results, _ := w.remove(o, d)
 			if r := results[0]; r.State != provision.StateFailed || r.Reason != tc.reason || !strings.Contains(r.Message, tc.says) || !strings.Contains(r.Remedy, tc.remedy) {
 				t.Errorf("%+v", r)
@@ -403,9 +446,8 @@ func TestRemoveWithoutSSH(t *testing.T) {
 	w.change("dead", func(h *infrav1.Host) {
 		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset"}
 	})
-	h := w.host("dead")
-	conditions.Set(h, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostHeartbeatStaleReason})
-	if err := errors.Join(env.Client.Status().Update(t.Context(), h), env.Client.Delete(t.Context(), m)); err != nil {
+	w.disconnected("dead")
+	if err := env.Client.Delete(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	o := w.removal()
