@@ -60,15 +60,26 @@ func (h *Host) Run(ctx context.Context) (Report, error) {
 	}
 	unlock, err := h.lock()
 	if err != nil {
+		// Whoever has it would be in the way of the agent, and if that is another of these
+		// commands, the agent in its: it is left to the next boot.
 		return Report{}, err
 	}
 	defer unlock()
 	// It may have been ordered something until it stopped.
 	if err := h.free(); err != nil {
-		return Report{}, errors.Join(err, h.systemctl(context.WithoutCancel(ctx), "enable", "--now", unitName))
+		unlock()
+		return Report{}, errors.Join(err, h.unit(context.WithoutCancel(ctx), "start"))
+	}
+	// Not before: a host that is cut off in between has its agent after the next boot.
+	if err := h.unit(ctx, "disable"); err != nil {
+		return Report{}, err
 	}
 	result, err := h.Software.Uninstall(ctx)
 	if err != nil {
+		if unchanged(err) {
+			unlock()
+			err = errors.Join(err, h.unit(context.WithoutCancel(ctx), "enable", "--now"))
+		}
 		return Report{}, err
 	}
 	report := Report{Left: []Left{}}
@@ -91,16 +102,30 @@ func (h *Host) Run(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// stop ends the agent, now and at the next boot.
+// stop ends the agent until the next boot.
 func (h *Host) stop(ctx context.Context) error {
 	if h.exists(unitPath) {
-		return h.systemctl(ctx, "disable", "--now", unitName)
+		return h.unit(ctx, "stop")
 	}
 	// Its unit was removed while it ran.
 	if h.Systemctl != nil && h.systemctl(ctx, "--quiet", "is-active", unitName) == nil {
 		return h.systemctl(ctx, "stop", unitName)
 	}
 	return nil
+}
+
+// unit tells systemd to do something with the unit of the agent, if that is there still.
+func (h *Host) unit(ctx context.Context, verb ...string) error {
+	if !h.exists(unitPath) {
+		return nil
+	}
+	return h.systemctl(ctx, append(verb, unitName)...)
+}
+
+// unchanged says of an error of the software that nothing of it is gone.
+func unchanged(err error) bool {
+	var refused *software.Error
+	return errors.As(err, &refused) && (refused.Reason == software.ReasonInUse || refused.Reason == software.ReasonBusy)
 }
 
 func (h *Host) systemctl(ctx context.Context, args ...string) error {

@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/software"
 )
 
 const configuration = "apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: prod\n"
@@ -93,7 +94,7 @@ type systemctl struct {
 
 func (s *systemctl) Run(_ context.Context, _ string, args ...string) ([]byte, error) {
 	s.told = append(s.told, strings.Join(args, " "))
-	if args[0] == "disable" && s.onStop != nil {
+	if args[0] == "stop" && s.onStop != nil {
 		s.onStop()
 	}
 	return nil, nil
@@ -200,7 +201,8 @@ func keep(t *testing.T, root hostfs.Root, s journal.State) {
 	}
 }
 
-// An order that comes until the agent has stopped is not lost: the agent goes on with it.
+// An order that comes until the agent has stopped is not lost: the agent goes on with it,
+// after the next boot if the power is cut before it is started again.
 func TestOrderedMeanwhile(t *testing.T) {
 	root := bare(t)
 	enroll(t, root)
@@ -213,7 +215,7 @@ func TestOrderedMeanwhile(t *testing.T) {
 	before := tree(t, root)
 	_, err = h.Run(t.Context())
 	var serves *ServesError
-	if !errors.As(err, &serves) || ctl.told[len(ctl.told)-1] != "enable --now slipway-agent.service" {
+	if !errors.As(err, &serves) || !slices.Equal(ctl.told, []string{"stop slipway-agent.service", "start slipway-agent.service"}) {
 		t.Errorf("%v, systemctl was told %q", err, ctl.told)
 	}
 	before["/var/lib/slipway-agent/journal"] = true
@@ -247,8 +249,67 @@ func TestAgentThatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := tree(t, root)
-	if _, err := run(t, root); !errors.Is(err, ErrBusy) || !maps.Equal(tree(t, root), before) {
+	h, err := open(root, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl := &systemctl{}
+	h.Systemctl = ctl
+	if _, err := h.Run(t.Context()); !errors.Is(err, ErrBusy) || !maps.Equal(tree(t, root), before) {
 		t.Errorf("got %v", err)
+	}
+	if !slices.Equal(ctl.told, []string{"stop slipway-agent.service"}) {
+		t.Errorf("systemctl was told %q", ctl.told)
+	}
+}
+
+// The agent runs again, now and after each boot, where another command keeps the software.
+func TestSoftwareThatIsBusy(t *testing.T) {
+	root := bare(t)
+	enroll(t, root)
+	f, err := os.Open(root.Path("/var/lib"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	h, err := open(root, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl := &systemctl{}
+	h.Systemctl = ctl
+	before := tree(t, root)
+	_, err = h.Run(t.Context())
+	var refused *software.Error
+	if !errors.As(err, &refused) || refused.Reason != software.ReasonBusy || !maps.Equal(tree(t, root), before) {
+		t.Errorf("got %v", err)
+	}
+	if want := []string{"stop slipway-agent.service", "disable slipway-agent.service", "enable --now slipway-agent.service"}; !slices.Equal(ctl.told, want) {
+		t.Errorf("systemctl was told %q, want %q", ctl.told, want)
+	}
+}
+
+// A run that goes on after the unit was removed has nothing to disable.
+func TestUnitThatIsGone(t *testing.T) {
+	root := bare(t)
+	enroll(t, root)
+	if err := os.Remove(root.Path(unitPath)); err != nil {
+		t.Fatal(err)
+	}
+	h, err := open(root, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl := &systemctl{}
+	h.Systemctl = ctl
+	if report, err := h.Run(t.Context()); err != nil || len(report.Left) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if want := []string{"--quiet is-active slipway-agent.service", "stop slipway-agent.service"}; !slices.Equal(ctl.told, want) {
+		t.Errorf("systemctl was told %q, want %q", ctl.told, want)
 	}
 }
 
