@@ -31,14 +31,19 @@ func (c Cleaner) absent() []string {
 }
 
 // removeAbsent removes those that were not there before, the deepest first. One with
-// something in it stays.
+// something in it stays. One that is not there is not asked to go: on a read-only /usr that
+// fails, too.
 func (c Cleaner) removeAbsent(baseline *journal.Baseline) error {
 	if baseline == nil {
 		return nil
 	}
 	var errs []error
 	for _, dir := range slices.Backward(baseline.Absent) {
-		err := os.Remove(c.Root.Path(dir))
+		path := c.Root.Path(dir)
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		err := os.Remove(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			errs = append(errs, err)
 		}

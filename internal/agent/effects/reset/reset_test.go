@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 func put(t *testing.T, h *effectstest.Host, path, content string) {
@@ -223,6 +226,29 @@ func TestDirectoriesThatWereNotThereBefore(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A host whose /usr is read-only has none of the directories there that a node makes, and is
+// reset like others.
+func TestReadOnlyUsr(t *testing.T) {
+	h := effectstest.New(t)
+	mkdir(t, h, "/etc", "/var/lib", "/usr")
+	usr := h.Root.Path("/usr")
+	if err := unix.Mount("slipway", usr, "tmpfs", 0, ""); err != nil {
+		rights.Skip(t, "mounting a file system needs root:", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(usr, unix.MNT_DETACH) })
+	mkdir(t, h, "/usr/libexec")
+	if err := unix.Mount("slipway", usr, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	baseline, err := h.Executor.Cleaner.Baseline(t.Context())
+	if err != nil || !slices.Contains(baseline.Absent, "/usr/libexec/kubernetes") {
+		t.Fatalf("%+v, %v", baseline, err)
+	}
+	if err := h.Executor.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline}}); err != nil {
+		t.Error(err)
 	}
 }
 
