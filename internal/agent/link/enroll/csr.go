@@ -107,7 +107,8 @@ func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.P
 		}
 		wait := min(deniedFirst<<min(attempt-1, 10), deniedLast)
 		if !filed {
-			wait -= e.Now().Sub(refused.LastUpdateTime.Time)
+			// To a clock that is behind, the denial is yet to come.
+			wait -= max(e.Now().Sub(refused.LastUpdateTime.Time), 0)
 		}
 		if wait <= 0 {
 			continue

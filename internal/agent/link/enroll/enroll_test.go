@@ -338,6 +338,28 @@ func keyOf(t *testing.T, c *tls.Certificate) []byte {
 	return block
 }
 
+// starts enrolls for a moment again and again, as an agent that is restarted, until enough
+// requests were filed.
+func starts(t *testing.T, s *signer, e *Enroller, filed int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d requests are filed", filed), func() bool {
+		start(t, e)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.filed) >= filed
+	})
+}
+
+// start is one of an agent whose request nobody decides.
+func start(t *testing.T, e *Enroller) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := e.Enroll(ctx); err == nil {
+		t.Fatal("enrolled without a certificate")
+	}
+}
+
 func TestRestartFindsItsRequests(t *testing.T) {
 	s := newSigner(t)
 	e := enroller(t, s)
@@ -346,17 +368,14 @@ func TestRestartFindsItsRequests(t *testing.T) {
 		s.mu.Lock()
 		s.decide = func(int, *certificatesv1.CertificateSigningRequest) {}
 		s.mu.Unlock()
+		starts(t, s, e, want)
 		for range 3 {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			if _, err := e.Enroll(ctx); err == nil {
-				t.Fatal("enrolled without a certificate")
-			}
-			cancel()
+			start(t, e)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.filed) != want {
-			t.Fatalf("three starts filed %v", s.filed)
+			t.Fatalf("the starts filed %v", s.filed)
 		}
 		s.sign(s.csrs[s.filed[want-1]], time.Hour)
 	}
@@ -370,17 +389,33 @@ func TestDenialIsNotTheEnd(t *testing.T) {
 	e := enroller(t, s)
 	sign := s.decide
 	s.decide = func(int, *certificatesv1.CertificateSigningRequest) {}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, _ = e.Enroll(ctx)
+	starts(t, s, e, 1)
 	s.mu.Lock()
 	deny(s.csrs[s.filed[0]], "DuplicateIdentity", time.Now().Add(-time.Hour))
 	s.decide = sign
 	s.mu.Unlock()
 	enroll(t, e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.filed) != 3 || !strings.HasSuffix(s.filed[0], "-1") || !strings.HasSuffix(s.filed[1], "-2") {
 		t.Fatalf("filed %v", s.filed)
 	}
+}
+
+// TestDenialToAClockThatIsBehind: after a restart the wait is measured from the denial, which
+// lies two days ahead, and is no longer for that.
+func TestDenialToAClockThatIsBehind(t *testing.T) {
+	s := newSigner(t)
+	e := enroller(t, s)
+	e.Now = func() time.Time { return time.Now().Add(-48 * time.Hour) }
+	sign := s.decide
+	s.decide = func(int, *certificatesv1.CertificateSigningRequest) {}
+	starts(t, s, e, 1)
+	s.mu.Lock()
+	deny(s.csrs[s.filed[0]], "DuplicateIdentity", time.Now())
+	s.decide = sign
+	s.mu.Unlock()
+	enroll(t, e)
 }
 
 // TestDenialsDoNotPileUp has a clock that is far ahead of the server's.
@@ -414,6 +449,11 @@ func TestWrongClockDoesNotFlood(t *testing.T) {
 	}
 	if len(s.filed) != 2 {
 		t.Errorf("filed %v", s.filed)
+	}
+	// Once it is set right, the certificate is due in its day.
+	e.Now = time.Now
+	if due := session.workingDue(); due.After(session.Expires()) {
+		t.Errorf("due at %s by a clock that says %s", due, time.Now())
 	}
 }
 

@@ -94,13 +94,14 @@ func (s *Session) workingDue() time.Time {
 
 // due is when a certificate of this session is replaced. One that was due when it was new
 // tells of a clock that is wrong: half of its life is waited then, as asking again at once
-// brings no other.
+// brings no other. A clock that was set back since counts for nothing: the certificate is due
+// by itself.
 func (s *Session) due(c *tls.Certificate) time.Time {
 	at := renewAt(c.Leaf)
 	s.mu.Lock()
 	taken, known := s.taken[serial(c)]
 	s.mu.Unlock()
-	if known && at.Before(taken) {
+	if known && at.Before(taken) && !s.enroller.Now().Before(taken) {
 		return taken.Add(c.Leaf.NotAfter.Sub(c.Leaf.NotBefore) / 2)
 	}
 	return at
