@@ -187,6 +187,8 @@ func waitingFor(s Status, h *infrav1.Host, token bool, now time.Time) string {
 		return another
 	case asks(s) != nil && now.After(*asks(s)) && !token:
 		return "a new certificate, as this one has ended: it asks for one by itself while its enrollment is good; after that run the line of `slipway host token --uses 0 --join-command` here"
+	case s.Connection.State == ConnectionRefused && (s.CertificateExpires == nil || now.Before(*s.CertificateExpires)):
+		return "the management cluster at " + s.Server + ": it refused this host: was its Host deleted?"
 	case s.Connection.State != ConnectionConnected:
 		return "the management cluster at " + s.Server
 	case h != nil && (h.Spec.Approval == infrav1.HostApprovalPending || h.Spec.Approval == infrav1.HostApprovalDenied):

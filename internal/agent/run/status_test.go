@@ -38,6 +38,7 @@ func TestWaitingFor(t *testing.T) {
 		"off for a weekend": {status: with(func(s *Status) {
 			s.CertificateExpires, s.EnrollmentExpires, s.Connection.State = &past, &later, ConnectionRefused
 		}), want: "the management cluster at https://m"},
+		"refused":        {status: with(func(s *Status) { s.CertificateExpires, s.Connection.State = &later, ConnectionRefused }), want: "it refused this host: was its Host deleted?"},
 		"off for a year": {status: with(func(s *Status) { s.CertificateExpires, s.EnrollmentExpires = &past, &past }), want: "host token --uses 0 --join-command"},
 		"unreachable":    {status: with(func(s *Status) { s.Connection.State = ConnectionUnreachable }), want: "the management cluster at https://m"},
 		"not approved":   {status: good, host: &infrav1.Host{Spec: infrav1.HostSpec{Approval: infrav1.HostApprovalPending}}, want: "slipway host approve a -n prod"},
