@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -26,11 +27,14 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/internal/agent/run"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/agent/software"
+	"github.com/slipway-dev/slipway/internal/agent/uninstall"
 )
 
 var (
@@ -330,14 +334,45 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	m.patchSpec(t, `{"claimGeneration":1,"claim":{"machineName":"m2","clusterName":"c","claimID":"a2"},
 		"desired":{"phase":"Bootstrapped","operationID":"b2","bootstrapSecretName":"boot","providerID":"slipway://ns/host-1/a2"}}`)
 	awaitOperation(t, m, "b2", infrav1.OperationSucceeded)
+
+	t.Log("keeps no file that an uninstall does not know of")
+	stop()
+	uninstalled(t, stateDir)
 }
 
-// keys are those of the requests for enrollment certificates and for working ones.
+// uninstalled takes away a state directory that somebody else chose, where an uninstall
+// removes the agent's files alone. The host is a node, but for the journal.
+func uninstalled(t *testing.T, stateDir string) {
+	t.Helper()
+	root := hostfs.Root(t.TempDir())
+	c := config.Default()
+	c.StateDir = "/srv/state"
+	c.BootstrapKubeconfig = c.StateDir + "/bootstrap"
+	err := errors.Join(os.MkdirAll(root.Path("/var/lib"), 0o755), os.MkdirAll(root.Path("/srv"), 0o755), os.CopyFS(root.Path(c.StateDir), os.DirFS(stateDir)))
+	if err == nil {
+		err = os.Remove(root.Path(c.StateDir + "/journal"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, root.Path(c.StateDir+"/lock"), "")
+	h := uninstall.Host{Root: root, Config: c, Software: &software.Host{Root: root}}
+	if report, err := h.Run(t.Context()); err != nil || len(report.Left) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// keys are those of the requests for enrollment certificates and for working ones. On a slow
+// machine a certificate of this test may have ended when the agent looks, which asks once
+// more, as its attempt 2, for the same key: that is no renewal.
 func (m *manager) keys(t *testing.T) (enrollments, working [][]byte) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, request := range m.requests {
+	for name, request := range m.requests {
+		if !strings.HasSuffix(name, "-1") {
+			continue
+		}
 		block, _ := pem.Decode(request)
 		csr, err := x509.ParseCertificateRequest(block.Bytes)
 		if err != nil {

@@ -2,6 +2,7 @@ package uninstall
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
@@ -17,6 +18,13 @@ const (
 	logPath = "/var/log/slipway-bootstrap.log"
 )
 
+// stateFiles are what agents, those of earlier versions too, keep in the state directory. The
+// journal, which tells whether the host serves, goes after what names the host.
+var stateFiles = []string{
+	"identity.key", "enrollment.crt", "client.pem", "client-next.key", "client.crt", "kubeconfig", "host-name",
+	"bootstrap-kubeconfig.sha256", "hand-over.json", "handed-over.json", journalFile, lockFile,
+}
+
 // place is something on the host that is the agent's.
 type place struct {
 	path string
@@ -31,9 +39,7 @@ type place struct {
 // places are what is removed, in this order: the state that names the host before the
 // configuration that says where the state is, and the program after all that needs it.
 func places(c *config.AgentConfiguration) []place {
-	return []place{
-		file(c.BootstrapKubeconfig),
-		state(c.StateDir),
+	return slices.Concat([]place{file(c.BootstrapKubeconfig)}, state(c.StateDir), []place{
 		{path: logPath},
 		file(config.DefaultPath),
 		{path: filepath.Dir(config.DefaultPath), directory: true},
@@ -43,7 +49,7 @@ func places(c *config.AgentConfiguration) []place {
 		{path: staging, all: true},
 		{path: agentPath + ".new"},
 		{path: agentPath},
-	}
+	})
 }
 
 func file(path string) place {
@@ -51,8 +57,14 @@ func file(path string) place {
 }
 
 // state goes with everything in it where it is the agent's own; a directory that somebody
-// else chose may be used for more.
-func state(dir string) place {
-	own := dir == config.Default().StateDir
-	return place{path: dir, all: own, directory: !own}
+// else chose may be used for more, so there the agent's files go by name.
+func state(dir string) []place {
+	if dir == config.Default().StateDir {
+		return []place{{path: dir, all: true}}
+	}
+	var all []place
+	for _, name := range stateFiles {
+		all = append(all, file(filepath.Join(dir, name)))
+	}
+	return append(all, place{path: dir, directory: true})
 }

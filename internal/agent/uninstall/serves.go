@@ -10,8 +10,11 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/software"
 )
 
-// journalFile is in the state directory.
-const journalFile = "journal"
+// Files in the state directory.
+const (
+	journalFile = "journal"
+	lockFile    = "lock"
+)
 
 // ServesError says that the host is a node, or that something of one may be on it.
 type ServesError struct{ Why string }

@@ -317,16 +317,20 @@ func TestUnitThatIsGone(t *testing.T) {
 func TestLeft(t *testing.T) {
 	root := bare(t)
 	enroll(t, root)
-	put(t, root, "/etc/slipway/agent.yaml", configuration+"stateDir: /var/lib\n")
+	put(t, root, "/etc/slipway/agent.yaml", configuration+"stateDir: /srv/state\n")
 	put(t, root, "/etc/slipway/notes", "mine")
+	for _, name := range []string{"identity.key", ".identity.key.7", "client.pem", "lock", "journal", "notes"} {
+		put(t, root, "/srv/state/"+name, "")
+	}
 	var out bytes.Buffer
 	err := Command(t.Context(), []string{"--root", string(root), "-o", "json"}, &out, os.Stderr)
 	var report Report
 	if !errors.Is(err, ErrLeft) || json.Unmarshal(out.Bytes(), &report) != nil || len(report.Left) != 2 ||
-		report.Left[0].Path != "/var/lib" || report.Left[1].Path != "/etc/slipway" || !strings.Contains(report.Left[1].Why, "not the agent's: notes") {
+		report.Left[0] != (Left{"/srv/state", "it has files that are not the agent's: notes"}) || report.Left[1].Path != "/etc/slipway" || !strings.Contains(report.Left[1].Why, "not the agent's: notes") {
 		t.Errorf("%v: %s", err, &out)
 	}
-	if after := tree(t, root); !after["/etc/slipway/notes"] || !after["/var/lib/slipway-agent/identity.key"] || after[agentPath] {
+	// The default state directory is nobody's that this agent knows of.
+	if after := tree(t, root); !after["/etc/slipway/notes"] || !after["/srv/state/notes"] || !after["/var/lib/slipway-agent/identity.key"] || after[agentPath] {
 		t.Error("the wrong things were removed")
 	}
 }
