@@ -115,7 +115,15 @@ func (w *world) rotated(t *testing.T) {
 			return nil
 		})
 		for name, config := range map[string]*rest.Config{"enrollment": enrollment, "first": first, "second": second} {
-			w.judge(t, persona{name: name}, w.client(config), attempt{"read the Host with its " + name + " certificate", read(h)})
+			c := w.client(config)
+			// Its rights went with the Host; the authorizer learns of that a moment later.
+			w.eventually("the "+name+" certificate is refused", func(ctx context.Context) error {
+				if err := read(h)(ctx, c); !refused(err) {
+					return fmt.Errorf("it is answered: %w", err)
+				}
+				return nil
+			})
+			w.judge(t, persona{name: name}, c, attempt{"read the Host with its " + name + " certificate", read(h)})
 		}
 		if _, denied := file("deleted", agent, enrollment, thief, &aDay); denied != infrav1.HostUnknownReason {
 			t.Errorf("a working certificate of a deleted Host is denied because of %q", denied)
