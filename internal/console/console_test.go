@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -453,7 +455,8 @@ func rule(verb, resource string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{resource}, Verbs: []string{verb}}
 }
 
-// grant gives a user rights in a namespace.
+// grant gives a user rights in a namespace. It returns when the authorizer of the API server
+// knows them: it learns of roles from a watch.
 func grant(t *testing.T, user, namespace string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, GenerateName: "console-"}
@@ -463,4 +466,17 @@ func grant(t *testing.T, user, namespace string, rules ...rbacv1.PolicyRule) {
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	})
+	for _, rule := range rules {
+		for _, verb := range rule.Verbs {
+			poll.Until(t, patience, fmt.Sprintf("%s may %s %s", user, verb, rule.Resources[0]), func() error {
+				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: rule.Resources[0],
+				}}}
+				if err := env.Client.Create(t.Context(), review); err != nil || review.Status.Allowed {
+					return err
+				}
+				return errors.New("it is refused: " + review.Status.Reason)
+			})
+		}
+	}
 }

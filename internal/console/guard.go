@@ -101,7 +101,8 @@ func setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
+	// With no-referrer browsers would send forms with the origin "null".
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
@@ -141,6 +142,8 @@ func (g *guard) open(w http.ResponseWriter, r *http.Request) {
 		Name: g.cookie, Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	// The address of this page has the token.
+	w.Header().Set("Referrer-Policy", "no-referrer")
 	fmt.Fprint(w, `<!doctype html><html lang="en"><head><title>Slipway</title><meta http-equiv="refresh" content="0; url=/"></head><body><a href="/">Open the console</a></body></html>`)
 }
 

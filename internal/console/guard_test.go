@@ -181,6 +181,9 @@ func TestTheAddressWorksOnce(t *testing.T) {
 	if code != http.StatusOK || !strings.Contains(text, `href="/"`) || strings.Contains(text, token) {
 		t.Fatalf("the address answers %d: %s", code, text)
 	}
+	if policy := headers.Get("Referrer-Policy"); policy != "no-referrer" {
+		t.Errorf("the address with the token is told to others: Referrer-Policy is %q", policy)
+	}
 	cookie := headers.Get("Set-Cookie")
 	if !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, "Domain") || strings.Contains(cookie, token) {
 		t.Errorf("cookie %s", cookie)
@@ -203,7 +206,7 @@ func TestNothingIsLoadedFromElsewhereOrKept(t *testing.T) {
 	g := opened(t)
 	_, _, headers := g.send(t, http.MethodGet, "/fleet", "", unchanged)
 	for name, value := range map[string]string{
-		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
 		"Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
 	} {
 		if headers.Get(name) != value {
@@ -236,5 +239,33 @@ func TestEachConsoleHasItsOwnToken(t *testing.T) {
 	link, err := url.Parse(first.url())
 	if err != nil || second.use(link.Query().Get(tokenParam)) || !first.use(link.Query().Get(tokenParam)) || first.session == second.session || first.csrf == second.csrf {
 		t.Errorf("%v, %v", link, err)
+	}
+}
+
+// posted is how Chromium sends the form of a page to where the page is from: what the page's
+// Referrer-Policy makes of the Origin is in the Fetch standard, "append a request Origin
+// header".
+func posted(base, policy string) func(*http.Request) {
+	return func(r *http.Request) {
+		origin, referrer := base, base+"/fleet"
+		if policy == "no-referrer" {
+			origin, referrer = "null", ""
+		}
+		for name, value := range map[string]string{
+			"Origin": origin, "Referer": referrer, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-User": "?1", "Sec-Fetch-Dest": "document",
+			"Upgrade-Insecure-Requests": "1",
+		} {
+			r.Header.Set(name, value)
+		}
+	}
+}
+
+func TestABrowserCanSendItsForms(t *testing.T) {
+	g := opened(t)
+	_, _, headers := g.send(t, http.MethodGet, "/fleet", "", unchanged)
+	before := g.reached.Load()
+	code, text, _ := g.send(t, http.MethodPost, "/x", csrfField+"="+g.csrf, posted(g.base, headers.Get("Referrer-Policy")))
+	if code != http.StatusOK || g.reached.Load() != before+1 {
+		t.Errorf("a form that a browser sends is answered %d: %s", code, text)
 	}
 }

@@ -58,7 +58,7 @@ func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 		}
 		for name, value := range map[string]string{
 			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
+			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
 		} {
 			if headers.Get(name) != value {
 				t.Errorf("%s: %s is %q", path, name, headers.Get(name))
