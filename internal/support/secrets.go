@@ -28,6 +28,11 @@ func (c *collector) secrets(ctx context.Context) error {
 			break
 		}
 		for i := range list.Items {
+			for key, value := range list.Items[i].Data {
+				c.archive.redact.Learn(key, value)
+			}
+		}
+		for i := range list.Items {
 			if err := c.secret(&list.Items[i], documents); err != nil {
 				return err
 			}
@@ -45,9 +50,6 @@ func (c *collector) secrets(ctx context.Context) error {
 }
 
 func (c *collector) secret(s *corev1.Secret, documents map[string]*strings.Builder) error {
-	for key, value := range s.Data {
-		c.archive.redact.Learn(key, value)
-	}
 	s.APIVersion, s.Kind = "v1", "Secret"
 	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,6 +85,7 @@ func Write(ctx context.Context, out io.Writer, cluster *management.Cluster, repo
 
 // finish writes what tells about the bundle as a whole.
 func (c *collector) finish(report doctor.Report) error {
+	report = c.clean(report)
 	findings, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return err
@@ -103,6 +105,20 @@ func (c *collector) finish(report doctor.Report) error {
 	)
 }
 
+// clean is a report without secrets. They are taken out before it is encoded: in JSON some
+// would look different.
+func (c *collector) clean(report doctor.Report) doctor.Report {
+	report.Findings, report.Unread = slices.Clone(report.Findings), slices.Clone(report.Unread)
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		f.Message, f.Next = c.archive.redact.Text(f.Message), c.archive.redact.Text(f.Next)
+	}
+	for i := range report.Unread {
+		report.Unread[i].Message = c.archive.redact.Text(report.Unread[i].Message)
+	}
+	return report
+}
+
 // put adds a file. That the bundle is full is told, and no error.
 func (c *collector) put(name, text string) error {
 	err := c.archive.add(name, text)
@@ -115,7 +131,7 @@ func (c *collector) put(name, text string) error {
 
 // lacks notes what could not be had.
 func (c *collector) lacks(what string, err error) {
-	c.missing = append(c.missing, what+": "+strings.Join(strings.Fields(err.Error()), " "))
+	c.missing = append(c.missing, what+": "+strings.Join(strings.Fields(c.archive.redact.Text(err.Error())), " "))
 }
 
 func (c *collector) summary(report doctor.Report) string {

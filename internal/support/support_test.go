@@ -18,13 +18,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
@@ -40,7 +43,7 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	scheme := func(s *runtime.Scheme) error {
-		return errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s), bootstrapv1.AddToScheme(s), infrav1.AddToScheme(s), lifecyclev1.AddToScheme(s))
+		return errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s), bootstrapv1.AddToScheme(s), runtimev1.AddToScheme(s), infrav1.AddToScheme(s), lifecyclev1.AddToScheme(s))
 	}
 	os.Exit(testenv.Main(m, scheme, func(e *testenv.Env) error {
 		env = e
@@ -79,6 +82,9 @@ func record(name, text string) management.Record {
 // planted is a secret of a place. The archive is searched for what they have in common.
 func planted(place string) string { return "Planted-" + place + "-0Zq9" }
 
+// odd are secrets that look different once they are encoded, or are broken across lines.
+var odd = []string{`Planted-"odd"&<b>'s'\-0Zq9`, "Planted with many short words that nobody would guess, so that it does not fit on one line -0Zq9"}
+
 func managementCluster(t *testing.T, p management.Plane) *management.Cluster {
 	t.Helper()
 	c, err := management.Find(management.Choice{Plane: func() (management.Plane, error) { return p, nil }, PlaneGiven: true})
@@ -95,7 +101,7 @@ func options(namespace string, journals bool) Options {
 func write(t *testing.T, cluster *management.Cluster, o Options) (map[string]string, []string) {
 	t.Helper()
 	var out bytes.Buffer
-	report := doctor.Report{Time: o.Now, Findings: []doctor.Finding{{Check: "HostQuarantined", Severity: doctor.Error, Object: doctor.Object{Kind: "Host", Namespace: "a", Name: "h1"}, Message: "see Bearer " + planted("finding"), Next: "look"}}}
+	report := doctor.Report{Time: o.Now, Findings: []doctor.Finding{{Check: "HostQuarantined", Severity: doctor.Error, Object: doctor.Object{Kind: "Host", Namespace: "a", Name: "h1"}, Message: "see Bearer " + planted("finding") + odd[0], Next: "look at " + odd[0]}}}
 	missing, err := Write(t.Context(), &out, cluster, report, o)
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +153,9 @@ func plant(t *testing.T, ns string) {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: ns, Name: name, Annotations: map[string]string{
 			"example.com/key": planted("annotation"), corev1.LastAppliedConfigAnnotation: `{"data":"` + planted("applied") + `"}`,
-			// A secret of a Secret in a place that is shown.
-			infrav1.ReplacesAnnotation: planted("data"),
+			clusterv1.GroupVersion.Group + "/conversion-data": `{"spec":{"files":[{"content":"` + planted("conversion") + `"}]}}`,
+			// Secrets of a Secret in places that are shown.
+			infrav1.ReplacesAnnotation: planted("data"), infrav1.RemediationAnnotation: odd[0],
 		}}
 	}
 	container := corev1.Container{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: planted("env")}}, Args: []string{"--token", planted("args")}}
@@ -161,15 +168,22 @@ func plant(t *testing.T, ns string) {
 	config.Spec.Files = []bootstrapv1.File{{Path: "/etc/x", Content: planted("file")}}
 	config.Spec.PreKubeadmCommands = []string{"curl -u a:" + planted("command")}
 	config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = planted("discovery")
+	config.Spec.Ignition.ContainerLinuxConfig.AdditionalConfig = planted("ignition")
+	class, extension := clusterClass(meta("class")), &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	extension.Spec.ClientConfig.URL = "https://extension.example.com"
+	extension.Spec.Settings = map[string]string{"key": planted("settings")}
+	t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), extension) })
 	host := &infrav1.Host{ObjectMeta: meta("h1"), Spec: infrav1.HostSpec{HostID: testenv.HostID(ns, "h1")}}
 	create(t,
-		&corev1.Secret{ObjectMeta: meta("secret"), Data: map[string][]byte{"password": []byte(planted("data"))}},
+		&corev1.Secret{ObjectMeta: meta("secret"), Data: map[string][]byte{"password": []byte(planted("data")), "odd": []byte(odd[0]), "long": []byte(odd[1])}},
 		&corev1.Secret{ObjectMeta: meta("a-kubeconfig"), Data: map[string][]byte{"value": fmt.Appendf(nil, kubeconfigText, planted("kubeconfig"))}},
 		&corev1.ConfigMap{ObjectMeta: meta("manifests"), Data: map[string]string{"apply.yaml": planted("configmap")}},
 		&batchv1.Job{ObjectMeta: meta("job"), Spec: batchv1.JobSpec{Template: jobPod}},
-		policy(meta("policy")), config, host, provider,
+		policy(meta("policy")), config, host, provider, class, extension,
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "manager-1", Labels: pod.Labels}, Spec: onNode(pod.Spec)},
 		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "now"}, LastTimestamp: metav1.Now(), InvolvedObject: corev1.ObjectReference{Namespace: ns}, Message: "it said " + planted("data") + " and Authorization: Basic " + planted("event")},
+		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "odd"}, LastTimestamp: metav1.Now(), InvolvedObject: corev1.ObjectReference{Namespace: ns}, Message: "it told: " + strings.Join(odd, "\nand ")},
+		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "long"}, LastTimestamp: metav1.Now(), InvolvedObject: corev1.ObjectReference{Namespace: ns}, Message: "it told " + odd[1]},
 		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "before"}, LastTimestamp: metav1.NewTime(time.Now().Add(-2 * time.Hour)), InvolvedObject: corev1.ObjectReference{Namespace: ns}, Message: "long ago"},
 	)
 	host.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "NotClean", Message: "token=" + planted("condition") + " is left", LastTransitionTime: metav1.Now()}}
@@ -177,6 +191,23 @@ func plant(t *testing.T, ns string) {
 		t.Fatal(err)
 	}
 	testenv.NewCluster(t, env.Client, ns)
+}
+
+// clusterClass has secrets in its patches and variables.
+func clusterClass(meta metav1.ObjectMeta) *clusterv1.ClusterClass {
+	ref := func(kind string) clusterv1.ClusterClassTemplateReference {
+		return clusterv1.ClusterClassTemplateReference{APIVersion: infrav1.GroupVersion.String(), Kind: kind, Name: "x"}
+	}
+	class := &clusterv1.ClusterClass{ObjectMeta: meta}
+	class.Spec.Infrastructure.TemplateRef, class.Spec.ControlPlane.TemplateRef = ref("HostClusterTemplate"), ref("HostControlPlaneTemplate")
+	class.Spec.Variables = []clusterv1.ClusterClassVariable{{Name: "v", Required: ptr.To(false), Schema: clusterv1.VariableSchema{OpenAPIV3Schema: clusterv1.JSONSchemaProps{
+		Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"` + planted("default") + `"`)}, Example: &apiextensionsv1.JSON{Raw: []byte(`"` + planted("example") + `"`)},
+	}}}}
+	class.Spec.Patches = []clusterv1.ClusterClassPatch{{Name: "p", Definitions: []clusterv1.PatchDefinition{{
+		Selector:    clusterv1.PatchSelector{APIVersion: infrav1.GroupVersion.String(), Kind: "HostClusterTemplate", MatchResources: clusterv1.PatchSelectorMatch{InfrastructureCluster: ptr.To(true)}},
+		JSONPatches: []clusterv1.JSONPatch{{Op: "add", Path: "/spec/template/spec/x", ValueFrom: &clusterv1.JSONPatchValue{Template: planted("template")}}},
+	}}}}
+	return class
 }
 
 // onNode is a pod of a node that is gone: nobody has its log.
@@ -205,7 +236,7 @@ func TestNoSecretIsInABundle(t *testing.T) {
 	plant(t, ns)
 	p := plane{records: []management.Record{
 		record("plane/plane.log", "I0504 request Authorization: Bearer "+planted("log")+"\n-----BEGIN PRIVATE KEY-----\n"+planted("key")+"\n-----END PRIVATE KEY-----\nthe plane is up\n"),
-		record("hosts/h1/slipway-agent.log", "read "+planted("data")+"\n"+fmt.Sprintf(kubeconfigText, planted("kubeconfig"))+"agent is up\n"),
+		record("hosts/h1/slipway-agent.log", "read "+planted("data")+"\n"+fmt.Sprintf("err=%q\n", "refused "+odd[0])+fmt.Sprintf(kubeconfigText, planted("kubeconfig"))+"agent is up\n"),
 	}}
 	files, missing := write(t, managementCluster(t, p), options(ns, true))
 	for name, text := range files {
@@ -222,6 +253,8 @@ func TestNoSecretIsInABundle(t *testing.T) {
 		"objects/" + ns + "/hosts.infrastructure.slipway.dev.yaml":          {"name: h1", "reason: NotClean"},
 		"objects/" + ns + "/lifecyclepolicies.lifecycle.slipway.dev.yaml":   {"name: policy", "url: https://", "name: ask"},
 		"objects/" + ns + "/kubeadmconfigs.bootstrap.cluster.x-k8s.io.yaml": {"path: /etc/x"},
+		"objects/" + ns + "/clusterclasses.cluster.x-k8s.io.yaml":           {"path: /spec/template/spec/x", "kind: HostClusterTemplate"},
+		"objects/_cluster/extensionconfigs.runtime.cluster.x-k8s.io.yaml":   {"name: " + ns, "key: " + redact.Mark},
 		"objects/" + ns + "/clusters.cluster.x-k8s.io.yaml":                 {"name: c1"},
 		"objects/" + ns + "/deployments.apps.yaml":                          {"name: manager"},
 		"objects/" + ns + "/events.yaml":                                    {"name: now", "it said " + redact.Mark},

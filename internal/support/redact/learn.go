@@ -3,8 +3,11 @@ package redact
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
+	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -26,7 +29,8 @@ var open = map[string]bool{
 // keyMaterial are words of a value that are secrets by themselves.
 var keyMaterial = regexp.MustCompile(`[A-Za-z0-9+/=_-]{24,}`)
 
-// Learn remembers a value of a Secret, by its key: as it is, in base64, and the keys in it.
+// Learn remembers a value of a Secret, by its key: as it is, as JSON, Go, URLs and base64 write
+// it, and the keys in it.
 func (r *Redactor) Learn(key string, value []byte) {
 	text := strings.TrimSpace(string(value))
 	if open[key] || len(text) < leastSecret {
@@ -37,6 +41,9 @@ func (r *Redactor) Learn(key string, value []byte) {
 	}
 	r.replacer = nil
 	r.words[text] = true
+	for _, written := range []string{jsonText(text), goText(text), url.QueryEscape(text), url.PathEscape(text)} {
+		r.words[written] = true
+	}
 	coded := base64.StdEncoding.EncodeToString(value)
 	r.words[coded], r.words[strings.TrimRight(coded, "=")] = true, true
 	for _, word := range keyMaterial.FindAllString(text, -1) {
@@ -44,6 +51,21 @@ func (r *Redactor) Learn(key string, value []byte) {
 			r.words[word] = true
 		}
 	}
+}
+
+// jsonText is a text within JSON, without its quotes.
+func jsonText(text string) string {
+	data, err := json.Marshal(text)
+	if err != nil || len(data) < 2 {
+		return text
+	}
+	return string(data[1 : len(data)-1])
+}
+
+// goText is a text as %q writes it, without its quotes.
+func goText(text string) string {
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
 
 // known replaces what was learned, the longest first, so that of one within another nothing

@@ -14,19 +14,26 @@ func TestText(t *testing.T) {
 	pem := "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----"
 	long := base64.StdEncoding.EncodeToString([]byte("apiVersion: v1, kind: Config and sixty more characters 0123456789"))
 	for text, want := range map[string]string{
-		"GET /x Authorization: Bearer " + secretWord + " 200":   "GET /x Authorization: REDACTED 200",
-		`{"authorization":"Basic ` + secretWord + `","a":1}`:    `{"authorization":"REDACTED","a":1}`,
-		"with bearer " + secretWord + ".":                       "with bearer REDACTED",
-		"got " + jwt + " from":                                  "got REDACTED from",
-		"joined by abcdef.0123456789abcdef":                     "joined by REDACTED",
-		"a " + pem + " b":                                       "a REDACTED b",
-		`{"key":"` + strings.ReplaceAll(pem, "\n", `\n`) + `"}`: `{"key":"REDACTED"}`,
-		"cut off: -----BEGIN PRIVATE KEY-----\nMHcCAQEE":        "cut off: REDACTED",
-		"password=" + secretWord + "&user=a":                    "password=REDACTED&user=a",
-		`msg="login" PASSWD: "` + secretWord + `"`:              `msg="login" PASSWD: "REDACTED"`,
-		"https://ann:" + secretWord + "@example.com/x":          "https://REDACTED@example.com/x",
-		"https://example.com/x?sig=" + secretWord + " failed":   "https://example.com/x?REDACTED failed",
-		"    client-key-data: " + secretWord + "\n    next: a":  "    client-key-data: REDACTED\n    next: a",
+		"GET /x Authorization: Bearer " + secretWord + " 200":                    "GET /x Authorization: REDACTED",
+		"Authorization: Digest a=" + secretWord + ", b=" + secretWord + "\nnext": "Authorization: REDACTED\nnext",
+		"curl -H 'Authorization: AWS4 a, S=" + secretWord + "' x":                "curl -H 'Authorization: REDACTED' x",
+		`{"authorization":["Bearer ` + secretWord + ` a"],"b":1}`:                `{"authorization":["REDACTED"],"b":1}`,
+		`"{\"authorization\": \"Basic ` + secretWord + `\"}"`:                    `"{\"authorization\": \"REDACTED\"}"`,
+		`{"authorization":{"mode":"Webhook"}}`:                                   `{"authorization":{"mode":"Webhook"}}`,
+		"passphrase: " + secretWord + " privateKey=" + secretWord:                "passphrase: REDACTED privateKey=REDACTED",
+		"token: Bearer " + secretWord:                                            "token: REDACTED",
+		`{"authorization":"Basic ` + secretWord + `","a":1}`:                     `{"authorization":"REDACTED","a":1}`,
+		"with bearer " + secretWord + ".":                                        "with bearer REDACTED",
+		"got " + jwt + " from":                                                   "got REDACTED from",
+		"joined by abcdef.0123456789abcdef":                                      "joined by REDACTED",
+		"a " + pem + " b":                                                        "a REDACTED b",
+		`{"key":"` + strings.ReplaceAll(pem, "\n", `\n`) + `"}`:                  `{"key":"REDACTED"}`,
+		"cut off: -----BEGIN PRIVATE KEY-----\nMHcCAQEE":                         "cut off: REDACTED",
+		"password=" + secretWord + "&user=a":                                     "password=REDACTED&user=a",
+		`msg="login" PASSWD: "` + secretWord + `"`:                               `msg="login" PASSWD: "REDACTED"`,
+		"https://ann:" + secretWord + "@example.com/x":                           "https://REDACTED@example.com/x",
+		"https://example.com/x?sig=" + secretWord + " failed":                    "https://example.com/x?REDACTED failed",
+		"    client-key-data: " + secretWord + "\n    next: a":                   "    client-key-data: REDACTED\n    next: a",
 		"data " + long: "data REDACTED",
 		`password="a, b \"` + secretWord + `" user=a`:           `password="REDACTED" user=a`,
 		`{"m":"{\"token\": \"` + secretWord + `\"}"}`:           `{"m":"{\"token\": \"REDACTED\"}"}`,
@@ -50,6 +57,7 @@ func TestLearn(t *testing.T) {
 	r.Learn("password", []byte("correct horse battery\n"))
 	r.Learn("longer", []byte("correct horse battery staple"))
 	r.Learn("kubeconfig", []byte("users: [{name: a, user: {token: AbCdEfGhIjKlMnOpQrStUv12}}]"))
+	r.Learn("odd", []byte(`a "b" & <c> 'd' \e`))
 	r.Learn("namespace", []byte("production-east"))
 	r.Learn("flag", []byte("true"))
 	for text, want := range map[string]string{
@@ -57,6 +65,10 @@ func TestLearn(t *testing.T) {
 		"say correct horse battery staple!": "say REDACTED!",
 		"in base64 " + base64.StdEncoding.EncodeToString([]byte("correct horse battery\n")): "in base64 REDACTED",
 		"used AbCdEfGhIjKlMnOpQrStUv12 there":                                               "used REDACTED there",
+		`{"m":"a \"b\" \u0026 \u003cc\u003e 'd' \\e"}`:                                      `{"m":"REDACTED"}`,
+		`msg="a \"b\" & <c> 'd' \\e"`:                                                       `msg="REDACTED"`,
+		"?p=a+%22b%22+%26+%3Cc%3E+%27d%27+%5Ce":                                             "?p=REDACTED",
+		"/a%20%22b%22%20&%20%3Cc%3E%20%27d%27%20%5Ce":                                       "/REDACTED",
 		"namespace production-east is true":                                                 "namespace production-east is true",
 		"users of name a, whoever they are, remain":                                         "users of name a, whoever they are, remain",
 	} {
@@ -80,6 +92,22 @@ func TestObject(t *testing.T) {
 		"a KubeadmConfig": {
 			`{"spec":{"files":[{"path":"/etc/x","content":"s3cr3tValue"}],"preKubeadmCommands":["echo s3cr3tValue"],"postKubeadmCommands":["s3cr3tValue"],"users":[{"name":"a","passwd":"s3cr3tValue","sshAuthorizedKeys":["s3cr3tValue"]}],"joinConfiguration":{"discovery":{"bootstrapToken":{"token":"s3cr3tValue","apiServerEndpoint":"10.0.0.1:6443"}}},"clusterConfiguration":{"certificateKey":"s3cr3tValue"}}}`,
 			`{"spec":{"clusterConfiguration":{"certificateKey":"REDACTED"},"files":[{"content":"REDACTED","path":"/etc/x"}],"joinConfiguration":{"discovery":{"bootstrapToken":{"apiServerEndpoint":"10.0.0.1:6443","token":"REDACTED"}}},"postKubeadmCommands":["REDACTED"],"preKubeadmCommands":["REDACTED"],"users":[{"name":"a","passwd":"REDACTED","sshAuthorizedKeys":["REDACTED"]}]}}`,
+		},
+		"what clients of others are configured with": {
+			`{"spec":{"ignition":{"containerLinuxConfig":{"additionalConfig":"s3cr3tValue"}},"valuesTemplate":"a: s3cr3tValue","values":"a: s3cr3tValue","settings":{"a":"s3cr3tValue"},"selector":{"matchExpressions":[{"key":"a","values":["b"]}]}}}`,
+			`{"spec":{"ignition":{"containerLinuxConfig":{"additionalConfig":"REDACTED"}},"selector":{"matchExpressions":[{"key":"a","values":["b"]}]},"settings":{"a":"REDACTED"},"values":"REDACTED","valuesTemplate":"REDACTED"}}`,
+		},
+		"a ClusterClass": {
+			`{"spec":{"patches":[{"definitions":[{"jsonPatches":[{"op":"add","path":"/spec/template","valueFrom":{"template":"s3cr3tValue","variable":"v"}}]}],"external":{"settings":{"a":"s3cr3tValue"}}}],"variables":[{"name":"v","schema":{"openAPIV3Schema":{"type":"object","default":{"a":"s3cr3tValue"},"example":"s3cr3tValue","properties":{"default":{"type":"string"}}}}}],"workers":{"template":{"metadata":{}}}}}`,
+			`{"spec":{"patches":[{"definitions":[{"jsonPatches":[{"op":"add","path":"/spec/template","valueFrom":{"template":"REDACTED","variable":"v"}}]}],"external":{"settings":{"a":"REDACTED"}}}],"variables":[{"name":"v","schema":{"openAPIV3Schema":{"default":{"a":"REDACTED"},"example":"REDACTED","properties":{"default":{"type":"REDACTED"}},"type":"object"}}}],"workers":{"template":{"metadata":{}}}}}`,
+		},
+		"annotations with objects in them": {
+			`{"metadata":{"name":"a","annotations":{"cluster.x-k8s.io/conversion-data":"s3cr3tValue","controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration":"s3cr3tValue"}}}`,
+			`{"metadata":{"annotations":{"cluster.x-k8s.io/conversion-data":"REDACTED","controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration":"REDACTED"},"name":"a"}}`,
+		},
+		"fields that end with what they are": {
+			`{"spec":{"adminPassword":"s3cr3tValue","root_passwd":"s3cr3tValue","passphrase":"s3cr3tValue","tlsBootstrapToken":"s3cr3tValue","client-secret":"s3cr3tValue","sshPrivateKey":"s3cr3tValue","api-key":"s3cr3tValue","joinTokens":["t"],"refreshToken":["s3cr3tValue"],"tokenSecretName":"a","secretName":"b","dataSecretName":"c","tokenCount":3,"automountServiceAccountToken":false,"lockPassword":true,"emptyToken":"","secretRef":{"name":"d"}}}`,
+			`{"spec":{"adminPassword":"REDACTED","api-key":"REDACTED","automountServiceAccountToken":false,"client-secret":"REDACTED","dataSecretName":"c","emptyToken":"","joinTokens":["t"],"lockPassword":true,"passphrase":"REDACTED","refreshToken":["REDACTED"],"root_passwd":"REDACTED","secretName":"b","secretRef":{"name":"d"},"sshPrivateKey":"REDACTED","tlsBootstrapToken":"REDACTED","tokenCount":3,"tokenSecretName":"a"}}`,
 		},
 		"a Cluster": {
 			`{"spec":{"topology":{"version":"v1","variables":[{"name":"a","value":{"deep":["s3cr3tValue",4711,true,null]}}]}}}`,

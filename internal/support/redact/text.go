@@ -11,7 +11,7 @@ const Mark = "REDACTED"
 
 // named is the name of a credential and what parts it from the value, in JSON, YAML, headers,
 // forms and logs.
-const named = `(?i)((?:authorization|client-key-data|client-certificate-data|pass(?:word|wd)?|secret|token|api[_-]?key|access[_-]?key|credentials?)\\?["']?[ \t]*[:=][ \t]*)`
+const named = `(?i)((?:authorization|client-key-data|client-certificate-data|pass(?:word|wd|phrase)?|secret|token|api[_-]?key|private[_-]?key|access[_-]?key|credentials?)\\?["']?[ \t]*[:=][ \t]*)`
 
 // patterns of credentials in text, in the order in which they are replaced.
 var patterns = []struct {
@@ -23,6 +23,8 @@ var patterns = []struct {
 	{regexp.MustCompile(named + `"(?:[^"\\]|\\.)*"`), `${1}"` + Mark + `"`},
 	{regexp.MustCompile(named + `\\"[^"\\]*\\"`), `${1}\"` + Mark + `\"`},
 	{regexp.MustCompile(named + `'[^']*'`), "${1}'" + Mark + "'"},
+	// A header goes to the end of the line: schemes have any number of words.
+	{regexp.MustCompile(`(?i)(authorization\\?["']?[ \t]*[:=][ \t]*\[?\\?["']?)[^"'\\\r\n{][^"'\\\r\n]*`), "${1}" + Mark},
 	{regexp.MustCompile(named + `(?:(?:bearer|basic)[ \t]+)?[^\s"'\\}&{\[][^\s"'\\}&]*`), "${1}" + Mark},
 	{regexp.MustCompile(`(?i)\b(bearer[ \t]+)[a-z0-9._~+/=-]{8,}`), "${1}" + Mark},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), Mark},
