@@ -1,9 +1,9 @@
 // Package support writes the archive of `slipway support-bundle`: what others need to find
-// out what is wrong, and no secrets.
+// out what is wrong, without the secrets that internal/support/redact knows.
 //
-//	summary.md                       findings, versions, what is missing, what is where
+//	summary.md                       findings, what is missing, what is where
 //	doctor.json                      the report of doctor
-//	versions.json                    of the programs, the management cluster, agents and nodes
+//	versions.json                    of this program and of the management cluster
 //	objects/NAMESPACE/RESOURCE.yaml  of Cluster API, of Slipway, events, and of Secrets the keys
 //	clusters/NAMESPACE/NAME/nodes.yaml
 //	logs/NAMESPACE/POD/CONTAINER.log of the providers; of the container before, .previous.log
