@@ -3,6 +3,7 @@ package doctor
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
@@ -15,6 +16,11 @@ var addressNotHeld = Check{
 		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
 			held := meta.FindStatusCondition(c.Status.Conditions, infrav1.EndpointHeldCondition)
 			if held == nil || held.Status == metav1.ConditionTrue {
+				return none()
+			}
+			// Until the first control-plane machine is up, nobody can hold it.
+			owner := s.cluster(c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
+			if owner != nil && !meta.IsStatusConditionTrue(owner.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition) {
 				return none()
 			}
 			switch held.Reason {

@@ -2,11 +2,13 @@ package doctor
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +17,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
@@ -51,6 +57,7 @@ func healthy() *Snapshot {
 	s := &Snapshot{Now: now, Plane: &status.Plane{Ready: true, Server: "https://127.0.0.1:1"}}
 	cluster := clusterv1.Cluster{ObjectMeta: objectMeta("a")}
 	set(&cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition, "True", "ReconcileSucceeded", "")
+	set(&cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, "True", clusterv1.ClusterControlPlaneInitializedReason, "")
 	s.Clusters = []clusterv1.Cluster{cluster}
 
 	machine := clusterv1.Machine{ObjectMeta: objectMeta("a-1"), Spec: clusterv1.MachineSpec{ClusterName: "a"}}
@@ -133,6 +140,11 @@ func free() infrav1.Host {
 	return h
 }
 
+// deny is what the manager does with a request that it refuses.
+func deny(r *certificatesv1.CertificateSigningRequest) {
+	r.Status = certificatesv1.CertificateSigningRequestStatus{Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True", Reason: "TokenUsedUp", Message: "used up", LastTransitionTime: ago(time.Minute)}}}
+}
+
 func run(outcome lifecyclev1.StepOutcome) lifecyclev1.LifecycleRun {
 	r := lifecyclev1.LifecycleRun{ObjectMeta: objectMeta("r"), Spec: lifecyclev1.LifecycleRunSpec{
 		ClusterName: "a", PolicyName: "p", Hook: lifecyclev1.BeforeClusterUpgrade, Mode: lifecyclev1.ModeEnforce,
@@ -195,8 +207,21 @@ var cases = []struct {
 		set(&s.Hosts[1].Status.Conditions, infrav1.AgentSupportedCondition, "False", infrav1.HostAgentTooOldReason, "v0.1")
 	}, []want{{"AgentVersionSkew", Error, h2, 3 * time.Hour, "v0.1", "describe"}}},
 	{"a request was denied", func(s *Snapshot) {
-		s.Requests[0].Status = certificatesv1.CertificateSigningRequestStatus{Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True", Reason: "TokenUsedUp", Message: "used up", LastTransitionTime: ago(time.Minute)}}}
+		deny(&s.Requests[0])
 	}, []want{{"EnrollmentRefused", Error, "CertificateSigningRequest r", time.Minute, "host h9 got no certificate: used up", "slipway host token h9"}}},
+	{"a request was denied, and a newer one was not", func(s *Snapshot) {
+		deny(&s.Requests[0])
+		s.Requests[0].CreationTimestamp = ago(2 * time.Hour)
+		s.Requests = append(s.Requests, healthy().Requests...)
+	}, nil},
+	{"a request was denied, and others were not", func(s *Snapshot) {
+		deny(&s.Requests[0])
+		older, other, waits := healthy().Requests[0], healthy().Requests[0], healthy().Requests[0]
+		older.CreationTimestamp, other.CreationTimestamp, waits.CreationTimestamp = ago(2*time.Hour), ago(0), ago(0)
+		other.Labels[infrav1.HostLabel] = "h8"
+		waits.Status.Certificate = nil
+		s.Requests = append(s.Requests, older, other, waits)
+	}, []want{{"EnrollmentRefused", Error, "CertificateSigningRequest r", time.Minute, "host h9", "slipway host token h9"}}},
 	{"a request waits", func(s *Snapshot) { s.Requests[0].Status.Certificate = nil },
 		[]want{{"EnrollmentWaiting", Error, "CertificateSigningRequest r", time.Hour, "h9 waits", "kubectl describe certificatesigningrequest.certificates.k8s.io/r"}}},
 	{"a request is approved and not signed", func(s *Snapshot) {
@@ -255,6 +280,14 @@ var cases = []struct {
 	{"the holder of the address is away", func(s *Snapshot) {
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "Unknown", infrav1.EndpointHolderAwayReason, "h1 held it")
 	}, []want{{"AddressNotHeld", Warning, "HostCluster prod/a", 3 * time.Hour, "h1 held it", "describe"}}},
+	{"nobody has the address of a control plane that is not up yet", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotHeldReason, "nobody")
+		set(&s.Clusters[0].Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, "False", clusterv1.ClusterControlPlaneNotInitializedReason, "")
+	}, nil},
+	{"nobody has the address of a Cluster that may not be read", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotHeldReason, "nobody")
+		s.Clusters, s.LifecycleRuns, s.Unread = nil, nil, []Unread{{Kind: "Cluster", Message: "no"}}
+	}, []want{{"AddressNotHeld", Error, "HostCluster prod/a", 3 * time.Hour, "nobody", "describe"}}},
 	{"the address is not held by hosts", func(s *Snapshot) { s.HostClusters[0].Status.Conditions = nil }, nil},
 	{"there is no control plane yet", func(s *Snapshot) {
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNoCandidateReason, "")
@@ -319,6 +352,11 @@ var cases = []struct {
 		s.Machines[3].Status.Conditions = s.Machines[0].Status.Conditions
 		set(&s.Machines[2].Status.Conditions, clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason, "* Node.Ready: PLEG is not healthy")
 	}, []want{{"NoNetworkPlugin", Error, "Cluster prod/a", 3 * time.Hour, "2 of its Nodes have no network plugin (a-1, a-2): * Node.Ready", "slipway kubeconfig a -n prod"}}},
+	{"a Node has just joined", func(s *Snapshot) {
+		set(&s.Machines[0].Status.Conditions, clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason, "* Node.Ready: reason:NetworkPluginNotReady")
+		conditions := s.Machines[0].Status.Conditions
+		conditions[len(conditions)-1].LastTransitionTime = ago(time.Minute)
+	}, nil},
 	{"a Node is unwell", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.NodeNotReadyReason, "kubelet is silent")
 	}, []want{{"NodeUnwell", Error, machine1, 3 * time.Hour, "kubelet is silent", "describe"}}},
@@ -417,12 +455,16 @@ func expect(t *testing.T, f Finding, w want) {
 	}
 }
 
-// A selector is about the labels of Hosts, and of all else about those of the Cluster.
+// A selector is about the labels of Hosts, and of all else about those of the Cluster. The
+// plane and the providers are everybody's.
 func TestSelector(t *testing.T) {
 	for selector, want := range map[string][]string{
 		"rack=r2": {h2}, "tier=gold": {machine1}, "tier!=gold": {h1, h2}, "rack=r9": nil, "": {h1, "HostExtensionConfig own", machine1, h2},
 	} {
+		want = append(want, "Plane of this machine", "Deployment prod/slipway-manager")
 		s := healthy()
+		s.Plane = &status.Plane{Message: "start it"}
+		s.Providers[0].Status.Conditions[0].Status = "False"
 		s.Clusters[0].Labels["tier"] = "gold"
 		s.Hosts[0].Labels = nil
 		for i := range s.Hosts {
@@ -443,6 +485,42 @@ func TestSelector(t *testing.T) {
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", selector, got, want)
+		}
+	}
+}
+
+// reader answers each list with the error of its kind.
+type reader struct {
+	client.Reader
+	fails func(client.ObjectList) error
+}
+
+func (r reader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	return r.fails(list)
+}
+
+// Who may read nothing is told so, whatever is not installed.
+func TestReadNothing(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("no"))
+	lifecycle := func(list client.ObjectList, err error) error {
+		switch list.(type) {
+		case *lifecyclev1.LifecycleRunList, *lifecyclev1.LifecyclePolicyList:
+			return err
+		}
+		return forbidden
+	}
+	for name, tc := range map[string]struct {
+		fails func(client.ObjectList) error
+		want  bool
+	}{
+		"nothing may be read":                         {func(client.ObjectList) error { return forbidden }, true},
+		"nothing may be read and one is missing":      {func(l client.ObjectList) error { return lifecycle(l, &meta.NoKindMatchError{}) }, true},
+		"what is an addition is all that may be read": {func(l client.ObjectList) error { return lifecycle(l, nil) }, false},
+		"everything may be read":                      {func(client.ObjectList) error { return nil }, false},
+	} {
+		s, err := Read(t.Context(), reader{fails: tc.fails}, status.Scope{}, now)
+		if failed := err != nil; failed != tc.want || !failed && s == nil || failed && !apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -489,6 +567,23 @@ func TestNamespace(t *testing.T) {
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("in %q of %.40q: %q, want %q", tc.namespace, tc.request, got, tc.want)
 		}
+	}
+}
+
+// The next command is for the namespace of the host, and the host of another one is another.
+func TestRefusalsByNamespace(t *testing.T) {
+	s := healthy()
+	enrolled := healthy().Requests[0]
+	enrolled.CreationTimestamp, enrolled.Spec.Request = ago(0), requestBy(t, infrav1.EnrollmentUser("other", "h9", "key"))
+	deny(&s.Requests[0])
+	s.Requests[0].Spec.Request = requestBy(t, infrav1.EnrollmentUser("prod", "h9", "key"))
+	s.Requests = append(s.Requests, enrolled)
+	if found := Diagnose(s).Findings; len(found) != 1 || found[0].Next != "slipway host token h9 -n prod" {
+		t.Errorf("found %+v", found)
+	}
+	s.Requests[1].Spec.Request = requestBy(t, infrav1.AgentUser("prod", "h9", "other"))
+	if found := Diagnose(s).Findings; len(found) != 0 {
+		t.Errorf("a host that is enrolled: %+v", found)
 	}
 }
 

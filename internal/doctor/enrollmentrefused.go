@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,14 +17,26 @@ var enrollmentRefused = Check{
 	find: func(s *Snapshot) []Finding {
 		return each(s.Requests, func(r *certificatesv1.CertificateSigningRequest) (Finding, bool) {
 			denied := requestCondition(r, certificatesv1.CertificateDenied)
-			if denied == nil || !s.asksFor(r) {
+			if denied == nil || !s.asksFor(r) || s.enrolledAfter(r) {
 				return none()
 			}
-			f := atRequest(r).since(denied.LastTransitionTime.Time).next("slipway host token %s", r.Labels[infrav1.HostLabel])
-			f.Message = "the agent of host " + r.Labels[infrav1.HostLabel] + " got no certificate: " + cmp.Or(denied.Message, denied.Reason)
+			name, namespace := r.Labels[infrav1.HostLabel], ""
+			if of := namespaceOf(r); of != "" {
+				namespace = " -n " + of
+			}
+			f := atRequest(r).since(denied.LastTransitionTime.Time).next("slipway host token %s%s", name, namespace)
+			f.Message = "the agent of host " + name + " got no certificate: " + cmp.Or(denied.Message, denied.Reason)
 			return f, true
 		})
 	},
+}
+
+// enrolledAfter says whether a newer request for the same host has a certificate.
+func (s *Snapshot) enrolledAfter(r *certificatesv1.CertificateSigningRequest) bool {
+	return slices.ContainsFunc(s.Requests, func(other certificatesv1.CertificateSigningRequest) bool {
+		return len(other.Status.Certificate) > 0 && other.Labels[infrav1.HostLabel] == r.Labels[infrav1.HostLabel] &&
+			other.CreationTimestamp.After(r.CreationTimestamp.Time) && namespaceOf(&other) == namespaceOf(r)
+	})
 }
 
 func requestCondition(r *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) *certificatesv1.CertificateSigningRequestCondition {

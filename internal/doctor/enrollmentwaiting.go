@@ -41,17 +41,23 @@ func atRequest(r *certificatesv1.CertificateSigningRequest) Finding {
 // asksFor says whether a request is for a host of the namespace in scope. One that says for
 // none is told everywhere.
 func (s *Snapshot) asksFor(r *certificatesv1.CertificateSigningRequest) bool {
+	namespace := namespaceOf(r)
+	return s.Scope.Namespace == "" || namespace == "" || namespace == s.Scope.Namespace
+}
+
+// namespaceOf is that of the host that a request is for; empty when it does not say.
+func namespaceOf(r *certificatesv1.CertificateSigningRequest) string {
 	block, _ := pem.Decode(r.Spec.Request)
-	if s.Scope.Namespace == "" || block == nil {
-		return true
+	if block == nil {
+		return ""
 	}
 	request, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
-		return true
+		return ""
 	}
 	namespace, _, known := host.ParseEnrollmentUser(request.Subject.CommonName)
 	if !known {
-		namespace, _, known = host.ParseAgentUser(request.Subject.CommonName)
+		namespace, _, _ = host.ParseAgentUser(request.Subject.CommonName)
 	}
-	return !known || namespace == s.Scope.Namespace
+	return namespace
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -11,6 +12,10 @@ import (
 // networkNotReady is the reason by which a kubelet says that its container runtime found no
 // network plugin, in the message of its Node's condition Ready.
 const networkNotReady = "NetworkPluginNotReady"
+
+// networkPatience is how long a new Node may be without: the pod of its plugin starts there
+// first.
+const networkPatience = 2 * time.Minute
 
 // maxNamed machines are named in a message; the rest is counted.
 const maxNamed = 3
@@ -29,7 +34,7 @@ var noNetworkPlugin = Check{
 					continue
 				}
 				ready := condition(m.Status.Conditions, clusterv1.MachineNodeReadyCondition, metav1.ConditionFalse)
-				if ready == nil || !strings.Contains(ready.Message, networkNotReady) {
+				if ready == nil || !strings.Contains(ready.Message, networkNotReady) || s.Now.Sub(ready.LastTransitionTime.Time) < networkPatience {
 					continue
 				}
 				without = append(without, m.Name)

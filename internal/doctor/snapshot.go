@@ -102,12 +102,15 @@ func sources(namespace string) []source {
 // Snapshot.Unread; it is an error only when that is everything.
 func Read(ctx context.Context, c client.Reader, scope status.Scope, now time.Time) (*Snapshot, error) {
 	s := &Snapshot{Now: now, Scope: scope}
-	all := sources(scope.Namespace)
-	var refused []error
-	for _, from := range all {
+	var (
+		refused  []error
+		readable bool
+	)
+	for _, from := range sources(scope.Namespace) {
 		err := c.List(ctx, from.list, from.opts...)
 		switch {
 		case err == nil:
+			readable = true
 			from.keep(s)
 		case from.optional && meta.IsNoMatchError(err):
 		case apierrors.IsForbidden(err):
@@ -117,7 +120,7 @@ func Read(ctx context.Context, c client.Reader, scope status.Scope, now time.Tim
 			return nil, fmt.Errorf("list objects of kind %s: %w", from.kind, err)
 		}
 	}
-	if len(refused) == len(all) {
+	if !readable {
 		return nil, errors.Join(refused...)
 	}
 	return s, nil
@@ -139,9 +142,9 @@ func (s *Snapshot) cluster(namespace, name string) *clusterv1.Cluster {
 }
 
 // shows says whether a finding is in scope: the labels are those of the Host, and of all
-// else those of its Cluster.
+// else those of its Cluster. What all of them depend on has no labels of theirs.
 func (s *Snapshot) shows(f Finding) bool {
-	if s.Scope.Selector == nil || s.Scope.Selector.Empty() {
+	if s.Scope.Selector == nil || s.Scope.Selector.Empty() || f.Object.Kind == "Plane" || f.Object.Kind == "Deployment" {
 		return true
 	}
 	if f.Object.Kind == "Host" {
