@@ -32,6 +32,9 @@ type Config struct {
 	Name string
 	// Explain adds to an error of the cluster what to do about it.
 	Explain func(error) error
+
+	// heartbeat of live pages; the usual one for zero.
+	heartbeat time.Duration
 }
 
 // Console listens, and serves when Serve is called.

@@ -107,7 +107,8 @@ func closed(t *testing.T, user, namespace string) *running {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	shown, err := console.Listen(ctx, console.Config{Address: console.DefaultAddress, Rest: config, Client: own, Namespace: namespace, Name: "the test"})
+	// What a page does not learn from a watch is not to come by a heartbeat.
+	shown, err := console.Listen(ctx, console.WithoutHeartbeat(console.Config{Address: console.DefaultAddress, Rest: config, Client: own, Namespace: namespace, Name: "the test"}))
 	if err != nil {
 		cancel()
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -41,6 +42,7 @@ func newServer(config Config, reader *watch.Reader, g *guard) (*server, error) {
 	if config.Explain == nil {
 		config.Explain = func(err error) error { return err }
 	}
+	config.heartbeat = cmp.Or(config.heartbeat, heartbeat)
 	parsed, err := template.New("").Funcs(funcs).ParseFS(templates, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse the pages: %w", err)

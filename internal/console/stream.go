@@ -15,7 +15,8 @@ const (
 	// calm is the least time between two looks of a page.
 	calm = 400 * time.Millisecond
 	// heartbeat is how often a stream is written to when nothing changes, to learn that
-	// the browser is gone.
+	// the browser is gone. The page is looked at again, too: some tell of times, and what
+	// was refused may be allowed by now.
 	heartbeat = 20 * time.Second
 	// maxStreams is one less than browsers connect to a server at the same time: with one
 	// more, no page could be opened.
@@ -35,7 +36,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, p page) {
 	if _, err := fmt.Fprint(w, ": live\n\n"); err != nil || control.Flush() != nil {
 		return
 	}
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(s.heartbeat)
 	defer beat.Stop()
 	for {
 		changed := s.reader.Changed()
