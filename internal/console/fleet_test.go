@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/console/view"
@@ -40,6 +41,17 @@ func TestAPageOfALargeFleetIsSmall(t *testing.T) {
 	s, hosts := largeFleet(t)
 	if size := len(fleetPage(t, s, hosts)); size > 192<<10 {
 		t.Errorf("5,000 hosts make a page of %d KiB", size>>10)
+	}
+}
+
+// No filter shows the hosts that have no phase: a link would lead to all of them.
+func TestNoLinkForHostsWithoutAPhase(t *testing.T) {
+	s, _ := largeFleet(t)
+	text := string(fleetPage(t, s, []status.Host{{Namespace: "n", Name: "new"}, {Namespace: "n", Name: "old", Phase: "Running"}}))
+	for _, part := range []string{`<li><b>1</b> <span class="phase ">Not seen yet</span></li>`, `<li><a href="/fleet?phase=Running"><b>1</b> <span class="phase running">Running</span></a></li>`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the fleet lacks %s:\n%s", part, text)
+		}
 	}
 }
 

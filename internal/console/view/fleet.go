@@ -40,7 +40,8 @@ type Fleet struct {
 	Pager Pager
 }
 
-// Count is how many hosts are in a phase.
+// Count is how many hosts are in a phase. An empty one, of hosts that have not been seen yet,
+// is no filter.
 type Count struct {
 	Phase string
 	Hosts int

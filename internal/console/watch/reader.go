@@ -46,6 +46,9 @@ var _ client.Reader = &Reader{}
 
 // kind is what is known of one kind.
 type kind struct {
+	// object is an empty one; it does not change.
+	object client.Object
+
 	mu       sync.Mutex
 	watching bool
 	refused  error
@@ -75,6 +78,10 @@ func Start(ctx context.Context, config *rest.Config, live client.Client, namespa
 		return nil, fmt.Errorf("make the cache: %w", err)
 	}
 	go func() { _ = r.cache.Start(ctx) }()
+	// Before it has started, it refuses to read.
+	if !r.cache.WaitForCacheSync(ctx) {
+		return nil, fmt.Errorf("start the cache: %w", context.Cause(ctx))
+	}
 	return r, nil
 }
 
@@ -140,18 +147,19 @@ func (r *Reader) listOf(object client.Object) (client.ObjectList, error) {
 // typeName is how a reflector calls the kind of an object.
 func typeName(object runtime.Object) string { return reflect.TypeOf(object).String() }
 
-func (r *Reader) kind(name string) *kind {
+func (r *Reader) kind(object client.Object) *kind {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	name := typeName(object)
 	if r.kinds[name] == nil {
-		r.kinds[name] = &kind{}
+		r.kinds[name] = &kind{object: reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)}
 	}
 	return r.kinds[name]
 }
 
 // ensure has the kind of an object watched, or says why it can't be.
 func (r *Reader) ensure(ctx context.Context, object client.Object) error {
-	k := r.kind(typeName(object))
+	k := r.kind(object)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -211,24 +219,20 @@ func (r *Reader) watchFailed(ctx context.Context, name string, err error) {
 	}
 }
 
-// objectOf is an object of the kind that a reflector calls so.
+// objectOf is an object of the kind that a reflector calls so, and that somebody asked for:
+// kinds of several groups are called alike, such as events.
 func (r *Reader) objectOf(name string) client.Object {
-	for gvk, goType := range r.live.Scheme().AllKnownTypes() {
-		if "*"+goType.String() != name {
-			continue
-		}
-		if object, err := r.live.Scheme().New(gvk); err == nil {
-			if object, ok := object.(client.Object); ok {
-				return object
-			}
-		}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.kinds[name]; k != nil {
+		return k.object
 	}
 	return nil
 }
 
 // refuse forgets what was read of a kind that the user may not watch, or no longer.
 func (r *Reader) refuse(ctx context.Context, object client.Object, err error) {
-	k := r.kind(typeName(object))
+	k := r.kind(object)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_ = r.cache.RemoveInformer(ctx, object)
