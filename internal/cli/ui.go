@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -95,7 +96,10 @@ func openBrowser(ctx context.Context, url string) (leave func(), err error) {
 	if runtime.GOOS == "darwin" {
 		opener = "open"
 	}
-	browser := exec.CommandContext(ctx, opener, page)
+	// The browser of a user who had none open is the one that starts here: it outlives the
+	// console, whose Ctrl-C is for all of its session.
+	browser := exec.CommandContext(context.WithoutCancel(ctx), opener, page)
+	browser.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	browser.Stdout, browser.Stderr = io.Discard, io.Discard
 	if err := browser.Start(); err != nil {
 		return leave, err

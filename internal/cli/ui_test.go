@@ -5,11 +5,16 @@ import (
 	"context"
 	"net/http"
 	"net/http/cookiejar"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -84,4 +89,45 @@ func fetch(t *testing.T, c *http.Client, url string) (int, string) {
 		t.Fatal(err)
 	}
 	return response.StatusCode, page.String()
+}
+
+// The interrupt that ends the console does not end the browser.
+func TestTheBrowserIsLeftOpen(t *testing.T) {
+	dir := t.TempDir()
+	started, done := filepath.Join(dir, "started"), filepath.Join(dir, "done")
+	script := "#!/bin/sh\necho $$ > " + started + ".new\nmv " + started + ".new " + started + "\nwhile test -e " + started + "; do sleep 0.05; done\necho > " + done + "\n"
+	for _, opener := range []string{"xdg-open", "open"} {
+		if err := os.WriteFile(filepath.Join(dir, opener), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithCancel(t.Context())
+	leave, err := openBrowser(ctx, "http://127.0.0.1:1/session?token=x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	is := func(path string) func() bool {
+		return func() bool { _, err := os.Stat(path); return err == nil }
+	}
+	poll.True(t, time.Minute, "the browser starts", is(started))
+	text, err := os.ReadFile(started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if session, err := unix.Getsid(pid); err != nil || session != pid {
+		t.Errorf("it is of the session %d of another: %v", session, err)
+	}
+	cancel()
+	// A process that is killed does not get as far as to its end.
+	time.Sleep(300 * time.Millisecond)
+	if err := os.Remove(started); err != nil {
+		t.Fatal(err)
+	}
+	poll.True(t, time.Minute, "the browser goes on", is(done))
 }
