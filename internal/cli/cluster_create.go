@@ -54,7 +54,7 @@ things, or change them first.`,
 	}
 	f.managementFlags.bind(command, "of the cluster")
 	flags, o := command.Flags(), &f.options
-	flags.StringVar(&o.Class, "class", clusters.DefaultClass, "ClusterClass, in the namespace of the cluster")
+	flags.StringVar(&o.Class, "class", "", "ClusterClass, in the namespace of the cluster; slipway-local where `up` has installed it, else slipway")
 	flags.StringVar(&o.Version, "kubernetes-version", "", "version of Kubernetes, such as v1.36.3; the newest that a host of the namespace has when empty")
 	flags.Int32Var(&o.ControlPlanes, "control-planes", 1, "how many control planes: 1, 3 or 5")
 	flags.StringArrayVar(&f.pools, "pool", []string{"pool=1"}, "pool of workers, as NAME=REPLICAS; may be given several times")
@@ -90,6 +90,11 @@ func (f *clusterCreateFlags) create(cmd *cobra.Command, s *session, args []strin
 	}
 	if o.Version == "" {
 		if o.Version, err = newestVersion(cmd, s); err != nil {
+			return err
+		}
+	}
+	if o.Class == "" {
+		if o.Class, err = defaultClass(cmd, s); err != nil {
 			return err
 		}
 	}
@@ -146,6 +151,15 @@ func newestVersion(cmd *cobra.Command, s *session) (string, error) {
 		return "", fmt.Errorf("no host of namespace %s tells which versions of Kubernetes it has: give one by --kubernetes-version; `%s host list -n %s` shows the hosts", s.namespace, cmd.Root().CommandPath(), s.namespace)
 	}
 	return "v" + newest.String(), nil
+}
+
+// defaultClass is that of local hosts where there is one: their kubelets need what it says.
+func defaultClass(cmd *cobra.Command, s *session) (string, error) {
+	err := s.Get(cmd.Context(), s.key(clusters.LocalClass), &clusterv1.ClusterClass{})
+	if apierrors.IsNotFound(err) {
+		return clusters.DefaultClass, nil
+	}
+	return clusters.LocalClass, err
 }
 
 // missingClass returns the objects of the ClusterClass of the release when that is wanted

@@ -130,6 +130,15 @@ func TestClusterCreate(t *testing.T) {
 	if out := u.must(append(args, "-o", "name")...); out != "cluster.cluster.x-k8s.io/prod\n" {
 		t.Errorf("again: %q", out)
 	}
+	local := &clusterv1.ClusterClass{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: u.namespace, Name: clusters.DefaultClass}, local); err != nil {
+		t.Fatal(err)
+	}
+	create(t, &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: clusters.LocalClass}, Spec: local.Spec})
+	u.must("create", "local", "--endpoint", "192.0.2.101")
+	if got := u.cluster("local").Spec.Topology.ClassRef.Name; got != clusters.LocalClass {
+		t.Errorf("beside the class of local hosts the default is %s", got)
+	}
 	u.refused("there is no ClusterClass other in namespace "+u.namespace+"; there are: slipway", "create", "b", "--endpoint", "192.0.2.100", "--class", "other")
 }
 

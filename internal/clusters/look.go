@@ -69,7 +69,10 @@ func Look(c *clusterv1.Cluster) State {
 // waiting says what keeps a Cluster from what it asks for.
 func waiting(c *clusterv1.Cluster, s State) string {
 	if !c.DeletionTimestamp.IsZero() {
-		return or(text(c, clusterv1.ClusterDeletingCondition), "it is being deleted")
+		if conditions.IsTrue(c, clusterv1.ClusterDeletingCondition) {
+			return or(text(c, clusterv1.ClusterDeletingCondition), "it is being deleted")
+		}
+		return "it is being deleted"
 	}
 	if c.Status.ObservedGeneration < c.Generation {
 		return "Cluster API has not seen the change yet"

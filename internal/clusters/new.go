@@ -22,6 +22,8 @@ import (
 const (
 	// DefaultClass is the ClusterClass that a release brings along.
 	DefaultClass = "slipway"
+	// LocalClass is the ClusterClass of local hosts, which `slipway up` installs.
+	LocalClass = "slipway-local"
 	// DefaultPodCIDR is the network of pods that the flannel of host bundles is made for.
 	DefaultPodCIDR = "10.244.0.0/16"
 	// DefaultServiceCIDR is the network of services.

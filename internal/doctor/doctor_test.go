@@ -517,6 +517,12 @@ func TestReadNothing(t *testing.T) {
 		"nothing may be read and one is missing":      {func(l client.ObjectList) error { return lifecycle(l, &meta.NoKindMatchError{}) }, true},
 		"what is an addition is all that may be read": {func(l client.ObjectList) error { return lifecycle(l, nil) }, false},
 		"everything may be read":                      {func(client.ObjectList) error { return nil }, false},
+		"a plane, which serves no Deployments": {func(l client.ObjectList) error {
+			if _, ok := l.(*appsv1.DeploymentList); ok {
+				return &meta.NoKindMatchError{}
+			}
+			return nil
+		}, false},
 	} {
 		s, err := Read(t.Context(), reader{fails: tc.fails}, status.Scope{}, now)
 		if failed := err != nil; failed != tc.want || !failed && s == nil || failed && !apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "forbidden") {

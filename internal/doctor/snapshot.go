@@ -94,7 +94,8 @@ func sources(namespace string) []source {
 		{"HostExtensionConfig", &hostExt, nil, true, func(s *Snapshot) { s.HostExtensionConfigs = hostExt.Items }},
 		{"CertificateSigningRequest", &requests, []client.ListOption{client.HasLabels{infrav1.HostLabel}}, false, func(s *Snapshot) { s.Requests = requests.Items }},
 		{"Secret", &tokens, ofTokens, false, func(s *Snapshot) { s.Tokens = tokens.Items }},
-		{"Deployment", &providers, []client.ListOption{client.HasLabels{clusterv1.ProviderNameLabel}}, false, func(s *Snapshot) { s.Providers = providers.Items }},
+		// the plane of `slipway up` serves none
+		{"Deployment", &providers, []client.ListOption{client.HasLabels{clusterv1.ProviderNameLabel}}, true, func(s *Snapshot) { s.Providers = providers.Items }},
 	}
 }
 

@@ -53,12 +53,21 @@ func (c *collector) objects(ctx context.Context) error {
 	if err != nil {
 		c.lacks("objects of some groups", err)
 	}
-	for _, r := range append(ours(found), others...) {
+	for _, r := range append(ours(found), served(found)...) {
 		if err := c.list(ctx, r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// served are the others that a cluster has: a plane has no Deployments.
+func served(found []*metav1.APIResourceList) []resource {
+	return slices.DeleteFunc(slices.Clone(others), func(r resource) bool {
+		return !slices.ContainsFunc(found, func(list *metav1.APIResourceList) bool {
+			return list.GroupVersion == r.GroupVersion().String() && slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == r.Resource })
+		})
+	})
 }
 
 // ours are the resources of Cluster API and of Slipway among those that a cluster has.
