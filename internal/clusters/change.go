@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func resize(workers *clusterv1.WorkersTopology, p Pool) error {
 		workers.MachineDeployments[i].Replicas = ptr.To(p.Replicas)
 		return nil
 	}
-	return invalid("--pool", "there is no %s; the topology has %s", p.Name, or(strings.Join(WorkerNames(workers), ", "), "no workers"))
+	return invalid("--pool", "there is no %s; the topology has %s", p.Name, cmp.Or(strings.Join(WorkerNames(workers), ", "), "no workers"))
 }
 
 // WorkerNames are the names of the pools and machine deployments of a topology.

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ func Look(c *clusterv1.Cluster) State {
 func waiting(c *clusterv1.Cluster, s State) string {
 	if !c.DeletionTimestamp.IsZero() {
 		if conditions.IsTrue(c, clusterv1.ClusterDeletingCondition) {
-			return or(text(c, clusterv1.ClusterDeletingCondition), "it is being deleted")
+			return cmp.Or(text(c, clusterv1.ClusterDeletingCondition), "it is being deleted")
 		}
 		return "it is being deleted"
 	}
@@ -83,7 +84,7 @@ func waiting(c *clusterv1.Cluster, s State) string {
 			return "the topology is not reconciled yet"
 		}
 		if reconciled.Status != metav1.ConditionTrue {
-			return or(reconciled.Message, reconciled.Reason)
+			return cmp.Or(reconciled.Message, reconciled.Reason)
 		}
 		if want := ptr.Deref(c.Spec.Topology.ControlPlane.Replicas, s.ControlPlane.Desired); want != s.ControlPlane.Desired {
 			return fmt.Sprintf("the control plane is to have %d machines", want)
@@ -97,11 +98,11 @@ func waiting(c *clusterv1.Cluster, s State) string {
 	}
 	for _, condition := range underWay {
 		if conditions.IsTrue(c, condition) {
-			return or(text(c, condition), condition)
+			return cmp.Or(text(c, condition), condition)
 		}
 	}
 	if s.Available != metav1.ConditionTrue {
-		return or(text(c, clusterv1.ClusterAvailableCondition), "it is not available yet")
+		return cmp.Or(text(c, clusterv1.ClusterAvailableCondition), "it is not available yet")
 	}
 	if !s.ControlPlane.reached() || !s.Workers.reached() {
 		return fmt.Sprintf("%s control planes and %s workers are ready", s.ControlPlane, s.Workers)
@@ -114,7 +115,7 @@ func text(c *clusterv1.Cluster, condition string) string {
 	if found == nil {
 		return ""
 	}
-	return or(found.Message, found.Reason)
+	return cmp.Or(found.Message, found.Reason)
 }
 
 // topologyWorkers is how many workers a topology asks for; not when something else, such as

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,25 +114,18 @@ func newCluster(o Options) (*clusterv1.Cluster, error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
 	}
 	cluster.Spec.ClusterNetwork = clusterv1.ClusterNetwork{
-		Pods:          clusterv1.NetworkRanges{CIDRBlocks: []string{or(o.PodCIDR, DefaultPodCIDR)}},
-		Services:      clusterv1.NetworkRanges{CIDRBlocks: []string{or(o.ServiceCIDR, DefaultServiceCIDR)}},
+		Pods:          clusterv1.NetworkRanges{CIDRBlocks: []string{cmp.Or(o.PodCIDR, DefaultPodCIDR)}},
+		Services:      clusterv1.NetworkRanges{CIDRBlocks: []string{cmp.Or(o.ServiceCIDR, DefaultServiceCIDR)}},
 		ServiceDomain: "cluster.local",
 	}
 	cluster.Spec.Topology = clusterv1.Topology{
-		ClassRef:     clusterv1.ClusterClassRef{Name: or(o.Class, DefaultClass)},
+		ClassRef:     clusterv1.ClusterClassRef{Name: cmp.Or(o.Class, DefaultClass)},
 		Version:      version,
 		ControlPlane: clusterv1.ControlPlaneTopology{Replicas: ptr.To(o.ControlPlanes)},
 		Workers:      clusterv1.WorkersTopology{MachinePools: pools},
 		Variables:    variables,
 	}
 	return cluster, nil
-}
-
-func or(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
 }
 
 func parseVersion(version string) (string, error) {

@@ -66,12 +66,11 @@ var ipamRules = []Rule{
 			}
 			at := place{file: r.Components[0].Name}
 			for _, right := range ipamRights {
-				granted := r.granted(right.group, right.resource)
-				if missing := slices.DeleteFunc(slices.Clone(right.verbs), func(verb string) bool { return covers(granted, verb) }); len(missing) > 0 {
+				if missing := lacking(r.granted(right.group, right.resource, ""), right.verbs); len(missing) > 0 {
 					found(at, fmt.Sprintf("no ClusterRole gives %s on %s.%s", strings.Join(missing, ", "), right.resource, right.group))
 				}
 			}
-			if granted := r.granted("ipam.cluster.x-k8s.io", "ipaddressclaims/status"); !covers(granted, "update") && !covers(granted, "patch") {
+			if granted := r.granted("ipam.cluster.x-k8s.io", "ipaddressclaims/status", ""); !covers(granted, "update") && !covers(granted, "patch") {
 				found(at, "no ClusterRole gives update or patch on ipaddressclaims/status.ipam.cluster.x-k8s.io")
 			}
 		},
@@ -87,17 +86,4 @@ func (r *Release) pools() []*Object {
 	return slices.DeleteFunc(r.crds(), func(o *Object) bool {
 		return !strings.HasSuffix(text(o.Fields, "spec", "names", "kind"), "Pool")
 	})
-}
-
-// granted are the verbs on a resource that the ClusterRoles of the components give.
-func (r *Release) granted(group, resource string) []string {
-	var verbs []string
-	for _, role := range of(r.Components, "ClusterRole") {
-		for _, rule := range list(role.Fields, "rules") {
-			if covers(texts(rule, "apiGroups"), group) && covers(texts(rule, "resources"), resource) {
-				verbs = append(verbs, texts(rule, "verbs")...)
-			}
-		}
-	}
-	return verbs
 }

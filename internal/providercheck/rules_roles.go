@@ -57,24 +57,29 @@ func (r *Release) missingVerbs(crd *Object, label string) []string {
 	if slices.Contains(coreGroups, group) {
 		return nil
 	}
-	var granted []string
+	return lacking(r.granted(group, resource, label), managerVerbs)
+}
+
+// granted are the verbs on a resource that the ClusterRoles of the components give: those
+// with a label that is "true", or all when label is empty.
+func (r *Release) granted(group, resource, label string) []string {
+	var verbs []string
 	for _, role := range of(r.Components, "ClusterRole") {
-		if text(role.Fields, "metadata", "labels", label) != "true" {
+		if label != "" && text(role.Fields, "metadata", "labels", label) != "true" {
 			continue
 		}
 		for _, rule := range list(role.Fields, "rules") {
 			if covers(texts(rule, "apiGroups"), group) && covers(texts(rule, "resources"), resource) {
-				granted = append(granted, texts(rule, "verbs")...)
+				verbs = append(verbs, texts(rule, "verbs")...)
 			}
 		}
 	}
-	var missing []string
-	for _, verb := range managerVerbs {
-		if !covers(granted, verb) {
-			missing = append(missing, verb)
-		}
-	}
-	return missing
+	return verbs
+}
+
+// lacking are the wanted verbs that are not granted.
+func lacking(granted, wanted []string) []string {
+	return slices.DeleteFunc(slices.Clone(wanted), func(verb string) bool { return covers(granted, verb) })
 }
 
 func covers(granted []string, wanted string) bool {
