@@ -45,6 +45,14 @@ type File struct {
 	Objects []*Object
 	// Variables by name; the value is the default, nil when there is none.
 	Variables map[string]*string
+	// broken is why not all of it could be parsed.
+	broken error
+}
+
+func newFile(name string, raw []byte) *File {
+	f := &File{Name: name, Raw: raw}
+	f.broken = f.parse()
+	return f
 }
 
 // Object is one YAML document.
@@ -76,17 +84,11 @@ func Load(dir string) (*Release, error) {
 	return newRelease(dir, filepath.Base(filepath.Dir(dir)), filepath.Base(dir), files), nil
 }
 
-// content is one file as it was read.
-type content struct {
-	name string
-	data []byte
-}
-
-func newRelease(place, label, version string, files []content) *Release {
+func newRelease(place, label, version string, files []*File) *Release {
 	r := &Release{Place: place, Label: label, Version: version}
 	r.Type, r.Name = splitLabel(label)
 	for _, file := range files {
-		r.add(file, kindOf(file.name))
+		r.add(file, kindOf(file.Name))
 	}
 	return r
 }
@@ -128,10 +130,9 @@ func kindOf(name string) fileKind {
 	return otherFile
 }
 
-func (r *Release) add(file content, kind fileKind) *File {
-	f := &File{Name: file.name, Raw: file.data}
-	if err := f.parse(); err != nil {
-		r.unreadable = append(r.unreadable, unreadable.finding(place{file: f.Name}, err.Error()))
+func (r *Release) add(f *File, kind fileKind) {
+	if f.broken != nil {
+		r.unreadable = append(r.unreadable, unreadable.finding(place{file: f.Name}, f.broken.Error()))
 	}
 	switch kind {
 	case metadataFileKind:
@@ -145,7 +146,6 @@ func (r *Release) add(file content, kind fileKind) *File {
 	case otherFile:
 		r.Others = append(r.Others, f)
 	}
-	return f
 }
 
 // Names of the files of a release, from the contract.

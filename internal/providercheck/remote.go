@@ -104,7 +104,7 @@ func (s Source) fromGitHub(ctx context.Context, u *url.URL) ([]*Release, error) 
 	if err := json.Unmarshal(data, &release); err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
-	var files []content
+	var files []*File
 	for _, asset := range release.Assets {
 		if !isYAML(asset.Name) || kindOf(asset.Name) == otherFile || len(rest) > 1 && typeOfComponents(asset.Name) != "" && asset.Name != rest[1] {
 			continue
@@ -116,7 +116,7 @@ func (s Source) fromGitHub(ctx context.Context, u *url.URL) ([]*Release, error) 
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, content{asset.Name, data})
+		files = append(files, newFile(asset.Name, data))
 	}
 	return s.split(s.Place, release.Tag, files)
 }
@@ -128,7 +128,7 @@ func (s Source) beside(ctx context.Context, u *url.URL) ([]*Release, error) {
 	if typeOfComponents(name) == "" {
 		return nil, fmt.Errorf("%s: end the URL with the components file, such as infrastructure-components.yaml", u.Redacted())
 	}
-	var files []content
+	var files []*File
 	for _, name := range []string{name, metadataFile, defaultTemplate} {
 		file, err := s.sibling(ctx, u, name)
 		if errors.Is(err, errAbsent) && len(files) > 0 {
@@ -162,7 +162,7 @@ func (s Source) beside(ctx context.Context, u *url.URL) ([]*Release, error) {
 }
 
 // classNames are the ClusterClasses that templates name.
-func classNames(files []content) []string {
+func classNames(files []*File) []string {
 	var names []string
 	for _, o := range of(newRelease("", "", "", files).Templates, "Cluster") {
 		if name := className(o); name != "" && !slices.Contains(names, name) && nameFormat.MatchString(name) {
@@ -172,9 +172,12 @@ func classNames(files []content) []string {
 	return names
 }
 
-func (s Source) sibling(ctx context.Context, u *url.URL, name string) (content, error) {
+func (s Source) sibling(ctx context.Context, u *url.URL, name string) (*File, error) {
 	data, err := s.get(ctx, u.ResolveReference(&url.URL{Path: name, RawQuery: u.RawQuery}).String(), "")
-	return content{name, data}, err
+	if err != nil {
+		return nil, err
+	}
+	return newFile(name, data), nil
 }
 
 // get reads what is at an address. The token goes to the API of GitHub only; a redirect to

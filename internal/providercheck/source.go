@@ -78,7 +78,7 @@ func (s Source) Releases(ctx context.Context) ([]*Release, error) {
 }
 
 // readDir reads the YAML files of a directory, and returns its absolute name.
-func readDir(dir string) (string, []content, error) {
+func readDir(dir string) (string, []*File, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", nil, err
@@ -87,7 +87,7 @@ func readDir(dir string) (string, []content, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	var files []content
+	var files []*File
 	for _, entry := range entries {
 		if entry.IsDir() || !isYAML(entry.Name()) {
 			continue
@@ -108,14 +108,17 @@ func isYAML(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-func readFile(path string) (content, error) {
+func readFile(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return content{}, err
+		return nil, err
 	}
 	defer f.Close()
 	data, err := readBounded(path, f)
-	return content{filepath.Base(path), data}, err
+	if err != nil {
+		return nil, err
+	}
+	return newFile(filepath.Base(path), data), nil
 }
 
 func readBounded(name string, r io.Reader) ([]byte, error) {
@@ -155,10 +158,10 @@ func typeOfComponents(name string) clusterctlv1.ProviderType {
 }
 
 // ofTypes returns the types of providers that files have components of.
-func ofTypes(files []content) []clusterctlv1.ProviderType {
+func ofTypes(files []*File) []clusterctlv1.ProviderType {
 	var types []clusterctlv1.ProviderType
 	for _, file := range files {
-		if t := typeOfComponents(file.name); t != "" && !slices.Contains(types, t) {
+		if t := typeOfComponents(file.Name); t != "" && !slices.Contains(types, t) {
 			types = append(types, t)
 		}
 	}
@@ -168,15 +171,15 @@ func ofTypes(files []content) []clusterctlv1.ProviderType {
 // split makes a release for each provider that has components among the files. Templates
 // and ClusterClasses are those of the infrastructure provider; files that clusterctl does
 // not read belong to nobody.
-func (s Source) split(place, version string, files []content) ([]*Release, error) {
+func (s Source) split(place, version string, files []*File) ([]*Release, error) {
 	version = cmp.Or(s.Version, version)
 	if version == "" {
 		return nil, fmt.Errorf("%s does not tell the version of the release: give it by --release, for example --release v0.1.0", place)
 	}
 	var labels []string
-	own := map[string][]content{}
+	own := map[string][]*File{}
 	for _, file := range files {
-		t := typeOfComponents(file.name)
+		t := typeOfComponents(file.Name)
 		if t == "" {
 			continue
 		}
@@ -211,10 +214,10 @@ func chosen(provider string) string {
 }
 
 // shared are the files that are no components, as far as a provider of a type has them.
-func shared(files []content, t clusterctlv1.ProviderType) []content {
-	var found []content
+func shared(files []*File, t clusterctlv1.ProviderType) []*File {
+	var found []*File
 	for _, file := range files {
-		switch kindOf(file.name) {
+		switch kindOf(file.Name) {
 		case metadataFileKind:
 			found = append(found, file)
 		case templateFileKind, classFileKind:
@@ -229,20 +232,20 @@ func shared(files []content, t clusterctlv1.ProviderType) []content {
 
 // labelOf a provider of a type whose components are in a file: what the caller says, if
 // that is of the type, or the label that most objects have.
-func (s Source) labelOf(file content, t clusterctlv1.ProviderType) (string, error) {
+func (s Source) labelOf(file *File, t clusterctlv1.ProviderType) (string, error) {
 	if asked, _ := splitLabel(s.Provider); asked == t {
 		return s.Provider, nil
 	}
 	if t == clusterctlv1.CoreProviderType {
 		return coreLabel, nil
 	}
-	label := commonLabel(newRelease("", "", "", []content{file}).Components)
+	label := commonLabel([]*File{file})
 	if found, _ := splitLabel(label); found != t {
 		if s.Provider != "" {
 			return "", nil
 		}
 		return "", fmt.Errorf("%s does not tell whose it is by the label %s: give --provider, for example --provider %s",
-			file.name, clusterv1.ProviderNameLabel, clusterctlv1.ManifestLabel("foo", t))
+			file.Name, clusterv1.ProviderNameLabel, clusterctlv1.ManifestLabel("foo", t))
 	}
 	return label, nil
 }
@@ -270,14 +273,14 @@ func (s Source) file() ([]*Release, error) {
 	}
 	r := newRelease(s.Place, "", s.Version, nil)
 	r.Partial = true
-	kind := kindOf(file.name)
+	kind := kindOf(file.Name)
 	if kind == otherFile {
 		kind = kindByContent(file)
 	}
-	f := r.add(file, kind)
-	r.Label = cmp.Or(s.Provider, commonLabel([]*File{f}))
+	r.add(file, kind)
+	r.Label = cmp.Or(s.Provider, commonLabel([]*File{file}))
 	if r.Label == "" && kind == componentsFileKind {
-		if r.Label, err = s.labelOf(file, cmp.Or(typeOfComponents(file.name), clusterctlv1.InfrastructureProviderType)); err != nil {
+		if r.Label, err = s.labelOf(file, cmp.Or(typeOfComponents(file.Name), clusterctlv1.InfrastructureProviderType)); err != nil {
 			return nil, err
 		}
 	}
@@ -286,13 +289,11 @@ func (s Source) file() ([]*Release, error) {
 }
 
 // kindByContent is what a file is for whose name does not tell.
-func kindByContent(file content) fileKind {
-	probe := &File{Raw: file.data}
-	if probe.parse() != nil {
-		return componentsFileKind
-	}
-	files := []*File{probe}
+func kindByContent(file *File) fileKind {
+	files := []*File{file}
 	switch {
+	case file.broken != nil:
+		return componentsFileKind
 	case len(of(files, "Metadata")) > 0:
 		return metadataFileKind
 	case len(of(files, "CustomResourceDefinition")) > 0, len(of(files, "Deployment")) > 0:
