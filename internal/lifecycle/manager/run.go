@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -66,6 +68,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	config.QPS = -1
 	options := ctrl.Options{
 		Scheme: scheme,
+		// The priority queue of controller-runtime v0.24 can block for ever when it is shut
+		// down while a worker waits for it (kubernetes-sigs/controller-runtime 3538, mended by
+		// 3540): the engine would end after its grace period only, with an error, and keep the
+		// Lease from the next leader while hooks wait for an answer.
+		Controller: controllerconfig.Controller{UsePriorityQueue: ptr.To(false)},
 		// Managed fields are never looked at.
 		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultNamespaces: o.namespaces()},
 		// Few of these are ever needed, and not again: they are read when they are.
