@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
@@ -26,6 +28,43 @@ func dialInstead(asked, address string) func(context.Context, string, string) (n
 			wanted = address
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, wanted)
+	}
+}
+
+// watchedConn tells that the client has closed it.
+type watchedConn struct {
+	net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *watchedConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// watchedConns are the connections that a client has made.
+type watchedConns chan *watchedConn
+
+func (w watchedConns) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	watched := &watchedConn{Conn: conn, closed: make(chan struct{})}
+	w <- watched
+	return watched, nil
+}
+
+// awaitClosed waits until the client has closed the connection that it made after those
+// that were waited for before.
+func (w watchedConns) awaitClosed(t *testing.T) {
+	t.Helper()
+	conn := <-w
+	select {
+	case <-conn.closed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the client keeps a connection on which nothing good can come any more")
 	}
 }
 

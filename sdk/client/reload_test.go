@@ -1,15 +1,20 @@
 package client_test
 
 import (
+	"context"
+	"crypto/x509"
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/extension"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
@@ -61,6 +66,44 @@ func TestReloadsAreTold(t *testing.T) {
 			t.Errorf("told %v, want each error once", told)
 		}
 	}
+}
+
+// TestNewCertificateMakesNewConnections replaces the certificate of a caller by another one
+// of the same CA: the connection that was made with the former is not used any more.
+func TestNewCertificateMakesNewConnections(t *testing.T) {
+	dir := t.TempDir()
+	ca := hooktest.NewCA(t)
+	caFile := filepath.Join(dir, "ca.crt")
+	if err := os.WriteFile(caFile, ca.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := ca.Files(dir, "caller")
+	presented := make(chan *x509.Certificate, 1)
+	tell := func(next extension.Func) extension.Func {
+		return func(ctx context.Context, call *extension.Call) (hooksv1.ResponseObject, error) {
+			presented <- call.TLS.PeerCertificates[0]
+			return next(ctx, call)
+		}
+	}
+	ext := hooktest.Start(t, extension.Options{ClientCAFile: caFile}, func(s *extension.Server) error {
+		return extension.Handle[req, resp](s, capi.BeforeClusterCreate, "h", succeed, extension.WithInterceptors(tell))
+	})
+	c := newClient(t, client.Options{CertFile: certFile, KeyFile: keyFile}, discovered(ext, ext.CA.PEM))
+	present := func() *x509.Certificate {
+		t.Helper()
+		if _, err := create(t.Context(), t, c); err != nil {
+			t.Fatal(err)
+		}
+		return <-presented
+	}
+	former := present()
+	ca.Files(dir, "caller")
+	eventually(t, "the new certificate", func() error {
+		if present().Equal(former) {
+			return errors.New("the former is presented")
+		}
+		return nil
+	})
 }
 
 // count returns the counter of that name with the label value result.

@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -151,18 +149,6 @@ func TestUntrustedIsRefused(t *testing.T) {
 	}
 }
 
-// watchedConn tells that the client has closed it.
-type watchedConn struct {
-	net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (c *watchedConn) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
-}
-
 // TestRestartedServer stops an extension and starts it again at the same address:
 // the kept connections are of no use, and no call is lost once the client has seen
 // their end. A call that is written before that may be lost: no transport can know.
@@ -172,17 +158,8 @@ func TestRestartedServer(t *testing.T) {
 	certFile, keyFile := ca.Files(dir, "tls")
 	options := extension.Options{CertFile: certFile, KeyFile: keyFile}
 	ext := hooktest.Start(t, options, handles)
-	conns := make(chan *watchedConn, 16)
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		watched := &watchedConn{Conn: conn, closed: make(chan struct{})}
-		conns <- watched
-		return watched, nil
-	}
-	c := newClient(t, client.Options{Backoff: noBackoff, DialContext: dial}, discovered(ext, ca.PEM))
+	conns := make(watchedConns, 16)
+	c := newClient(t, client.Options{Backoff: noBackoff, DialContext: conns.dial}, discovered(ext, ca.PEM))
 	options.Address = strings.TrimPrefix(ext.URL, "https://")
 	for range 3 {
 		for range 2 { // the second uses the connection of the first
@@ -196,11 +173,7 @@ func TestRestartedServer(t *testing.T) {
 		if n := len(conns); n != 1 {
 			t.Fatalf("%d connections for two calls, want 1", n)
 		}
-		select {
-		case <-(<-conns).closed:
-		case <-time.After(10 * time.Second):
-			t.Fatal("the client keeps a connection that the extension has ended")
-		}
+		conns.awaitClosed(t)
 		ext = hooktest.Start(t, options, handles)
 	}
 }

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,48 +25,52 @@ const (
 
 // connection checks what is below the calls of handlers.
 func (r *Report) connection(ctx context.Context, o Options) {
-	address, config, err := dialed(o)
+	p, err := newProbe(o)
 	if err != nil {
 		r.add("connection", err)
 		return
 	}
-	r.addOutcome("TLS version", oldTLS(ctx, address, config))
-	r.addOutcome("serving certificate", servingCertificate(ctx, address, config))
-	r.addOutcome("client certificate", anybody(ctx, o, config))
-	r.addOutcome("request ID", requestID(ctx, o, config))
+	r.addOutcome("TLS version", p.oldTLS(ctx))
+	r.addOutcome("serving certificate", p.servingCertificate(ctx))
+	r.addOutcome("client certificate", p.anybody(ctx))
+	r.addOutcome("request ID", p.requestID(ctx))
 }
 
-// dialed is where the extension listens, and how it is trusted.
-func dialed(o Options) (address string, _ *tls.Config, _ error) {
-	u, err := url.Parse(o.URL)
+// probe makes connections of its own to an extension.
+type probe struct {
+	base *url.URL
+	// address is where the extension listens.
+	address string
+	// config is how it is trusted, and the certificate of the caller.
+	config *tls.Config
+}
+
+func newProbe(o Options) (*probe, error) {
+	base, err := url.Parse(o.URL)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	config := &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
+	config := &tls.Config{ServerName: base.Hostname(), MinVersion: tls.VersionTLS12}
 	if len(o.CABundle) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(o.CABundle) {
-			return "", nil, errors.New("the CA bundle has no certificate in PEM form")
+			return nil, errors.New("the CA bundle has no certificate in PEM form")
 		}
 	}
 	if o.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	return net.JoinHostPort(u.Hostname(), port), config, nil
+	return &probe{base: base, address: net.JoinHostPort(base.Hostname(), cmp.Or(base.Port(), "443")), config: config}, nil
 }
 
-func handshake(ctx context.Context, address string, config *tls.Config) (tls.ConnectionState, error) {
+func (p *probe) handshake(ctx context.Context, config *tls.Config) (tls.ConnectionState, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialing)
 	defer cancel()
-	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", p.address)
 	if err != nil {
 		return tls.ConnectionState{}, err
 	}
@@ -74,17 +79,17 @@ func handshake(ctx context.Context, address string, config *tls.Config) (tls.Con
 }
 
 // oldTLS must be refused: versions 1.0 and 1.1 are retired (RFC 8996).
-func oldTLS(ctx context.Context, address string, config *tls.Config) outcome {
-	old := config.Clone()
+func (p *probe) oldTLS(ctx context.Context) outcome {
+	old := p.config.Clone()
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
-	if state, err := handshake(ctx, address, old); err == nil {
+	if state, err := p.handshake(ctx, old); err == nil {
 		return failed("it accepts %s, want TLS 1.2 or newer", tls.VersionName(state.Version))
 	}
 	return outcome{}
 }
 
-func servingCertificate(ctx context.Context, address string, config *tls.Config) outcome {
-	state, err := handshake(ctx, address, config)
+func (p *probe) servingCertificate(ctx context.Context) outcome {
+	state, err := p.handshake(ctx, p.config)
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -96,10 +101,10 @@ func servingCertificate(ctx context.Context, address string, config *tls.Config)
 
 // anybody may read what a cluster is made of, or fill an extension's memory, where the
 // caller needs no certificate.
-func anybody(ctx context.Context, o Options, config *tls.Config) outcome {
-	without := config.Clone()
+func (p *probe) anybody(ctx context.Context) outcome {
+	without := p.config.Clone()
 	without.Certificates = nil
-	code, _, err := discover(ctx, o, without, "")
+	code, _, err := p.discover(ctx, without, "")
 	if err == nil && code == http.StatusOK {
 		return warned("callers need no client certificate: who reaches the port can call every handler")
 	}
@@ -107,9 +112,9 @@ func anybody(ctx context.Context, o Options, config *tls.Config) outcome {
 }
 
 // requestID should come back: it tells a caller that an answer is to its own request.
-func requestID(ctx context.Context, o Options, config *tls.Config) outcome {
+func (p *probe) requestID(ctx context.Context) outcome {
 	const id = "conformance-check"
-	_, repeated, err := discover(ctx, o, config, id)
+	_, repeated, err := p.discover(ctx, p.config, id)
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -124,14 +129,10 @@ func requestID(ctx context.Context, o Options, config *tls.Config) outcome {
 
 // discover makes one discovery on a connection of its own, and returns the HTTP status
 // and the request ID of the answer.
-func discover(ctx context.Context, o Options, config *tls.Config, id string) (code int, repeated string, _ error) {
+func (p *probe) discover(ctx context.Context, config *tls.Config, id string) (code int, repeated string, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, dialing)
 	defer cancel()
-	base, err := url.Parse(o.URL)
-	if err != nil {
-		return 0, "", err
-	}
-	target := registry.HookURL(base, capi.Discovery.Definition().Name, "", dialing)
+	target := registry.HookURL(p.base, capi.Discovery.Definition().Name, "", dialing)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), strings.NewReader("{}"))
 	if err != nil {
 		return 0, "", err

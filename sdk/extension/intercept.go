@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -72,5 +73,9 @@ func checked(d *hook.Definition, response hooksv1.ResponseObject, err error) (ho
 	case !d.IsResponse(response):
 		return d.NewResponse(), errors.Join(err, fmt.Errorf("an interceptor answers with %T, which is no response of hook %s", response, d.Name.Hook))
 	}
-	return response, err
+	// What the handler returned may be its own, one for all calls: what is written into
+	// the answer to one must not show in that to another.
+	copied := d.NewResponse()
+	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(response).Elem())
+	return copied, err
 }

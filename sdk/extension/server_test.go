@@ -117,6 +117,29 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestResponsesAreTheHandlersOwn lets a handler return one response for all calls. What one
+// call came to does not show in another one.
+func TestResponsesAreTheHandlersOwn(t *testing.T) {
+	shared := &response{}
+	outcomes := []error{errors.New("broken"), extension.RetryAfter(time.Minute, "wait"), nil}
+	s, calls := newServer(t, extension.Options{}), 0
+	if err := handle(s, "h", func(context.Context, *request) (*response, error) {
+		calls++
+		return shared, outcomes[calls-1]
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []hooksv1.ResponseStatus{hooksv1.ResponseStatusFailure, hooksv1.ResponseStatusSuccess, hooksv1.ResponseStatusSuccess} {
+		got := hooktest.Call(t, s, capi.BeforeClusterCreate, "h", &request{})
+		if waits := calls == 2; got.Status != want || (got.RetryAfterSeconds != 0) != waits || (got.Message == "") != (outcomes[calls-1] == nil) {
+			t.Errorf("call %d: got %+v", calls, got)
+		}
+	}
+	if *shared != (response{}) {
+		t.Errorf("the server wrote into the response of the handler: %+v", shared)
+	}
+}
+
 // TestHookThatCannotBlock asks for a retry where the response cannot carry the wish:
 // the caller must not go on as if all were well.
 func TestHookThatCannotBlock(t *testing.T) {

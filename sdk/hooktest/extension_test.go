@@ -1,8 +1,12 @@
 package hooktest_test
 
 import (
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -53,5 +57,23 @@ func TestCallHasNoCertificate(t *testing.T) {
 	<-ended
 	if called || !strings.Contains(f.failure, "HTTP status 401") || !strings.Contains(f.failure, "leave ClientCAFile out") {
 		t.Errorf("called: %t, the test failed with %q", called, f.failure)
+	}
+}
+
+// TestGzipBomb holds that the bomb is small on the wire, and large to who reads it.
+func TestGzipBomb(t *testing.T) {
+	const size = 3<<20 + 1
+	wire := httptest.NewRecorder()
+	hooktest.GzipBomb(size)(wire, nil)
+	if wire.Body.Len() > size/100 {
+		t.Errorf("%d bytes on the wire for %d", wire.Body.Len(), size)
+	}
+	z, err := gzip.NewReader(wire.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil || len(text) < size || !json.Valid(text) {
+		t.Errorf("it becomes %d bytes, want %d or more of JSON; %v", len(text), size, err)
 	}
 }

@@ -123,19 +123,26 @@ func Endless(size int64) http.HandlerFunc {
 	}
 }
 
-// GzipBomb answers with size bytes of JSON that are small on the wire.
+// GzipBomb answers with at least size bytes of JSON that are small on the wire: members of
+// gzip (RFC 1952), one after the other, of which most are the same.
 func GzipBomb(size int) http.HandlerFunc {
-	var buf bytes.Buffer
-	z := gzip.NewWriter(&buf)
-	_, _ = z.Write([]byte(`{"status":"Success","message":"`))
-	chunk := bytes.Repeat([]byte("a"), 64<<10)
-	for sent := 0; sent < size; sent += len(chunk) {
-		_, _ = z.Write(chunk)
-	}
-	_, _ = z.Write([]byte(`"}`))
-	_ = z.Close()
+	chunk := bytes.Repeat([]byte("a"), 1<<20)
+	body := bytes.Join([][]byte{
+		gzipped([]byte(`{"status":"Success","message":"`)),
+		bytes.Repeat(gzipped(chunk), (size+len(chunk)-1)/len(chunk)),
+		gzipped([]byte(`"}`)),
+	}, nil)
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(buf.Bytes())
+		_, _ = w.Write(body)
 	}
+}
+
+// gzipped is one member of a gzip file.
+func gzipped(text []byte) []byte {
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	_, _ = z.Write(text)
+	_ = z.Close()
+	return buf.Bytes()
 }

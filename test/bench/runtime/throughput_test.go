@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -55,7 +56,7 @@ func TestThroughput(t *testing.T) {
 func micro(d time.Duration) string { return fmt.Sprintf("%d µs", d.Microseconds()) }
 
 // compare measures both sides in turns, so that a disturbance meets both, and
-// returns the medians.
+// returns the medians of each figure.
 func compare(t *testing.T, p payload, concurrency int) (ours, upstream sample) {
 	turns, length := 1, 20*time.Millisecond
 	if *measure {
@@ -69,9 +70,23 @@ func compare(t *testing.T, p payload, concurrency int) (ours, upstream sample) {
 	return median(a), median(b)
 }
 
+// median is that of each figure by itself: the round with the median of calls/s may be the
+// one whose processor time another process has disturbed.
 func median(list []sample) sample {
-	slices.SortFunc(list, func(x, y sample) int { return int(x.callsPerSecond - y.callsPerSecond) })
-	return list[len(list)/2]
+	return sample{
+		callsPerSecond: middle(list, func(s sample) float64 { return s.callsPerSecond }),
+		allocations:    middle(list, func(s sample) float64 { return s.allocations }),
+		cpu:            middle(list, func(s sample) time.Duration { return s.cpu }),
+	}
+}
+
+func middle[T cmp.Ordered](list []sample, figure func(sample) T) T {
+	var values []T
+	for _, s := range list {
+		values = append(values, figure(s))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 // run calls as often as it can for a while, after a warm-up of the connections.

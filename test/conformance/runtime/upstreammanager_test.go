@@ -25,7 +25,7 @@ import (
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
-func TestMain(m *testing.M) { judge.Main(m) }
+func TestMain(m *testing.M) { judge.Main(m, "../../../bin") }
 
 const (
 	oldVersion = "v1.35.4"
