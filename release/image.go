@@ -107,7 +107,7 @@ func (r *release) image(p program, arch string) (v1.Image, error) {
 			User:       nobody,
 			Entrypoint: []string{"/manager"},
 			Labels: map[string]string{
-				"org.opencontainers.image.source":  "https://github.com/slipway-dev/slipway",
+				"org.opencontainers.image.source":  homepage,
 				"org.opencontainers.image.title":   p.name,
 				"org.opencontainers.image.version": r.version,
 			},

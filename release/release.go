@@ -77,6 +77,7 @@ var steps = []step{
 	{"binaries", (*release).buildBinaries},
 	{"images", (*release).writeImages},
 	{"host bundles", (*release).writeHostBundle},
+	{"plugin of kubectl", (*release).writePlugin},
 	{"SBOMs", (*release).writeSBOMs},
 	{"provider repositories", (*release).writeRepositories},
 	{"hook documents", (*release).writeHookDocuments},

@@ -93,6 +93,7 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("image", func(t *testing.T) { checkImage(t, r) })
 	t.Run("command line", func(t *testing.T) { checkCommandLine(t, r) })
+	t.Run("plugin of kubectl", func(t *testing.T) { checkPlugin(t, r) })
 	t.Run("SBOM", func(t *testing.T) {
 		bill := all["assets/slipway-manager-linux-"+runtime.GOARCH+".cdx.json"]
 		if !strings.Contains(bill, "pkg:golang/sigs.k8s.io/controller-runtime@v") {
@@ -252,8 +253,10 @@ func onlyImage(t *testing.T, dir string) v1.Image {
 	return img
 }
 
-func unpack(t *testing.T, archive, dir string) {
+// unpack gives files the permissions that the archive has, and returns those.
+func unpack(t *testing.T, archive, dir string) map[string]os.FileMode {
 	t.Helper()
+	modes := map[string]os.FileMode{}
 	f, err := os.Open(archive)
 	if err != nil {
 		t.Fatal(err)
@@ -262,11 +265,12 @@ func unpack(t *testing.T, archive, dir string) {
 	for tr := tar.NewReader(f); ; {
 		header, err := tr.Next()
 		if errors.Is(err, io.EOF) {
-			return
+			return modes
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		modes[header.Name] = header.FileInfo().Mode()
 		to := filepath.Join(dir, filepath.FromSlash(header.Name))
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
@@ -275,7 +279,7 @@ func unpack(t *testing.T, archive, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(to, content, 0o644); err != nil {
+		if err := os.WriteFile(to, content, modes[header.Name].Perm()); err != nil {
 			t.Fatal(err)
 		}
 	}
