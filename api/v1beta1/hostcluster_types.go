@@ -112,7 +112,7 @@ type HostClusterStatus struct {
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?controlPlaneEndpoint.?host.orValue(\"\") in [\"\"] || oldSelf.?spec.?endpoint.?type.orValue(\"HostVIP\") in [self.?spec.?endpoint.?type.orValue(\"HostVIP\")]",message="spec.endpoint.type cannot change once spec.controlPlaneEndpoint is set: hosts are told with their bootstrap whether they hold the address; create a new Cluster instead"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=hostclusters,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:resource:path=hostclusters,scope=Namespaced,shortName=swc,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Endpoint",type="string",JSONPath=".spec.controlPlaneEndpoint.host",description="Address of the control plane"
 // +kubebuilder:printcolumn:name="Port",type="integer",JSONPath=".spec.controlPlaneEndpoint.port",description="Port of the control plane"

@@ -57,7 +57,7 @@ type HostMachineStatus struct {
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?adopt.?hostName.orValue(\"\") in [self.?spec.?adopt.?hostName.orValue(\"\")]",message="spec.adopt cannot change: delete the Machine and make another one"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=hostmachines,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:resource:path=hostmachines,scope=Namespaced,shortName=swm,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Host",type="string",JSONPath=".status.hostRef.name",description="Claimed host"
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.ready",description="Whether provisioning is done"
@@ -101,7 +101,7 @@ type HostMachineList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=hostmachinetemplates,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:resource:path=hostmachinetemplates,scope=Namespaced,shortName=swmt,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type HostMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`

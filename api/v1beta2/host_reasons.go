@@ -45,7 +45,7 @@ const (
 	// HostWaitingForHookReason means that an extension holds the host back from being
 	// claimed again. The condition ReleaseHooksPassed tells who, and why.
 	HostWaitingForHookReason = "WaitingForHook"
-	// HostOrphanedClaimReason means that the HostMachine of the claim is gone and ordered no
+	// HostOrphanedClaimReason means that the HostMachine of the claim is gone and requested no
 	// reset. The host is left alone; ReleaseOrphanAnnotation is the word to reset it.
 	HostOrphanedClaimReason = "OrphanedClaim"
 	// HostAgentNotConnectedReason means that the heartbeat of the agent is not fresh. Look
@@ -78,7 +78,7 @@ const (
 	// power and the network of the host, and whether slipway-agent runs.
 	HostHeartbeatStaleReason = "HeartbeatStale"
 	// HostNoHeartbeatReason means that the agent has never been heard of. Start slipway-agent
-	// on the host.
+	// on the host. After a restore from a backup, annotate the Host as the message says.
 	HostNoHeartbeatReason = "NoHeartbeat"
 )
 

@@ -315,7 +315,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // slip past them there.
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?hostID.orValue(\"\") in [\"\", self.?spec.?hostID.orValue(\"\")]",message="spec.hostID cannot change: delete the Host and enroll the machine again"
-// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimGeneration.orValue(0) <= self.?spec.?claimGeneration.orValue(0)",message="spec.claimGeneration only grows: agents refuse orders of an earlier claim"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?claimGeneration.orValue(0) <= self.?spec.?claimGeneration.orValue(0)",message="spec.claimGeneration only grows: agents refuse operations of an earlier claim"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?spec.?approval.orValue(\"\") in [\"\", \"Approved\"] || self.?spec.?approval.orValue(\"\") != \"\"",message="spec.approval cannot be removed from a host that is not approved: set it to Approved or Denied"
 // +kubebuilder:object:root=true
 // +kubebuilder:selectablefield:JSONPath=`.spec.claim.claimID`
@@ -326,13 +326,16 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=hosts,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:resource:path=hosts,scope=Namespaced,shortName=swh,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="What the host is doing"
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
+// +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
 // +kubebuilder:printcolumn:name="Connected",type="string",JSONPath=".status.conditions[?(@.type=='AgentConnected')].status",description="Whether the agent's heartbeat is fresh"
 // +kubebuilder:printcolumn:name="Approval",type="string",JSONPath=".spec.approval",description="Whether the host may be claimed"
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".spec.claim.clusterName",description="Cluster that claimed the host"
 // +kubebuilder:printcolumn:name="Machine",type="string",JSONPath=".spec.claim.machineName",description="HostMachine that claimed the host"
 // +kubebuilder:printcolumn:name="Address",type="string",JSONPath=".status.addresses[?(@.type=='InternalIP')].address",description="Internal address"
+// +kubebuilder:printcolumn:name="Agent",type="string",JSONPath=".status.inventory.agentVersion",description="Version of the agent"
 // +kubebuilder:printcolumn:name="Step",type="string",priority=10,JSONPath=".status.observedOperation.step",description="Step of the current operation"
 // +kubebuilder:printcolumn:name="OS",type="string",priority=10,JSONPath=".status.inventory.operatingSystem",description="Operating system"
 // +kubebuilder:printcolumn:name="Versions",type="string",priority=10,JSONPath=".status.inventory.kubernetesVersions",description="Kubernetes versions on the host"

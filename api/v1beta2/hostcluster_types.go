@@ -139,7 +139,7 @@ type HostClusterV1Beta1DeprecatedStatus struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=hostclusters,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:resource:path=hostclusters,scope=Namespaced,shortName=swc,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Endpoint",type="string",JSONPath=".spec.controlPlaneEndpoint.host",description="Address of the control plane"
 // +kubebuilder:printcolumn:name="Port",type="integer",JSONPath=".spec.controlPlaneEndpoint.port",description="Port of the control plane"

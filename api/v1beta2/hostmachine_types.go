@@ -159,7 +159,7 @@ type HostMachineStatus struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=hostmachines,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:resource:path=hostmachines,scope=Namespaced,shortName=swm,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Host",type="string",JSONPath=".status.hostRef.name",description="Claimed host"
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.initialization.provisioned",description="Whether provisioning is done"
@@ -248,7 +248,7 @@ type HostMachineTemplateStatus struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=hostmachinetemplates,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:resource:path=hostmachinetemplates,scope=Namespaced,shortName=swmt,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type HostMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`

@@ -177,7 +177,7 @@ type HostMachinePoolStatus struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta1=v1beta1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
-// +kubebuilder:resource:path=hostmachinepools,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:resource:path=hostmachinepools,scope=Namespaced,shortName=swmp,categories=cluster-api;slipway
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas",description="Machines that have a host"
 // +kubebuilder:printcolumn:name="ReadyReplicas",type="integer",JSONPath=".status.readyReplicas",description="Machines that are provisioned and well"

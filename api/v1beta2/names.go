@@ -23,11 +23,19 @@ const (
 // the annotation.
 const ClearQuarantineAnnotation = "infrastructure.slipway.dev/clear-quarantine"
 
-// ReleaseOrphanAnnotation on a Host is an operator's order to reset a host whose
+// ReleaseOrphanAnnotation on a Host is an operator's request to reset a host whose
 // HostMachine vanished. Its value must be the claimID, so that it can't hit a
 // later claim. Without it such a host is left alone: an object that vanished is
 // never a reason to reset.
 const ReleaseOrphanAnnotation = "infrastructure.slipway.dev/release-orphan"
+
+// RestoredAnnotation on a Host is an operator's word, given after a restore from a backup,
+// that the management cluster which the backup is of is gone for good: the agent may come
+// although nobody let it go there. Its value must be the UID of this very Host, which no
+// copy has that clusterctl makes, so that the word does not travel with a move or another
+// backup. A snapshot of etcd has it: so the manager removes the annotation once the agent is
+// connected. To write it takes the verb order on hosts.
+const RestoredAnnotation = "infrastructure.slipway.dev/restored"
 
 // RevisionLabel on a HostMachine is the revision of the pool it was made from
 // (HostMachinePool.status.revision). It is a label since status is lost on a move.
@@ -39,7 +47,7 @@ const RevisionLabel = "infrastructure.slipway.dev/revision"
 const ReplacesAnnotation = "infrastructure.slipway.dev/replaces"
 
 // NodeDeletedRebootAnnotation on a HostMachine says that its host was rebooted since its
-// Node was deleted; its value is spec.reboots of that order. It is taken off once the Node
+// Node was deleted; its value is spec.reboots of that operation. It is taken off once the Node
 // is back. It lives in metadata because status is lost on a move.
 const NodeDeletedRebootAnnotation = "infrastructure.slipway.dev/node-deleted-reboot"
 

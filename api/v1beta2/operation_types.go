@@ -61,8 +61,8 @@ type HostDesired struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
-	// reboots is how many reboots were ordered for the claim. It outlives the
-	// order, so that no reboot is ordered twice.
+	// reboots is how many reboots were requested for the claim. It outlives the
+	// operation, so that no reboot is requested twice.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Reboots *int32 `json:"reboots,omitempty"`
@@ -138,8 +138,9 @@ type ObservedOperation struct {
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
 
-	// message tells what happened and what to do. It never holds the output of
-	// bootstrap commands, which may contain secrets.
+	// message tells what happened and what to do. Of the output of bootstrap
+	// commands, which may contain secrets, it has only what kubeadm says that it
+	// refused, without tokens and keys.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message,omitempty"`

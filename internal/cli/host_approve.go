@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/approval"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -59,7 +60,7 @@ before that the host is yours. It takes the verbs get and patch on hosts, and ap
 }
 
 // approveHost approves the machine that has the name now, not one that replaces it
-// meanwhile.
+// meanwhile, nor against somebody who decides meanwhile.
 func approveHost(cmd *cobra.Command, s *session, name string) (*infrav1.Host, error) {
 	h := &infrav1.Host{}
 	if err := s.Get(cmd.Context(), s.key(name), h); apierrors.IsNotFound(err) {
@@ -67,18 +68,11 @@ func approveHost(cmd *cobra.Command, s *session, name string) (*infrav1.Host, er
 	} else if err != nil {
 		return nil, fmt.Errorf("host %s: %w", name, err)
 	}
-	if h.Spec.Approval == infrav1.HostApprovalApproved {
-		return h, nil
-	}
-	before := h.DeepCopy()
-	h.Spec.Approval = infrav1.HostApprovalApproved
-	// The status of a host changes all the time, and with it the resourceVersion. A UID
-	// that is another one is a conflict.
-	before.UID = ""
-	if err := s.Patch(cmd.Context(), h, client.MergeFrom(before)); err != nil {
+	approved, err := approval.Approve(cmd.Context(), s, s.key(name), approval.Of(h))
+	if err != nil {
 		return nil, fmt.Errorf("host %s: %w", name, err)
 	}
-	return h, nil
+	return approved, nil
 }
 
 func noHost(cmd *cobra.Command, s *session, name string) error {

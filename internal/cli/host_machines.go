@@ -27,7 +27,7 @@ func (f *machineFlags) bind(command *cobra.Command, timeout time.Duration) {
 	flags.StringArrayVarP(&f.login.IdentityFiles, "identity-file", "i", nil, "private key to log in with; may be given several times")
 	flags.StringVar(&f.login.KnownHosts, "known-hosts", "", "file with the host keys of the machines; ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts when empty")
 	flags.StringVar(&f.login.Jump, "jump", "", "machine to log in through, as [USER@]ADDRESS[:PORT]")
-	flags.StringVar(&f.server, "server", "", "address of the API server as the hosts see it; as local hosts do by default, or as the kubeconfig says")
+	flags.StringVar(&f.server, "server", "", "address of the API server as the hosts see it; by default as a plane listens for other machines, as its local hosts see it, or as the kubeconfig says")
 	flags.IntVar(&f.parallel, "parallel", 10, "how many machines are worked on at once")
 	flags.DurationVar(&f.timeout, "timeout", timeout, "how long one machine may take")
 }

@@ -90,7 +90,7 @@ inventory calls the machines as their hosts. Keep it readable by you alone.`,
 		}),
 	}
 	f.bind(command, "the hosts enroll into")
-	command.Flags().StringVar(&server, "server", "", "address of the API server as the hosts see it; as local hosts do by default, or as the kubeconfig says")
+	command.Flags().StringVar(&server, "server", "", "address of the API server as the hosts see it; by default as a plane listens for other machines, as its local hosts see it, or as the kubeconfig says")
 	command.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good for")
 	command.Flags().IntVar(&uses, "uses", 0, "how many machines it enrolls; by default one for each HOST, or one")
 	command.Flags().BoolVar(&joinCommand, "join-command", false, "print the command that enrolls a host, one for each name")

@@ -321,10 +321,10 @@ func TestPagesShowWhatIsThere(t *testing.T) {
 	taken.Report(t, func(s *infrav1.HostStatus) { s.Inventory.KernelVersion = "6.1.0-test" })
 	create(t, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e1"}, Type: corev1.EventTypeWarning, Reason: "Unplugged", Message: "somebody pulled the cable",
-		InvolvedObject: corev1.ObjectReference{Kind: "Host", Namespace: namespace, Name: "host-1"}, LastTimestamp: metav1.Now(),
+		InvolvedObject: corev1.ObjectReference{APIVersion: infrav1.GroupVersion.String(), Kind: "Host", Namespace: namespace, Name: "host-1"}, LastTimestamp: metav1.Now(),
 	}, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "e2"}, Reason: "Elsewhere", Message: "about another host",
-		InvolvedObject: corev1.ObjectReference{Kind: "Host", Namespace: namespace, Name: "host-2"}, LastTimestamp: metav1.Now(),
+		InvolvedObject: corev1.ObjectReference{APIVersion: infrav1.GroupVersion.String(), Kind: "Host", Namespace: namespace, Name: "host-2"}, LastTimestamp: metav1.Now(),
 	})
 	c := start(t, "", namespace)
 	host := "/hosts/" + namespace + "/host-1"
@@ -340,12 +340,45 @@ func TestPagesShowWhatIsThere(t *testing.T) {
 	}
 	want(t, "the clusters", c.page(t, "/clusters"), ">c1</a>", "worker-1: no host has 64 GiB &lt;of memory&gt;")
 	want(t, "the cluster", c.page(t, "/clusters/"+namespace+"/c1"), "Control plane", "cp-1", `href="`+host+`"`, "node-of-host-1", "worker-1", `href="/placement/`+namespace+`/worker-1"`, "no host has 64 GiB &lt;of memory&gt;")
+	want(t, "the events", c.page(t, "/events"), "Unplugged", "somebody pulled the cable", "Elsewhere", `href="`+host+`"`, "<b>1</b> warnings")
+	if text := c.page(t, "/events?warnings=1&q=cable"); !strings.Contains(text, "Unplugged") || strings.Contains(text, "Elsewhere") {
+		t.Errorf("the warnings with cable:\n%s", text)
+	}
+	want(t, "the search", c.page(t, "/search?q=HOST-1"), `href="`+host+`"`, `href="/clusters/`+namespace+`/c1"`, "node node-of-host-1")
 	want(t, "the placement", c.page(t, "/placement/"+namespace+"/worker-1"), "Why hosts do not fit", ">host-1</a>", `href="/hosts/`+namespace+`/host-2"`, "claimed")
-	for _, path := range []string{"/hosts/" + namespace + "/nobody", "/placement/" + namespace + "/nobody", "/clusters/" + namespace + "/none", "/lifecycle/" + namespace + "/none"} {
+	for _, path := range []string{"/hosts/" + namespace + "/nobody", "/hosts/" + namespace + "/nobody/approve", "/pools/" + namespace + "/none", "/placement/" + namespace + "/nobody", "/clusters/" + namespace + "/none", "/lifecycle/" + namespace + "/none"} {
 		if code, text := c.get(t, path); code != http.StatusNotFound || !strings.Contains(text, "not found") {
 			t.Errorf("%s answers %d:\n%s", path, code, text)
 		}
 	}
+}
+
+// pool is a machine pool of the test's cluster with one member, which has no host.
+func pool(t *testing.T, namespace string) *infrav1.HostMachinePool {
+	t.Helper()
+	machinePool, pool := testenv.NewMachinePool(t, env.Client, namespace, "workers", 1, func(_ *clusterv1.MachinePool, p *infrav1.HostMachinePool) {
+		p.Labels[clusterv1.ClusterNameLabel] = testenv.ClusterName
+	})
+	testenv.NewMember(t, env.Client, machinePool, pool, "workers-1")
+	return pool
+}
+
+func TestAPoolShowsItsRolloutAsItGoes(t *testing.T) {
+	namespace := env0(t)
+	testenv.NewCluster(t, env.Client, namespace)
+	p := pool(t, namespace)
+	c := start(t, "", namespace)
+	path := "/pools/" + namespace + "/workers"
+	want(t, "the cluster", c.page(t, "/clusters/"+namespace+"/c1"), `href="`+path+`"`)
+	want(t, "the pool", c.page(t, path), "workers-1", `href="/placement/`+namespace+`/workers-1"`, `href="/clusters/`+namespace+`/c1"`)
+	rollout := c.live(t, path)
+	p.Status.Conditions = []metav1.Condition{{
+		Type: clusterv1.RollingOutCondition, Status: metav1.ConditionTrue, Reason: clusterv1.RollingOutReason, Message: "waits until <workers-2> is available", LastTransitionTime: metav1.Now(),
+	}}
+	if err := env.Client.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	until(t, rollout, "page", "waits until &lt;workers-2&gt; is available")
 }
 
 func TestChangesArriveWithoutAReload(t *testing.T) {
@@ -423,7 +456,7 @@ func TestNothingOfSecrets(t *testing.T) {
 	c := start(t, "", namespace)
 	for _, path := range []string{
 		"/fleet", "/hosts/" + namespace + "/host-1", "/hosts/" + namespace + "/host-2", "/clusters", "/clusters/" + namespace + "/c1",
-		"/placement/" + namespace + "/worker-1", "/lifecycle", "/lifecycle/" + namespace + "/run-1", "/lifecycle/" + namespace + "/run-1/decide?decision=Approve&step=go",
+		"/placement/" + namespace + "/worker-1", "/events", "/search?q=host", "/hosts/" + namespace + "/host-2/approve", "/lifecycle", "/lifecycle/" + namespace + "/run-1", "/lifecycle/" + namespace + "/run-1/decide?decision=Approve&step=go",
 	} {
 		if text := c.page(t, path); strings.Contains(text, planted) {
 			t.Errorf("%s shows a Secret:\n%s", path, text)

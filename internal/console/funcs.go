@@ -19,6 +19,7 @@ var funcs = template.FuncMap{
 	"fleetURL":  fleetURL,
 	"fleetPage": func(f view.FleetFilter, page int) string { return fleetURL(f, "page", strconv.Itoa(page)) },
 	"pageURL":   func(page int) string { return "?" + url.Values{"page": {strconv.Itoa(page)}}.Encode() },
+	"eventsURL": eventsURL,
 	"decideURL": func(r view.Run, c view.Choice) string {
 		u := url.URL{Path: "/lifecycle/" + r.Namespace + "/" + r.Name + "/decide", RawQuery: url.Values{"decision": {string(c.Decision)}, "step": {c.Step}}.Encode()}
 		return u.String()
@@ -50,4 +51,19 @@ func fleetURL(f view.FleetFilter, field, value string) string {
 		query.Set(field, value)
 	}
 	return (&url.URL{Path: "/fleet", RawQuery: query.Encode()}).String()
+}
+
+// eventsURL is where a part of the events is shown.
+func eventsURL(f view.EventFilter, warnings bool, page int) string {
+	query := url.Values{}
+	if f.Text != "" {
+		query.Set("q", f.Text)
+	}
+	if warnings {
+		query.Set("warnings", "1")
+	}
+	if page > 1 {
+		query.Set("page", strconv.Itoa(page))
+	}
+	return (&url.URL{Path: "/events", RawQuery: query.Encode()}).String()
 }

@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/console/watch"
@@ -45,10 +47,8 @@ func (s *server) host(ctx context.Context, read *watch.Lenient, r *http.Request)
 		return "", nil, fmt.Errorf("host %s: %w", key, err)
 	}
 	machines, events := &clusterv1.MachineList{}, &corev1.EventList{}
-	for _, list := range []client.ObjectList{machines, events} {
-		if err := read.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
-			return "", nil, fmt.Errorf("list %T: %w", list, err)
-		}
+	if err := listAll(ctx, read, key.Namespace, machines, events); err != nil {
+		return "", nil, err
 	}
 	about := slices.DeleteFunc(events.Items, func(e corev1.Event) bool {
 		return e.InvolvedObject.Kind != "Host" || e.InvolvedObject.Name != key.Name
@@ -97,12 +97,65 @@ func (s *server) cluster(ctx context.Context, read *watch.Lenient, r *http.Reque
 	if i < 0 {
 		return "", nil, apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), key.Name)
 	}
-	machines, hostMachines, hosts := &clusterv1.MachineList{}, &infrav1.HostMachineList{}, &infrav1.HostList{}
-	for _, list := range []client.ObjectList{machines, hostMachines, hosts} {
-		if err := read.List(ctx, list, client.InNamespace(key.Namespace)); err != nil {
-			return "", nil, fmt.Errorf("list %T: %w", list, err)
+	objects, err := objectsOf(ctx, read, key.Namespace)
+	return "Cluster " + key.Name, view.ClusterOf(cluster, told.Clusters[i], objects, pageOf(r)), err
+}
+
+// objectsOf reads what machines there are in a namespace.
+func objectsOf(ctx context.Context, read *watch.Lenient, namespace string) (view.Objects, error) {
+	machines, hostMachines, hosts, pools := &clusterv1.MachineList{}, &infrav1.HostMachineList{}, &infrav1.HostList{}, &infrav1.HostMachinePoolList{}
+	err := listAll(ctx, read, namespace, machines, hostMachines, hosts, pools)
+	return view.Objects{Machines: machines.Items, HostMachines: hostMachines.Items, Hosts: hosts.Items, Pools: pools.Items}, err
+}
+
+// listAll fills lists; those of all namespaces when it is empty.
+func listAll(ctx context.Context, read *watch.Lenient, namespace string, lists ...client.ObjectList) error {
+	for _, list := range lists {
+		if err := read.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	objects := view.Objects{Machines: machines.Items, HostMachines: hostMachines.Items, Hosts: hosts.Items}
-	return "Cluster " + key.Name, view.ClusterOf(cluster, told.Clusters[i], objects, pageOf(r)), nil
+	return nil
+}
+
+func (s *server) pool(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
+	key := keyOf(r)
+	pool := &infrav1.HostMachinePool{}
+	if err := read.Get(ctx, key, pool); err != nil {
+		return "", nil, fmt.Errorf("HostMachinePool %s: %w", key, err)
+	}
+	objects, err := objectsOf(ctx, read, key.Namespace)
+	if err != nil {
+		return "", nil, err
+	}
+	machinePools := &clusterv1.MachinePoolList{}
+	if err := listAll(ctx, read, key.Namespace, machinePools); err != nil {
+		return "", nil, err
+	}
+	version := ""
+	for i := range machinePools.Items {
+		if spec := &machinePools.Items[i].Spec.Template.Spec; spec.InfrastructureRef.Kind == "HostMachinePool" && spec.InfrastructureRef.Name == key.Name {
+			version = spec.Version
+		}
+	}
+	return "Pool " + key.Name, view.PoolOf(pool, version, objects, pageOf(r)), nil
+}
+
+func (s *server) events(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
+	events := &corev1.EventList{}
+	err := listAll(ctx, read, s.Namespace, events)
+	query := r.URL.Query()
+	return "Events", view.EventsOf(events.Items, view.EventFilter{Text: query.Get("q"), Warnings: query.Get("warnings") != "", Page: pageOf(r)}), err
+}
+
+func (s *server) search(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
+	hosts, err := status.Hosts(ctx, read, s.scope())
+	if err != nil {
+		return "", nil, err
+	}
+	clusters, machines, pools, lifecycle := &clusterv1.ClusterList{}, &clusterv1.MachineList{}, &infrav1.HostMachinePoolList{}, &lifecyclev1.LifecycleRunList{}
+	err = listAll(ctx, read, s.Namespace, clusters, machines, pools, lifecycle)
+	return "Search", view.SearchOf(strings.TrimSpace(r.URL.Query().Get("q")), view.Searched{
+		Hosts: hosts, Clusters: clusters.Items, Machines: machines.Items, Pools: pools.Items, Runs: lifecycle.Items,
+	}), err
 }

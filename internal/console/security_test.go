@@ -1,17 +1,21 @@
 package console_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // as sends a request with the session, changed by a test.
@@ -49,7 +53,7 @@ func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 	waits(t, namespace)
 	c := start(t, "", namespace)
 	for _, path := range []string{
-		"/fleet", "/hosts/" + namespace + "/host-1", "/clusters", "/clusters/" + namespace + "/c1", "/lifecycle", "/lifecycle/" + namespace + "/run-1",
+		"/fleet", "/hosts/" + namespace + "/host-1", "/clusters", "/clusters/" + namespace + "/c1", "/events", "/search?q=host", "/hosts/" + namespace + "/host-2/approve", "/lifecycle", "/lifecycle/" + namespace + "/run-1",
 		"/lifecycle/" + namespace + "/run-1/decide?decision=Skip&step=go",
 	} {
 		code, text, headers := c.as(t, http.MethodGet, path, "", same)
@@ -167,4 +171,86 @@ func TestChangesTakeTheRightsOfTheUser(t *testing.T) {
 		t.Errorf("answers %d", code)
 	}
 	want(t, "the answer", text, `cannot patch resource &#34;lifecycleruns&#34;`, user)
+}
+
+// A machine is approved by who looked at it, with the user's own rights, and no other one that
+// has its name by then.
+func TestAHostIsApproved(t *testing.T) {
+	namespace := env0(t)
+	testenv.NewHost(t, env.Client, namespace, "new", time.Now(), func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending })
+	path := "/hosts/" + namespace + "/new/approve"
+	approval := func() infrav1.HostApproval {
+		h := &infrav1.Host{}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "new"}, h); err != nil {
+			t.Fatal(err)
+		}
+		return h.Spec.Approval
+	}
+	fields := func(text string) url.Values {
+		values := url.Values{}
+		for _, field := range regexp.MustCompile(`type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+			values.Set(field[1], field[2])
+		}
+		return values
+	}
+	user := "looker-of-" + namespace
+	grant(t, user, namespace, rule("list", "hosts"), rule("watch", "hosts"), rule("get", "hosts"))
+	looker := start(t, user, namespace)
+	code, text, _ := looker.as(t, http.MethodPost, path, fields(looker.page(t, path)).Encode(), same)
+	if code != http.StatusForbidden || approval() != infrav1.HostApprovalPending {
+		t.Errorf("who may only look is answered %d", code)
+	}
+	want(t, "the answer", text, `cannot patch resource &#34;hosts&#34;`, user)
+
+	c := start(t, "", namespace)
+	want(t, "the host", c.page(t, "/hosts/"+namespace+"/new"), `href="`+path+`"`)
+	good := fields(c.page(t, path))
+	for name, change := range map[string]func(url.Values){
+		"another machine":   func(v url.Values) { v.Set("hostID", "of-a-thief") },
+		"another Host":      func(v url.Values) { v.Set("uid", "of-a-thief") },
+		"another inventory": func(v url.Values) { v.Set("machineID", "of-a-thief") },
+		"no machine":        func(v url.Values) { v.Del("uid") },
+		"another decision":  func(v url.Values) { v.Set("approval", "Denied") },
+		"no decision":       func(v url.Values) { v.Del("approval") },
+		"no token":          func(v url.Values) { v.Del("csrf") },
+	} {
+		bad := maps.Clone(good)
+		change(bad)
+		if code, _, _ := c.as(t, http.MethodPost, path, bad.Encode(), same); code < 400 || approval() != infrav1.HostApprovalPending {
+			t.Errorf("%s is answered %d, the host is %s", name, code, approval())
+		}
+	}
+	if code, _, _ := c.as(t, http.MethodGet, path, good.Encode(), func(r *http.Request) { r.URL.RawQuery = good.Encode() }); code != http.StatusOK || approval() != infrav1.HostApprovalPending {
+		t.Errorf("GET is answered %d, the host is %s", code, approval())
+	}
+	decide := func(approval infrav1.HostApproval) {
+		t.Helper()
+		h := &infrav1.Host{}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "new"}, h); err != nil {
+			t.Fatal(err)
+		}
+		h.Spec.Approval = approval
+		if err := env.Client.Update(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Somebody denies it between the look and the click.
+	decide(infrav1.HostApprovalDenied)
+	code, text, _ = c.as(t, http.MethodPost, path, good.Encode(), same)
+	if code != http.StatusConflict || approval() != infrav1.HostApprovalDenied {
+		t.Errorf("against a denial it is answered %d, the host is %s", code, approval())
+	}
+	want(t, "the answer", text, "it is Denied by now, and was Pending when you looked at it")
+	poll.True(t, patience, "the page tells of the denial", func() bool {
+		good = fields(c.page(t, path))
+		return good.Get("approval") == string(infrav1.HostApprovalDenied)
+	})
+	want(t, "the page of a host that is denied", c.page(t, path), "Somebody denied this host")
+	for range 2 { // again, nothing is in the way
+		if code, text, _ := c.as(t, http.MethodPost, path, good.Encode(), same); code != http.StatusSeeOther || approval() != infrav1.HostApprovalApproved {
+			t.Errorf("answered %d, the host is %s: %s", code, approval(), text)
+		}
+	}
+	// The page reads what a watch has brought.
+	poll.True(t, patience, "an approved host has no form", func() bool { return !strings.Contains(c.page(t, path), "<form class") })
 }

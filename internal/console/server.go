@@ -67,12 +67,16 @@ type page struct {
 var pages = []page{
 	{pattern: "/fleet", template: "fleet", tab: "fleet", load: (*server).fleet},
 	{pattern: "/hosts/{namespace}/{name}", template: "host", tab: "fleet", load: (*server).host},
+	{pattern: approvePattern, template: "approve", tab: "fleet", load: (*server).approving, still: true},
 	{pattern: "/clusters", template: "clusters", tab: "clusters", load: (*server).clusters},
 	{pattern: "/clusters/{namespace}/{name}", template: "cluster", tab: "clusters", load: (*server).cluster},
+	{pattern: "/pools/{namespace}/{name}", template: "pool", tab: "clusters", load: (*server).pool},
 	{pattern: "/placement/{namespace}/{name}", template: "placement", tab: "clusters", load: (*server).placement},
 	{pattern: "/lifecycle", template: "lifecycle", tab: "lifecycle", load: (*server).lifecycle},
 	{pattern: "/lifecycle/{namespace}/{name}", template: "run", tab: "lifecycle", load: (*server).run},
 	{pattern: decidePattern, template: "decide", tab: "lifecycle", load: (*server).deciding, still: true},
+	{pattern: "/events", template: "events", tab: "events", load: (*server).events},
+	{pattern: "/search", template: "search", load: (*server).search, still: true},
 }
 
 func (s *server) routes() http.Handler {
@@ -84,6 +88,7 @@ func (s *server) routes() http.Handler {
 		}
 	}
 	mux.HandleFunc("POST "+decidePattern, s.decide)
+	mux.HandleFunc("POST "+approvePattern, s.approve)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/fleet", http.StatusSeeOther) })
 	if files, err := fs.Sub(assets, "assets"); err == nil {
 		mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(files)))
@@ -96,6 +101,9 @@ type frame struct {
 	Title, Tab, Cluster, Namespace string
 	// Live is where its stream is; empty for a still page.
 	Live string
+	// Text and Warnings fill in the form of the events, which stays while they change.
+	Text     string
+	Warnings bool
 }
 
 // body is what changes of a page.
@@ -122,7 +130,10 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, p page, code int
 	if code == http.StatusOK {
 		code = found
 	}
-	f := frame{Title: title, Tab: p.tab, Cluster: s.Name, Namespace: s.Namespace}
+	f := frame{
+		Title: title, Tab: p.tab, Cluster: s.Name, Namespace: s.Namespace,
+		Text: r.URL.Query().Get("q"), Warnings: r.URL.Query().Get("warnings") != "",
+	}
 	if !p.still {
 		query := r.URL.Query()
 		query.Set(haveParam, version(content))

@@ -18,7 +18,7 @@ type Check struct {
 // Checks are all failure patterns: first what others follow from.
 func Checks() []Check {
 	return []Check{
-		planeNotReady, providerUnavailable,
+		planeNotReady, planeNotReached, providerUnavailable,
 		clockSkewed, hostDisconnected, duplicateIdentity, agentVersionSkew,
 		enrollmentRefused, enrollmentWaiting, tokenExpires, hostNotApproved,
 		hostQuarantined, orphanedClaim, operationFailed, hostLost,

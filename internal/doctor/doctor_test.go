@@ -189,6 +189,9 @@ var cases = []struct {
 }{
 	{"the plane does not run", func(s *Snapshot) { s.Plane = &status.Plane{Message: "start it"} },
 		[]want{{"PlaneNotReady", Error, "Plane of this machine", 0, "start it", "slipway up"}}},
+	{"the plane's address is gone", func(s *Snapshot) {
+		s.Plane.HostServer, s.Plane.HostServerMessage = "https://192.0.2.1:6443", "this machine has no address 192.0.2.1 any more"
+	}, []want{{"PlaneNotReached", Error, "Plane https://192.0.2.1:6443", 0, "192.0.2.1", "ip -brief address"}}},
 	{"no plane at all", func(s *Snapshot) { s.Plane = nil }, nil},
 	{"a provider has no pod", func(s *Snapshot) {
 		s.Providers[0].Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: "False"}, {Type: appsv1.DeploymentAvailable, Status: "False", Message: "minimum not met", LastTransitionTime: ago(time.Hour)}}
@@ -587,9 +590,30 @@ func TestRefusalsByNamespace(t *testing.T) {
 	if found := Diagnose(s).Findings; len(found) != 1 || found[0].Next != "slipway host token h9 -n prod" {
 		t.Errorf("found %+v", found)
 	}
-	s.Requests[1].Spec.Request = requestBy(t, infrav1.AgentUser("prod", "h9", "other"))
+	s.Requests[1].Spec.Request = requestBy(t, infrav1.AgentUser("prod", "h9", "key"))
 	if found := Diagnose(s).Findings; len(found) != 0 {
 		t.Errorf("a host that is enrolled: %+v", found)
+	}
+}
+
+// A clone is refused while the host that it is a clone of gets its certificates; a machine
+// that a token brings is the host from then on.
+func TestRefusalOfAClone(t *testing.T) {
+	s := healthy()
+	of := func(username, user string) certificatesv1.CertificateSigningRequest {
+		r := healthy().Requests[0]
+		r.CreationTimestamp, r.Spec.Username, r.Spec.Request = ago(0), username, requestBy(t, user)
+		return r
+	}
+	deny(&s.Requests[0])
+	s.Requests[0].Spec.Username, s.Requests[0].Spec.Request = "system:bootstrap:abcdef", requestBy(t, infrav1.EnrollmentUser("prod", "h9", "clone"))
+	s.Requests = append(s.Requests, of(infrav1.EnrollmentUser("prod", "h9", "key"), infrav1.AgentUser("prod", "h9", "key")))
+	if found := Diagnose(s).Findings; len(found) != 1 || found[0].Check != "EnrollmentRefused" {
+		t.Errorf("after a newer certificate of the host: %+v", found)
+	}
+	s.Requests = append(s.Requests, of("system:bootstrap:abcdef", infrav1.EnrollmentUser("prod", "h9", "key")))
+	if found := Diagnose(s).Findings; len(found) != 0 {
+		t.Errorf("after another machine came by a token: %+v", found)
 	}
 }
 

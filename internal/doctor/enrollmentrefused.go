@@ -3,9 +3,11 @@ package doctor
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
@@ -31,11 +33,16 @@ var enrollmentRefused = Check{
 	},
 }
 
-// enrolledAfter says whether a newer request for the same host has a certificate.
+// enrolledAfter says whether a newer request for the same host mends the refusal: one of the
+// same machine that has a certificate, or one by a bootstrap token, of a machine that came in
+// its place. That the machine which is the host gets its next certificate, as it does every
+// day, mends nothing for a clone of it.
 func (s *Snapshot) enrolledAfter(r *certificatesv1.CertificateSigningRequest) bool {
 	return slices.ContainsFunc(s.Requests, func(other certificatesv1.CertificateSigningRequest) bool {
+		byToken := strings.HasPrefix(other.Spec.Username, bootstrapapi.BootstrapUserPrefix)
 		return len(other.Status.Certificate) > 0 && other.Labels[infrav1.HostLabel] == r.Labels[infrav1.HostLabel] &&
-			other.CreationTimestamp.After(r.CreationTimestamp.Time) && namespaceOf(&other) == namespaceOf(r)
+			other.CreationTimestamp.After(r.CreationTimestamp.Time) && namespaceOf(&other) == namespaceOf(r) &&
+			(byToken || agentOf(&other) == agentOf(r))
 	})
 }
 

@@ -47,6 +47,14 @@ func (s *Snapshot) asksFor(r *certificatesv1.CertificateSigningRequest) bool {
 
 // namespaceOf is that of the host that a request is for; empty when it does not say.
 func namespaceOf(r *certificatesv1.CertificateSigningRequest) string {
+	namespace, _, _ := host.ParseAgentUser(agentOf(r))
+	return namespace
+}
+
+// agentOf is the user name of the agent that a request is for, whichever of its certificates
+// it asks for. It ends in the key of the machine: another one under the name of the host is
+// another agent. Empty when the request does not say.
+func agentOf(r *certificatesv1.CertificateSigningRequest) string {
 	block, _ := pem.Decode(r.Spec.Request)
 	if block == nil {
 		return ""
@@ -55,9 +63,12 @@ func namespaceOf(r *certificatesv1.CertificateSigningRequest) string {
 	if err != nil {
 		return ""
 	}
-	namespace, _, known := host.ParseEnrollmentUser(request.Subject.CommonName)
-	if !known {
-		namespace, _, _ = host.ParseAgentUser(request.Subject.CommonName)
+	user := request.Subject.CommonName
+	if agent := host.AgentOfEnrollment(user); agent != "" {
+		return agent
 	}
-	return namespace
+	if _, _, ok := host.ParseAgentUser(user); !ok {
+		return ""
+	}
+	return user
 }

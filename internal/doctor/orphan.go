@@ -9,7 +9,7 @@ import (
 
 var orphanedClaim = Check{
 	Name:   "ClaimOrphaned",
-	Means:  "the HostMachine that claimed a host is gone and ordered no reset; the host is left alone, for absence is no permission to wipe it",
+	Means:  "the HostMachine that claimed a host is gone and requested no reset; the host is left alone, for absence is no permission to wipe it",
 	Remedy: "Find out who deleted the HostMachine, or whether it stands in another management cluster. To give the host up, annotate it as the message says.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {

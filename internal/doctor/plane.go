@@ -14,3 +14,16 @@ var planeNotReady = Check{
 		return []Finding{f.next("slipway up")}
 	},
 }
+
+var planeNotReached = Check{
+	Name:   "PlaneNotReached",
+	Means:  "the machine of the plane has lost the address at which hosts on other machines reach it: their agents wait, what runs on them goes on",
+	Remedy: "Give the machine its address back, by a static one or a reservation of your DHCP server. With another one run `slipway up --listen ADDRESS`, and enroll the hosts again: they know the old one. A name, by --tls-san, spares them that.",
+	find: func(s *Snapshot) []Finding {
+		if s.Plane == nil || s.Plane.HostServerMessage == "" {
+			return nil
+		}
+		f := Finding{Severity: Error, Object: Object{Kind: "Plane", Name: s.Plane.HostServer}, Message: s.Plane.HostServerMessage}
+		return []Finding{f.next("ip -brief address")}
+	},
+}

@@ -10,7 +10,7 @@ import (
 
 var hostQuarantined = Check{
 	Name:   "HostQuarantined",
-	Means:  "there is no proof that a host is clean; nobody claims it until somebody has looked",
+	Means:  "there is no proof that a host is clean; it cannot be claimed until somebody has looked",
 	Remedy: "Look at what is left on the host and clean it. Only then give your word for it with the annotation that the message names.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {

@@ -22,7 +22,7 @@ func AdoptionRefused(h *infrav1.Host) bool {
 }
 
 // Withdraw ends a claim on a node that was not adopted, and returns false for any
-// other. No reset is ordered, and no proof needed: nothing was done to the host. An
+// other. No reset is requested, and no proof needed: nothing was done to the host. An
 // agent in the midst of it takes back what it began.
 func Withdraw(h *infrav1.Host) bool {
 	if !Adopting(h) {

@@ -28,7 +28,7 @@ func found(change ...func(*infrav1.Host)) *infrav1.Host {
 	return h
 }
 
-// adopting is such a host that is claimed, with an order when one is given.
+// adopting is such a host that is claimed, with an operation when one is given.
 func adopting(state infrav1.OperationState, change ...func(*infrav1.Host)) *infrav1.Host {
 	h := claimed(infrav1.HostDesiredAdopted, state, change...)
 	h.Spec.Claim.Adopt = ptr.To(true)
@@ -69,8 +69,8 @@ func TestEndOfAnAdoption(t *testing.T) {
 		host      *infrav1.Host
 		withdrawn bool
 	}{
-		"no order yet":         {adopting("", func(h *infrav1.Host) { h.Spec.Desired = nil }), true},
-		"order not seen":       {adopting(""), true},
+		"no operation yet":     {adopting("", func(h *infrav1.Host) { h.Spec.Desired = nil }), true},
+		"operation not seen":   {adopting(""), true},
 		"at work":              {adopting(infrav1.OperationRunning), true},
 		"refused":              {adopting(infrav1.OperationFailed), true},
 		"adopted":              {adopting(infrav1.OperationSucceeded), false},
@@ -79,8 +79,8 @@ func TestEndOfAnAdoption(t *testing.T) {
 		"bootstrapped":         {claimed(infrav1.HostDesiredBootstrapped, ""), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if reset := tc.host.DeepCopy(); host.OrderReset(reset, "") == tc.withdrawn {
-				t.Errorf("reset ordered: %t, %+v", !tc.withdrawn, reset.Spec.Desired)
+			if reset := tc.host.DeepCopy(); host.RequestReset(reset, "") == tc.withdrawn {
+				t.Errorf("reset requested: %t, %+v", !tc.withdrawn, reset.Spec.Desired)
 			}
 			h := tc.host.DeepCopy()
 			if host.Withdraw(h) != tc.withdrawn || (h.Spec.Claim == nil) != tc.withdrawn {
@@ -92,9 +92,9 @@ func TestEndOfAnAdoption(t *testing.T) {
 		})
 	}
 	releasing := adopting(infrav1.OperationSucceeded)
-	host.OrderReset(releasing, "")
+	host.RequestReset(releasing, "")
 	if releasing.Status.ObservedOperation = nil; host.Withdraw(releasing) {
-		t.Error("a reset that was ordered is given up")
+		t.Error("a reset that was requested is given up")
 	}
 }
 

@@ -41,7 +41,7 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 		// Whether the host is available depends on them as they are now.
 		meta.SetStatusCondition(&h.Status.Conditions, c)
 	}
-	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(f.Connection), clockSkewed(h, f.ClockSkew), available(h, f), ready(h, f)})
+	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(h, f.Connection), clockSkewed(h, f.ClockSkew), available(h, f), ready(h, f)})
 	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move} {
 		if c != nil {
 			conditions = append(conditions, *c)
@@ -53,19 +53,29 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 	return conditions
 }
 
-func agentConnected(c Connection) metav1.Condition {
+func agentConnected(h *infrav1.Host, c Connection) metav1.Condition {
 	condition := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostHeartbeatFreshReason}
 	switch {
 	case c.Connected:
 	case c.LastSeen.IsZero():
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.HostNoHeartbeatReason
-		condition.Message = "The agent has never been heard of. Start slipway-agent on the host"
+		condition.Message = "The agent has never been heard of. Start slipway-agent on the host" + restoredHowTo(h)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionFalse, infrav1.HostHeartbeatStaleReason
 		condition.Message = fmt.Sprintf("The last heartbeat of the agent is of %s by its own clock. Check the host's power and network, and that slipway-agent runs",
 			c.LastSeen.UTC().Format(time.RFC3339))
 	}
 	return condition
+}
+
+// restoredHowTo is for a Host that knows its machine though the agent has not been here: it
+// came with a move, whose agents follow by themselves, or from a backup, whose do not.
+func restoredHowTo(h *infrav1.Host) string {
+	if h.Spec.HostID == "" || h.UID == "" || Restored(h) {
+		return ""
+	}
+	return fmt.Sprintf(". Was the Host restored from a backup, or did the management cluster that it moved from get lost? Once that is gone for good, annotate the Host with %s=%s (docs/clusterctl.md#backup-and-restore); "+
+		"until then do not delete it, nor its Machine", infrav1.RestoredAnnotation, h.UID)
 }
 
 func available(h *infrav1.Host, f Facts) metav1.Condition {
@@ -87,7 +97,7 @@ func ready(h *infrav1.Host, f Facts) metav1.Condition {
 	case f.Orphaned && h.Spec.Claim != nil:
 		condition.Reason, condition.Message = infrav1.HostOrphanedClaimReason, orphanMessage(h.Spec.Claim, Adopting(h))
 	case !f.Connection.Connected && state.Phase != infrav1.HostPhaseEnrolling:
-		connected := agentConnected(f.Connection)
+		connected := agentConnected(h, f.Connection)
 		condition.Reason, condition.Message = infrav1.HostAgentNotConnectedReason, connected.Message
 	case state.Phase == infrav1.HostPhaseAvailable && refused(h) != State{}:
 		why := refused(h)
@@ -106,6 +116,6 @@ func orphanMessage(claim *infrav1.HostClaim, adopting bool) string {
 		return fmt.Sprintf("HostMachine %s, which was to adopt the node on the host, is gone; the host is left alone. "+
 			"To end the claim and leave the node as it is, annotate the host with %s=%s", claim.MachineName, infrav1.ReleaseOrphanAnnotation, claim.ClaimID)
 	}
-	return fmt.Sprintf("HostMachine %s, which claimed the host, is gone and ordered no reset; the host is left alone. "+
+	return fmt.Sprintf("HostMachine %s, which claimed the host, is gone and requested no reset; the host is left alone. "+
 		"To reset it, annotate it with %s=%s", claim.MachineName, infrav1.ReleaseOrphanAnnotation, claim.ClaimID)
 }

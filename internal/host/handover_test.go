@@ -30,9 +30,9 @@ func TestHandOverReportRoundTrips(t *testing.T) {
 
 func TestHandOverExpires(t *testing.T) {
 	end := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	order := ReadHandOver(map[string][]byte{infrav1.HandOverExpirationKey: []byte("2026-11-23T13:00:00+01:00"), infrav1.HandOverKubeconfigKey: []byte("k")})
-	if !order.Expires.Equal(end) || order.Expired(end.Add(-time.Second)) || !order.Expired(end) {
-		t.Errorf("it ends at %s", order.Expires)
+	handOver := ReadHandOver(map[string][]byte{infrav1.HandOverExpirationKey: []byte("2026-11-23T13:00:00+01:00"), infrav1.HandOverKubeconfigKey: []byte("k")})
+	if !handOver.Expires.Equal(end) || handOver.Expired(end.Add(-time.Second)) || !handOver.Expired(end) {
+		t.Errorf("it ends at %s", handOver.Expires)
 	}
 	if never := ReadHandOver(map[string][]byte{infrav1.HandOverExpirationKey: []byte("never")}); !never.Expires.IsZero() || never.Expired(end) {
 		t.Errorf("no time is %s", never.Expires)
@@ -48,20 +48,20 @@ func TestHandOverSignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := HandOver{Kubeconfig: []byte("kubeconfig"), Signature: SignHandOver(key, "ns", []byte("kubeconfig"))}
-	changed := HandOver{Kubeconfig: []byte("kubeconfiG"), Signature: order.Signature}
+	handOver := HandOver{Kubeconfig: []byte("kubeconfig"), Signature: SignHandOver(key, "ns", []byte("kubeconfig"))}
+	changed := HandOver{Kubeconfig: []byte("kubeconfiG"), Signature: handOver.Signature}
 	for what, tc := range map[string]struct {
 		HandOver
 		signer    ed25519.PublicKey
 		namespace string
 		good      bool
 	}{
-		"signed":            {order, public, "ns", true},
+		"signed":            {handOver, public, "ns", true},
 		"changed":           {changed, public, "ns", false},
-		"another namespace": {order, public, "other", false},
-		"another signer":    {order, stranger, "ns", false},
-		"no signer":         {order, nil, "ns", false},
-		"not signed":        {HandOver{Kubeconfig: order.Kubeconfig}, public, "ns", false},
+		"another namespace": {handOver, public, "other", false},
+		"another signer":    {handOver, stranger, "ns", false},
+		"no signer":         {handOver, nil, "ns", false},
+		"not signed":        {HandOver{Kubeconfig: handOver.Kubeconfig}, public, "ns", false},
 	} {
 		if err := tc.Verify(tc.signer, tc.namespace); (err == nil) != tc.good {
 			t.Errorf("%s: %v", what, err)

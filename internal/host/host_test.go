@@ -27,7 +27,7 @@ func free() *infrav1.Host {
 	return h
 }
 
-// claimed is a host whose agent reports on its order.
+// claimed is a host whose agent reports on its operation.
 func claimed(desired infrav1.HostDesiredPhase, state infrav1.OperationState, change ...func(*infrav1.Host)) *infrav1.Host {
 	h := free()
 	h.Spec.Claim = &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: "id"}
@@ -62,7 +62,7 @@ func TestStateOf(t *testing.T) {
 		"used, not looked at": {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
 		"clean":               {free(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
 		"status lost":         {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
-		"order not seen":      {claimed(boot, ""), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
+		"operation not seen":  {claimed(boot, ""), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
 		"report on another":   {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
 		"bootstrapping":       {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, infrav1.HostBootstrappingReason},
 		"running":             {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
@@ -162,6 +162,39 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// In the target of a move or a restore somebody has to be told why no agent comes, before he
+// takes the host for dead and deletes it.
+func TestRestoredHostTellsWhatItWaitsFor(t *testing.T) {
+	const word = infrav1.RestoredAnnotation + "=copy"
+	restored := func(change func(*infrav1.Host)) *infrav1.Host {
+		h := claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded)
+		h.UID, h.Spec.HostID = "copy", "id"
+		change(h)
+		return h
+	}
+	for name, tc := range map[string]struct {
+		change     func(*infrav1.Host)
+		connection host.Connection
+		tells      bool
+	}{
+		"claimed":           {func(*infrav1.Host) {}, host.Connection{}, true},
+		"free":              {func(h *infrav1.Host) { h.Spec.Claim, h.Spec.Desired = nil, nil }, host.Connection{}, true},
+		"another one's":     {func(h *infrav1.Host) { h.Annotations = map[string]string{infrav1.RestoredAnnotation: "original"} }, host.Connection{}, true},
+		"said already":      {func(h *infrav1.Host) { h.Annotations = map[string]string{infrav1.RestoredAnnotation: "copy"} }, host.Connection{}, false},
+		"made in advance":   {func(h *infrav1.Host) { h.Spec.HostID = "" }, host.Connection{}, false},
+		"was here":          {func(*infrav1.Host) {}, host.Connection{LastSeen: time.Now()}, false},
+		"connected already": {func(*infrav1.Host) {}, host.Connection{Connected: true, LastSeen: time.Now()}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range host.Conditions(restored(tc.change), host.Facts{Connection: tc.connection}) {
+				if c.Type == infrav1.AgentConnectedCondition && strings.Contains(c.Message, word) != tc.tells {
+					t.Errorf("AgentConnected says %q", c.Message)
+				}
+			}
+		})
+	}
+}
+
 func TestSkew(t *testing.T) {
 	received := time.Now()
 	for name, tc := range map[string]struct {
@@ -232,25 +265,25 @@ func TestClockSkewed(t *testing.T) {
 	}
 }
 
-func TestOrderReset(t *testing.T) {
+func TestRequestReset(t *testing.T) {
 	for name, tc := range map[string]struct {
-		host    *infrav1.Host
-		policy  infrav1.ResetPolicy
-		ordered bool
-		want    infrav1.ResetPolicy
+		host      *infrav1.Host
+		policy    infrav1.ResetPolicy
+		requested bool
+		want      infrav1.ResetPolicy
 	}{
 		"default":           {claimed(infrav1.HostDesiredBootstrapped, ""), "", true, infrav1.ResetPolicyKubeadm},
 		"policy of machine": {claimed(infrav1.HostDesiredBootstrapped, ""), infrav1.ResetPolicyManual, true, infrav1.ResetPolicyManual},
 		"policy of host": {claimed(infrav1.HostDesiredBootstrapped, "", func(h *infrav1.Host) {
 			h.Spec.ResetPolicy = infrav1.ResetPolicyManual
 		}), "", true, infrav1.ResetPolicyManual},
-		"already ordered": {claimed(infrav1.HostDesiredReset, ""), infrav1.ResetPolicyManual, false, ""},
-		"free":            {free(), "", false, ""},
+		"already requested": {claimed(infrav1.HostDesiredReset, ""), infrav1.ResetPolicyManual, false, ""},
+		"free":              {free(), "", false, ""},
 	} {
-		if got := host.OrderReset(tc.host, tc.policy); got != tc.ordered {
-			t.Errorf("%s: ordered = %t", name, got)
+		if got := host.RequestReset(tc.host, tc.policy); got != tc.requested {
+			t.Errorf("%s: requested = %t", name, got)
 		}
-		if tc.ordered && (tc.host.Spec.Desired.ResetPolicy != tc.want || tc.host.Spec.Desired.OperationID != "reset-id") {
+		if tc.requested && (tc.host.Spec.Desired.ResetPolicy != tc.want || tc.host.Spec.Desired.OperationID != "reset-id") {
 			t.Errorf("%s: desired = %+v", name, tc.host.Spec.Desired)
 		}
 	}

@@ -15,6 +15,12 @@ func MovedAway(o metav1.Object) bool {
 	return ok
 }
 
+// Restored says whether an operator gave his word that this Host, the copy of a backup, is
+// the only one that is left of it.
+func Restored(h *infrav1.Host) bool {
+	return h.UID != "" && h.Annotations[infrav1.RestoredAnnotation] == string(h.UID)
+}
+
 // BlocksMove says whether the host holds up `clusterctl move`.
 func BlocksMove(h *infrav1.Host) bool {
 	_, ok := h.Annotations[clusterctlv1.BlockMoveAnnotation]
@@ -30,7 +36,7 @@ func BlockMove(h *infrav1.Host, block bool) {
 	metav1.SetMetaDataAnnotation(&h.ObjectMeta, clusterctlv1.BlockMoveAnnotation, "")
 }
 
-// InFlight says whether the agent has an order before it that must not be
+// InFlight says whether the agent has an operation before it that must not be
 // interrupted: it would be carried out while nobody follows.
 func InFlight(h *infrav1.Host) bool {
 	if h.Spec.Claim == nil || h.Spec.Desired == nil {
@@ -51,9 +57,9 @@ type MoveFacts struct {
 	// Told is true once the agent knows who signs hand-overs. One that was connected
 	// for the last time before there was a key does not, and trusts none.
 	Told bool
-	// HandOver is what the operator ordered; nil for nothing.
+	// HandOver is what the operator requested; nil for nothing.
 	HandOver *HandOver
-	// Problem tells why the order is not signed.
+	// Problem tells why the hand-over is not signed.
 	Problem string
 	// Report is the agent's last answer.
 	Report HandOverReport

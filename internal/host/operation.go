@@ -52,7 +52,7 @@ func ProvedClean(h *infrav1.Host) bool {
 	return h.Spec.ClearedGeneration != nil && *h.Spec.ClearedGeneration == h.Spec.ClaimGeneration
 }
 
-// ResetProved says whether the ordered reset is done and proved, so that the
+// ResetProved says whether the requested reset is done and proved, so that the
 // claim may be cleared.
 func ResetProved(h *infrav1.Host) bool {
 	if h.Spec.Claim == nil || !Releasing(h) {
@@ -63,7 +63,7 @@ func ResetProved(h *infrav1.Host) bool {
 }
 
 // Bootstrapped says whether the host became a node for its claim. What the spec says
-// of it, an order that only a bootstrapped host gets included, is proof enough: it
+// of it, an operation that only a bootstrapped host gets included, is proof enough: it
 // outlives the agent's report.
 func Bootstrapped(h *infrav1.Host) bool {
 	if h.Spec.Claim == nil || h.Spec.Desired == nil {
@@ -81,15 +81,15 @@ func Bootstrapped(h *infrav1.Host) bool {
 }
 
 // Unbegun says whether the agent of a claimed host fell silent before it began anything for
-// the claim, as far as it told: the bootstrap was never ordered, or the agent's last word
+// the claim, as far as it told: the bootstrap was never requested, or the agent's last word
 // is that the host is clean. A report that was lost, as in a move, says nothing; nor does
 // it rule out that the agent began after its last word.
 func Unbegun(h *infrav1.Host) bool {
 	if h.Spec.Claim == nil || Adopting(h) || !Disconnected(h) {
 		return false
 	}
-	order := h.Spec.Desired
-	return order == nil || (order.Phase == infrav1.HostDesiredBootstrapped && !Bootstrapped(h) && Observed(h) == nil && h.Status.CleanProof != nil)
+	desired := h.Spec.Desired
+	return desired == nil || (desired.Phase == infrav1.HostDesiredBootstrapped && !Bootstrapped(h) && Observed(h) == nil && h.Status.CleanProof != nil)
 }
 
 // Busy says whether the agent has an operation before it that it has not ended.
@@ -118,10 +118,10 @@ func Offers(h *infrav1.Host, version string) bool {
 	return slices.Contains(h.Status.Inventory.KubernetesVersions, version)
 }
 
-// OrderUpgrade makes h ask its agent for another Kubernetes version, in place. It
-// returns false when that version was ordered already, or nothing can be ordered
+// RequestUpgrade makes h ask its agent for another Kubernetes version, in place. It
+// returns false when that version was requested already, or nothing can be requested
 // now: the host is not bootstrapped, busy, releasing, or lacks the version.
-func OrderUpgrade(h *infrav1.Host, version string) bool {
+func RequestUpgrade(h *infrav1.Host, version string) bool {
 	if !Bootstrapped(h) || Busy(h) || version == "" || h.Spec.Desired.Version == version || !Offers(h, version) {
 		return false
 	}
@@ -131,11 +131,11 @@ func OrderUpgrade(h *infrav1.Host, version string) bool {
 	return true
 }
 
-// OrderReboot makes h ask its agent for reboot number n of the claim. It returns
-// false when that many were ordered already, or while the host is not
+// RequestReboot makes h ask its agent for reboot number n of the claim. It returns
+// false when that many were requested already, or while the host is not
 // bootstrapped, busy or releasing. What version a failed upgrade left is unknown:
-// the order forgets it, and so the upgrade is ordered again after the reboot.
-func OrderReboot(h *infrav1.Host, n int32) bool {
+// the operation forgets it, and so the upgrade is requested again after the reboot.
+func RequestReboot(h *infrav1.Host, n int32) bool {
 	if !Bootstrapped(h) || Busy(h) || n <= ptr.Deref(h.Spec.Desired.Reboots, 0) {
 		return false
 	}
@@ -148,7 +148,7 @@ func OrderReboot(h *infrav1.Host, n int32) bool {
 	return true
 }
 
-// next is an order to a bootstrapped host: all that holds for the claim stays, but
+// next is an operation of a bootstrapped host: all that holds for the claim stays, but
 // for the bootstrap Secret.
 func next(h *infrav1.Host, phase infrav1.HostDesiredPhase, operationID string) *infrav1.HostDesired {
 	desired := h.Spec.Desired.DeepCopy()
@@ -157,11 +157,11 @@ func next(h *infrav1.Host, phase infrav1.HostDesiredPhase, operationID string) *
 	return desired
 }
 
-// OrderReset makes h ask its agent to reset. The policy of the machine wins over
+// RequestReset makes h ask its agent to reset. The policy of the machine wins over
 // the policy of the host, and Kubeadm is the default. It returns false when the
-// order already stands. The Secret and everything else of the bootstrap order go
+// operation already stands. The Secret and everything else of the bootstrap operation go
 // away with it. A node that was never adopted is not ours to reset: see Withdraw.
-func OrderReset(h *infrav1.Host, machinePolicy infrav1.ResetPolicy) bool {
+func RequestReset(h *infrav1.Host, machinePolicy infrav1.ResetPolicy) bool {
 	if h.Spec.Claim == nil || Releasing(h) || Adopting(h) {
 		return false
 	}
@@ -180,7 +180,7 @@ func OrderReset(h *infrav1.Host, machinePolicy infrav1.ResetPolicy) bool {
 	return true
 }
 
-// RecordBootstrap notes in an order that the bootstrap, or the adoption, is done, for
+// RecordBootstrap notes in an operation that the bootstrap, or the adoption, is done, for
 // good: the Secret of a bootstrap is not needed any more.
 func RecordBootstrap(desired *infrav1.HostDesired) {
 	desired.BootstrapSecretName, desired.Bootstrapped = "", ptr.To(true)

@@ -34,15 +34,15 @@ func report(state infrav1.OperationState) func(*infrav1.Host) {
 	}
 }
 
-func upgrade(h *infrav1.Host) { host.OrderUpgrade(h, newVersion) }
+func upgrade(h *infrav1.Host) { host.RequestUpgrade(h, newVersion) }
 
-func reboot(h *infrav1.Host) { host.OrderReboot(h, 1) }
+func reboot(h *infrav1.Host) { host.RequestReboot(h, 1) }
 
-func TestOrderUpgrade(t *testing.T) {
+func TestRequestUpgrade(t *testing.T) {
 	for name, tc := range map[string]struct {
-		host    *infrav1.Host
-		version string
-		ordered bool
+		host      *infrav1.Host
+		version   string
+		requested bool
 	}{
 		"running":             {running(), newVersion, true},
 		"same version":        {running(), oldVersion, false},
@@ -50,20 +50,20 @@ func TestOrderUpgrade(t *testing.T) {
 		"not offered":         {running(), "v1.34.0", false},
 		"not bootstrapped":    {running(report(infrav1.OperationRunning)), newVersion, false},
 		"bootstrap failed":    {running(report(infrav1.OperationFailed)), newVersion, false},
-		"ordered already":     {running(upgrade), newVersion, false},
+		"requested already":   {running(upgrade), newVersion, false},
 		"upgrading elsewhere": {running(upgrade, report(infrav1.OperationRunning)), oldVersion, false},
 		"failed":              {running(upgrade, report(infrav1.OperationFailed)), newVersion, false},
 		"back after failure":  {running(upgrade, report(infrav1.OperationFailed)), oldVersion, true},
 		"rebooting":           {running(reboot, report(infrav1.OperationRunning)), newVersion, false},
 		"rebooted":            {running(reboot, report(infrav1.OperationSucceeded)), newVersion, true},
-		"releasing":           {running(func(h *infrav1.Host) { host.OrderReset(h, "") }), newVersion, false},
+		"releasing":           {running(func(h *infrav1.Host) { host.RequestReset(h, "") }), newVersion, false},
 		"free":                {free(), newVersion, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := host.OrderUpgrade(tc.host, tc.version); got != tc.ordered {
-				t.Fatalf("ordered = %t: %+v", got, tc.host.Spec.Desired)
+			if got := host.RequestUpgrade(tc.host, tc.version); got != tc.requested {
+				t.Fatalf("requested = %t: %+v", got, tc.host.Spec.Desired)
 			}
-			if !tc.ordered {
+			if !tc.requested {
 				return
 			}
 			desired := tc.host.Spec.Desired
@@ -71,40 +71,40 @@ func TestOrderUpgrade(t *testing.T) {
 				t.Errorf("desired = %+v", desired)
 			}
 			if desired.ProviderID == "" || desired.VirtualIP == "" || !host.Bootstrapped(tc.host) {
-				t.Errorf("the order lost what holds for the claim: %+v", desired)
+				t.Errorf("the operation lost what holds for the claim: %+v", desired)
 			}
 		})
 	}
 }
 
-func TestOrderReboot(t *testing.T) {
+func TestRequestReboot(t *testing.T) {
 	for name, tc := range map[string]struct {
-		host    *infrav1.Host
-		n       int32
-		ordered bool
-		// version that the order leaves known
+		host      *infrav1.Host
+		n         int32
+		requested bool
+		// version that the operation leaves known
 		version string
 	}{
 		"none":                 {running(), 0, false, oldVersion},
 		"first":                {running(), 1, true, oldVersion},
-		"ordered already":      {running(reboot, report(infrav1.OperationSucceeded)), 1, false, oldVersion},
+		"requested already":    {running(reboot, report(infrav1.OperationSucceeded)), 1, false, oldVersion},
 		"second":               {running(reboot, report(infrav1.OperationSucceeded)), 2, true, oldVersion},
 		"under way":            {running(reboot, report(infrav1.OperationRunning)), 2, false, oldVersion},
 		"not twice":            {running(reboot, report(infrav1.OperationSucceeded), upgrade, report(infrav1.OperationSucceeded)), 1, false, newVersion},
 		"in mid upgrade":       {running(upgrade, report(infrav1.OperationRunning)), 1, false, newVersion},
 		"after a failed one":   {running(upgrade, report(infrav1.OperationFailed)), 1, true, ""},
 		"not bootstrapped":     {running(report(infrav1.OperationFailed)), 1, false, oldVersion},
-		"after the host reset": {running(func(h *infrav1.Host) { host.OrderReset(h, "") }), 1, false, ""},
+		"after the host reset": {running(func(h *infrav1.Host) { host.RequestReset(h, "") }), 1, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := host.OrderReboot(tc.host, tc.n); got != tc.ordered {
-				t.Fatalf("ordered = %t: %+v", got, tc.host.Spec.Desired)
+			if got := host.RequestReboot(tc.host, tc.n); got != tc.requested {
+				t.Fatalf("requested = %t: %+v", got, tc.host.Spec.Desired)
 			}
 			desired := tc.host.Spec.Desired
 			if desired.Version != tc.version {
 				t.Errorf("version = %q, want %q", desired.Version, tc.version)
 			}
-			if tc.ordered && (desired.Phase != infrav1.HostDesiredRebooted || ptr.Deref(desired.Reboots, 0) != tc.n || desired.VirtualIP == "") {
+			if tc.requested && (desired.Phase != infrav1.HostDesiredRebooted || ptr.Deref(desired.Reboots, 0) != tc.n || desired.VirtualIP == "") {
 				t.Errorf("desired = %+v", desired)
 			}
 		})
@@ -114,15 +114,15 @@ func TestOrderReboot(t *testing.T) {
 // What a failed upgrade left is tried again after a reboot.
 func TestUpgradeAgainAfterReboot(t *testing.T) {
 	h := running(upgrade, report(infrav1.OperationFailed), reboot)
-	if host.OrderUpgrade(h, newVersion) {
-		t.Fatal("an upgrade is ordered before the reboot is done")
+	if host.RequestUpgrade(h, newVersion) {
+		t.Fatal("an upgrade is requested before the reboot is done")
 	}
 	report(infrav1.OperationSucceeded)(h)
 	if got := host.RunningVersion(h); got != "" {
 		t.Errorf("version = %s although the upgrade failed", got)
 	}
-	if !host.OrderUpgrade(h, newVersion) {
-		t.Fatal("no upgrade is ordered after the reboot")
+	if !host.RequestUpgrade(h, newVersion) {
+		t.Fatal("no upgrade is requested after the reboot")
 	}
 	report(infrav1.OperationSucceeded)(h)
 	if got := host.RunningVersion(h); got != newVersion || ptr.Deref(h.Spec.Desired.Reboots, 0) != 1 {

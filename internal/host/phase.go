@@ -68,7 +68,7 @@ func HookPending(h *infrav1.Host) bool {
 func claimedState(h *infrav1.Host) State {
 	claim := h.Spec.Claim
 	waiting := State{infrav1.HostPhaseClaimed, infrav1.HostClaimedReason,
-		fmt.Sprintf("Claimed by HostMachine %s of Cluster %s; the agent has not begun", claim.MachineName, claim.ClusterName)}
+		fmt.Sprintf("Claimed by HostMachine %s of Cluster %s; waiting for the agent to start the bootstrap", claim.MachineName, claim.ClusterName)}
 	if h.Spec.Desired == nil {
 		return waiting
 	}
@@ -77,28 +77,28 @@ func claimedState(h *infrav1.Host) State {
 		if Bootstrapped(h) {
 			return State{infrav1.HostPhaseRunning, infrav1.HostRunningReason, ""}
 		}
-		adopting := State{infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason, "The agent has not begun to adopt the node on the host"}
-		return orderState(h, adopting, adopting, infrav1.HostAdoptionRefusedReason)
+		adopting := State{infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason, "Waiting for the agent to start the adoption of the node on the host"}
+		return operationState(h, adopting, adopting, infrav1.HostAdoptionRefusedReason)
 	case infrav1.HostDesiredUpgraded:
-		message := fmt.Sprintf("The agent has not begun to upgrade the host to %s", h.Spec.Desired.Version)
+		message := fmt.Sprintf("Waiting for the agent to start the upgrade of the host to %s", h.Spec.Desired.Version)
 		upgrading := State{infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason, message}
-		return orderState(h, upgrading, upgrading, infrav1.UpgradeFailedReason)
+		return operationState(h, upgrading, upgrading, infrav1.UpgradeFailedReason)
 	case infrav1.HostDesiredRebooted:
-		rebooting := State{infrav1.HostPhaseRebooting, infrav1.HostRebootingReason, "The agent has not begun to reboot the host"}
-		return orderState(h, rebooting, rebooting, infrav1.HostRebootFailedReason)
+		rebooting := State{infrav1.HostPhaseRebooting, infrav1.HostRebootingReason, "Waiting for the agent to start the reboot of the host"}
+		return operationState(h, rebooting, rebooting, infrav1.HostRebootFailedReason)
 	default:
 		if Bootstrapped(h) {
 			// The agent may not have reported here yet, as after a move.
 			return State{infrav1.HostPhaseRunning, infrav1.HostRunningReason, ""}
 		}
 		bootstrapping := State{Phase: infrav1.HostPhaseBootstrapping, Reason: infrav1.HostBootstrappingReason}
-		return orderState(h, waiting, bootstrapping, infrav1.HostBootstrapFailedReason)
+		return operationState(h, waiting, bootstrapping, infrav1.HostBootstrapFailedReason)
 	}
 }
 
-// orderState is waiting until the agent reports on the order, working with the message of
+// operationState is waiting until the agent reports on the operation, working with the message of
 // the step while it is at work, and then the outcome.
-func orderState(h *infrav1.Host, waiting, working State, failedReason string) State {
+func operationState(h *infrav1.Host, waiting, working State, failedReason string) State {
 	op := Observed(h)
 	switch {
 	case op == nil:
@@ -116,7 +116,7 @@ func orderState(h *infrav1.Host, waiting, working State, failedReason string) St
 func releasingState(h *infrav1.Host) State {
 	op := Observed(h)
 	if op == nil {
-		return State{infrav1.HostPhaseResetting, infrav1.HostResettingReason, "The agent has not begun to reset the host"}
+		return State{infrav1.HostPhaseResetting, infrav1.HostResettingReason, "Waiting for the agent to start the reset of the host"}
 	}
 	switch {
 	case op.State == infrav1.OperationFailed:

@@ -11,9 +11,9 @@
 // replaces the Machines, or must not, where an annotation says that only an update in place
 // will do.
 //
-// Nothing is remembered here. An order is in HostMachine.spec.version, from where the
+// Nothing is remembered here. An operation is in HostMachine.spec.version, from where the
 // provider passes it on to the host, as it does for pools; an update is done when the host,
-// by the order in its spec and the agent's report on that very order, runs the version.
+// by the operation in its spec and the agent's report on that very operation, runs the version.
 // Each replica answers, and after a restart another goes on.
 //
 // The package may import the API packages, internal/host and the SDK. internal/manager

@@ -21,8 +21,8 @@ const kubeadmTemplate = `{"apiVersion":"bootstrap.cluster.x-k8s.io/v1beta2","kin
 
 const hostTemplate = `{"apiVersion":"infrastructure.slipway.dev/v1beta2","kind":"HostMachineTemplate","spec":{"template":{"spec":{}}}}`
 
-// An update is ordered once, whoever is asked, and done when the host says so of that very
-// order: not before, and not by what a status says.
+// An update is requested once, whoever is asked, and done when the host says so of that very
+// operation: not before, and not by what a status says.
 func TestUpdateEndsWithTheHost(t *testing.T) {
 	w := newWorld(t)
 	waits := func(what, message string) {
@@ -39,7 +39,7 @@ func TestUpdateEndsWithTheHost(t *testing.T) {
 	before := w.infra.ResourceVersion
 	waits("second replica", "is to be upgraded")
 	if w.get(client.ObjectKeyFromObject(w.infra), w.infra); w.infra.ResourceVersion != before {
-		t.Error("the order was written again")
+		t.Error("the operation was written again")
 	}
 
 	status := w.infra.DeepCopy()
@@ -49,13 +49,13 @@ func TestUpdateEndsWithTheHost(t *testing.T) {
 	}
 	waits("a status that is ahead", "is to be upgraded")
 
-	w.order()
-	waits("ordered", "The agent has not begun to upgrade")
+	w.requestUpgrade()
+	waits("requested", "Waiting for the agent to start the upgrade")
 	w.agent.FailNext = "no space left"
 	w.agent.Obey(t, time.Now())
 	waits("failed", "no space left. Mend the host and reboot it")
 	w.agent.Report(t, func(s *infrav1.HostStatus) { s.ObservedOperation = nil })
-	waits("the report is lost, as in a move", "The agent has not begun")
+	waits("the report is lost, as in a move", "Waiting for the agent to start")
 	w.agent.Obey(t, time.Now())
 	for range 2 {
 		if r := w.update(); r.Status != hooksv1.ResponseStatusSuccess || r.RetryAfterSeconds != 0 {
@@ -73,7 +73,7 @@ func TestUpdateWaitsForTheVersion(t *testing.T) {
 	}
 }
 
-// Whoever reaches the port orders nothing that Cluster API did not.
+// Whoever reaches the port requests nothing that Cluster API did not.
 func TestUpdateMustBeDue(t *testing.T) {
 	for name, c := range map[string]struct {
 		mutate func(*clusterv1.Machine, *infrav1.HostMachine)
@@ -97,7 +97,7 @@ func TestUpdateMustBeDue(t *testing.T) {
 				t.Errorf("the answer is %+v, want a failure that says %q", r, c.says)
 			}
 			if w.get(client.ObjectKeyFromObject(w.infra), w.infra); w.infra.Spec.Version != "" {
-				t.Error("the host was ordered")
+				t.Error("the host was asked to upgrade")
 			}
 		})
 	}

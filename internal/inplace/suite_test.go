@@ -105,13 +105,13 @@ func (w *world) update() *hooksv1.UpdateMachineResponse {
 	})
 }
 
-// order does what the HostMachine's reconciler does with spec.version.
-func (w *world) order() {
+// requestUpgrade does what the HostMachine's reconciler does with spec.version.
+func (w *world) requestUpgrade() {
 	w.t.Helper()
 	w.get(client.ObjectKeyFromObject(w.infra), w.infra)
 	h := w.agent.Host(w.t)
-	if !host.OrderUpgrade(h, w.infra.Spec.Version) {
-		w.t.Fatalf("nothing to order: %+v of %+v", w.infra.Spec, h.Spec)
+	if !host.RequestUpgrade(h, w.infra.Spec.Version) {
+		w.t.Fatalf("nothing to request: %+v of %+v", w.infra.Spec, h.Spec)
 	}
 	if err := env.Client.Update(w.t.Context(), h); err != nil {
 		w.t.Fatal(err)

@@ -33,7 +33,7 @@ const (
 
 // updateMachine has the host of a Machine brought to the version of the Machine, and asks
 // to be called again until the host runs it. What the request says only names the Machine:
-// whoever reaches the port must not order what Cluster API did not.
+// whoever reaches the port must not request what Cluster API did not.
 func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineRequest) (*hooksv1.UpdateMachineResponse, error) {
 	machine, err := h.due(ctx, &r.Desired.Machine)
 	if err != nil {
@@ -49,7 +49,7 @@ func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineReq
 	case at == nil:
 		return nil, extension.RetryAfter(retryPerson, fmt.Sprintf("HostMachine %s has no host any more. Delete the Machine to replace it", m.Name))
 	}
-	if err := h.order(ctx, m, machine.Spec.Version); err != nil {
+	if err := h.requestUpgrade(ctx, m, machine.Spec.Version); err != nil {
 		return nil, err
 	}
 	if host.RunningVersion(at) == machine.Spec.Version {
@@ -87,9 +87,9 @@ func ownedBy(m *infrav1.HostMachine, machine *clusterv1.Machine) bool {
 	return slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == machine.UID })
 }
 
-// order writes the version into the HostMachine, from where the provider orders it of the
-// host, unless it is there.
-func (h *Handler) order(ctx context.Context, m *infrav1.HostMachine, version string) error {
+// requestUpgrade writes the version into the HostMachine, from where the provider requests
+// it of the host, unless it is there.
+func (h *Handler) requestUpgrade(ctx context.Context, m *infrav1.HostMachine, version string) error {
 	if m.Spec.Version == version {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (h *Handler) order(ctx context.Context, m *infrav1.HostMachine, version str
 	if err != nil {
 		return fmt.Errorf("write spec.version of HostMachine %s: %w", m.Name, err)
 	}
-	log.FromContext(ctx).Info("Ordered an update in place", "HostMachine", m.Name, "version", version)
+	log.FromContext(ctx).Info("Requested an update in place", "HostMachine", m.Name, "version", version)
 	return nil
 }
 

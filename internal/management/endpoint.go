@@ -28,7 +28,8 @@ type Endpoint struct {
 }
 
 // Endpoint returns how hosts reach the cluster. An empty server stands for the address
-// that is known: of a plane that of its local hosts' network, else the kubeconfig's.
+// that is known: of a plane that at which it listens for other machines, or that of its local
+// hosts' network, else the kubeconfig's.
 // Where the kubeconfig has no CA, that of the namespace is read.
 func (c *Cluster) Endpoint(ctx context.Context, reader client.Reader, namespace, server string) (Endpoint, error) {
 	config, err := c.config()

@@ -27,7 +27,8 @@ func (e *NoPlaneError) Unwrap() error { return e.Err }
 type Plane interface {
 	// Dir is its state directory, an absolute path.
 	Dir() string
-	// Server is the URL of its API server as local hosts see it, and CA verifies it.
+	// Server is the URL of its API server as hosts see it: those on other machines, if it
+	// listens for them, or its local ones. CA verifies it.
 	Server() string
 	CA() ([]byte, error)
 	// Config reaches it with the rights of its administrator.

@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -69,6 +70,12 @@ func TestHostExtensionConfigsCanBeOff(t *testing.T) {
 	if err := env.Client.Create(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
+	// It is of no namespace: the managers of other tests would tell that nobody answers.
+	t.Cleanup(func() {
+		if err := env.Client.Delete(context.Background(), config); err != nil {
+			t.Error(err)
+		}
+	})
 	testenv.NewCluster(t, env.Client, namespace)
 	agent := testenv.NewHost(t, env.Client, namespace, "host-1", time.Now())
 	machinePool, _ := testenv.NewMachinePool(t, env.Client, namespace, "workers", 1)

@@ -260,7 +260,7 @@ func TestTwoManagersNeverClaimTwice(t *testing.T) {
 }
 
 // The API server itself says what an agent may do: its own host, its own
-// heartbeat, and the Secret of its order.
+// heartbeat, and the Secret of its operation.
 func TestAgentMayDoNoMore(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
@@ -284,7 +284,7 @@ func TestAgentMayDoNoMore(t *testing.T) {
 			return agent.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
 		}
 	}
-	eventually(t, "the agent reads the Secret of its order", secret("bootstrap-m1"))
+	eventually(t, "the agent reads the Secret of its operation", secret("bootstrap-m1"))
 
 	played := &testenv.Agent{Client: agent, Key: own.Key, Status: own.Status}
 	played.Report(t, func(s *infrav1.HostStatus) { s.BootID = "boot-2" })

@@ -119,6 +119,7 @@ func setupSecretAccess(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
 		Recorder:  mgr.GetEventRecorder(reportedBy),
+		Namespace: o.Namespace,
 		Clock:     clock.RealClock{},
 	}).SetupWithManager(ctx, mgr, concurrency(1, o))
 }

@@ -30,7 +30,7 @@ var errAbsent = errors.New("not found")
 func (s Source) remote(ctx context.Context) ([]*Release, error) {
 	u, err := url.Parse(s.Place)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a URL: %w", s.Place, err)
+		return nil, fmt.Errorf("%s is not a valid URL: %w", s.Place, err)
 	}
 	if u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%s: a release is read by https only, or from a directory", u.Redacted())

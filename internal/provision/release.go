@@ -157,7 +157,7 @@ func (r *removal) evacuate(ctx context.Context) error {
 	})
 }
 
-// orphaned refuses a host whose machine is gone, unless that ordered the reset, and went,
+// orphaned refuses a host whose machine is gone, unless that requested the reset, and went,
 // since the Host was read.
 func (r *removal) orphaned(ctx context.Context, h *infrav1.Host) error {
 	if again, err := r.get(ctx); err != nil || again == nil || again.Spec.Claim == nil || host.Releasing(again) {
@@ -167,7 +167,7 @@ func (r *removal) orphaned(ctx context.Context, h *infrav1.Host) error {
 	if r.Detach && !r.Evacuate {
 		remedy += "; of a machine that is dead, --no-ssh --evacuate removes the Host"
 	}
-	return problem(ReasonNotClean, remedy, "HostMachine %s, which has the host %s, is gone and did not order its reset", h.Spec.Claim.MachineName, r.key())
+	return problem(ReasonNotClean, remedy, "HostMachine %s, which has the host %s, is gone and did not request its reset", h.Spec.Claim.MachineName, r.key())
 }
 
 func quarantined(h *infrav1.Host) error {

@@ -228,17 +228,17 @@ func TestRemoveRefuses(t *testing.T) {
 			reason: provision.ReasonClaimed, says: "HostMachine m-claimed of Cluster c1 has the host", remedy: "--evacuate"},
 		"no-pool": {spoil: func(w *world, _ *bare, name string) { w.claim(name, false) }, evacuate: true,
 			reason: provision.ReasonClaimed, says: "no pool replaces it", remedy: "delete the Machine that owns it"},
-		"orphan":             {spoil: orphan, evacuate: true, reason: provision.ReasonNotClean, says: "is gone and did not order its reset", remedy: infrav1.ReleaseOrphanAnnotation + "=claim-orphan"},
-		"orphan-not-emptied": {spoil: orphan, reason: provision.ReasonNotClean, says: "is gone and did not order its reset", remedy: infrav1.ReleaseOrphanAnnotation + "=claim-orphan-not-emptied"},
+		"orphan":             {spoil: orphan, evacuate: true, reason: provision.ReasonNotClean, says: "is gone and did not request its reset", remedy: infrav1.ReleaseOrphanAnnotation + "=claim-orphan"},
+		"orphan-not-emptied": {spoil: orphan, reason: provision.ReasonNotClean, says: "is gone and did not request its reset", remedy: infrav1.ReleaseOrphanAnnotation + "=claim-orphan-not-emptied"},
 		// A Host that was moved or restored has no conditions before its controller judges it.
 		"orphan-nobody-judged": {spoil: func(w *world, b *bare, name string) {
 			orphan(w, b, name)
 			w.unjudged(name)
-		}, detach: true, evacuate: true, reason: provision.ReasonNotClean, says: "is gone and did not order its reset"},
+		}, detach: true, evacuate: true, reason: provision.ReasonNotClean, says: "is gone and did not request its reset"},
 		"orphan-dead": {spoil: func(w *world, b *bare, name string) {
 			orphan(w, b, name)
 			w.disconnected(name)
-		}, detach: true, reason: provision.ReasonNotClean, says: "is gone and did not order its reset", remedy: "--no-ssh --evacuate"},
+		}, detach: true, reason: provision.ReasonNotClean, says: "is gone and did not request its reset", remedy: "--no-ssh --evacuate"},
 		"dirty": {spoil: unproved, reason: provision.ReasonNotClean, says: "has not proved that the host is clean"},
 		"dirty-nobody-judged": {spoil: func(w *world, b *bare, name string) {
 			unproved(w, b, name)
@@ -336,7 +336,7 @@ func TestRemoveEvacuates(t *testing.T) {
 		done <- results[0]
 	}()
 	poll.True(t, time.Minute, "the host is evacuated", func() bool { return ptr.Deref(w.host("busy").Spec.Evacuate, false) })
-	// The pool deletes the machine, which orders the reset.
+	// The pool deletes the machine, which requests the reset.
 	w.change("busy", func(h *infrav1.Host) {
 		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset"}
 	})
@@ -369,7 +369,7 @@ func (w *world) change(name string, change func(*infrav1.Host)) {
 	}
 }
 
-// quick has the machine of a host order its reset and go after the Host was read, and the
+// quick has the machine of a host request its reset and go after the Host was read, and the
 // host be clean at the next look.
 type quick struct {
 	client.Client

@@ -20,6 +20,11 @@ type Plane struct {
 	PID int `json:"pid,omitempty"`
 	// Server is the address of the API server, as seen from this machine.
 	Server string `json:"server,omitempty"`
+	// HostServer is the address of the API server as hosts on other machines see it, of a
+	// plane that listens for them.
+	HostServer string `json:"hostServer,omitempty"`
+	// HostServerMessage says why they do not reach it there.
+	HostServerMessage string `json:"hostServerMessage,omitempty"`
 	// Context of the kubeconfig, of a management cluster that is not a plane of this
 	// machine.
 	Context string `json:"context,omitempty"`

@@ -156,6 +156,39 @@ func TestMaintenanceOrdersNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("the word after a restore", func(t *testing.T) {
+		const field = "metadata.annotations[" + infrav1.RestoredAnnotation + "]"
+		h := claimed(namespace)
+		if err := as(t, manager).Create(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		said := h.DeepCopy()
+		said.Annotations = map[string]string{infrav1.RestoredAnnotation: string(h.UID)}
+		if err := forbidden(mallory.Patch(t.Context(), said.DeepCopy(), client.MergeFrom(h)), field, "mallory"); err != nil {
+			t.Error(err)
+		}
+		made := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "host-", Annotations: map[string]string{infrav1.RestoredAnnotation: "uid"}}}
+		if err := forbidden(mallory.Create(t.Context(), made), field, "mallory"); err != nil {
+			t.Error(err)
+		}
+		// An administrator has all verbs, and the manager takes it off.
+		if err := env.Client.Patch(t.Context(), said, client.MergeFrom(h)); err != nil {
+			t.Fatal(err)
+		}
+		unsaid := said.DeepCopy()
+		unsaid.Annotations = nil
+		if err := forbidden(mallory.Update(t.Context(), unsaid.DeepCopy()), field, "mallory"); err != nil {
+			t.Error(err)
+		}
+		said.Labels = map[string]string{"disk": "ssd"}
+		if err := mallory.Update(t.Context(), said); err != nil {
+			t.Errorf("it keeps maintenance from a Host: %v", err)
+		}
+		unsaid.ResourceVersion = said.ResourceVersion
+		if err := as(t, manager).Update(t.Context(), unsaid); err != nil {
+			t.Errorf("by the manager: %v", err)
+		}
+	})
 	t.Run("by the earlier version", func(t *testing.T) {
 		h := claimed(namespace)
 		if err := as(t, manager).Create(t.Context(), h); err != nil {

@@ -26,7 +26,7 @@ type executor struct {
 
 // Bootstrap implements operation.Executor: all the time passes in the last step,
 // as it does with kubeadm.
-func (e *executor) Bootstrap(ctx context.Context, order operation.Bootstrap, progress operation.Progress) error {
+func (e *executor) Bootstrap(ctx context.Context, requested operation.Bootstrap, progress operation.Progress) error {
 	for _, name := range steps[:len(steps)-1] {
 		if err := operation.Step(progress, name, func() error { return nil }); err != nil {
 			return err
@@ -34,7 +34,7 @@ func (e *executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 	}
 	err := progress.Update(func(s *journal.State) {
 		s.Residue, s.ResidueGeneration, s.CleanProof = journal.ResidueCommands, s.ClaimGeneration, nil
-		s.VirtualIP = order.VirtualIP
+		s.VirtualIP = requested.VirtualIP
 	})
 	if err != nil {
 		return err
@@ -45,12 +45,12 @@ func (e *executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 			return context.Cause(ctx)
 		case <-time.After(e.duration):
 		}
-		version := order.Version
+		version := requested.Version
 		if version == "" {
 			version = e.version
 		}
-		e.providerID = order.ProviderID
-		return e.nodes.Join(ctx, Node{Name: e.name, ProviderID: order.ProviderID, Version: version})
+		e.providerID = requested.ProviderID
+		return e.nodes.Join(ctx, Node{Name: e.name, ProviderID: requested.ProviderID, Version: version})
 	})
 }
 
@@ -63,9 +63,9 @@ func (e *executor) Adopt(context.Context, operation.Adoption, operation.Progress
 func (e *executor) Disown() error { return nil }
 
 // Upgrade implements operation.Executor: the Node reports another version.
-func (e *executor) Upgrade(ctx context.Context, order operation.Upgrade, progress operation.Progress) error {
+func (e *executor) Upgrade(ctx context.Context, requested operation.Upgrade, progress operation.Progress) error {
 	return operation.Step(progress, "kubelet", func() error {
-		return e.nodes.Join(ctx, Node{Name: e.name, ProviderID: e.providerID, Version: order.Version})
+		return e.nodes.Join(ctx, Node{Name: e.name, ProviderID: e.providerID, Version: requested.Version})
 	})
 }
 

@@ -24,39 +24,39 @@ const (
 // bootstrap fetches the data and executes it.
 func (l *Loop) bootstrap(ctx context.Context, spec *infrav1.HostSpec) error {
 	err := l.supervised(ctx, func(ctx context.Context) error {
-		order, err := l.order(ctx, spec)
+		requested, err := l.readBootstrap(ctx, spec)
 		if err != nil {
 			return err
 		}
-		return l.Executor.Bootstrap(ctx, order, progress{l})
+		return l.Executor.Bootstrap(ctx, requested, progress{l})
 	})
 	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 }
 
-// order reads the Secret. Its data stays in memory.
-func (l *Loop) order(ctx context.Context, spec *infrav1.HostSpec) (operation.Bootstrap, error) {
+// readBootstrap reads the Secret. Its data stays in memory.
+func (l *Loop) readBootstrap(ctx context.Context, spec *infrav1.HostSpec) (operation.Bootstrap, error) {
 	desired := spec.Desired
-	order := operation.Bootstrap{
+	requested := operation.Bootstrap{
 		ClaimID: spec.Claim.ClaimID, ProviderID: desired.ProviderID, Version: desired.Version, VirtualIP: desired.VirtualIP,
 	}
 	unavailable := func(format string, args ...any) error {
 		return &operation.Error{Reason: operation.ReasonSecretUnavailable, Retry: operation.RetryLater, Message: fmt.Sprintf(format, args...)}
 	}
 	if desired.BootstrapSecretName == "" {
-		return order, unavailable("the order names no bootstrap Secret")
+		return requested, unavailable("the operation names no bootstrap Secret")
 	}
 	if err := (progress{l}).Begin("bootstrap data"); err != nil {
-		return order, err
+		return requested, err
 	}
 	secret, err := l.Secrets.GetSecret(ctx, l.Namespace, desired.BootstrapSecretName)
 	if err != nil {
-		return order, unavailable("read the bootstrap Secret %s: %v", desired.BootstrapSecretName, err)
+		return requested, unavailable("read the bootstrap Secret %s: %v", desired.BootstrapSecretName, err)
 	}
-	order.Format, order.Data = string(secret.Data["format"]), secret.Data["value"]
-	if len(order.Data) == 0 {
-		return order, unavailable("the bootstrap Secret %s has no data under the key value", desired.BootstrapSecretName)
+	requested.Format, requested.Data = string(secret.Data["format"]), secret.Data["value"]
+	if len(requested.Data) == 0 {
+		return requested, unavailable("the bootstrap Secret %s has no data under the key value", desired.BootstrapSecretName)
 	}
-	return order, nil
+	return requested, nil
 }
 
 // reset cleans the host and verifies it: as the operation itself, or before a

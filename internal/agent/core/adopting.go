@@ -11,13 +11,13 @@ import (
 // adopt takes over the node that runs on the host.
 func (l *Loop) adopt(ctx context.Context, spec *infrav1.HostSpec) error {
 	err := l.supervised(ctx, func(ctx context.Context) error {
-		order := operation.Adoption{ProviderID: spec.Desired.ProviderID, Version: spec.Desired.Version, ClusterCAs: spec.Desired.ClusterCAs}
-		return l.Executor.Adopt(ctx, order, progress{l})
+		requested := operation.Adoption{ProviderID: spec.Desired.ProviderID, Version: spec.Desired.Version, ClusterCAs: spec.Desired.ClusterCAs}
+		return l.Executor.Adopt(ctx, requested, progress{l})
 	})
 	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 }
 
-// disown takes back an adoption that was withdrawn. Unlike a reset it needs no order:
+// disown takes back an adoption that was withdrawn. Unlike a reset it needs no operation:
 // it touches nothing but what the agent itself has just added.
 func (l *Loop) disown(ctx context.Context) error {
 	l.Log.Warn("the adoption was withdrawn; taking back what it began", "operation", l.Journal.State().Operation.ID)

@@ -8,7 +8,7 @@ const (
 	failedFirst = 2 * time.Second
 	failedLast  = time.Minute
 	// quietTries are the tries without success that are not worth a report: the
-	// right to read a Secret may lag behind the order.
+	// right to read a Secret may lag behind the operation.
 	quietTries = 3
 )
 
@@ -18,7 +18,7 @@ type delays struct {
 	tries int
 }
 
-// left returns how long the action has to wait. A new order never waits.
+// left returns how long the action has to wait. A new operation never waits.
 func (d *delays) left(kind ActionKind, now time.Time) time.Duration {
 	if kind == ActionBegin || kind == ActionNone || kind == ActionRefuse {
 		return 0

@@ -25,7 +25,7 @@ const (
 )
 
 // errSuperseded ends an operation whose Host asks for another one.
-var errSuperseded = errors.New("the host was given another order")
+var errSuperseded = errors.New("the host was given another operation")
 
 // Secrets reads the bootstrap Secret.
 type Secrets interface {
@@ -40,7 +40,7 @@ type Loop struct {
 	Namespace string
 	// BootID of this boot.
 	BootID string
-	// Changed is called after each change of the journal, with the order that is
+	// Changed is called after each change of the journal, with the operation that is
 	// refused, if any. It must not block.
 	Changed func(state journal.State, refused *infrav1.ObservedOperation)
 	Log     *slog.Logger
@@ -175,7 +175,7 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 	case ActionProve:
 		return l.prove(ctx, spec.ClaimGeneration)
 	case ActionRefuse:
-		l.Log.Error("refusing an order", "operation", spec.Desired.OperationID, "reason", action.Reason, "message", action.Message)
+		l.Log.Error("refusing an operation", "operation", spec.Desired.OperationID, "reason", action.Reason, "message", action.Message)
 	case ActionNone:
 	}
 	select {
@@ -226,7 +226,7 @@ func (l *Loop) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// refusedOperation is the report on an order that is refused, or nil.
+// refusedOperation is the report on an operation that is refused, or nil.
 func refusedOperation(a Action, spec *infrav1.HostSpec) *infrav1.ObservedOperation {
 	if a.Kind != ActionRefuse {
 		return nil

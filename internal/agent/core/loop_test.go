@@ -175,7 +175,7 @@ func ended(id string) func(journal.State, *infrav1.ObservedOperation) bool {
 	}
 }
 
-func ordered(generation int64, claim string, d *infrav1.HostDesired) *infrav1.HostSpec {
+func requested(generation int64, claim string, d *infrav1.HostDesired) *infrav1.HostSpec {
 	s := spec(generation, claim, d)
 	s.Desired.BootstrapSecretName = "s"
 	return s
@@ -188,11 +188,11 @@ func TestLoopLife(t *testing.T) {
 	if s.CleanProof.ClaimGeneration != 0 || s.CleanProof.BootID != "boot-1" {
 		t.Fatalf("proof %+v", s.CleanProof)
 	}
-	s = runUntil(t, l, ordered(1, "a", boot("b")), ended("b"))
+	s = runUntil(t, l, requested(1, "a", boot("b")), ended("b"))
 	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof != nil {
 		t.Fatalf("after the bootstrap: %+v, proof %+v", s.Operation, s.CleanProof)
 	}
-	s = runUntil(t, l, ordered(1, "a", resets("")), ended("r"))
+	s = runUntil(t, l, requested(1, "a", resets("")), ended("r"))
 	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof == nil || s.CleanProof.ClaimGeneration != 1 {
 		t.Fatalf("after the reset: %+v, proof %+v", s.Operation, s.CleanProof)
 	}
@@ -203,7 +203,7 @@ func TestLoopLife(t *testing.T) {
 
 func TestFailedBootstrapIsResetAndTriedAgain(t *testing.T) {
 	f := &fakeExecutor{bootstrapErrs: []error{&operation.Error{Reason: "CommandFailed", Message: "runcmd 1 of 1 ended with exit code 1"}}}
-	s := runUntil(t, testLoop(f, journal.InMemory()), ordered(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, journal.InMemory()), requested(1, "a", boot("b")), ended("b"))
 	if s.Operation.State != infrav1.OperationSucceeded || s.Operation.Failures != 1 {
 		t.Fatalf("operation %+v", s.Operation)
 	}
@@ -217,7 +217,7 @@ func TestTriesAreBounded(t *testing.T) {
 	for range 2 * maxTries {
 		f.bootstrapErrs = append(f.bootstrapErrs, &operation.Error{Reason: "CommandFailed", Message: "runcmd failed"})
 	}
-	s := runUntil(t, testLoop(f, journal.InMemory()), ordered(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, journal.InMemory()), requested(1, "a", boot("b")), ended("b"))
 	if s.Operation.State != infrav1.OperationFailed || s.Operation.Reason != "CommandFailed" || s.Operation.Message != "runcmd failed (tried 5 times)" {
 		t.Fatalf("operation %+v", s.Operation)
 	}
@@ -228,7 +228,7 @@ func TestTriesAreBounded(t *testing.T) {
 
 func TestErrorsThatStayAreNotRetried(t *testing.T) {
 	f := &fakeExecutor{bootstrapErrs: []error{&operation.Error{Reason: "UnsupportedCloudConfig", Message: "no", Retry: operation.RetryNever}}}
-	s := runUntil(t, testLoop(f, journal.InMemory()), ordered(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, journal.InMemory()), requested(1, "a", boot("b")), ended("b"))
 	if s.Operation.State != infrav1.OperationFailed || f.Calls() != "bootstrap:data" {
 		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
 	}
@@ -239,7 +239,7 @@ func TestSecretThatLagsIsWaitedFor(t *testing.T) {
 	l := testLoop(f, journal.InMemory())
 	l.Secrets = &fakeSecrets{errs: []error{forbidden(), forbidden(), forbidden(), forbidden(), forbidden(), forbidden(), forbidden()}}
 	reported := false
-	s := runUntil(t, l, ordered(1, "a", boot("b")), func(s journal.State, r *infrav1.ObservedOperation) bool {
+	s := runUntil(t, l, requested(1, "a", boot("b")), func(s journal.State, r *infrav1.ObservedOperation) bool {
 		reported = reported || s.Operation != nil && s.Operation.Reason == operation.ReasonSecretUnavailable
 		return ended("b")(s, r)
 	})
@@ -250,8 +250,8 @@ func TestSecretThatLagsIsWaitedFor(t *testing.T) {
 
 func TestOlderClaimIsResetFirst(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
-	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
-	s := runUntil(t, testLoop(f, j), ordered(2, "c", boot("b2")), ended("b2"))
+	runUntil(t, testLoop(f, j), requested(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, j), requested(2, "c", boot("b2")), ended("b2"))
 	if s.Operation.State != infrav1.OperationSucceeded || s.ClaimID != "c" {
 		t.Fatalf("operation %+v", s.Operation)
 	}
@@ -262,8 +262,8 @@ func TestOlderClaimIsResetFirst(t *testing.T) {
 
 func TestHostThatDoesNotGetCleanFails(t *testing.T) {
 	f, j := &fakeExecutor{leftovers: []string{"mount /var/lib/kubelet/pods/x"}}, journal.InMemory()
-	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
-	s := runUntil(t, testLoop(f, j), ordered(1, "a", resets("")), ended("r"))
+	runUntil(t, testLoop(f, j), requested(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, j), requested(1, "a", resets("")), ended("r"))
 	if s.Operation.State != infrav1.OperationFailed || s.Operation.Reason != operation.ReasonNotClean || s.CleanProof != nil {
 		t.Fatalf("operation %+v, proof %+v", s.Operation, s.CleanProof)
 	}
@@ -274,31 +274,31 @@ func TestHostThatDoesNotGetCleanFails(t *testing.T) {
 
 func TestManualResetStopsTheKubeletAndProvesNothing(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
-	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
-	s := runUntil(t, testLoop(f, j), ordered(1, "a", resets(infrav1.ResetPolicyManual)), ended("r"))
+	runUntil(t, testLoop(f, j), requested(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, j), requested(1, "a", resets(infrav1.ResetPolicyManual)), ended("r"))
 	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof != nil || !strings.HasSuffix(f.Calls(), "stop") {
 		t.Fatalf("operation %+v, proof %+v, calls %q", s.Operation, s.CleanProof, f.Calls())
 	}
 	// The next claim finds it as the operator left it: first dirty, then clean.
-	s = runUntil(t, testLoop(f, j), ordered(2, "c", boot("b2")), ended("b2"))
+	s = runUntil(t, testLoop(f, j), requested(2, "c", boot("b2")), ended("b2"))
 	if s.Operation.State != infrav1.OperationFailed || strings.Contains(f.Calls(), "reset") {
 		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
 	}
 	f.dirty = false
-	s = runUntil(t, testLoop(f, j), ordered(3, "d", boot("b3")), ended("b3"))
+	s = runUntil(t, testLoop(f, j), requested(3, "d", boot("b3")), ended("b3"))
 	if s.Operation.State != infrav1.OperationSucceeded || strings.Contains(f.Calls(), "reset") {
 		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
 	}
 }
 
-func TestNewOrderEndsTheRunningOne(t *testing.T) {
+func TestNewOperationEndsTheRunningOne(t *testing.T) {
 	f, j := &fakeExecutor{hang: make(chan struct{})}, journal.InMemory()
 	l := testLoop(f, j)
 	go func() {
 		<-f.hang
-		l.Observe(hostWith(ordered(1, "a", resets(""))))
+		l.Observe(hostWith(requested(1, "a", resets(""))))
 	}()
-	s := runUntil(t, l, ordered(1, "a", boot("b")), ended("r"))
+	s := runUntil(t, l, requested(1, "a", boot("b")), ended("r"))
 	if s.Operation.State != infrav1.OperationSucceeded || f.Calls() != "bootstrap:data reset verify" {
 		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
 	}
@@ -306,7 +306,7 @@ func TestNewOrderEndsTheRunningOne(t *testing.T) {
 
 func TestVanishedHostStopsNothing(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
-	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
+	runUntil(t, testLoop(f, j), requested(1, "a", boot("b")), ended("b"))
 	l := testLoop(f, j)
 	ctx, cancel := context.WithCancel(t.Context())
 	looks := 0
@@ -322,18 +322,18 @@ func TestVanishedHostStopsNothing(t *testing.T) {
 			cancel()
 		}
 	}
-	l.Observe(hostWith(ordered(1, "a", boot("b"))))
+	l.Observe(hostWith(requested(1, "a", boot("b"))))
 	l.Run(ctx)
 	if f.Calls() != "bootstrap:data" {
-		t.Fatalf("calls %q after Host, claim and order vanished", f.Calls())
+		t.Fatalf("calls %q after Host, claim and operation vanished", f.Calls())
 	}
 }
 
-func TestRefusedOrderIsReportedAndTouchesNothing(t *testing.T) {
+func TestRefusedOperationIsReportedAndTouchesNothing(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
-	runUntil(t, testLoop(f, j), ordered(5, "a", boot("b")), ended("b"))
+	runUntil(t, testLoop(f, j), requested(5, "a", boot("b")), ended("b"))
 	var got *infrav1.ObservedOperation
-	runUntil(t, testLoop(f, j), ordered(4, "z", resets("")), func(_ journal.State, refused *infrav1.ObservedOperation) bool {
+	runUntil(t, testLoop(f, j), requested(4, "z", resets("")), func(_ journal.State, refused *infrav1.ObservedOperation) bool {
 		got = refused
 		return refused != nil
 	})
@@ -344,19 +344,19 @@ func TestRefusedOrderIsReportedAndTouchesNothing(t *testing.T) {
 
 func TestMovedClaimIsNotBootstrappedAgain(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
-	runUntil(t, testLoop(f, j), ordered(1, "a", boot("b")), ended("b"))
-	s := runUntil(t, testLoop(f, j), ordered(1, "a", boot("other-name")), ended("other-name"))
+	runUntil(t, testLoop(f, j), requested(1, "a", boot("b")), ended("b"))
+	s := runUntil(t, testLoop(f, j), requested(1, "a", boot("other-name")), ended("other-name"))
 	if s.Operation.State != infrav1.OperationSucceeded || f.Calls() != "bootstrap:data" {
 		t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
 	}
 }
 
 // A machine that was enrolled again has a Host that counts its claims from the start: its
-// first claim is no order of an earlier time.
+// first claim is no operation of an earlier time.
 func TestFirstClaimAfterTheHostWasEnrolledAgain(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
-	for _, order := range []*infrav1.HostDesired{boot("b"), resets("")} {
-		runUntil(t, testLoop(f, j), ordered(2, "a", order), ended(order.OperationID))
+	for _, desired := range []*infrav1.HostDesired{boot("b"), resets("")} {
+		runUntil(t, testLoop(f, j), requested(2, "a", desired), ended(desired.OperationID))
 	}
 	anew := func(s *infrav1.HostSpec) *infrav1.Host {
 		return &infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: "another"}, Spec: *s}
@@ -367,7 +367,7 @@ func TestFirstClaimAfterTheHostWasEnrolledAgain(t *testing.T) {
 	if s.Operation != nil || s.HostUID != "another" {
 		t.Errorf("of the Host before there is %+v, served is %q", s.Operation, s.HostUID)
 	}
-	s = runUntilOn(t, testLoop(f, j), anew(ordered(1, "c", boot("d"))), ended("d"))
+	s = runUntilOn(t, testLoop(f, j), anew(requested(1, "c", boot("d"))), ended("d"))
 	if s.Operation.State != infrav1.OperationSucceeded || s.BootstrappedClaimID != "c" {
 		t.Fatalf("operation %+v", s.Operation)
 	}
@@ -384,8 +384,8 @@ func TestFirstClaimAfterTheHostBecameClean(t *testing.T) {
 	}
 	for name, leave := range map[string]func(*testing.T, *fakeExecutor, *journal.Journal){
 		"cleaned by hand": func(t *testing.T, f *fakeExecutor, j *journal.Journal) {
-			for _, order := range []*infrav1.HostDesired{boot("b"), resets(infrav1.ResetPolicyManual)} {
-				runUntil(t, testLoop(f, j), ordered(2, "a", order), ended(order.OperationID))
+			for _, desired := range []*infrav1.HostDesired{boot("b"), resets(infrav1.ResetPolicyManual)} {
+				runUntil(t, testLoop(f, j), requested(2, "a", desired), ended(desired.OperationID))
 			}
 			runUntilOn(t, testLoop(f, j), anew(spec(0, "", nil)), func(s journal.State, _ *infrav1.ObservedOperation) bool { return len(s.Found) > 0 })
 			f.dirty = false
@@ -406,7 +406,7 @@ func TestFirstClaimAfterTheHostBecameClean(t *testing.T) {
 			if s := runUntilOn(t, testLoop(f, j), anew(spec(0, "", nil)), proved); s.Operation != nil || s.HostUID != "another" {
 				t.Errorf("of the Host before there is %+v, served is %q", s.Operation, s.HostUID)
 			}
-			if s := runUntilOn(t, testLoop(f, j), anew(ordered(1, "c", boot("d"))), ended("d")); s.Operation.State != infrav1.OperationSucceeded {
+			if s := runUntilOn(t, testLoop(f, j), anew(requested(1, "c", boot("d"))), ended("d")); s.Operation.State != infrav1.OperationSucceeded {
 				t.Errorf("operation %+v", s.Operation)
 			}
 			if name == "disowned" && !strings.HasPrefix(f.Calls(), "disown ") {
@@ -483,7 +483,7 @@ func TestRebootLoopEnds(t *testing.T) {
 			}
 			cancel()
 		}()
-		l.Observe(hostWith(ordered(1, "a", boot("b"))))
+		l.Observe(hostWith(requested(1, "a", boot("b"))))
 		l.Run(ctx)
 	}
 	if o := j.State().Operation; o.State != infrav1.OperationFailed || o.Reason != operation.ReasonInterruptedTooOften {

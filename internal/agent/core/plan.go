@@ -15,7 +15,7 @@ type ActionKind string
 const (
 	// ActionNone waits for another spec.
 	ActionNone ActionKind = "None"
-	// ActionRefuse reports the order as failed without touching anything.
+	// ActionRefuse reports the operation as failed without touching anything.
 	ActionRefuse ActionKind = "Refuse"
 	// ActionBegin records a new operation.
 	ActionBegin ActionKind = "Begin"
@@ -29,7 +29,7 @@ const (
 	ActionUpgrade ActionKind = "Upgrade"
 	// ActionReboot reboots the host, or finds that it was.
 	ActionReboot ActionKind = "Reboot"
-	// ActionReset resets the host and proves it: for a reset that was ordered, or
+	// ActionReset resets the host and proves it: for a reset that was requested, or
 	// because what an earlier try or claim left stands in the way of a bootstrap.
 	ActionReset ActionKind = "Reset"
 	// ActionCheck verifies a host that its operator said to clean by hand.
@@ -43,14 +43,14 @@ const (
 // Action is the answer of Plan.
 type Action struct {
 	Kind ActionKind
-	// Reason and Message say why an order is refused.
+	// Reason and Message say why an operation is refused.
 	Reason, Message string
 }
 
 // Plan decides from the journal, the spec of the Host (nil when the Host is not
 // there or not yet known) and whether this process has verified the host.
 //
-// A Host, claim or order that vanished never leads to an action: hosts are not
+// A Host, claim or operation that vanished never leads to an action: hosts are not
 // wiped because an object is gone.
 func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 	switch {
@@ -78,8 +78,8 @@ func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 }
 
 // planFree proves that a free host is clean: at the start of the agent, and
-// after a claim that came and went without an order. What a claim left is never
-// cleaned without an order.
+// after a claim that came and went without an operation. What a claim left is never
+// cleaned without an operation.
 //
 // An adoption whose claim ended was given up: nobody waits for it, and the node must
 // not be left with half of it.
@@ -97,7 +97,7 @@ func planFree(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 	return Action{Kind: ActionProve}
 }
 
-// unknown refuses what a newer manager may order. To guess would be to report a
+// unknown refuses what a newer manager may request. To guess would be to report a
 // success for something else.
 func unknown(desired *infrav1.HostDesired) (Action, bool) {
 	what := ""
@@ -110,16 +110,16 @@ func unknown(desired *infrav1.HostDesired) (Action, bool) {
 			what = fmt.Sprintf("resets of policy %s", desired.ResetPolicy)
 		}
 	default:
-		what = fmt.Sprintf("orders of phase %s", desired.Phase)
+		what = fmt.Sprintf("operations of phase %s", desired.Phase)
 	}
 	if what == "" {
 		return Action{}, false
 	}
 	return Action{Kind: ActionRefuse, Reason: operation.ReasonOrderUnknown, Message: fmt.Sprintf(
-		"this slipway-agent does not know %s; upgrade it on the host, and it carries the order out", what)}, true
+		"this slipway-agent does not know %s; upgrade it on the host, and it carries the operation out", what)}, true
 }
 
-// refuse fences orders that are older than what the journal knows: a stale read,
+// refuse fences operations that are older than what the journal knows: a stale read,
 // or a management cluster restored from a backup.
 func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 	no := func(reason, format string, args ...any) (Action, bool) {
@@ -127,14 +127,14 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 	}
 	switch {
 	case spec.ClaimGeneration < s.ClaimGeneration:
-		return no(operation.ReasonStaleClaim, "the order is for claim generation %d, but this host has served generation %d already; "+
+		return no(operation.ReasonStaleClaim, "the operation is for claim generation %d, but this host has served generation %d already; "+
 			"if the host was moved to another management cluster, stop the agent, remove its journal and start it again", spec.ClaimGeneration, s.ClaimGeneration)
 	case spec.ClaimGeneration == s.ClaimGeneration && s.ClaimID != "" && spec.Claim.ClaimID != s.ClaimID:
 		return no(operation.ReasonClaimMismatch, "claim generation %d of this host belongs to claim %s, not to %s; a new claim needs a new generation",
 			s.ClaimGeneration, s.ClaimID, spec.Claim.ClaimID)
 	case spec.Desired.Phase == infrav1.HostDesiredReset:
 	case spec.ClaimGeneration <= s.ResetGeneration:
-		return no(operation.ReasonAlreadyReset, "a reset of claim generation %d was ordered already; the host is bootstrapped again only for a new claim", s.ResetGeneration)
+		return no(operation.ReasonAlreadyReset, "a reset of claim generation %d was requested already; the host is bootstrapped again only for a new claim", s.ResetGeneration)
 	case !begins(spec.Desired.Phase) && s.BootstrappedClaimID != spec.Claim.ClaimID:
 		return no(operation.ReasonNotBootstrapped, "this host was not bootstrapped for claim %s, so there is no node to be %s; "+
 			"if its journal was lost, delete the Machine to replace it", spec.Claim.ClaimID, strings.ToLower(string(spec.Desired.Phase)))
@@ -142,7 +142,7 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 	return Action{}, false
 }
 
-// begins says whether an order of the phase makes the host the node of a claim.
+// begins says whether an operation of the phase makes the host the node of a claim.
 func begins(phase infrav1.HostDesiredPhase) bool {
 	return phase == infrav1.HostDesiredBootstrapped || phase == infrav1.HostDesiredAdopted
 }

@@ -20,7 +20,7 @@ func boot(id string) *infrav1.HostDesired {
 	return &infrav1.HostDesired{Phase: infrav1.HostDesiredBootstrapped, OperationID: id}
 }
 
-// runs is an order to a host that runs.
+// runs is an operation to a host that runs.
 func runs(phase infrav1.HostDesiredPhase) *infrav1.HostDesired {
 	return &infrav1.HostDesired{Phase: phase, OperationID: "u", Version: "v1.36.3"}
 }
@@ -54,12 +54,12 @@ func TestPlan(t *testing.T) {
 		"claim came and went":                 {state: journal.State{CleanProof: proof(1)}, spec: spec(2, "", nil), verified: true, want: ActionProve},
 		"claim gone, host not reset":          {state: journal.State{Residue: journal.ResidueCommands, ClaimGeneration: 1, ClaimID: "a"}, spec: spec(1, "", nil), want: ActionNone},
 		"cleaned by hand and released":        {state: journal.State{Residue: journal.ResidueCommands, CleanByHand: true}, spec: spec(1, "", nil), want: ActionProve},
-		"claimed without an order":            {spec: spec(1, "a", nil), want: ActionNone},
-		"order gone in mid bootstrap":         {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueCommands, Operation: op("b", 1, bootstrapped, running)}, spec: spec(1, "a", nil), want: ActionNone},
+		"claimed without an operation":        {spec: spec(1, "a", nil), want: ActionNone},
+		"operation gone in mid bootstrap":     {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueCommands, Operation: op("b", 1, bootstrapped, running)}, spec: spec(1, "a", nil), want: ActionNone},
 		"unknown phase, clean host":           {spec: spec(1, "a", runs("Polished")), want: ActionRefuse, reason: operation.ReasonOrderUnknown},
 		"unknown phase, host that runs":       {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands}, spec: spec(1, "a", runs("Polished")), want: ActionRefuse, reason: operation.ReasonOrderUnknown},
 		"unknown reset policy":                {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueCommands}, spec: spec(1, "a", resets("Shred")), want: ActionRefuse, reason: operation.ReasonOrderUnknown},
-		"first order":                         {spec: spec(1, "a", boot("b")), want: ActionBegin},
+		"first operation":                     {spec: spec(1, "a", boot("b")), want: ActionBegin},
 		"begun":                               {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("b", 1, bootstrapped, running)}, spec: spec(1, "a", boot("b")), want: ActionBootstrap},
 		"files were written":                  {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueFiles, Operation: op("b", 1, bootstrapped, running)}, spec: spec(1, "a", boot("b")), want: ActionBootstrap},
 		"commands were begun":                 {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueCommands, Operation: op("b", 1, bootstrapped, running)}, spec: spec(1, "a", boot("b")), want: ActionReset},
@@ -78,7 +78,7 @@ func TestPlan(t *testing.T) {
 		"fenced: other claim, same number":    {state: journal.State{ClaimGeneration: 3, ClaimID: "c"}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonClaimMismatch},
 		"fenced: bootstrap after its reset":   {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3, Operation: op("r", 3, reset, done)}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonAlreadyReset},
 		"fenced: bootstrap during its reset":  {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3, Operation: op("r", 3, reset, running)}, spec: spec(3, "a", boot("b")), want: ActionRefuse, reason: operation.ReasonAlreadyReset},
-		"upgrade ordered":                     {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Operation: op("b", 1, bootstrapped, done)}, spec: spec(1, "a", runs(infrav1.HostDesiredUpgraded)), want: ActionBegin},
+		"upgrade requested":                   {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Operation: op("b", 1, bootstrapped, done)}, spec: spec(1, "a", runs(infrav1.HostDesiredUpgraded)), want: ActionBegin},
 		"upgrading":                           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands, Operation: op("u", 1, infrav1.HostDesiredUpgraded, running)}, spec: spec(1, "a", runs(infrav1.HostDesiredUpgraded)), want: ActionUpgrade},
 		"upgraded":                            {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands, Operation: op("u", 1, infrav1.HostDesiredUpgraded, done)}, spec: spec(1, "a", runs(infrav1.HostDesiredUpgraded)), want: ActionNone},
 		"rebooting":                           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands, Operation: op("u", 1, infrav1.HostDesiredRebooted, running)}, spec: spec(1, "a", runs(infrav1.HostDesiredRebooted)), want: ActionReboot},
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 		"adoption withdrawn":                  {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("u", 1, infrav1.HostDesiredAdopted, running)}, spec: spec(1, "", nil), want: ActionDisown},
 		"adoption withdrawn at its last step": {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueCommands, Operation: op("u", 1, infrav1.HostDesiredAdopted, running)}, spec: spec(1, "", nil), want: ActionDisown},
 		"claim gone after an adoption":        {state: journal.State{ClaimGeneration: 1, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands, Operation: op("u", 1, infrav1.HostDesiredAdopted, done)}, spec: spec(1, "", nil), want: ActionNone},
-		"order gone in mid adoption":          {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("u", 1, infrav1.HostDesiredAdopted, running)}, spec: spec(1, "a", nil), want: ActionNone},
+		"operation gone in mid adoption":      {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("u", 1, infrav1.HostDesiredAdopted, running)}, spec: spec(1, "a", nil), want: ActionNone},
 		"host gone in mid adoption":           {state: journal.State{ClaimGeneration: 1, ClaimID: "a", Operation: op("u", 1, infrav1.HostDesiredAdopted, running)}, want: ActionNone},
 		"fenced: adoption by an older claim":  {state: journal.State{ClaimGeneration: 3, ClaimID: "c"}, spec: spec(2, "a", runs(infrav1.HostDesiredAdopted)), want: ActionRefuse, reason: operation.ReasonStaleClaim},
 		"fenced: adoption after the reset":    {state: journal.State{ClaimGeneration: 3, ClaimID: "a", ResetGeneration: 3}, spec: spec(3, "a", runs(infrav1.HostDesiredAdopted)), want: ActionRefuse, reason: operation.ReasonAlreadyReset},

@@ -18,7 +18,7 @@ import (
 // enrolledAgain says whether a Host is another one than the journal is about, and has
 // never had a claim, on a host that nothing is left on and that is not being adopted. A
 // Host that was moved, or restored from a backup, has another UID, too: its generation goes
-// on where it was, and the fence against orders of an earlier time holds.
+// on where it was, and the fence against operations of an earlier time holds.
 func enrolledAgain(s journal.State, uid types.UID, spec *infrav1.HostSpec) bool {
 	return s.HostUID != "" && s.HostUID != uid && spec.ClaimGeneration == 0 &&
 		s.Residue == journal.ResidueNone && !adopting(s)
@@ -37,7 +37,7 @@ func undecided(s journal.State, uid types.UID, spec *infrav1.HostSpec) bool {
 	return s.HostUID != "" && s.HostUID != uid && spec.ClaimGeneration == 0 && !enrolledAgain(s, uid, spec)
 }
 
-// serve records the Host whose orders count. What was served for a Host that is no more
+// serve records the Host whose operations count. What was served for a Host that is no more
 // says nothing about a new one: its first claims would be refused as old ones.
 func serve(s *journal.State, uid types.UID, spec *infrav1.HostSpec) {
 	if enrolledAgain(*s, uid, spec) {
@@ -47,8 +47,8 @@ func serve(s *journal.State, uid types.UID, spec *infrav1.HostSpec) {
 	s.HostUID = uid
 }
 
-// begin records a new order. A claim that was bootstrapped already is so: after
-// a move of the management cluster the order may have another name.
+// begin records a new operation. A claim that was bootstrapped already is so: after
+// a move of the management cluster the operation may have another name.
 func begin(s *journal.State, spec *infrav1.HostSpec, now time.Time) {
 	desired := spec.Desired
 	s.ClaimGeneration, s.ClaimID = spec.ClaimGeneration, spec.Claim.ClaimID
@@ -134,7 +134,7 @@ func retry(s *journal.State, e *operation.Error, now time.Time) {
 	}
 }
 
-// clean records that the host was verified. Only a reset that was ordered, or a
+// clean records that the host was verified. Only a reset that was requested, or a
 // free host, gives a proof.
 func clean(s *journal.State) {
 	s.Residue, s.ResidueGeneration = journal.ResidueNone, 0

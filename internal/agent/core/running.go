@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// stepReboot is recorded, with the boot it was ordered in, before the reboot.
+	// stepReboot is recorded, with the boot it was requested in, before the reboot.
 	stepReboot = "reboot"
 	// rebootPatience is how long a host may take to end this process after it
 	// agreed to reboot: it stops every service first.

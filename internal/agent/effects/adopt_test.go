@@ -52,7 +52,7 @@ func signed(t *testing.T, template *x509.Certificate, key crypto.Signer) []byte 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
-// foreignNode is a host on which somebody has run kubeadm join, and the order to adopt
+// foreignNode is a host on which somebody has run kubeadm join, and the operation to adopt
 // it for a machine of the same cluster.
 func foreignNode(t *testing.T) (*effectstest.Host, *infrav1.HostSpec) {
 	t.Helper()
@@ -83,7 +83,7 @@ func foreignNode(t *testing.T) (*effectstest.Host, *infrav1.HostSpec) {
 	h.Node.Report(newVersion, h.Clock)
 	h.Node.Change(func(n *corev1.Node) { n.Status.NodeInfo.BootID, n.UID = "boot-1", "uid-1" })
 	h.Node.AddPod("app", "ReplicaSet")
-	spec := order(infrav1.HostDesiredAdopted, "adopt-claim")
+	spec := hostSpec(infrav1.HostDesiredAdopted, "adopt-claim")
 	spec.Desired.BootstrapSecretName, spec.Desired.VirtualIP = "", ""
 	spec.Desired.Version, spec.Desired.ClusterCAs = newVersion, host.HashCAs(cluster)
 	return h, spec
@@ -151,7 +151,7 @@ func TestAdoptAndRelease(t *testing.T) {
 	s, _ := process(t, h, path, spec, 0)
 	assertAdopted(t, h, s)
 
-	// The same claim by another order, as after a move: nothing is done again.
+	// The same claim by another operation, as after a move: nothing is done again.
 	again := spec.DeepCopy()
 	again.Desired.OperationID = "again"
 	if s, _ = process(t, h, path, again, 0); s.Operation.State != infrav1.OperationSucceeded {
@@ -161,13 +161,13 @@ func TestAdoptAndRelease(t *testing.T) {
 	s, _ = process(t, h, filepath.Join(t.TempDir(), "journal"), spec, 0)
 	assertAdopted(t, h, s)
 
-	s, _ = process(t, h, path, upgradeOrder(newVersion), 0)
+	s, _ = process(t, h, path, upgradeSpec(newVersion), 0)
 	if s.Operation.State != infrav1.OperationSucceeded {
 		t.Errorf("an adopted node is not upgraded as others are: %+v", s.Operation)
 	}
 
 	h.Network.AddRoute(network.Route{Text: "10.244.1.0/24 via 10.0.0.6 dev eth0", Removable: true})
-	s, _ = process(t, h, path, order(infrav1.HostDesiredReset, "reset"), 0)
+	s, _ = process(t, h, path, hostSpec(infrav1.HostDesiredReset, "reset"), 0)
 	if s.CleanProof == nil || s.Residue != journal.ResidueNone || s.Operation.State != infrav1.OperationSucceeded {
 		t.Fatalf("no proof: operation %+v, journal %+v", s.Operation, s)
 	}
@@ -198,7 +198,7 @@ func TestAdoptionRefused(t *testing.T) {
 	}{
 		"node of another cluster": {func(t *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) { trusting(t, h, authority(t)) },
 			operation.ReasonOtherCluster, "Ask by a Machine of the cluster it is in"},
-		"order without a cluster":        {func(_ *testing.T, _ *effectstest.Host, s *infrav1.HostSpec) { s.Desired.ClusterCAs = nil }, operation.ReasonOtherCluster, ""},
+		"operation without a cluster":    {func(_ *testing.T, _ *effectstest.Host, s *infrav1.HostSpec) { s.Desired.ClusterCAs = nil }, operation.ReasonOtherCluster, ""},
 		"kubelet that trusts any server": {func(t *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) { trusting(t, h, nil) }, operation.ReasonOtherCluster, ""},
 		"API server of another cluster": {func(_ *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
 			h.Node.Fails = fmt.Errorf("Get: %w", x509.UnknownAuthorityError{})

@@ -57,8 +57,8 @@ type Executor struct {
 }
 
 // Bootstrap implements operation.Executor.
-func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, progress operation.Progress) error {
-	config, err := e.parse(order)
+func (e *Executor) Bootstrap(ctx context.Context, requested operation.Bootstrap, progress operation.Progress) error {
+	config, err := e.parse(requested)
 	if err != nil {
 		return err
 	}
@@ -66,12 +66,12 @@ func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 		name string
 		run  func() error
 	}{
-		{"Kubernetes version", func() error { return e.Versions.Check(ctx, order.Version) }},
+		{"Kubernetes version", func() error { return e.Versions.Check(ctx, requested.Version) }},
 		{"baseline", func() error { return e.prepare(ctx, progress) }},
-		{"Kubernetes programs", func() error { return SelectVersion(ctx, e.Versions, order.Version, progress) }},
-		{"virtual IP", func() error { return e.hold(order.VirtualIP, config, progress) }},
+		{"Kubernetes programs", func() error { return SelectVersion(ctx, e.Versions, requested.Version, progress) }},
+		{"virtual IP", func() error { return e.hold(requested.VirtualIP, config, progress) }},
 		{"kubelet arguments", func() error {
-			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: order.ProviderID, NodeIP: e.NodeIP})
+			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: requested.ProviderID, NodeIP: e.NodeIP})
 		}},
 	}
 	for _, s := range steps {
@@ -88,7 +88,7 @@ func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 	if err := e.recordLogins(progress); err != nil {
 		return err
 	}
-	if err := operation.Step(progress, "Node", func() error { return e.registered(ctx, order) }); err != nil {
+	if err := operation.Step(progress, "Node", func() error { return e.registered(ctx, requested) }); err != nil {
 		return err
 	}
 	ignored, err := upgrade.IgnoredChecks(e.Root)
@@ -99,17 +99,17 @@ func (e *Executor) Bootstrap(ctx context.Context, order operation.Bootstrap, pro
 }
 
 // parse checks the whole data before anything is changed.
-func (e *Executor) parse(order operation.Bootstrap) (*cloudconfig.Config, error) {
-	if order.Format != "" && order.Format != "cloud-config" {
+func (e *Executor) parse(requested operation.Bootstrap) (*cloudconfig.Config, error) {
+	if requested.Format != "" && requested.Format != "cloud-config" {
 		return nil, &operation.Error{Reason: cloudconfig.ReasonUnsupportedFormat, Retry: operation.RetryNever, Message: fmt.Sprintf(
-			"the bootstrap data has the format %.32q; set spec.format of the KubeadmConfig to cloud-config", order.Format)}
+			"the bootstrap data has the format %.32q; set spec.format of the KubeadmConfig to cloud-config", requested.Format)}
 	}
 	name, err := e.Hostname()
 	if err != nil {
 		return nil, err
 	}
-	config, err := cloudconfig.Parse(order.Data, cloudconfig.MetaData{
-		LocalHostname: name, InstanceID: order.ClaimID, ProviderID: order.ProviderID, LocalIPv4: e.NodeIP,
+	config, err := cloudconfig.Parse(requested.Data, cloudconfig.MetaData{
+		LocalHostname: name, InstanceID: requested.ClaimID, ProviderID: requested.ProviderID, LocalIPv4: e.NodeIP,
 	})
 	if wrong := (*cloudconfig.Error)(nil); errors.As(err, &wrong) {
 		return nil, &operation.Error{Reason: wrong.Reason, Message: wrong.Message, Retry: operation.RetryNever}
@@ -138,19 +138,19 @@ func SelectVersion(ctx context.Context, versions kubelet.Versions, version strin
 }
 
 // Adopt implements operation.Executor.
-func (e *Executor) Adopt(ctx context.Context, order operation.Adoption, progress operation.Progress) error {
-	return e.Adopter.Adopt(ctx, order, progress)
+func (e *Executor) Adopt(ctx context.Context, requested operation.Adoption, progress operation.Progress) error {
+	return e.Adopter.Adopt(ctx, requested, progress)
 }
 
 // Disown implements operation.Executor.
 func (e *Executor) Disown() error { return e.Adopter.Disown() }
 
 // Upgrade implements operation.Executor.
-func (e *Executor) Upgrade(ctx context.Context, order operation.Upgrade, progress operation.Progress) error {
+func (e *Executor) Upgrade(ctx context.Context, requested operation.Upgrade, progress operation.Progress) error {
 	if err := e.Cleaner.KillInterrupted(ctx); err != nil {
 		return err
 	}
-	return e.Upgrader.Upgrade(ctx, order.Version, progress)
+	return e.Upgrader.Upgrade(ctx, requested.Version, progress)
 }
 
 // Reboot implements operation.Executor. A host that goes down ends all programs, and

@@ -35,12 +35,12 @@ func newRecord(t *testing.T) record {
 	return record{j}
 }
 
-func TestOrdersThatCannotSucceedTouchNothing(t *testing.T) {
+func TestOperationsThatCannotSucceedTouchNothing(t *testing.T) {
 	for name, c := range map[string]struct {
-		order  operation.Bootstrap
-		before func(*effectstest.Host)
-		reason string
-		part   string
+		requested operation.Bootstrap
+		before    func(*effectstest.Host)
+		reason    string
+		part      string
 	}{
 		"ignition by format": {operation.Bootstrap{Format: "ignition", Data: []byte("{}")}, nil, cloudconfig.ReasonUnsupportedFormat, "cloud-config"},
 		"unsupported key":    {operation.Bootstrap{Data: []byte("#cloud-config\nmounts: [[a, b]]\n")}, nil, cloudconfig.ReasonUnsupportedCloudConfig, "mounts"},
@@ -57,7 +57,7 @@ func TestOrdersThatCannotSucceedTouchNothing(t *testing.T) {
 			if c.before != nil {
 				c.before(h)
 			}
-			e := operation.AsError(h.Executor.Bootstrap(t.Context(), c.order, p))
+			e := operation.AsError(h.Executor.Bootstrap(t.Context(), c.requested, p))
 			if e.Reason != c.reason || e.Retry != operation.RetryNever || !strings.Contains(e.Message, c.part) {
 				t.Fatalf("error is %+v, want %s with %q", e, c.reason, c.part)
 			}

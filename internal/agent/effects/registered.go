@@ -24,20 +24,20 @@ const (
 // otherwise be a node once more, from its boot until its reset. Where kubeadm left no
 // credential to look with, or no Node appears, the kubelet stays as it is: whether a
 // machine has a Node is Cluster API's to judge.
-func (e *Executor) registered(ctx context.Context, order operation.Bootstrap) error {
+func (e *Executor) registered(ctx context.Context, requested operation.Bootstrap) error {
 	node, err := e.awaitNode(ctx)
 	switch {
 	case err != nil || node == nil:
 		return err
-	case foreign(node.Spec.ProviderID, order.ProviderID):
+	case foreign(node.Spec.ProviderID, requested.ProviderID):
 		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryAfterReset, Message: "Node " + node.Name +
 			" is still that of an earlier machine on this host (" + node.Spec.ProviderID + "); it has to be deleted first"}
 	}
-	return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: order.ProviderID, NodeIP: e.NodeIP, Registered: true})
+	return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: requested.ProviderID, NodeIP: e.NodeIP, Registered: true})
 }
 
 // registerAnew lets the kubelet make its Node once more, with the next boot, when that is
-// gone for certain. Only the claim that holds the host orders a reboot, so the host is to
+// gone for certain. Only the claim that holds the host requests a reboot, so the host is to
 // be a node.
 func (e *Executor) registerAnew(ctx context.Context) error {
 	client, err := e.Upgrader.Connect()

@@ -162,7 +162,7 @@ func process(t *testing.T, h *effectstest.Host, path string, spec *infrav1.HostS
 	return j.State(), errors.Is(context.Cause(ctx), errCrash)
 }
 
-func order(phase infrav1.HostDesiredPhase, id string) *infrav1.HostSpec {
+func hostSpec(phase infrav1.HostDesiredPhase, id string) *infrav1.HostSpec {
 	return &infrav1.HostSpec{
 		ClaimGeneration: 1, Claim: &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: "claim"},
 		Desired: &infrav1.HostDesired{
@@ -226,7 +226,7 @@ func assertClean(t *testing.T, h *effectstest.Host, s journal.State) {
 
 func TestBootstrapAndReset(t *testing.T) {
 	h, path := effectstest.New(t), filepath.Join(t.TempDir(), "journal")
-	s, _ := process(t, h, path, order(infrav1.HostDesiredBootstrapped, "boot"), 0)
+	s, _ := process(t, h, path, hostSpec(infrav1.HostDesiredBootstrapped, "boot"), 0)
 	assertBootstrapped(t, h, s)
 	if s.CleanProof != nil {
 		t.Error("a bootstrapped host has a proof to be clean")
@@ -236,7 +236,7 @@ func TestBootstrapAndReset(t *testing.T) {
 	h.Network.AddLink(network.Link{Name: "veth12345678", Kind: "veth"})
 	h.Network.AddRoute(network.Route{Text: "10.244.1.0/24 via 10.0.0.6 dev eth0", Removable: true})
 	h.Network.AddTable("ip kube-proxy")
-	s, _ = process(t, h, path, order(infrav1.HostDesiredReset, "reset"), 0)
+	s, _ = process(t, h, path, hostSpec(infrav1.HostDesiredReset, "reset"), 0)
 	assertClean(t, h, s)
 	if links, _ := h.Network.Links(); len(links) != 1 {
 		t.Errorf("interfaces %v are left", links)
@@ -261,16 +261,16 @@ func killAt(t *testing.T, phase infrav1.HostDesiredPhase, at int) (crashed bool)
 	t.Helper()
 	h, path := effectstest.New(t), filepath.Join(t.TempDir(), "journal")
 	if phase == infrav1.HostDesiredReset {
-		process(t, h, path, order(infrav1.HostDesiredBootstrapped, "boot"), 0)
+		process(t, h, path, hostSpec(infrav1.HostDesiredBootstrapped, "boot"), 0)
 	}
-	_, crashed = process(t, h, path, order(phase, "op"), at)
-	s, _ := process(t, h, path, order(phase, "op"), 0)
+	_, crashed = process(t, h, path, hostSpec(phase, "op"), at)
+	s, _ := process(t, h, path, hostSpec(phase, "op"), 0)
 	if phase == infrav1.HostDesiredReset {
 		assertClean(t, h, s)
 		return crashed
 	}
 	assertBootstrapped(t, h, s)
-	s, _ = process(t, h, path, order(infrav1.HostDesiredReset, "reset"), 0)
+	s, _ = process(t, h, path, hostSpec(infrav1.HostDesiredReset, "reset"), 0)
 	assertClean(t, h, s)
 	return crashed
 }

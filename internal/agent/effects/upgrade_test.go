@@ -27,7 +27,7 @@ const (
 func worker(t *testing.T) (*effectstest.Host, string) {
 	t.Helper()
 	h, path := twoVersions(t)
-	spec := order(infrav1.HostDesiredBootstrapped, "boot")
+	spec := hostSpec(infrav1.HostDesiredBootstrapped, "boot")
 	spec.Desired.Version = oldVersion
 	if s, _ := process(t, h, path, spec, 0); s.Operation.State != infrav1.OperationSucceeded {
 		t.Fatalf("the bootstrap is %+v", s.Operation)
@@ -71,8 +71,8 @@ func twoVersions(t *testing.T) (*effectstest.Host, string) {
 	return h, path
 }
 
-func upgradeOrder(version string) *infrav1.HostSpec {
-	spec := order(infrav1.HostDesiredUpgraded, "upgrade-claim-"+version)
+func upgradeSpec(version string) *infrav1.HostSpec {
+	spec := hostSpec(infrav1.HostDesiredUpgraded, "upgrade-claim-"+version)
 	spec.Desired.Version = version
 	return spec
 }
@@ -114,15 +114,15 @@ func assertUpgraded(t *testing.T, h *effectstest.Host, s journal.State) {
 func TestUpgrade(t *testing.T) {
 	h, path := worker(t)
 	h.Node.Conflicts = 2
-	s, _ := process(t, h, path, upgradeOrder(newVersion), 0)
+	s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
 	assertUpgraded(t, h, s)
 	if s.BootstrappedClaimID != "claim" {
 		t.Error("the host counts as not bootstrapped any more")
 	}
 
-	// The same once more, as after an order of another name: nothing is touched.
+	// The same once more, as after an operation of another name: nothing is touched.
 	before := len(h.Programs.Ran())
-	again := upgradeOrder(newVersion)
+	again := upgradeSpec(newVersion)
 	again.Desired.OperationID = "again"
 	h.Node.AddPod("app-2", "ReplicaSet")
 	s, _ = process(t, h, path, again, 0)
@@ -133,7 +133,7 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 
-	s, _ = process(t, h, path, order(infrav1.HostDesiredReset, "reset"), 0)
+	s, _ = process(t, h, path, hostSpec(infrav1.HostDesiredReset, "reset"), 0)
 	assertClean(t, h, s)
 	if _, err := os.Lstat(h.Root.Path("/usr/local/bin/kubelet")); err == nil || s.Programs != nil {
 		t.Errorf("the choice of a version outlives the reset (%v)", s.Programs)
@@ -147,8 +147,8 @@ func TestKillUpgradeAtEveryRecord(t *testing.T) {
 	for at, crashed := 1, true; crashed && !t.Failed(); at++ {
 		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
 			h, path := claimedWorker(t)
-			_, crashed = process(t, h, path, upgradeOrder(newVersion), at)
-			s, _ := process(t, h, path, upgradeOrder(newVersion), 0)
+			_, crashed = process(t, h, path, upgradeSpec(newVersion), at)
+			s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
 			assertUpgraded(t, h, s)
 		})
 	}
@@ -157,7 +157,7 @@ func TestKillUpgradeAtEveryRecord(t *testing.T) {
 func TestUpgradeKeepsSomebodyElsesCordon(t *testing.T) {
 	h, path := claimedWorker(t)
 	h.Node.Change(func(n *corev1.Node) { n.Spec.Unschedulable = true })
-	s, _ := process(t, h, path, upgradeOrder(newVersion), 0)
+	s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
 	if n := node(t, h); s.Operation.State != infrav1.OperationSucceeded || n.Status.NodeInfo.KubeletVersion != newVersion || !n.Spec.Unschedulable {
 		t.Errorf("operation %+v, Node %+v", s.Operation, n.Spec)
 	}
@@ -166,7 +166,7 @@ func TestUpgradeKeepsSomebodyElsesCordon(t *testing.T) {
 func TestDrainTimeoutGivesTheNodeBack(t *testing.T) {
 	h, path := claimedWorker(t)
 	h.Node.Budgets = []string{"app"}
-	s, _ := process(t, h, path, upgradeOrder(newVersion), 0)
+	s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
 	op := s.Operation
 	if op.State != infrav1.OperationFailed || op.Reason != operation.ReasonDrainTimeout || !strings.Contains(op.Message, "default/app (held by a disruption budget)") {
 		t.Fatalf("the operation is %+v", op)
@@ -201,7 +201,7 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 			if c.before != nil {
 				c.before(h)
 			}
-			s, _ := process(t, h, path, upgradeOrder(c.version), 0)
+			s, _ := process(t, h, path, upgradeSpec(c.version), 0)
 			if n := node(t, h); c.reason != operation.ReasonNodeNotReady && n.Spec.Unschedulable {
 				t.Error("the Node is left cordoned although its old kubelet runs")
 			}

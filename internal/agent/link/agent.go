@@ -63,8 +63,8 @@ type HandOver interface {
 	Announced(annotations map[string]string)
 	// Served is called when the server shows the Host.
 	Served()
-	// Unserved is called when the server says that there is no Host for this agent, or
-	// with the error when it could not be reached.
+	// Unserved is called without an error when the server says that there is no Host for
+	// this agent, and with the error of a watch that failed.
 	Unserved(err error)
 	// Report is the answer that goes into the Lease.
 	Report() string

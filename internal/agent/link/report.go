@@ -170,12 +170,12 @@ func (r *reporter) passes() bool {
 		// The first report of a host waits for the proof that it is clean.
 		return op == nil && r.wanted.CleanProof == nil
 	}
-	// The right to read the bootstrap Secret comes seconds after the order.
+	// The right to read the bootstrap Secret comes seconds after the operation.
 	if op == nil || op.State != infrav1.OperationRunning || (op.Reason != "" && op.Reason != operation.ReasonSecretUnavailable) {
 		return false
 	}
 	// An operation takes the proof that the host is clean away; whoever gave the
-	// order knows.
+	// operation knows.
 	before, after := *r.accepted, *r.wanted
 	before.ObservedOperation, after.ObservedOperation = nil, nil
 	before.CleanProof, after.CleanProof = nil, nil

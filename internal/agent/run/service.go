@@ -61,6 +61,7 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 	if err != nil {
 		return err
 	}
+	session.OnGone(func() { keeper.Unserved(nil) })
 	o := s.Options
 	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
 	o.Disconnected, o.Refused, o.Served = session.CloseConnections, session.Refused, session.Served

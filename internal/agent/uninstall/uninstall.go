@@ -65,7 +65,7 @@ func (h *Host) Run(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	defer unlock()
-	// It may have been ordered something until it stopped.
+	// It may have been given an operation until it stopped.
 	if err := h.free(); err != nil {
 		unlock()
 		return Report{}, errors.Join(err, h.unit(context.WithoutCancel(ctx), "start"))

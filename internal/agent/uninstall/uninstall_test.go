@@ -201,9 +201,9 @@ func keep(t *testing.T, root hostfs.Root, s journal.State) {
 	}
 }
 
-// An order that comes until the agent has stopped is not lost: the agent goes on with it,
+// An operation that comes until the agent has stopped is not lost: the agent goes on with it,
 // after the next boot if the power is cut before it is started again.
-func TestOrderedMeanwhile(t *testing.T) {
+func TestOperationGivenMeanwhile(t *testing.T) {
 	root := bare(t)
 	enroll(t, root)
 	h, err := open(root, os.Stderr)

@@ -17,6 +17,7 @@ type Objects struct {
 	Machines     []clusterv1.Machine
 	HostMachines []infrav1.HostMachine
 	Hosts        []infrav1.Host
+	Pools        []infrav1.HostMachinePool
 }
 
 // Cluster is one workload cluster, from the Cluster down to the Nodes.
@@ -28,7 +29,9 @@ type Cluster struct {
 	Conditions []Condition
 	// Groups are the control plane, the pools, and machines of neither.
 	Groups []Group
-	Pager  Pager
+	// Rollouts are its pools of Slipway, with what they roll out.
+	Rollouts []PoolLine
+	Pager    Pager
 }
 
 // Group is machines that are looked after together.
@@ -63,7 +66,7 @@ type Member struct {
 
 // ClusterOf shows a cluster; told is what the status tells of it.
 func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o Objects, page int) Cluster {
-	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions)}
+	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions), Rollouts: PoolsOf(c, o.Pools)}
 	if c.Spec.Topology.IsDefined() {
 		v.Version = c.Spec.Topology.Version
 	}

@@ -22,6 +22,8 @@ type Host struct {
 	Cluster, Machine string
 	// Node on it, as the Machine names it.
 	Node string
+	// Unapproved says that it is not approved: nobody decided yet, or somebody denied it.
+	Unapproved bool
 	// State tells what it does or what is wrong, and what to do.
 	State      hosts.State
 	Operation  *Operation
@@ -59,6 +61,7 @@ func HostOf(h *infrav1.Host, machine *clusterv1.Machine, events []corev1.Event) 
 	if machine != nil {
 		v.Node = machine.Status.NodeRef.Name
 	}
+	v.Unapproved = !hosts.Approved(h)
 	v.Timeline = timelineOf(h, events)
 	return v
 }

@@ -98,10 +98,7 @@ func (r *Reader) Silent() time.Time {
 
 // Get implements client.Reader.
 func (r *Reader) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-	if err := r.ensure(ctx, object); err != nil {
-		return err
-	}
-	return r.cache.Get(ctx, key, object, opts...)
+	return r.read(ctx, object, func() error { return r.cache.Get(ctx, key, object, opts...) })
 }
 
 // List implements client.Reader.
@@ -110,10 +107,23 @@ func (r *Reader) List(ctx context.Context, list client.ObjectList, opts ...clien
 	if err != nil {
 		return err
 	}
+	return r.read(ctx, object, func() error { return r.cache.List(ctx, list, opts...) })
+}
+
+// read reads with from once the kind of an object is watched. A watch that is refused
+// between the two has the kind forgotten, which is told as the refusal.
+func (r *Reader) read(ctx context.Context, object client.Object, from func() error) error {
 	if err := r.ensure(ctx, object); err != nil {
 		return err
 	}
-	return r.cache.List(ctx, list, opts...)
+	err := from()
+	if forgotten := (*cache.ErrResourceNotCached)(nil); !errors.As(err, &forgotten) {
+		return err
+	}
+	if err := r.ensure(ctx, object); err != nil {
+		return err
+	}
+	return from()
 }
 
 // itemOf is an object of the kind that a list is of.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -70,5 +71,20 @@ func TestAWatchThatFailsIsOfTheKindThatWasAskedFor(t *testing.T) {
 		if !ok || got == asked || got.Reason != "" {
 			t.Fatalf("it is of %T: %v", r.objectOf("*v1.Event"), got)
 		}
+	}
+}
+
+// A watch is refused between the look whether there is one and the read.
+func TestAWatchRefusedMeanwhileIsTold(t *testing.T) {
+	r := silent(t)
+	event := &corev1.Event{}
+	r.kind(event).watching = true
+	forbidden := apierrors.NewForbidden(corev1.Resource("events"), "", errors.New("cannot watch resource"))
+	err := r.read(t.Context(), event, func() error {
+		r.refuse(t.Context(), event, forbidden)
+		return r.cache.List(t.Context(), &corev1.EventList{})
+	})
+	if !errors.Is(err, forbidden) {
+		t.Errorf("the read says: %v; want the refusal", err)
 	}
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -41,7 +42,7 @@ func (r *Reconciler) ensureLease(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// announce tells the agent by its Lease what it has to know besides its orders. It
+// announce tells the agent by its Lease what it has to know besides its operations. It
 // writes only what changed: without a lock, since the agent renews all the time. It
 // reads it with its next renewal.
 func (r *Reconciler) announce(ctx context.Context, s *scope) (bool, error) {
@@ -62,17 +63,17 @@ func (r *Reconciler) announce(ctx context.Context, s *scope) (bool, error) {
 }
 
 // annotate writes into a Lease, in memory, the interval of the heartbeat, who signs
-// hand-overs, and the one that is ordered. Who signs is told only to an agent that reads
+// hand-overs, and the one that is requested. Who signs is told only to an agent that reads
 // it: see told.
 func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease, read bool) error {
 	if err := r.askInterval(ctx, lease); err != nil {
 		return err
 	}
-	order, problem, err := r.handOver(ctx, lease.Namespace)
+	handOver, problem, err := r.handOver(ctx, lease.Namespace)
 	if err != nil {
 		return err
 	}
-	signed := order != nil && len(order.Signature) > 0 && problem == ""
+	signed := handOver != nil && len(handOver.Signature) > 0 && problem == ""
 	key, err := r.signers.key(ctx, r.APIReader, lease.Namespace, signed)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease, 
 		delete(lease.Annotations, infrav1.HandOverAnnotation)
 		return nil
 	}
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverAnnotation, order.Revision())
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverAnnotation, handOver.Revision())
 	return nil
 }
 
@@ -100,7 +101,7 @@ func told(lease *coordinationv1.Lease) bool {
 func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
 	name := RoleName(s.host.Name)
 	role := &rbacv1.Role{ObjectMeta: named(s.host, name)}
-	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, role, func() error {
+	err := r.apply(ctx, s.host, role, func() error {
 		role.Rules = agentRules(s.host)
 		return r.own(s.host, role)
 	})
@@ -108,8 +109,8 @@ func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
 		return false, fmt.Errorf("apply Role %s: %w", name, err)
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: named(s.host, name)}
-	_, err = controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
-		binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
+	err = r.apply(ctx, s.host, binding, func() error {
+		binding.RoleRef = roleOf(name)
 		binding.Subjects = subjects(s.host)
 		return r.own(s.host, binding)
 	})
@@ -117,6 +118,16 @@ func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
 		return false, fmt.Errorf("apply RoleBinding %s: %w", name, err)
 	}
 	return true, nil
+}
+
+// apply makes a Role or RoleBinding, or brings it up to date. One that is there and that the
+// cache does not have fails this time.
+func (r *Reconciler) apply(ctx context.Context, h *infrav1.Host, o client.Object, mutate controllerutil.MutateFn) error {
+	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, o, mutate)
+	if apierrors.IsAlreadyExists(err) {
+		return errors.Join(err, reclaim(ctx, r.Client, r.APIReader, o, func() bool { return metav1.IsControlledBy(o, h) }))
+	}
+	return err
 }
 
 // subjects is the agent of a host; nobody while the host has no identity yet.
@@ -136,6 +147,20 @@ func (r *Reconciler) revokeRBAC(ctx context.Context, h *infrav1.Host) error {
 		return fmt.Errorf("delete RoleBinding %s: %w", binding.Name, err)
 	}
 	return nil
+}
+
+// revokeHandOver takes the agent of a Host that is deleted for good off the list of those
+// that may read a hand-over, which outlives the Hosts that a move takes away. It reads past
+// the cache: later nobody would do it.
+func (r *Reconciler) revokeHandOver(ctx context.Context, h *infrav1.Host) error {
+	if host.MovedAway(h) {
+		return nil
+	}
+	binding := &rbacv1.RoleBinding{}
+	if err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: infrav1.HandOverSecretName}, binding); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return removeReaders(ctx, r.Client, binding, subjects(h))
 }
 
 // agentRules are the rights of the agent of a host that never change.

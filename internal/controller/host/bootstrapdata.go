@@ -22,10 +22,10 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachinepools,verbs=get;list;watch
 
 // errNoMachineYet means that the HostMachine of a claim is not in the cache, or not yet
-// with its claim: the order of its host may be seen before.
+// with its claim: the operation of its host may be seen before.
 var errNoMachineYet = errors.New("the HostMachine of the claim is not there yet")
 
-// misuse says why the agent of a host does not get to read the Secret that its order
+// misuse says why the agent of a host does not get to read the Secret that its operation
 // names; empty when it does. Agents execute what they read as root, and anybody who may
 // make a Machine can name a Secret: it must be the bootstrap data of the machine that
 // claimed the host.

@@ -23,7 +23,7 @@ func ownedBy(group, kind, name string) func(*corev1.Secret) {
 	}
 }
 
-// TestOnlyBootstrapDataReachesAgents: whoever may write the order of a Host, or make a
+// TestOnlyBootstrapDataReachesAgents: whoever may write the operation of a Host, or make a
 // Machine, gets no other Secret of the namespace through an agent.
 func TestOnlyBootstrapDataReachesAgents(t *testing.T) {
 	const config = "KubeadmConfig"
@@ -69,7 +69,7 @@ func TestOnlyBootstrapDataReachesAgents(t *testing.T) {
 			if tc.machine != nil {
 				mutate = append(mutate, tc.machine)
 			}
-			w.orders(host, secret, mutate...)
+			w.assign(host, secret, mutate...)
 			w.expectAccess(secret, tc.want)
 		})
 	}
@@ -89,14 +89,14 @@ func TestAClaimThatNoMachineHoldsGivesNoBootstrapData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bootstrapData("secret-1")
-			w.orders(w.host("host-1"), "secret-1", func(_ *clusterv1.Machine, m *infrav1.HostMachine) { tc.change(m) })
+			w.assign(w.host("host-1"), "secret-1", func(_ *clusterv1.Machine, m *infrav1.HostMachine) { tc.change(m) })
 			w.expectAccess("secret-1", tc.want)
 		})
 	}
 	t.Run("without owner", func(t *testing.T) {
 		w := newWorld(t)
 		w.bootstrapData("secret-1")
-		w.orders(w.host("host-1"), "secret-1")
+		w.assign(w.host("host-1"), "secret-1")
 		m := &infrav1.HostMachine{}
 		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "of-host-1"}, m); err != nil {
 			t.Fatal(err)
@@ -107,11 +107,11 @@ func TestAClaimThatNoMachineHoldsGivesNoBootstrapData(t *testing.T) {
 	})
 }
 
-// TestBootstrapDataThatComesLater: the order may be seen before the Secret, as in a move.
+// TestBootstrapDataThatComesLater: the operation may be seen before the Secret, as in a move.
 func TestBootstrapDataThatComesLater(t *testing.T) {
 	w := newWorld(t)
 	r := w.accessReconciler()
-	w.orders(w.host("host-1"), "secret-1")
+	w.assign(w.host("host-1"), "secret-1")
 	if agents, result := w.access(r); len(agents) > 0 || result.RequeueAfter <= 0 {
 		t.Fatalf("%v may read a Secret that is not there; again after %s", agents, result.RequeueAfter)
 	}

@@ -131,6 +131,7 @@ func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 		r.findOrphan,
 		r.releaseOrphan,
 		r.clearQuarantine,
+		r.endRestore,
 		r.clearClaim,
 		r.holdMove,
 		r.callReleaseHooks,

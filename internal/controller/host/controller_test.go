@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -174,7 +175,7 @@ func TestAgentRights(t *testing.T) {
 }
 
 // checkRole checks that every right of the agent is tied to names, and none is to
-// Secrets: those come and go with the orders.
+// Secrets: those come and go with the operations.
 func (w *world) checkRole(agent *testenv.Agent) {
 	w.t.Helper()
 	role := &rbacv1.Role{}
@@ -288,7 +289,7 @@ func TestOrphanIsNeverReset(t *testing.T) {
 	h.Annotations = map[string]string{infrav1.ReleaseOrphanAnnotation: "claim-1"}
 	w.update(h)
 	if h, _ = w.reconcile(agent); h.Spec.Desired.Phase != infrav1.HostDesiredReset {
-		t.Errorf("the operator's order was not obeyed: %+v", h.Spec.Desired)
+		t.Errorf("the operator's request was not obeyed: %+v", h.Spec.Desired)
 	}
 }
 
@@ -322,6 +323,28 @@ func TestClearQuarantineOfARunningHost(t *testing.T) {
 	w.claim(agent, infrav1.HostDesiredBootstrapped)
 	if h, _ := w.reconcile(agent); h.Spec.Claim == nil || len(h.Annotations) > 0 || h.Spec.ClearedGeneration != nil {
 		t.Errorf("spec = %+v, annotations = %v", h.Spec, h.Annotations)
+	}
+}
+
+// TestWordOfARestoreEnds: a snapshot of this management cluster must not take it along.
+func TestWordOfARestoreEnds(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	w.reconcile(agent)
+	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
+	h := agent.Host(t)
+	h.Annotations = map[string]string{infrav1.RestoredAnnotation: string(h.UID), "other": "stays"}
+	w.update(h)
+	if h, _ = w.reconcile(agent); !host.Restored(h) {
+		t.Errorf("it is gone before the agent came: %v", h.Annotations)
+	}
+	agent.Heartbeat(t, w.clock.Now())
+	h, _ = w.reconcile(agent)
+	if _, there := h.Annotations[infrav1.RestoredAnnotation]; there || h.Annotations["other"] != "stays" {
+		t.Errorf("once the agent is here: %v", h.Annotations)
+	}
+	if !conditions.IsTrue(h, infrav1.AgentConnectedCondition) {
+		t.Error("the status does not tell that the agent is here")
 	}
 }
 

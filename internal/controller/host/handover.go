@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,10 +27,11 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=slipway-hand-over,verbs=list;watch
 
-// HandOverReconciler prepares what an operator ordered by Secret slipway-hand-over: it
+// HandOverReconciler prepares what an operator requested by Secret slipway-hand-over: it
 // checks and signs it, and lets the agents of approved hosts of the namespace read it,
-// until it expires. The right to read outlives the Hosts, which go with the move: an
-// agent that was away finds the hand-over when it returns. Requests name the Secret.
+// until it expires. The list of these agents outlives the Hosts, which go with the move,
+// and the Secret: an agent that was away finds the hand-over when it returns, also one
+// that is made after the move. Requests name the Secret.
 type HandOverReconciler struct {
 	Client client.Client
 	// APIReader reads the signing key past the cache, which doesn't hold it.
@@ -44,31 +46,55 @@ type HandOverReconciler struct {
 // Reconcile brings the hand-over of one namespace up to date.
 func (r *HandOverReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	secret := &corev1.Secret{}
+	var result ctrl.Result
 	err := r.Client.Get(ctx, req.NamespacedName, secret)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && !secret.DeletionTimestamp.IsZero():
-		return ctrl.Result{}, r.revoke(ctx, req.NamespacedName)
+		err = r.revoke(ctx, req.NamespacedName)
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get Secret %s: %w", req.Name, err)
+	default:
+		result, err = r.prepare(ctx, secret)
 	}
-	// An agent that finds the hand-over must be able to trust it.
-	var result ctrl.Result
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		result.RequeueAfter, err = reconciler.ConflictRetry, r.reclaim(ctx, req.NamespacedName)
+	case apierrors.IsConflict(err):
+		result.RequeueAfter, err = reconciler.ConflictRetry, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, nil
+}
+
+// prepare signs the Secret before it lets agents read it: they must be able to trust it.
+func (r *HandOverReconciler) prepare(ctx context.Context, secret *corev1.Secret) (ctrl.Result, error) {
 	signed, retry, err := r.sign(ctx, secret)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	result.RequeueAfter = retry
-	err = r.grant(ctx, secret, signed)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
+	return ctrl.Result{RequeueAfter: retry}, r.grant(ctx, secret, signed)
+}
+
+// reclaim brings the Role and the RoleBinding of a hand-over into the cache. A Role is made
+// anew, and of the list of its own nobody stays who is no agent.
+func (r *HandOverReconciler) reclaim(ctx context.Context, key client.ObjectKey) error {
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+	role, binding := &rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}
+	if err := reclaim(ctx, r.Client, r.APIReader, role, nil); err != nil {
+		return err
 	}
-	return result, err
+	if _, labelled := role.Labels[infrav1.HostLabel]; !labelled {
+		return nil // It is made first: the manager may not write a list for a Role that is missing.
+	}
+	return reclaim(ctx, r.Client, r.APIReader, binding, func() bool { return binding.RoleRef == roleOf(key.Name) })
 }
 
 // sign signs what is in order, and tells what is not. It returns whether the Secret is
 // signed, and when to look again: for a key, or at the end of the hand-over.
 func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (signed bool, retry time.Duration, _ error) {
-	order := host.ReadHandOver(secret.Data)
+	handOver := host.ReadHandOver(secret.Data)
 	changed := secret.DeepCopy()
 	delete(changed.Data, infrav1.HandOverSignatureKey)
 	delete(changed.Annotations, infrav1.HandOverProblemAnnotation)
@@ -76,11 +102,11 @@ func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (s
 		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, infrav1.HandOverProblemAnnotation, why)
 	}
 	now := r.Clock.Now()
-	switch why := faultOf(secret, order, now); {
+	switch why := faultOf(secret, handOver, now); {
 	case why != "":
 		refuse(why)
-	case order.ByHand():
-		retry = order.Expires.Sub(now)
+	case handOver.ByHand():
+		retry = handOver.Expires.Sub(now)
 	default:
 		key, err := r.signers.key(ctx, r.APIReader, secret.Namespace, true)
 		if err != nil {
@@ -91,12 +117,12 @@ func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (s
 			refuse("Secret " + infrav1.HandOverSignerSecretName + " is missing, by which the agents of this namespace know a hand-over. Make it once, with 32 random bytes under the key " +
 				infrav1.HandOverSignerSeedKey + "; on a plane, `slipway host token -n " + secret.Namespace + "` does it")
 		} else {
-			changed.Data[infrav1.HandOverSignatureKey] = host.SignHandOver(key, secret.Namespace, order.Kubeconfig)
-			signed, retry = true, order.Expires.Sub(now)
+			changed.Data[infrav1.HandOverSignatureKey] = host.SignHandOver(key, secret.Namespace, handOver.Kubeconfig)
+			signed, retry = true, handOver.Expires.Sub(now)
 		}
 	}
 	problem := changed.Annotations[infrav1.HandOverProblemAnnotation]
-	if bytes.Equal(order.Signature, changed.Data[infrav1.HandOverSignatureKey]) && secret.Annotations[infrav1.HandOverProblemAnnotation] == problem {
+	if bytes.Equal(handOver.Signature, changed.Data[infrav1.HandOverSignatureKey]) && secret.Annotations[infrav1.HandOverProblemAnnotation] == problem {
 		return signed, retry, nil
 	}
 	if err := r.Client.Patch(ctx, changed, client.MergeFrom(secret)); err != nil {
@@ -110,52 +136,69 @@ func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (s
 
 // faultOf tells why a Secret is no hand-over that the manager signs, and what to do;
 // empty when it is.
-func faultOf(secret *corev1.Secret, order host.HandOver, now time.Time) string {
+func faultOf(secret *corev1.Secret, handOver host.HandOver, now time.Time) string {
 	const again = "; delete it and make it as docs/clusterctl.md#move tells"
 	switch {
 	case secret.Type != infrav1.HandOverSecretType:
 		return fmt.Sprintf("its type is %s, not %s%s", secret.Type, infrav1.HandOverSecretType, again)
 	case secret.Labels[infrav1.PurposeLabel] != infrav1.HandOverPurpose:
 		return fmt.Sprintf("label %s=%s is missing, by which it says what it is for", infrav1.PurposeLabel, infrav1.HandOverPurpose)
-	case order.Expires.IsZero():
+	case handOver.Expires.IsZero():
 		return "key " + infrav1.HandOverExpirationKey + ": want the time at which the hand-over ends, such as " + now.Add(time.Hour).UTC().Format(time.RFC3339)
-	case order.Expired(now):
-		return "key " + infrav1.HandOverExpirationKey + ": the hand-over ended at " + order.Expires.UTC().Format(time.RFC3339) + "; write a later time there, and see that the token is still good"
-	case order.ByHand():
+	case handOver.Expired(now):
+		return "key " + infrav1.HandOverExpirationKey + ": the hand-over ended at " + handOver.Expires.UTC().Format(time.RFC3339) + "; write a later time there, and see that the token is still good"
+	case handOver.ByHand():
 		return ""
 	}
-	if _, malformed := host.ParseTarget(order.Kubeconfig); malformed != nil {
+	if _, malformed := host.ParseTarget(handOver.Kubeconfig); malformed != nil {
 		return "key " + infrav1.HandOverKubeconfigKey + ": " + malformed.Error()
 	}
 	return ""
 }
 
 // grant lets the agents of approved hosts of the namespace read the Secret while it is
-// signed. Who is on the list stays there as long as this Secret does, unless the approval
-// is withdrawn: what ends with the signature is the Role, so that who was away is on it
-// when the Secret is signed again.
+// signed. Who is on the list stays there, unless the approval is withdrawn or the Host is
+// deleted otherwise than by a move: what ends with the signature, or with the Secret, is the
+// rule of the Role, without which the list gives no right. The Role gets it once the list is
+// right, and is there before: the manager may not bind anybody to a Role that is missing.
 func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret, signed bool) error {
 	hosts := &infrav1.HostList{}
 	if err := r.Client.List(ctx, hosts, client.InNamespace(secret.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list hosts: %w", err)
 	}
-	meta := metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}
-	if err := r.applyRole(ctx, secret, &rbacv1.Role{ObjectMeta: meta}, signed); err != nil {
+	key := client.ObjectKeyFromObject(secret)
+	if err := r.applyRole(ctx, key, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		if signed {
+			return rules
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: meta}
+	if err := r.applyReaders(ctx, secret, hosts.Items); err != nil || !signed {
+		return err
+	}
+	return r.applyRole(ctx, key, func([]rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{key.Name}, Verbs: []string{"get"}}}
+	})
+}
+
+// applyReaders brings the list of agents up to date.
+func (r *HandOverReconciler) applyReaders(ctx context.Context, secret *corev1.Secret, hosts []infrav1.Host) error {
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
-		binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
+		binding.RoleRef = roleOf(secret.Name)
 		known := binding.Subjects
-		if !metav1.IsControlledBy(binding, secret) {
+		if owner := metav1.GetControllerOf(binding); owner != nil && owner.UID != secret.UID {
 			// It is of a Secret before this one, which an earlier version may have let all
 			// agents read.
 			known = nil
 		}
-		if agents := withAgents(known, hosts.Items); !equality.Semantic.DeepEqual(binding.Subjects, agents) {
+		if agents := withAgents(known, secret.Namespace, hosts); !equality.Semantic.DeepEqual(binding.Subjects, agents) {
 			binding.Subjects = agents
 		}
-		return r.own(secret, binding)
+		outlive(binding)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("apply RoleBinding %s: %w", binding.Name, err)
@@ -163,19 +206,13 @@ func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret, s
 	return nil
 }
 
-// applyRole makes the Role by which the Secret is read, or takes it away.
-func (r *HandOverReconciler) applyRole(ctx context.Context, secret *corev1.Secret, role *rbacv1.Role, readable bool) error {
-	if !readable {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, role)); err != nil {
-			return fmt.Errorf("delete Role %s: %w", role.Name, err)
-		}
-		return nil
-	}
+// applyRole makes the Role by which the Secret is read, or changes its rules.
+func (r *HandOverReconciler) applyRole(ctx context.Context, key client.ObjectKey, rules func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) error {
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, role, func() error {
-		role.Rules = []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret.Name}, Verbs: []string{"get"},
-		}}
-		return r.own(secret, role)
+		role.Rules = rules(role.Rules)
+		outlive(role)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("apply Role %s: %w", role.Name, err)
@@ -183,14 +220,25 @@ func (r *HandOverReconciler) applyRole(ctx context.Context, secret *corev1.Secre
 	return nil
 }
 
+// outlive lets an object stay when the Secret goes, which owned it before v0.2, and brings
+// it into the cache of the manager.
+func outlive(o client.Object) {
+	o.SetOwnerReferences(nil)
+	o.SetLabels(map[string]string{infrav1.HostLabel: ""})
+}
+
 // withAgents adds the agents of the hosts that are approved to a list, which it sorts, and
-// removes those of the hosts that are not. Those of hosts that moved away stay.
-func withAgents(known []rbacv1.Subject, hosts []infrav1.Host) []rbacv1.Subject {
-	agents := slices.Clone(known)
+// removes those of the hosts that are not, or are being deleted for good. Those of hosts
+// that moved away stay. Nobody but agents of the namespace is on it, whoever wrote it.
+func withAgents(known []rbacv1.Subject, namespace string, hosts []infrav1.Host) []rbacv1.Subject {
+	agents := slices.DeleteFunc(slices.Clone(known), func(s rbacv1.Subject) bool {
+		in, _, ok := host.ParseAgentUser(s.Name)
+		return !ok || in != namespace || s.Kind != rbacv1.UserKind
+	})
 	refused := map[rbacv1.Subject]bool{}
 	for i := range hosts {
 		for _, agent := range subjects(&hosts[i]) {
-			if host.Approved(&hosts[i]) {
+			if host.Approved(&hosts[i]) && !deletedForGood(&hosts[i]) {
 				agents = append(agents, agent)
 			} else {
 				refused[agent] = true
@@ -202,19 +250,53 @@ func withAgents(known []rbacv1.Subject, hosts []infrav1.Host) []rbacv1.Subject {
 	return slices.Compact(agents)
 }
 
-// own ties an object to the Secret, and brings it into the cache of the manager.
-func (r *HandOverReconciler) own(secret *corev1.Secret, o client.Object) error {
-	o.SetLabels(map[string]string{infrav1.HostLabel: ""})
-	return controllerutil.SetControllerReference(secret, o, r.Client.Scheme())
+// deletedForGood says whether a Host is being deleted, and not since it stands elsewhere now.
+func deletedForGood(h *infrav1.Host) bool { return !h.DeletionTimestamp.IsZero() && !host.MovedAway(h) }
+
+// revoke takes the right to read away when the Secret is gone. What is left of the list are
+// the agents whose Hosts moved away: the others come on it by themselves. It reads past the
+// cache, in which a list that is not there yet would be lost.
+func (r *HandOverReconciler) revoke(ctx context.Context, key client.ObjectKey) error {
+	binding := &rbacv1.RoleBinding{}
+	err := r.APIReader.Get(ctx, key, binding)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get RoleBinding %s: %w", key.Name, err)
+	}
+	if err != nil || metav1.GetControllerOf(binding) != nil {
+		// Nobody is on the list, or an earlier version made it for that Secret only.
+		meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+		return errors.Join(client.IgnoreNotFound(r.Client.Delete(ctx, &rbacv1.Role{ObjectMeta: meta})), client.IgnoreNotFound(r.Client.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: meta})))
+	}
+	if err := r.applyRole(ctx, key, func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return nil }); err != nil {
+		return err
+	}
+	hosts := &infrav1.HostList{}
+	if err := r.Client.List(ctx, hosts, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list hosts: %w", err)
+	}
+	var here []rbacv1.Subject
+	for i := range hosts.Items {
+		if !host.MovedAway(&hosts.Items[i]) {
+			here = append(here, subjects(&hosts.Items[i])...)
+		}
+	}
+	return removeReaders(ctx, r.Client, binding, here)
 }
 
-// revoke does what the garbage collector does, at once.
-func (r *HandOverReconciler) revoke(ctx context.Context, key client.ObjectKey) error {
-	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
-	for _, o := range []client.Object{&rbacv1.RoleBinding{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}} {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, o)); err != nil {
-			return fmt.Errorf("delete %T %s: %w", o, key.Name, err)
-		}
+// removeReaders takes agents off the list of those that may read a hand-over, and deletes a
+// list that nobody is on.
+func removeReaders(ctx context.Context, c client.Client, binding *rbacv1.RoleBinding, agents []rbacv1.Subject) error {
+	left := slices.DeleteFunc(slices.Clone(binding.Subjects), func(s rbacv1.Subject) bool { return slices.Contains(agents, s) })
+	var err error
+	switch {
+	case len(left) == 0:
+		err = client.IgnoreNotFound(c.Delete(ctx, binding, client.Preconditions{UID: &binding.UID, ResourceVersion: &binding.ResourceVersion}))
+	case len(left) < len(binding.Subjects):
+		binding.Subjects = left
+		err = c.Update(ctx, binding)
+	}
+	if err != nil {
+		return fmt.Errorf("take agents off RoleBinding %s: %w", binding.Name, err)
 	}
 	return nil
 }

@@ -2,10 +2,16 @@ package host_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -18,24 +24,34 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // watchHandOvers runs the controller of hand-overs, with its cache, until the test ends.
 func (w *world) watchHandOvers() {
 	w.t.Helper()
-	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
+	w.runManager(func(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+		r := &hostcontroller.HandOverReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}}
+		return r.SetupWithManager(ctx, mgr, options)
+	})
+}
+
+// runManager runs a controller with the rights of the manager and its cache, of one namespace,
+// until the test ends.
+func (w *world) runManager(setUp func(context.Context, ctrl.Manager, controller.Options) error) {
+	w.t.Helper()
+	mgr, err := ctrl.NewManager(asManager, ctrl.Options{
 		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{w.namespace: {}}},
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{w.namespace: {}}, ByObject: labelled(w.t)},
 		// The priority queue can block when it is shut down while a worker waits for it.
 		Controller: controllerconfig.Controller{UsePriorityQueue: ptr.To(false)},
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r := &hostcontroller.HandOverReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}}
 	ctx, cancel := context.WithCancel(w.t.Context())
-	if err := r.SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: ptr.To(true)}); err != nil {
+	if err := setUp(ctx, mgr, controller.Options{SkipNameValidation: ptr.To(true)}); err != nil {
 		w.t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -48,11 +64,87 @@ func (w *world) watchHandOvers() {
 	})
 }
 
+// labelled has the cache hold the Roles and RoleBindings that it holds in slipway-manager.
+func labelled(t *testing.T) map[client.Object]cache.ByObject {
+	t.Helper()
+	ofHosts, err := labels.NewRequirement(infrav1.HostLabel, selection.Exists, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	selected := cache.ByObject{Label: labels.NewSelector().Add(*ofHosts)}
+	handOvers := cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, infrav1.HandOverSecretName)}
+	return map[client.Object]cache.ByObject{&rbacv1.Role{}: selected, &rbacv1.RoleBinding{}: selected, &corev1.Secret{}: handOvers}
+}
+
+// everything is more than the manager may do, and so more than it may grant.
+var everything = rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+
+// TestHandOverTakesItsNamesBack has somebody take the label off, by which the cache has the
+// Role and the RoleBinding, while an approval is withdrawn, and has others in their place.
+func TestHandOverTakesItsNamesBack(t *testing.T) {
+	w, agent, _ := movable(t)
+	secret := w.requestHandOver(target(t))
+	w.watchHandOvers()
+	get := func(o client.Object) client.Object {
+		t.Helper()
+		if err := client.IgnoreNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), o)); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	binding := func() *rbacv1.RoleBinding { return get(&rbacv1.RoleBinding{}).(*rbacv1.RoleBinding) }
+	// Its Host has moved away.
+	moved := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(w.namespace, "host-9", "key")}
+	b := binding()
+	b.Subjects = append(b.Subjects, moved)
+	w.update(b)
+	// What was added to the Role is more than the manager may do.
+	widened := get(&rbacv1.Role{}).(*rbacv1.Role)
+	widened.Rules = append(widened.Rules, everything)
+	for _, o := range []client.Object{widened, binding()} {
+		o.SetLabels(nil)
+		w.update(o)
+	}
+	h := agent.Host(t)
+	h.Spec.Approval = infrav1.HostApprovalDenied
+	w.update(h)
+	poll.True(t, time.Minute, "the label is back, and the host that is denied off the list", func() bool {
+		_, labelled := get(&rbacv1.Role{}).GetLabels()[infrav1.HostLabel]
+		return labelled && slices.Equal(binding().Subjects, []rbacv1.Subject{moved})
+	})
+
+	if err := env.Client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	poll.True(t, time.Minute, "nobody reads a hand-over that is not there", func() bool {
+		return !w.readable(secret) && slices.Equal(binding().Subjects, []rbacv1.Subject{moved})
+	})
+	if err := env.Client.Delete(t.Context(), binding()); err != nil {
+		t.Fatal(err)
+	}
+	foreign := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: secret.Name}, Subjects: []rbacv1.Subject{moved}}
+	foreign.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
+	if err := env.Client.Create(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	h = agent.Host(t)
+	h.Spec.Approval = infrav1.HostApprovalApproved
+	w.update(h)
+	again := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: secret.Name, Labels: secret.Labels}, Type: secret.Type, Data: secret.Data}
+	if err := env.Client.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	poll.True(t, time.Minute, "the RoleBinding is the manager's", func() bool {
+		b := binding()
+		return b.RoleRef.Kind == "Role" && len(b.Subjects) == 1 && b.Subjects[0].Name == infrav1.AgentUser(w.namespace, "host-1", testenv.HostID(w.namespace, "host-1"))
+	})
+}
+
 // Nobody touches the Secret when an approval is withdrawn, nor when the Role is gone: the
 // controller has to see it by itself.
 func TestRightsOnAHandOverAreWatched(t *testing.T) {
 	w, agent, _ := movable(t)
-	secret := w.order(target(t))
+	secret := w.requestHandOver(target(t))
 	w.watchHandOvers()
 	eventually := func(what string, holds func() bool) {
 		t.Helper()

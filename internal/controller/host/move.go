@@ -51,14 +51,14 @@ func (r *Reconciler) judgeMove(ctx context.Context, s *scope) (bool, error) {
 	if s.host.Spec.Claim == nil {
 		return true, nil
 	}
-	order, problem, err := r.handOver(ctx, s.host.Namespace)
+	handOver, problem, err := r.handOver(ctx, s.host.Namespace)
 	if err != nil {
 		return false, err
 	}
-	if order == nil && !s.paused {
+	if handOver == nil && !s.paused {
 		return true, nil
 	}
-	facts := host.MoveFacts{Connected: s.facts.Connection.Connected, HandOver: order, Problem: problem}
+	facts := host.MoveFacts{Connected: s.facts.Connection.Connected, HandOver: handOver, Problem: problem}
 	if s.lease != nil {
 		facts.Told = told(s.lease)
 		facts.Report, _ = host.ParseHandOverReport(s.lease.Annotations[infrav1.HandOverReportAnnotation])
@@ -80,7 +80,7 @@ func (r *Reconciler) applyReadyToMove(ctx context.Context, s *scope) error {
 	return r.applyOwnStatus(ctx, wanted)
 }
 
-// handOver reads what the operator of a namespace ordered: nil for nothing.
+// handOver reads what the operator of a namespace requested: nil for nothing.
 func (r *Reconciler) handOver(ctx context.Context, namespace string) (_ *host.HandOver, problem string, _ error) {
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: infrav1.HandOverSecretName}, secret)
@@ -92,6 +92,6 @@ func (r *Reconciler) handOver(ctx context.Context, namespace string) (_ *host.Ha
 	case !secret.DeletionTimestamp.IsZero():
 		return nil, "", nil
 	}
-	order := host.ReadHandOver(secret.Data)
-	return &order, secret.Annotations[infrav1.HandOverProblemAnnotation], nil
+	handOver := host.ReadHandOver(secret.Data)
+	return &handOver, secret.Annotations[infrav1.HandOverProblemAnnotation], nil
 }

@@ -18,8 +18,10 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -55,12 +57,12 @@ func (w *world) makeSigner() {
 // Without a key there is nothing to sign with, and the Secret says so.
 func TestHandOverNeedsASigner(t *testing.T) {
 	w := newWorld(t)
-	secret := w.order(target(t))
+	secret := w.requestHandOver(target(t))
 	if problem := secret.Annotations[infrav1.HandOverProblemAnnotation]; !strings.Contains(problem, infrav1.HandOverSignerSecretName+" is missing") {
 		t.Errorf("problem = %q", problem)
 	}
 	w.makeSigner()
-	if secret = w.order(target(t)); len(secret.Data[infrav1.HandOverSignatureKey]) == 0 || len(secret.Annotations) > 0 {
+	if secret = w.requestHandOver(target(t)); len(secret.Data[infrav1.HandOverSignatureKey]) == 0 || len(secret.Annotations) > 0 {
 		t.Errorf("it is not signed: %v", secret.Annotations)
 	}
 }
@@ -77,8 +79,8 @@ func (w *world) setPaused(cluster *clusterv1.Cluster, paused bool) {
 	w.update(cluster)
 }
 
-// order creates or changes the Secret that hands over for an hour, and prepares it.
-func (w *world) order(kubeconfig string, mutate ...func(*corev1.Secret)) *corev1.Secret {
+// requestHandOver creates or changes the Secret that hands over for an hour, and prepares it.
+func (w *world) requestHandOver(kubeconfig string, mutate ...func(*corev1.Secret)) *corev1.Secret {
 	w.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}, Type: infrav1.HandOverSecretType}
 	_, err := ctrl.CreateOrUpdate(context.Background(), env.Client, secret, func() error {
@@ -103,15 +105,21 @@ func (w *world) order(kubeconfig string, mutate ...func(*corev1.Secret)) *corev1
 func (w *world) prepareHandOver() (*corev1.Secret, time.Duration) {
 	w.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}}
-	r := &hostcontroller.HandOverReconciler{Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{}, Clock: w.clock}
-	result, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(secret)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	result := w.reconcileHandOver()
 	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(secret), secret); err != nil {
 		w.t.Fatal(err)
 	}
 	return secret, result.RequeueAfter
+}
+
+func (w *world) reconcileHandOver() ctrl.Result {
+	w.t.Helper()
+	r := &hostcontroller.HandOverReconciler{Client: managed, APIReader: managed, Recorder: &events.FakeRecorder{}, Clock: w.clock}
+	result, err := r.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: w.namespace, Name: infrav1.HandOverSecretName}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
 }
 
 func target(t *testing.T) string {
@@ -161,9 +169,9 @@ func TestHostHoldsUpMove(t *testing.T) {
 	step("running", true, "")
 	w.setPaused(cluster, true)
 	step("paused without a hand-over", true, infrav1.HostNoHandOverReason)
-	w.order("apiVersion: v1")
+	w.requestHandOver("apiVersion: v1")
 	step("a hand-over that is none", true, infrav1.HostHandOverNotSignedReason)
-	w.order(target(t))
+	w.requestHandOver(target(t))
 	step("announced", true, infrav1.HostHandOverPendingReason)
 	w.answer(agent, "cannot reach https://target.example:6443")
 	step("out of reach", true, infrav1.HostHandOverPendingReason)
@@ -174,7 +182,7 @@ func TestHostHoldsUpMove(t *testing.T) {
 	step("ready", false, infrav1.HostReadyToMoveReason)
 	w.setPaused(cluster, false)
 	step("the move was given up", true, infrav1.HostReadyToMoveReason)
-	w.order("")
+	w.requestHandOver("")
 	w.setPaused(cluster, true)
 	step("by hand", false, infrav1.HostHandOverByHandReason)
 }
@@ -209,19 +217,19 @@ func TestMoveOfUnreachableHostsIsRefused(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
 	w.setPaused(cluster, true)
 	step("nobody asked", true, infrav1.HostNoHandOverReason, infrav1.HandOverSecretName)
-	w.order(target(t))
+	w.requestHandOver(target(t))
 	step("asked", false, infrav1.HostAgentNotConnectedReason, "when it returns")
 	if err := env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: infrav1.HandOverSecretName}}); err != nil {
 		t.Fatal(err)
 	}
 	step("asked no more", true, infrav1.HostNoHandOverReason, "not connected")
-	w.order("")
+	w.requestHandOver("")
 	step("by hand", false, infrav1.HostAgentNotConnectedReason, "")
 }
 
 func TestOperationHoldsUpMove(t *testing.T) {
 	w, agent, cluster := movable(t)
-	w.order("")
+	w.requestHandOver("")
 	agent.Report(t, func(s *infrav1.HostStatus) { s.ObservedOperation.State = infrav1.OperationRunning })
 	w.reconcile(agent)
 	w.setPaused(cluster, true)
@@ -261,7 +269,7 @@ func TestHostsFromBeforeTheSigner(t *testing.T) {
 	w.claim(agent, infrav1.HostDesiredBootstrapped)
 	agent.Obey(t, w.clock.Now())
 	w.reconcile(agent)
-	w.order(target(t))
+	w.requestHandOver(target(t))
 	w.setPaused(cluster, true)
 	step := func(what string, blocks bool, reason, message string) {
 		t.Helper()
@@ -275,7 +283,7 @@ func TestHostsFromBeforeTheSigner(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(testenv.LeaseDuration + time.Second))
 	step("no key, away", true, infrav1.HostHandOverNotSignedReason, infrav1.HandOverSignerSecretName+" is missing")
 	w.makeSigner()
-	w.order(target(t))
+	w.requestHandOver(target(t))
 	step("a key, away", false, infrav1.HostHandOverByHandReason, "bring it a bootstrap kubeconfig")
 
 	lease := w.lease(agent)
@@ -297,17 +305,17 @@ func TestHandOverIsSignedAndReadable(t *testing.T) {
 	w, agent, _ := movable(t)
 	w.reconcile(agent)
 	signer := host.DecodeSigner(w.lease(agent).Annotations[infrav1.HandOverSignerAnnotation])
-	secret := w.order(target(t))
-	order := host.HandOver{Kubeconfig: secret.Data[infrav1.HandOverKubeconfigKey], Signature: secret.Data[infrav1.HandOverSignatureKey]}
-	if err := order.Verify(signer, w.namespace); err != nil {
+	secret := w.requestHandOver(target(t))
+	handOver := host.HandOver{Kubeconfig: secret.Data[infrav1.HandOverKubeconfigKey], Signature: secret.Data[infrav1.HandOverSignatureKey]}
+	if err := handOver.Verify(signer, w.namespace); err != nil {
 		t.Errorf("the agent cannot verify it: %v", err)
 	}
-	if order.Verify(signer, "another") == nil {
+	if handOver.Verify(signer, "another") == nil {
 		t.Error("it is good for another namespace")
 	}
 	w.reconcile(agent)
-	if got := w.lease(agent).Annotations[infrav1.HandOverAnnotation]; got != order.Revision() {
-		t.Errorf("announced is %q, not %s", got, order.Revision())
+	if got := w.lease(agent).Annotations[infrav1.HandOverAnnotation]; got != handOver.Revision() {
+		t.Errorf("announced is %q, not %s", got, handOver.Revision())
 	}
 
 	h := agent.Host(t)
@@ -316,7 +324,7 @@ func TestHandOverIsSignedAndReadable(t *testing.T) {
 	if err := env.Client.Delete(context.Background(), h); err != nil {
 		t.Fatal(err)
 	}
-	w.order(target(t))
+	w.requestHandOver(target(t))
 	binding := &rbacv1.RoleBinding{}
 	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(secret), binding); err != nil {
 		t.Fatal(err)
@@ -338,7 +346,7 @@ func TestHandOverRefusesPrograms(t *testing.T) {
 		if kubeconfig == target(t) {
 			t.Fatalf("%s: the kubeconfig was not changed", what)
 		}
-		secret := w.order(kubeconfig)
+		secret := w.requestHandOver(kubeconfig)
 		if len(secret.Data[infrav1.HandOverSignatureKey]) > 0 || secret.Annotations[infrav1.HandOverProblemAnnotation] == "" {
 			t.Errorf("%s was signed: %v", what, secret.Annotations)
 		}
@@ -361,12 +369,12 @@ func TestHandOverIsWhatItSays(t *testing.T) {
 		for how, kubeconfig := range map[string]string{"": target(t), ", by hand": ""} {
 			t.Run(what+how, func(t *testing.T) {
 				w, agent, cluster := movable(t)
-				secret := w.order(kubeconfig, tc.change)
+				secret := w.requestHandOver(kubeconfig, tc.change)
 				if problem := secret.Annotations[infrav1.HandOverProblemAnnotation]; len(secret.Data[infrav1.HandOverSignatureKey]) > 0 || !strings.Contains(problem, tc.want) {
 					t.Errorf("it is signed, or says %q instead of %q", problem, tc.want)
 				}
-				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), &rbacv1.Role{}); !apierrors.IsNotFound(err) {
-					t.Errorf("agents may read it: %v", err)
+				if w.readable(secret) {
+					t.Error("agents may read it")
 				}
 				w.setPaused(cluster, true)
 				w.reconcile(agent)
@@ -382,14 +390,10 @@ func TestHandOverIsWhatItSays(t *testing.T) {
 // target. Who was away meanwhile reads it when it is prolonged.
 func TestHandOverEnds(t *testing.T) {
 	w, agent, _ := movable(t)
-	secret := w.order(target(t))
+	secret := w.requestHandOver(target(t))
 	readable := func() bool {
 		t.Helper()
-		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), &rbacv1.Role{})
-		if client.IgnoreNotFound(err) != nil {
-			t.Fatal(err)
-		}
-		return err == nil
+		return w.readable(secret)
 	}
 	if _, again := w.prepareHandOver(); !readable() || again <= 0 || again > time.Hour {
 		t.Fatalf("a hand-over of an hour is looked at again after %s; readable: %t", again, readable())
@@ -408,7 +412,7 @@ func TestHandOverEnds(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	secret = w.order(target(t))
+	secret = w.requestHandOver(target(t))
 	binding := &rbacv1.RoleBinding{}
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil || len(binding.Subjects) != 1 || !readable() {
 		t.Errorf("prolonged, it is read by %+v, readable: %t, %v", binding.Subjects, readable(), err)
@@ -421,7 +425,7 @@ func TestOnlyApprovedHostsReadTheHandOver(t *testing.T) {
 	smuggled := w.host("host-0", func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending })
 	readers := func() []string {
 		t.Helper()
-		secret, binding := w.order(target(t)), &rbacv1.RoleBinding{}
+		secret, binding := w.requestHandOver(target(t)), &rbacv1.RoleBinding{}
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil {
 			t.Fatal(err)
 		}
@@ -450,21 +454,135 @@ func TestOnlyApprovedHostsReadTheHandOver(t *testing.T) {
 		t.Errorf("once host-0 is denied, %v read it", got)
 	}
 
-	// A Secret that is deleted and made at once is a new one: who read the former is nobody.
-	secret, binding := w.order(target(t)), &rbacv1.RoleBinding{}
+	// The list that an earlier version made for one Secret is none of the next.
+	secret, binding := w.requestHandOver(target(t)), &rbacv1.RoleBinding{}
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil {
 		t.Fatal(err)
 	}
 	binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser(w.namespace, "host-9", "key")})
+	if err := controllerutil.SetControllerReference(secret, binding, env.Client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
 	w.update(binding)
 	if got := readers(); len(got) != 2 {
 		t.Errorf("of a host that moved away, %v read it", got)
 	}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil || len(binding.OwnerReferences) > 0 {
+		t.Errorf("the list of an earlier version goes with the Secret: %v, %v", binding.OwnerReferences, err)
+	}
+	if err := controllerutil.SetControllerReference(secret, binding, env.Client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	w.update(binding)
 	if err := env.Client.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	if got := readers(); !slices.Equal(got, []string{user(agent)}) {
 		t.Errorf("once the Secret was made anew, %v read it", got)
+	}
+}
+
+// readable says whether the agents on the list may read the hand-over.
+func (w *world) readable(secret *corev1.Secret) bool {
+	w.t.Helper()
+	role := &rbacv1.Role{}
+	if err := client.IgnoreNotFound(env.Client.Get(w.t.Context(), client.ObjectKeyFromObject(secret), role)); err != nil {
+		w.t.Fatal(err)
+	}
+	return len(role.Rules) > 0
+}
+
+// Whoever moved by hand, or with a hand-over that was taken away too early, is handed over
+// afterwards all the same: agents of Hosts that are elsewhere stay on the list, without any
+// right while there is no hand-over. Hosts that were deleted otherwise do not.
+func TestHandOverMadeAfterTheMove(t *testing.T) {
+	w, agent, _ := movable(t)
+	w.host("host-2")
+	gone, missed := w.host("host-3"), w.host("host-4")
+	for _, a := range []*testenv.Agent{gone, missed} {
+		w.reconcile(a)
+	}
+	secret := w.requestHandOver("")
+	readers := func() []string {
+		t.Helper()
+		binding := &rbacv1.RoleBinding{}
+		if err := client.IgnoreNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding)); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range binding.Subjects {
+			host, _, _ := strings.Cut(strings.TrimPrefix(s.Name, infrav1.AgentUserPrefix+w.namespace+":"), ":")
+			names = append(names, host)
+		}
+		return names
+	}
+	want := func(when string, readable bool, names ...string) {
+		t.Helper()
+		if got := readers(); !slices.Equal(got, names) || w.readable(secret) != readable {
+			t.Errorf("%s: %v are on the list, not %v; readable: %t", when, got, names, w.readable(secret))
+		}
+	}
+	takeAway := func(a *testenv.Agent, moved bool) {
+		t.Helper()
+		h := a.Host(t)
+		if moved {
+			// As clusterctl does it.
+			h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+			h.Finalizers = nil
+			w.update(h)
+		}
+		if err := env.Client.Delete(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("before the move", false, "host-1", "host-2", "host-3", "host-4")
+	takeAway(agent, true)
+	takeAway(gone, false)
+	if h, _ := w.reconcile(gone); h != nil {
+		t.Fatal("the Host that was deleted stays")
+	}
+	want("once one has moved and one was deleted", false, "host-1", "host-2", "host-4")
+	takeAway(missed, false)
+	w.requestHandOver(target(t))
+	want("handed over after the move, with one that is being deleted", true, "host-1", "host-2")
+
+	// Somebody who may write RoleBindings puts himself, and an agent of elsewhere, on it.
+	binding := &rbacv1.RoleBinding{}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil {
+		t.Fatal(err)
+	}
+	binding.Subjects = append(
+		binding.Subjects,
+		rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "mallory"},
+		rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: infrav1.AgentUser(w.namespace, "host-9", "key")},
+		rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: infrav1.AgentUser("elsewhere", "host-9", "key")},
+	)
+	w.update(binding)
+	w.requestHandOver(target(t))
+	want("with strangers", true, "host-1", "host-2")
+
+	if err := env.Client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcileHandOver()
+	want("once the Secret is deleted", false, "host-1")
+	w.requestHandOver(target(t))
+	want("once it is made anew", true, "host-1", "host-2")
+}
+
+// A list that nobody is on goes with the Secret.
+func TestHandOverLeavesNothing(t *testing.T) {
+	w, _, _ := movable(t)
+	secret := w.requestHandOver(target(t))
+	if err := env.Client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcileHandOver()
+	w.reconcileHandOver()
+	for _, o := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), o); !apierrors.IsNotFound(err) {
+			t.Errorf("%T is left: %v", o, err)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func (r *Reconciler) findOrphan(ctx context.Context, s *scope) (bool, error) {
 		}
 	}
 	s.machineGone = true
-	// A machine that is gone after it ordered the reset did all it had to.
+	// A machine that is gone after it requested the reset did all it had to.
 	s.facts.Orphaned = !host.Releasing(s.host) && s.host.Status.BootID != ""
 	if s.facts.Orphaned && conditions.GetReason(s.host, clusterv1.ReadyCondition) != infrav1.HostOrphanedClaimReason {
 		r.Recorder.Eventf(s.host, nil, "Warning", infrav1.HostOrphanedClaimReason, "Release",
@@ -47,7 +47,7 @@ func (r *Reconciler) findOrphan(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// releaseOrphan obeys an operator who orders the reset of an orphaned host. The
+// releaseOrphan obeys an operator who requests the reset of an orphaned host. The
 // annotation must name the claim, and goes away whether or not it did.
 func (r *Reconciler) releaseOrphan(ctx context.Context, s *scope) (bool, error) {
 	claimID, ok := s.host.Annotations[infrav1.ReleaseOrphanAnnotation]
@@ -61,7 +61,7 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, s *scope) (bool, error) 
 		if withdrawn = host.Withdraw(changed); withdrawn {
 			r.Hooks.MarkReleased(ctx, changed)
 		}
-		obeyed = withdrawn || host.OrderReset(changed, "")
+		obeyed = withdrawn || host.RequestReset(changed, "")
 	}
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("release the orphaned host: %w", err)
@@ -70,7 +70,7 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, s *scope) (bool, error) 
 	case withdrawn:
 		r.Recorder.Eventf(s.host, nil, "Normal", "AdoptionWithdrawn", "Release", "Ended claim %s by annotation; the node was not adopted and stays as it is", claimID)
 	case obeyed:
-		r.Recorder.Eventf(s.host, nil, "Normal", "OrphanReleased", "Release", "Ordered the reset of claim %s by annotation", claimID)
+		r.Recorder.Eventf(s.host, nil, "Normal", "OrphanReleased", "Release", "Requested the reset of claim %s by annotation", claimID)
 	default:
 		r.Recorder.Eventf(s.host, nil, "Warning", "AnnotationIgnored", "Release",
 			"Removed annotation %s: %q is not the ID of an orphaned claim of this host", infrav1.ReleaseOrphanAnnotation, claimID)
@@ -100,6 +100,21 @@ func (r *Reconciler) clearQuarantine(ctx context.Context, s *scope) (bool, error
 		r.Recorder.Eventf(s.host, nil, "Warning", "AnnotationIgnored", "Release",
 			"Removed annotation %s: the host is not quarantined", infrav1.ClearQuarantineAnnotation)
 	}
+	return false, nil
+}
+
+// endRestore takes off an operator's word that a restored Host is all there is, once the agent
+// came for it: a later snapshot of this management cluster would take it along.
+func (r *Reconciler) endRestore(ctx context.Context, s *scope) (bool, error) {
+	if _, ok := s.host.Annotations[infrav1.RestoredAnnotation]; !ok || !s.facts.Connection.Connected {
+		return true, nil
+	}
+	changed := s.host.DeepCopy()
+	delete(changed.Annotations, infrav1.RestoredAnnotation)
+	if err := r.Client.Update(ctx, changed); err != nil {
+		return false, fmt.Errorf("remove annotation %s: %w", infrav1.RestoredAnnotation, err)
+	}
+	r.Recorder.Eventf(s.host, nil, "Normal", "AgentArrived", "Restore", "The agent is here; removed annotation %s", infrav1.RestoredAnnotation)
 	return false, nil
 }
 
@@ -138,6 +153,9 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) (bool, error) {
 		return false, nil
 	}
 	if err := r.revokeRBAC(ctx, s.host); err != nil {
+		return false, err
+	}
+	if err := r.revokeHandOver(ctx, s.host); err != nil {
 		return false, err
 	}
 	if err := r.Client.Update(ctx, changed); client.IgnoreNotFound(err) != nil {

@@ -67,7 +67,7 @@ func TestReplacedHostHasNoRights(t *testing.T) {
 	}
 
 	b := w.host("host-1", func(h *infrav1.Host) { h.Spec.HostID = newID })
-	w.orders(b, "secret-1")
+	w.assign(b, "secret-1")
 	secret := w.bootstrapData("secret-1")
 	w.access(w.accessReconciler())
 	read := func(c client.Client) error {

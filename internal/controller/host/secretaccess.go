@@ -28,7 +28,7 @@ const (
 	// bootstrap Secret.
 	secretAccessPrefix = "slipway-bootstrap-"
 	// refusedRetry is when to look again at a Secret that not all agents may read which
-	// are ordered to: its Machine, or the Secret itself, may come a moment later.
+	// are asked to: its Machine, or the Secret itself, may come a moment later.
 	refusedRetry = 2 * time.Second
 	// batchPerAgent and longestBatch are how long changes of a list of agents are
 	// gathered: a long list is written every two seconds, one of two at once.
@@ -49,9 +49,11 @@ func SecretAccessName(secret string) string { return secretAccessPrefix + secret
 // of all that its members cost. Requests name the Secret.
 type SecretAccessReconciler struct {
 	Client client.Client
-	// APIReader reads Secrets, which no cache holds.
+	// APIReader reads Secrets, which no cache holds, and lists of agents that it should.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
+	// Namespace restricts the manager to one namespace; it takes all when empty.
+	Namespace string
 	// Clock times the batches.
 	Clock clock.PassiveClock
 
@@ -89,9 +91,18 @@ func (r *SecretAccessReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		err = r.revoke(ctx, name)
 	case exists:
 		binding.Subjects = agents
-		err = r.Client.Update(ctx, binding)
+		if err = r.Client.Update(ctx, binding); apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			// Its Role is gone, or grants what the manager may not: both are made anew.
+			result.RequeueAfter, err = reconciler.ConflictRetry, r.revoke(ctx, name)
+		}
 	default:
 		err = r.grant(ctx, name, req.Name, agents)
+	}
+	if apierrors.IsAlreadyExists(err) {
+		unlabelled := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		if err = reclaim(ctx, r.Client, r.APIReader, unlabelled, nil); err == nil {
+			return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
+		}
 	}
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
@@ -158,13 +169,13 @@ func (r *SecretAccessReconciler) judge(ctx context.Context, h *infrav1.Host, sec
 	case why == "":
 		return true, nil
 	}
-	ctrl.LoggerFrom(ctx).Info("The agent may not read the Secret that its order names", "Host", h.Name, "Secret", secret.Name, "reason", why)
+	ctrl.LoggerFrom(ctx).Info("The agent may not read the Secret that its operation names", "Host", h.Name, "Secret", secret.Name, "reason", why)
 	r.Recorder.Eventf(h.DeepCopy(), nil, "Warning", "BootstrapDataRefused", "Bootstrap",
 		"Secret %s is not the bootstrap data of HostMachine %s: %s. The agent may not read it", secret.Name, h.Spec.Claim.MachineName, why)
 	return false, nil
 }
 
-// bootstrapSecret is the one that the order of a host names; empty without one. A Host
+// bootstrapSecret is the one that the operation of a host names; empty without one. A Host
 // that is deleted has it, too: it stays as long as its machine, which needs the data.
 func bootstrapSecret(h *infrav1.Host) string {
 	if h.Spec.Desired == nil || h.Spec.Claim == nil {
@@ -194,20 +205,23 @@ func (r *SecretAccessReconciler) wait(secret client.ObjectKey, agents int) time.
 	return 0
 }
 
-// grant makes the Role first: a binding without one grants nothing.
+// grant makes the Role first: a binding without one grants nothing. One that is there, from
+// a crash or from somebody else, then says what it has to.
 func (r *SecretAccessReconciler) grant(ctx context.Context, name client.ObjectKey, secret string, agents []rbacv1.Subject) error {
 	// The label brings them into the cache of the manager.
 	meta := metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, Labels: map[string]string{infrav1.HostLabel: ""}}
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret}, Verbs: []string{"get"},
 	}}}
-	if err := r.Client.Create(ctx, role); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := r.Client.Create(ctx, role)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.Client.Update(ctx, role)
+	}
+	if err != nil {
 		return err
 	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: meta, Subjects: agents,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
-	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: agents}
+	binding.RoleRef = roleOf(binding.Name)
 	return r.Client.Create(ctx, binding)
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -64,8 +65,12 @@ func (r *CSRReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, op
 	return nil
 }
 
-// SetupWithManager watches the orders of Hosts, and the lists of agents it keeps.
+// SetupWithManager watches the operations of Hosts, and the lists of agents it keeps. Once, it
+// looks for those that it can't see.
 func (r *SecretAccessReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
+	if err := mgr.Add(manager.RunnableFunc(r.sweepOnce)); err != nil {
+		return fmt.Errorf("set up the sweep of bootstrap Secrets: %w", err)
+	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("bootstrapsecret").
 		WithOptions(options).
@@ -78,16 +83,15 @@ func (r *SecretAccessReconciler) SetupWithManager(_ context.Context, mgr ctrl.Ma
 	return nil
 }
 
-// SetupWithManager watches the hand-overs that operators order, who may read them, and the
-// hosts that join a namespace, or gain or lose their approval, meanwhile. A Role that is
-// deleted at the end of a hand-over may still be in the cache when it is prolonged.
+// SetupWithManager watches the hand-overs that operators request, who may read them, and the
+// hosts that join a namespace, or gain or lose their approval, meanwhile.
 func (r *HandOverReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("handover").
 		WithOptions(options).
 		For(&corev1.Secret{}, builder.WithPredicates(isHandOver())).
-		Owns(&rbacv1.Role{}).
-		Owns(&rbacv1.RoleBinding{}).
+		Watches(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(toHandOver), builder.WithPredicates(isHandOver())).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(toHandOver), builder.WithPredicates(isHandOver())).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(toHandOver), builder.WithPredicates(joined())).
 		Complete(r)
 	if err != nil {
@@ -100,19 +104,20 @@ func toHandOver(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: infrav1.HandOverSecretName}}}
 }
 
-// isHandOver passes the Secrets that order a hand-over. The cache holds no others.
+// isHandOver passes the Secrets that request a hand-over, of which the cache holds no others,
+// and the lists of who may read them.
 func isHandOver() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == infrav1.HandOverSecretName })
 }
 
-// joined passes the hosts that come into a namespace, and those whose approval is given or
-// withdrawn.
+// joined passes the hosts that come into a namespace, those whose approval is given or
+// withdrawn, and those that are being deleted.
 func joined() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, isHost := e.ObjectOld.(*infrav1.Host)
 			after, isStill := e.ObjectNew.(*infrav1.Host)
-			return isHost && isStill && host.Approved(before) != host.Approved(after)
+			return isHost && isStill && (host.Approved(before) != host.Approved(after) || deletedForGood(before) != deletedForGood(after))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

@@ -65,7 +65,7 @@ func (r *Reconciler) applyOwnStatus(ctx context.Context, wanted *infrav1.Host) e
 }
 
 // inTransition says that the host goes from free to running and that nothing is wrong. It
-// is still under way while its order names the Secret, which the end of the
+// is still under way while its operation names the Secret, which the end of the
 // bootstrap changes.
 func inTransition(h *infrav1.Host, now host.State) bool {
 	if !h.DeletionTimestamp.IsZero() {

@@ -10,24 +10,74 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/config"
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
-var env *testenv.Env
+var (
+	env *testenv.Env
+	// asManager has the rights that a release gives the manager, and no others.
+	asManager *rest.Config
+	// managed is a client with them, without a cache.
+	managed client.Client
+)
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error { env = e; return nil }))
+	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error {
+		env = e
+		return installManager(context.Background())
+	}))
+}
+
+// installManager makes the user that the manager is.
+func installManager(ctx context.Context) error {
+	const user = "the-manager"
+	data, err := config.FS.ReadFile("rbac/role.yaml")
+	if err != nil {
+		return err
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict(data, role); err != nil {
+		return err
+	}
+	for _, o := range []client.Object{role, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}} {
+		if err := env.Client.Create(ctx, o); err != nil {
+			return err
+		}
+	}
+	asManager = rest.CopyConfig(env.Config)
+	asManager.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	if managed, err = client.New(asManager, client.Options{Scheme: env.Scheme}); err != nil {
+		return err
+	}
+	// The authorizer learns of the binding a moment later.
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := managed.List(ctx, &infrav1.HostList{})
+		if apierrors.IsForbidden(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 func addToScheme(scheme *runtime.Scheme) error {
@@ -62,7 +112,7 @@ func newWorld(t *testing.T) *world {
 // restart begins with a manager that remembers nothing.
 func (w *world) restart() {
 	w.Reconciler = &hostcontroller.Reconciler{
-		Client: env.Client, APIReader: env.Client, Recorder: &events.FakeRecorder{Events: w.events}, Clock: w.clock,
+		Client: managed, APIReader: managed, Recorder: &events.FakeRecorder{Events: w.events}, Clock: w.clock,
 	}
 }
 

@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 }
 
 // delete lets go once the machines are gone: they hold the endpoint, and one that
-// is not ordered yet is told of it by this object. Core deletes the infrastructure
+// is not requested yet is told of it by this object. Core deletes the infrastructure
 // of a Cluster after its machines, but anybody may delete it at any time. Nothing
 // else is to be undone, so that it matters not whether there is an owner.
 func (r *Reconciler) delete(ctx context.Context, s *scope) error {

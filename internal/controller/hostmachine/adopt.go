@@ -71,8 +71,8 @@ func (r *Reconciler) judgeNode(ctx context.Context, s *scope, live *infrav1.Host
 	return nil, nil
 }
 
-// adoptOrder has the agent take over the node, if it is one of the machine's cluster.
-func (r *Reconciler) adoptOrder(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
+// adoptOperation has the agent take over the node, if it is one of the machine's cluster.
+func (r *Reconciler) adoptOperation(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
 	known, err := r.clusterCAs(ctx, s)
 	if err != nil {
 		return nil, err

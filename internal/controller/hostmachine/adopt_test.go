@@ -215,7 +215,7 @@ func TestRefusedAdoption(t *testing.T) {
 // A machine that is deleted before its node is adopted leaves the node alone.
 func TestDeletionBeforeTheAdoption(t *testing.T) {
 	for name, report := range map[string]func(*testing.T, *testenv.Agent){
-		"order not seen": func(*testing.T, *testenv.Agent) {},
+		"operation not seen": func(*testing.T, *testenv.Agent) {},
 		"at work": func(t *testing.T, agent *testenv.Agent) {
 			t.Helper()
 			d := agent.Host(t)

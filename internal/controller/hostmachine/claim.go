@@ -60,7 +60,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (bool, error) {
 
 // findClaimed looks up the host of an earlier attempt. Of several, which only two
 // managers at once can produce, it keeps the first by name that isn't being reset:
-// none has an order yet, since that needs the providerID.
+// none has an operation yet, since that needs the providerID.
 func (r *Reconciler) findClaimed(ctx context.Context, s *scope) (*infrav1.Host, error) {
 	if s.newIntent {
 		return nil, nil
@@ -193,7 +193,7 @@ func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*i
 	return live, nil
 }
 
-// writeClaim is the whole change to a Host that a claim makes. It orders nothing
+// writeClaim is the whole change to a Host that a claim makes. It requests nothing
 // yet. A free host keeps a word of an operator only until its next claim. The host
 // holds up a move from now on: the bootstrap begins.
 func writeClaim(h *infrav1.Host, s *scope) {

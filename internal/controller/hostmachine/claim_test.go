@@ -58,7 +58,7 @@ func TestClaimToProvisioned(t *testing.T) {
 		t.Errorf("status does not mirror the host: %+v", m.Status)
 	}
 	if secret := agent.Host(t).Spec.Desired.BootstrapSecretName; secret != "" {
-		t.Errorf("the order still names Secret %s", secret)
+		t.Errorf("the operation still names Secret %s", secret)
 	}
 }
 

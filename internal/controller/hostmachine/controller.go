@@ -60,8 +60,8 @@ type Reconciler struct {
 	statuses     throttle.Status
 	// nodes are what was seen of Nodes that are not ready.
 	nodes seen.Values[client.ObjectKey, nodeView]
-	// machines are the writes to machines, orders those to hosts.
-	machines, orders written
+	// machines are the writes to machines, hosts those to hosts.
+	machines, hosts written
 }
 
 // Reconcile brings one HostMachine a step further.
@@ -126,7 +126,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope, result ctrl.Result, f
 // phases are the way to a running machine, or back to a free host.
 func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 	if !s.hostMachine.DeletionTimestamp.IsZero() {
-		return []reconciler.Phase[*scope]{r.confirmDeletion, r.orderReset, r.awaitRelease}
+		return []reconciler.Phase[*scope]{r.confirmDeletion, r.requestReset, r.awaitRelease}
 	}
 	return []reconciler.Phase[*scope]{
 		r.findOwner,
@@ -135,7 +135,7 @@ func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 		r.releaseSurplus,
 		r.observeHost,
 		r.awaitTakeover,
-		r.syncOrder,
+		r.syncOperation,
 		r.observeNode,
 	}
 }
@@ -171,7 +171,7 @@ type scope struct {
 	claimed *infrav1.Host
 	// waiting says why there is no claim yet; why the claim is lost, when lost.
 	waiting *waiting
-	// takeover says why a claimed host has no order yet; empty when nothing holds it back.
+	// takeover says why a claimed host has no operation yet; empty when nothing holds it back.
 	takeover string
 	// ailment says what is wrong with a machine that was provisioned; nil when nothing is.
 	ailment *waiting

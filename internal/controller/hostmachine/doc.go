@@ -1,5 +1,5 @@
 // Package hostmachine ties a Machine to a Host: it claims a host, hands it the
-// bootstrap order, mirrors what the agent reports, and orders the reset when the
+// bootstrap operation, mirrors what the agent reports, and requests the reset when the
 // machine is deleted. The protocol is in docs/design/claims.md.
 //
 // It may import the API types, internal/host, internal/placement and the

@@ -171,7 +171,7 @@ func (r *Reconciler) nodeDeleted(ctx context.Context, s *scope, machine *cluster
 	return r.rebootForNode(ctx, s, node)
 }
 
-// rebootForNode orders the reboot. The annotation comes with the order, so that a crash or
+// rebootForNode requests the reboot. The annotation comes with the operation, so that a crash or
 // a move never makes it two.
 func (r *Reconciler) rebootForNode(ctx context.Context, s *scope, node string) error {
 	reboots := ptr.Deref(s.hostMachine.Spec.Reboots, 0) + 1
@@ -180,7 +180,7 @@ func (r *Reconciler) rebootForNode(ctx context.Context, s *scope, node string) e
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, infrav1.NodeDeletedRebootAnnotation, strconv.Itoa(int(reboots)))
 	})
 	if err != nil {
-		return fmt.Errorf("order a reboot: %w", err)
+		return fmt.Errorf("request a reboot: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Rebooting a host whose Node was deleted", "Host", s.host.Name, "Node", node)
 	return nil

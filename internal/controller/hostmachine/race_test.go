@@ -103,7 +103,7 @@ func TestRace(t *testing.T) {
 			}
 		}))
 	}
-	ordered := watchOrders(w)
+	requested := watchOperations(w)
 	var wg sync.WaitGroup
 	for n := range managers {
 		manager := w.reconciler(lagging(env.Client, rand.New(rand.NewPCG(uint64(n), 1))))
@@ -122,7 +122,7 @@ func TestRace(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for claimID, hosts := range ordered() {
+	for claimID, hosts := range requested() {
 		if len(hosts) > 1 {
 			t.Errorf("claim %s was to be executed on %v", claimID, hosts)
 		}
@@ -130,9 +130,9 @@ func TestRace(t *testing.T) {
 	checkClaims(t, w, agents, settle(w, agents, keys))
 }
 
-// watchOrders looks at every order from now on. The function it returns tells the
+// watchOperations looks at every operation from now on. The function it returns tells the
 // hosts that were told to bootstrap, at any time, by the claim it was for.
-func watchOrders(w *world) func() map[string][]string {
+func watchOperations(w *world) func() map[string][]string {
 	w.t.Helper()
 	hosts := func() *infrav1.HostList {
 		list := &infrav1.HostList{}
@@ -158,7 +158,7 @@ func watchOrders(w *world) func() map[string][]string {
 	}()
 	return func() map[string][]string {
 		defer watch.Stop()
-		ordered, last := map[string][]string{}, map[string]string{}
+		requested, last := map[string][]string{}, map[string]string{}
 		for _, h := range hosts().Items {
 			last[h.Name] = h.ResourceVersion
 		}
@@ -167,14 +167,14 @@ func watchOrders(w *world) func() map[string][]string {
 			if !ok {
 				w.t.Fatal("the watch of hosts ended")
 			}
-			if claim, desired := h.Spec.Claim, h.Spec.Desired; desired != nil && desired.Phase == infrav1.HostDesiredBootstrapped && !slices.Contains(ordered[claim.ClaimID], h.Name) {
-				ordered[claim.ClaimID] = append(ordered[claim.ClaimID], h.Name)
+			if claim, desired := h.Spec.Claim, h.Spec.Desired; desired != nil && desired.Phase == infrav1.HostDesiredBootstrapped && !slices.Contains(requested[claim.ClaimID], h.Name) {
+				requested[claim.ClaimID] = append(requested[claim.ClaimID], h.Name)
 			}
 			if last[h.Name] == h.ResourceVersion {
 				delete(last, h.Name)
 			}
 		}
-		return ordered
+		return requested
 	}
 }
 

@@ -50,9 +50,9 @@ func (r *Reconciler) pausedLive(ctx context.Context, m *infrav1.HostMachine) (bo
 	return annotations.IsPaused(cluster, m), nil
 }
 
-// orderReset tells every host that carries the claim to reset. Hosts are read
+// requestReset tells every host that carries the claim to reset. Hosts are read
 // past the cache: a host the cache doesn't show yet would be leaked.
-func (r *Reconciler) orderReset(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) requestReset(ctx context.Context, s *scope) (bool, error) {
 	if s.hostMachine.Spec.ClaimID == "" {
 		return true, nil
 	}
@@ -68,26 +68,26 @@ func (r *Reconciler) orderReset(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// reset orders the reset of one host, with the resourceVersion h was read with. A node
+// reset requests the reset of one host, with the resourceVersion h was read with. A node
 // that is not adopted yet is never reset: the claim ends, and that is all.
 func (r *Reconciler) reset(ctx context.Context, s *scope, h *infrav1.Host) error {
 	if host.Adopting(h) {
 		return r.withdraw(ctx, s, h)
 	}
-	if !host.OrderReset(h, s.hostMachine.Spec.ResetPolicy) {
+	if !host.RequestReset(h, s.hostMachine.Spec.ResetPolicy) {
 		return nil
 	}
 	if err := r.Client.Update(ctx, h); err != nil {
-		return fmt.Errorf("order the reset of Host %s: %w", h.Name, err)
+		return fmt.Errorf("request the reset of Host %s: %w", h.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Ordered reset of host", "Host", h.Name, "claimID", s.hostMachine.Spec.ClaimID)
-	r.Recorder.Eventf(s.hostMachine, h, "Normal", "Releasing", "Release", "Ordered the reset of Host %s", h.Name)
+	ctrl.LoggerFrom(ctx).Info("Requested reset of host", "Host", h.Name, "claimID", s.hostMachine.Spec.ClaimID)
+	r.Recorder.Eventf(s.hostMachine, h, "Normal", "Releasing", "Release", "Requested the reset of Host %s", h.Name)
 	return nil
 }
 
 // awaitRelease lets the machine go once nothing more can come of waiting: the
 // Host controller cleared the claim on proof, or the agent is not connected, or it
-// gave up. In the latter cases the order stays on the Host, which nobody can claim
+// gave up. In the latter cases the operation stays on the Host, which nobody can claim
 // until it is proved clean; the deletion of a Cluster never hangs on a dead host.
 func (r *Reconciler) awaitRelease(ctx context.Context, s *scope) (bool, error) {
 	if s.hostMachine.Spec.ClaimID != "" {

@@ -61,7 +61,7 @@ func TestReleaseOfAnOfflineHost(t *testing.T) {
 	}
 	h := agent.Host(t)
 	if h.Spec.Claim == nil || h.Spec.Desired == nil || h.Spec.Desired.Phase != infrav1.HostDesiredReset {
-		t.Fatalf("the order to reset is not on the host: %+v", h.Spec)
+		t.Fatalf("the operation to reset is not on the host: %+v", h.Spec)
 	}
 
 	// The next machine must not get it before it proved to be clean.

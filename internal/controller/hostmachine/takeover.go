@@ -19,7 +19,7 @@ import (
 // providerID, besides the events that tell.
 const takeoverRetry = 10 * time.Second
 
-// awaitTakeover holds the order back until no Node that it makes can be taken for a
+// awaitTakeover holds the operation back until no Node that it makes can be taken for a
 // former one. Core's MachinePool deletes, by their names, the Nodes in status.nodeRefs
 // whose providerID it does not list. So a host that had a claim before bootstraps once
 // the MachinePool of its machine lists the new providerID, and no other one names the

@@ -41,7 +41,7 @@ func coreNames(t *testing.T, p *clusterv1.MachinePool, nodes ...string) {
 
 // Core's MachinePool deletes by name a Node that it names and whose providerID it does not
 // list: a host that it names becomes a Node again only once the new providerID is listed.
-func TestOrderWaitsForTheMachinePool(t *testing.T) {
+func TestOperationWaitsForTheMachinePool(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1", reused)
 	machinePool, pool := testenv.NewMachinePool(t, env.Client, w.namespace, "workers", 1)
@@ -53,7 +53,7 @@ func TestOrderWaitsForTheMachinePool(t *testing.T) {
 		t.Fatalf("the host is not claimed, so that core never learns of the providerID: %+v", m.Status.Conditions)
 	}
 	if desired := agent.Host(t).Spec.Desired; desired != nil {
-		t.Fatalf("ordered %s while core would delete the Node", desired.Phase)
+		t.Fatalf("requested %s while core would delete the Node", desired.Phase)
 	}
 	got := conditions.Get(m, infrav1.BootstrapSucceededCondition)
 	if got.Reason != infrav1.WaitingForMachinePoolReason || !strings.Contains(got.Message, "MachinePool workers has yet to take over the providerID") || result.RequeueAfter == 0 {
@@ -66,13 +66,13 @@ func TestOrderWaitsForTheMachinePool(t *testing.T) {
 	}
 	m, _ = w.reconcile(key)
 	if desired := agent.Host(t).Spec.Desired; desired == nil || desired.Phase != infrav1.HostDesiredBootstrapped {
-		t.Errorf("no order once core lists the providerID: %+v", m.Status.Conditions)
+		t.Errorf("no operation once core lists the providerID: %+v", m.Status.Conditions)
 	}
 }
 
 // What core cannot delete waits for nothing: a pool comes up before core reads its list,
 // and a host that never was a Node has none that is named.
-func TestOrderDoesNotWaitInVain(t *testing.T) {
+func TestOperationDoesNotWaitInVain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host  func(*infrav1.Host)
 		names []string
@@ -90,7 +90,7 @@ func TestOrderDoesNotWaitInVain(t *testing.T) {
 			}
 			m, _ := w.reconcile(w.member(pool, machinePool, "workers-1"))
 			if agent.Host(t).Spec.Desired == nil {
-				t.Errorf("no order: %+v", m.Status.Conditions)
+				t.Errorf("no operation: %+v", m.Status.Conditions)
 			}
 		})
 	}
@@ -107,10 +107,10 @@ func TestClaimWaitsForAnotherMachinePool(t *testing.T) {
 	if got := conditions.GetMessage(m, infrav1.HostClaimedCondition); agent.Host(t).Spec.Claim != nil || !strings.Contains(got, "MachinePool workers still names its former Node") {
 		t.Fatalf("claimed, or not told why not: %q", got)
 	}
-	// Should core name the Node after the claim, the order waits.
+	// Should core name the Node after the claim, the operation waits.
 	coreNames(t, machinePool)
 	if m, _ = w.reconcile(key); m.Spec.ProviderID == "" || agent.Host(t).Spec.Desired == nil {
-		t.Fatalf("not ordered once no MachinePool names the Node: %+v", m.Status.Conditions)
+		t.Fatalf("not requested once no MachinePool names the Node: %+v", m.Status.Conditions)
 	}
 }
 

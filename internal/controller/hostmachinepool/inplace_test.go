@@ -50,7 +50,7 @@ func TestInPlaceNeedsTheVersionOnTheHost(t *testing.T) {
 	pool := w.reconcile()
 	wantReason(t, pool, clusterv1.RollingOutCondition, clusterv1.RollingOutReason, "do not offer v1.37.0 (workers-")
 	if w.versions()[nextVersion] != 0 {
-		t.Error("the upgrade was ordered")
+		t.Error("the upgrade was requested")
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *Reconciler) remediateMember(ctx context.Context, s *scope, d remediatio
 	}
 }
 
-// begin records the attempt, which for a reboot is the order, too; the deletion of a
+// begin records the attempt, which for a reboot is its request, too; the deletion of a
 // Machine follows, and is repeated should the manager stop in between.
 func (r *Reconciler) begin(ctx context.Context, s *scope, m *infrav1.HostMachine, machine *clusterv1.Machine, d remediation.Decision) error {
 	if err := r.record(ctx, m, &d.Attempt); err != nil {
@@ -81,7 +81,7 @@ func (r *Reconciler) deleteUnhealthy(ctx context.Context, m *infrav1.HostMachine
 	return nil
 }
 
-// record writes the annotation, and with it the order to reboot, in one write that
+// record writes the annotation, and with it the request to reboot, in one write that
 // fails when somebody wrote in between; nil takes the annotation away.
 func (r *Reconciler) record(ctx context.Context, m *infrav1.HostMachine, attempt *remediation.Attempt) error {
 	if attempt != nil && m.Annotations[infrav1.RemediationAnnotation] == attempt.String() {

@@ -19,7 +19,7 @@ import (
 // begun there; zero if it may have been, and for a member that is young. That takes two
 // witnesses, neither of which is an absence alone: the agent, whose last word is that the
 // host is clean, and core, which reaches the cluster and knows the machine of each of its
-// Nodes. Without an order the first is enough, since no agent begins without one.
+// Nodes. Without an operation the first is enough, since no agent begins without one.
 func (r *Reconciler) unbegunSince(ctx context.Context, s *scope, m *infrav1.HostMachine) (time.Time, error) {
 	if m.Spec.ProviderID == "" {
 		return time.Time{}, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
-// stranded is a pool of two, one of which was claimed and ordered to bootstrap; then its
+// stranded is a pool of two, one of which was claimed and asked to bootstrap; then its
 // host fell silent. No MachineHealthCheck looks at it, and another host is free.
 type stranded struct {
 	*sickbay
@@ -176,8 +176,8 @@ func TestHostThatMayHaveJoinedIsKept(t *testing.T) {
 	}
 }
 
-// Without an order no agent begins, whatever core sees.
-func TestHostWithoutOrderIsGivenUp(t *testing.T) {
+// Without an operation no agent begins, whatever core sees.
+func TestHostWithoutOperationIsGivenUp(t *testing.T) {
 	s := newStranded(t)
 	h := s.agent().Host(t)
 	h.Spec.Desired = nil

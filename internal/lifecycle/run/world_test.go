@@ -26,6 +26,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 var (
@@ -124,10 +125,16 @@ func (w *world) run() *lifecyclev1.LifecycleRun {
 	return got
 }
 
-// expect reconciles and checks where the run stands.
+// expect reconciles and checks where the run stands. An attempt that the machine was too
+// busy for is waited for: the controller goes on without one after seconds.
 func (w *world) expect(phase lifecyclev1.RunPhase, current, tells string) *lifecyclev1.LifecycleRun {
 	w.t.Helper()
-	got, _ := w.reconcile()
+	const underWay = "under way"
+	var got *lifecyclev1.LifecycleRun
+	poll.True(w.t, time.Minute, "the attempt ends", func() bool {
+		got, _ = w.reconcile()
+		return tells == underWay || !strings.Contains(got.Status.Report, underWay)
+	})
 	if got.Status.Phase != phase || got.Status.Step != current || !strings.Contains(got.Status.Message, tells) {
 		w.t.Fatalf("phase %s, step %q, message %q; want %s, %q, %q", got.Status.Phase, got.Status.Step, got.Status.Message, phase, current, tells)
 	}

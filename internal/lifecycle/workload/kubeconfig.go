@@ -11,7 +11,9 @@ import (
 )
 
 // Parse returns the current context of a kubeconfig. Whoever may write a Secret wrote
-// it, so it may neither run a program nor read a file of this process.
+// it, so it may neither run a program nor read a file of this process, and what it says is
+// sent to the server that it verifies alone: with InsecureSkipTLSVerify or a proxy anybody
+// in between is administrator of the cluster.
 func Parse(data []byte) (*rest.Config, error) {
 	kubeconfig, err := clientcmd.Load(data)
 	if err != nil {
@@ -24,8 +26,13 @@ func Parse(data []byte) (*rest.Config, error) {
 		}
 	}
 	for name, cluster := range kubeconfig.Clusters {
-		if cluster.CertificateAuthority != "" {
+		switch {
+		case cluster.CertificateAuthority != "":
 			return nil, fmt.Errorf("cluster %q has certificate-authority, which is not allowed: use certificate-authority-data", name)
+		case cluster.InsecureSkipTLSVerify:
+			return nil, fmt.Errorf("cluster %q has insecure-skip-tls-verify, which is not allowed: use certificate-authority-data", name)
+		case cluster.ProxyURL != "":
+			return nil, fmt.Errorf("cluster %q has proxy-url, which is not allowed: its server must be reached directly", name)
 		}
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()

@@ -146,7 +146,11 @@ func TestAKubeconfigMustNotReachOutsideOfItself(t *testing.T) {
 			u.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "x"}
 		},
 		"certificate-authority": func(_ *clientcmdapi.AuthInfo, c *clientcmdapi.Cluster) { c.CertificateAuthority = "/etc/hostname" },
-		"https://":              func(_ *clientcmdapi.AuthInfo, c *clientcmdapi.Cluster) { c.Server = "http://127.0.0.1:8080" },
+		"insecure-skip-tls-verify": func(_ *clientcmdapi.AuthInfo, c *clientcmdapi.Cluster) {
+			c.InsecureSkipTLSVerify, c.CertificateAuthorityData = true, nil
+		},
+		"proxy-url": func(_ *clientcmdapi.AuthInfo, c *clientcmdapi.Cluster) { c.ProxyURL = "https://127.0.0.1:1" },
+		"https://":  func(_ *clientcmdapi.AuthInfo, c *clientcmdapi.Cluster) { c.Server = "http://127.0.0.1:8080" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := newCluster(t)

@@ -49,10 +49,29 @@ func newUser(t *testing.T, repository string) *user {
 	} {
 		fmt.Fprintf(&config, "  - name: %s\n    type: %s\n    url: %s\n", p.name, p.kind, filepath.Join(repository, p.label, version(p.label), p.file))
 	}
-	if err := os.WriteFile(filepath.Join(u.home, "clusterctl.yaml"), []byte(config.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	u.configure(config.String())
 	return u
+}
+
+// config is where clusterctl looks for its configuration.
+func (u *user) config() string {
+	return filepath.Join(u.home, ".config", "cluster-api", "clusterctl.yaml")
+}
+
+func (u *user) configure(config string) {
+	u.t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(u.config()), 0o755), os.WriteFile(u.config(), []byte(config), 0o600)); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// environ has nothing of the machine's user, and nothing is asked of the network.
+func (u *user) environ() []string {
+	environ := append([]string{"HOME=" + u.home, "XDG_CONFIG_HOME=" + filepath.Join(u.home, ".config"), "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "GOPROXY=off"}, u.env...)
+	if u.kubeconfig != "" {
+		environ = append(environ, "KUBECONFIG="+u.kubeconfig)
+	}
+	return environ
 }
 
 // try runs clusterctl and returns what it prints.
@@ -63,17 +82,10 @@ func (u *user) try(args ...string) (stdout, stderr string, err error) {
 
 // tryContext kills clusterctl when the context ends.
 func (u *user) tryContext(ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	args = append(args, "--config", filepath.Join(u.home, "clusterctl.yaml"))
 	ctx, cancel := context.WithTimeout(ctx, live.Patience(commandLimit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shared.clusterctl, args...)
-	// nothing of the machine's user is read, and nothing is asked of the network
-	cmd.Env = append([]string{
-		"HOME=" + u.home, "XDG_CONFIG_HOME=" + u.home, "PATH=/nonexistent", "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "GOPROXY=off",
-	}, u.env...)
-	if u.kubeconfig != "" {
-		cmd.Env = append(cmd.Env, "KUBECONFIG="+u.kubeconfig)
-	}
+	cmd.Env = append(u.environ(), "PATH=/nonexistent")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()

@@ -1,12 +1,15 @@
 package clusterctl
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
@@ -51,9 +54,11 @@ func TestInstallUpgradeDelete(t *testing.T) {
 	u := newUser(t, shared.repository)
 	u.managementCluster()
 
-	u.run("init", "--infrastructure", "slipway:"+oldVersion)
+	u.configureAsTold()
+	u.follow("Install", "")
 	u.finishNamespace()
-	u.assertProvider(oldVersion)
+	u.assertProvider(ownRegistry, oldVersion)
+	u.assertGates("ClusterTopology=true", "RuntimeSDK=true")
 	for _, object := range []string{
 		"deployment/slipway-controller-manager", "poddisruptionbudget/slipway-controller-manager", "certificate/slipway-serving-cert",
 		"role/slipway-leader-election", "crd/hosts.infrastructure.slipway.dev", "clusterrole/slipway-capi-aggregated",
@@ -69,12 +74,12 @@ func TestInstallUpgradeDelete(t *testing.T) {
 	u.finishNamespace()
 	u.refused("there is already an instance of the \"infrastructure-slipway\" provider", "init", "--infrastructure", "slipway:"+oldVersion, "--target-namespace", "another")
 
-	if plan := u.run("upgrade", "plan"); !strings.Contains(plan, newVersion) {
+	if plan := u.follow("Upgrade", "plan"); !strings.Contains(plan, newVersion) {
 		t.Errorf("clusterctl plans no upgrade to %s:\n%s", newVersion, plan)
 	}
 	u.storeHost()
-	u.run("upgrade", "apply", "--infrastructure", "slipway-system/slipway:"+newVersion)
-	u.assertProvider(newVersion)
+	u.follow("Upgrade", "apply", "VERSION", newVersion)
+	u.assertProvider(ownRegistry, newVersion)
 	u.assertKept()
 
 	u.run("delete", "--infrastructure", "slipway")
@@ -82,6 +87,45 @@ func TestInstallUpgradeDelete(t *testing.T) {
 		t.Errorf("clusterctl delete leaves %s", left)
 	}
 	u.kubectl("", "get", "crd", "hosts.infrastructure.slipway.dev")
+}
+
+// Registries of the manager's image: of the components, and of the guide's configuration.
+const (
+	registry    = "ghcr.io/slipway-dev"
+	ownRegistry = "registry.example.com/slipway"
+)
+
+// configureAsTold gives clusterctl the configuration of the guide, beside upstream's providers.
+func (u *user) configureAsTold() {
+	u.t.Helper()
+	var own, told map[string]any
+	data, err := os.ReadFile(u.config())
+	if err == nil {
+		err = errors.Join(yaml.Unmarshal(data, &own), yaml.Unmarshal([]byte(strings.ReplaceAll(shared.guide.config, "/srv/clusterctl", shared.repository)), &told))
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	providers, _ := own["providers"].([]any)
+	providers = slices.DeleteFunc(providers, func(p any) bool { return p.(map[string]any)["name"] == "slipway" })
+	toldProviders, _ := told["providers"].([]any)
+	told["providers"] = append(providers, toldProviders...)
+	told["cert-manager"] = own["cert-manager"]
+	if data, err = yaml.Marshal(told); err != nil {
+		u.t.Fatal(err)
+	}
+	u.configure(string(data))
+}
+
+// assertGates checks the feature gates of core.
+func (u *user) assertGates(gates ...string) {
+	u.t.Helper()
+	args := u.kubectl("", "-n", "capi-system", "get", "deployment", "capi-controller-manager", "-o", "jsonpath={.spec.template.spec.containers[*].args}")
+	for _, gate := range gates {
+		if !strings.Contains(args, gate) {
+			u.t.Errorf("core runs without %s: %s", gate, args)
+		}
+	}
 }
 
 // storeHost makes a claimed Host.
@@ -95,7 +139,7 @@ func (u *user) storeHost() {
 // in v1beta2, so that none is to be migrated; clusterctl does it for no provider.
 func (u *user) assertKept() {
 	u.t.Helper()
-	if got := u.kubectl("", "get", "crd", "hosts.infrastructure.slipway.dev", "-o", "jsonpath={.status.storedVersions}"); got != `["v1beta2"]` {
+	if got := u.follow("Upgrade", "get crd"); !strings.HasSuffix(got, ` ["v1beta2"]`) {
 		u.t.Errorf("Hosts are stored in %s", got)
 	}
 	if got := u.kubectl("", "-n", "default", "get", "host", "h1", "-o", "jsonpath={.spec.claim.claimID} {.spec.claimGeneration} {.spec.hostID}"); got != "claim-1 7 id" {
@@ -103,12 +147,12 @@ func (u *user) assertKept() {
 	}
 }
 
-func (u *user) assertProvider(version string) {
+func (u *user) assertProvider(registry, version string) {
 	u.t.Helper()
 	if got := u.kubectl("", "-n", "slipway-system", "get", "provider", "infrastructure-slipway", "-o", "jsonpath={.version}"); got != version {
 		u.t.Errorf("clusterctl's inventory has version %q, want %s", got, version)
 	}
-	want := "ghcr.io/slipway-dev/slipway-manager:" + version
+	want := registry + "/slipway-manager:" + version
 	got := u.kubectl("", "-n", "slipway-system", "get", "deployment", "slipway-controller-manager", "-o", "jsonpath={.spec.template.spec.containers[*].image}")
 	if !strings.HasPrefix(got, want+"@sha256:") {
 		u.t.Errorf("the Deployment runs %q, want %s by its digest", got, want)

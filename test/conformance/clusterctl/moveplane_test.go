@@ -2,8 +2,6 @@ package clusterctl
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"os"
 	"path/filepath"
 	"testing"
@@ -128,16 +126,11 @@ func (m *management) writeKubeconfig(config *rest.Config) {
 func (m *management) admitHosts() {
 	m.t.Helper()
 	group := infrav1.BootstrapGroupPrefix + team
-	seed := make([]byte, ed25519.SeedSize)
-	_, _ = rand.Read(seed)
 	if err := client.IgnoreAlreadyExists(m.Client.Create(m.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}})); err != nil {
 		m.t.Fatal(err)
 	}
+	m.follow("Enroll hosts", infrav1.HandOverSignerSecretName, "NAMESPACE", team)
 	m.create(
-		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: infrav1.HandOverSignerSecretName},
-			Data:       map[string][]byte{infrav1.HandOverSignerSeedKey: seed},
-		},
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + bootstrapToken[:6]},
 			Type:       corev1.SecretTypeBootstrapToken,
@@ -163,8 +156,15 @@ func (m *management) admitHosts() {
 	}
 }
 
-// handOver orders that the hosts of team go to another management cluster.
+// handOver requests that the hosts of team go to another management cluster.
 func (m *management) handOver(to *management) {
+	m.t.Helper()
+	m.requestHandOver(to.bootstrapKubeconfig)
+}
+
+// requestHandOver requests that the hosts of team go where a bootstrap kubeconfig leads, or are
+// brought elsewhere by hand when there is none.
+func (m *management) requestHandOver(kubeconfig []byte) {
 	m.t.Helper()
 	m.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -172,7 +172,7 @@ func (m *management) handOver(to *management) {
 		},
 		Type: infrav1.HandOverSecretType,
 		Data: map[string][]byte{
-			infrav1.HandOverKubeconfigKey: to.bootstrapKubeconfig,
+			infrav1.HandOverKubeconfigKey: kubeconfig,
 			infrav1.HandOverExpirationKey: []byte(time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)),
 		},
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,7 +12,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -59,7 +60,7 @@ func TestPivot(t *testing.T) {
 		}},
 		{"back", home, func() {
 			p.handOver(away, home)
-			away.run("move", "--to-kubeconfig", home.kubeconfig)
+			away.follow("Between two planes", "clusterctl move", "$other", "--state-dir "+home.StateDir)
 			p.arrived(home, away, 4)
 		}},
 		{"scale down", home, func() {
@@ -95,6 +96,10 @@ type pivot struct {
 
 func (p *pivot) startWorkload() {
 	p.t.Helper()
+	p.home.follow("The network of a cluster", "get kubeconfig", "demo -n NAMESPACE", "local -n default")
+	if told, err := clientcmd.LoadFromFile(filepath.Join(p.home.home, "demo.kubeconfig")); err != nil || len(told.Clusters) != 1 {
+		p.t.Errorf("clusterctl get kubeconfig writes %+v: %v", told, err)
+	}
 	workload := &user{t: p.t, kubeconfig: p.home.slipway("kubeconfig", "local")}
 	workload.kubectl(strings.Join([]string{probe.Workload, probe.Budget, probe.Door}, "---"), "apply", "-f", "-")
 	workload.kubectl("", "rollout", "status", "deployment/echo", "--timeout=5m")
@@ -111,23 +116,16 @@ func (p *pivot) startWorkload() {
 // handOver has the agents prepare to go to another plane, as docs/clusterctl.md tells.
 func (p *pivot) handOver(from, to *livePlane) {
 	p.t.Helper()
-	order, err := json.Marshal(&corev1.Secret{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Type: infrav1.HandOverSecretType,
-		ObjectMeta: metav1.ObjectMeta{Name: infrav1.HandOverSecretName, Labels: map[string]string{infrav1.PurposeLabel: infrav1.HandOverPurpose}},
-		StringData: map[string]string{
-			infrav1.HandOverKubeconfigKey: to.slipway("host", "token"),
-			infrav1.HandOverExpirationKey: time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
-		},
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	from.kubectl(string(order), "create", "-f", "-")
+	other := []string{"$other", "--state-dir " + to.StateDir}
+	from.follow("Between two planes", "host token", other...)
+	from.follow("Move", "create -f -", "NAMESPACE", "default")
+	var claimed []string
 	for name, h := range hosts(p.t, from) {
 		if h.Spec.Claim != nil {
-			from.kubectl("", "wait", "host/"+name, "--for=condition="+infrav1.ReadyToMoveCondition, "--timeout=5m")
+			claimed = append(claimed, "host/"+name)
 		}
 	}
+	from.follow("Between two planes", "kubectl wait", "host/host-1 host/host-2 host/host-3", strings.Join(claimed, " "))
 }
 
 // moveAndKill kills the target as soon as the Cluster is there. clusterctl tries again for
@@ -185,7 +183,8 @@ func (p *pivot) arrived(at, gone *livePlane, nodes int) {
 		}
 		return nil
 	})
-	gone.kubectl("", "delete", "secret", infrav1.HandOverSecretName)
+	gone.follow("Between two planes", "slipway $other status", "$other", "--state-dir "+at.StateDir)
+	gone.follow("Between two planes", "delete secret")
 }
 
 // running waits until the cluster has that many nodes and a plane knows all of them.

@@ -22,7 +22,7 @@ type life struct {
 	nodeUID, boots string
 	// kubelet is the process of the kubelet and when it was started.
 	kubelet string
-	// claim has its ID and generation, and the operation that was ordered last: a reset
+	// claim has its ID and generation, and the operation that was requested last: a reset
 	// would be another.
 	claim string
 }

@@ -87,11 +87,17 @@ func TestTemplatesOnPlane(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := *plane.user
 			u.t = t
-			u.env = []string{fmt.Sprintf("SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST=10.88.0.%d", 200+i)}
+			address := fmt.Sprintf("10.88.0.%d", 200+i)
 			u.kubectl("", "create", "namespace", name)
-			objects := u.run("generate", "cluster", name, "--infrastructure", "slipway:"+oldVersion, "--flavor", flavor,
-				"--kubernetes-version", "v1.36.3", "--target-namespace", name)
-			u.kubectl(objects, "apply", "-f", "-")
+			if flavor == "" {
+				// the plane runs no release, so that the version must be named
+				u.follow("Templates", "", "192.0.2.10", address, "NAMESPACE", name, " demo ", " "+name+" ", "--infrastructure slipway ", "--infrastructure slipway:"+oldVersion+" ")
+			} else {
+				u.env = []string{"SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST=" + address}
+				objects := u.run("generate", "cluster", name, "--infrastructure", "slipway:"+oldVersion, "--flavor", flavor,
+					"--kubernetes-version", "v1.36.3", "--target-namespace", name)
+				u.kubectl(objects, "apply", "-f", "-")
+			}
 			u.await(name, "hostcluster", "--for=jsonpath={.status.initialization.provisioned}=true")
 			u.await(name, "cluster/"+name, "--for=jsonpath={.status.initialization.infrastructureProvisioned}=true")
 			u.await(name, "kubeadmcontrolplane", "--for=jsonpath={.metadata.ownerReferences[0].kind}=Cluster")

@@ -128,7 +128,7 @@ func TestDirectoryIsNoVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := newUser(t, dir)
-	config := filepath.Join(u.home, "clusterctl.yaml")
+	config := u.config()
 	data, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)

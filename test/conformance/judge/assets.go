@@ -19,10 +19,10 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 // clusterctl asks for, and what manifests have objects of.
 const CertManager = "github.com/cert-manager/cert-manager@v1.21.2"
 
-// Main runs the tests of a package in test/conformance.
-func Main(m *testing.M) {
+// Main runs the tests of a package; bin is the folder of the programs, seen from there.
+func Main(m *testing.M, bin string) {
 	flag.Parse()
-	if err := FindAssets("../../../bin"); err != nil {
+	if err := FindAssets(bin); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

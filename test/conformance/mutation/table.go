@@ -1,7 +1,7 @@
 package main
 
-// mutation is one way to break the provider or the lifecycle engine, and the rule that must
-// notice.
+// mutation is one way to break the provider, the lifecycle engine or a boundary, and the rule
+// that must notice.
 type mutation struct {
 	// Rule is "<contract>/<rule>" of test/conformance/provider, or any name with a Test.
 	Rule string
@@ -12,7 +12,7 @@ type mutation struct {
 	// Contract is the version under which the rule is judged; v1beta2 when empty.
 	Contract string
 	// Package, from the root of the repository, and Test judge what is no rule of
-	// test/conformance/provider.
+	// test/conformance/provider. A part of a test follows it after a slash.
 	Package, Test string
 }
 
@@ -169,7 +169,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraCluster/externallyManaged", Breaks: "a host is told to hold the address of a cluster that another system manages",
-		File: "internal/controller/hostmachine/order.go", Old: "annotations.IsExternallyManaged(hostCluster) ||", New: "annotations.IsExternallyManaged(hostCluster) && false ||",
+		File: "internal/controller/hostmachine/operation.go", Old: "annotations.IsExternallyManaged(hostCluster) ||", New: "annotations.IsExternallyManaged(hostCluster) && false ||",
 	},
 	{
 		Rule: "InfraCluster/noOwner", Breaks: "a cluster without an owner is worked on",

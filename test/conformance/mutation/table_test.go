@@ -38,19 +38,26 @@ func TestMutationsFit(t *testing.T) {
 	}
 }
 
-// TestLifecycleMutationsFit holds that each mutation of the lifecycle engine is one of the
-// code as it is, and that its test is there.
-func TestLifecycleMutationsFit(t *testing.T) {
-	for _, m := range lifecycleMutations {
+// TestOtherMutationsFit holds that each mutation of the lifecycle engine and of the
+// boundaries is one of the code as it is, and that the test which must notice is there, with
+// the part of it that is named.
+func TestOtherMutationsFit(t *testing.T) {
+	for _, m := range slices.Concat(lifecycleMutations, trustMutations) {
 		fits(t, m)
 		files, err := filepath.Glob(filepath.Join(root, m.Package, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(files, func(name string) bool {
+		var tests strings.Builder
+		for _, name := range files {
 			text, err := os.ReadFile(name)
-			return err == nil && strings.Contains(string(text), "func "+m.Test+"(")
-		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			tests.Write(text)
+		}
+		test, part, parted := strings.Cut(m.Test, "/")
+		if !strings.Contains(tests.String(), "func "+test+"(") || parted && !strings.Contains(tests.String(), `"`+part+`"`) {
 			t.Errorf("%s: %s has no %s", m.Rule, m.Package, m.Test)
 		}
 	}

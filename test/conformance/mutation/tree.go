@@ -71,6 +71,7 @@ func (t *tree) judge(ctx context.Context, m mutation, patience time.Duration) er
 		name, in = "TestConformance/"+cmp.Or(m.Contract, "v1beta2")+"/"+m.Rule, "test/conformance/provider"
 		args = []string{"-args", "-patience", patience.String()}
 	}
+	name = strings.ReplaceAll(name, " ", "_") // as the report has it
 	pattern := "^" + strings.ReplaceAll(name, "/", "$/^") + "$"
 	command := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-v", "-run", pattern, "./" + in}, args...)...)
 	command.Dir, command.WaitDelay = t.dir, 10*time.Second

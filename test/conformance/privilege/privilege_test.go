@@ -6,7 +6,7 @@ import (
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
-func TestMain(m *testing.M) { judge.Main(m) }
+func TestMain(m *testing.M) { judge.Main(m, "../../../bin") }
 
 // TestLifecycleEngine judges what the engine may do by what it does.
 func TestLifecycleEngine(t *testing.T) {

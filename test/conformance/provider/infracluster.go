@@ -166,9 +166,9 @@ func externallyManaged(t *testing.T, s *Suite) {
 	f.addControlPlane()
 	hosts := &infrav1.HostList{}
 	f.list(hosts)
-	ordered := slices.DeleteFunc(hosts.Items, func(h infrav1.Host) bool { return h.Spec.Desired == nil })
-	if len(ordered) != 1 || ordered[0].Spec.Desired.VirtualIP != "" {
-		t.Errorf("the hosts are ordered %+v", ordered)
+	requested := slices.DeleteFunc(hosts.Items, func(h infrav1.Host) bool { return h.Spec.Desired == nil })
+	if len(requested) != 1 || requested[0].Spec.Desired.VirtualIP != "" {
+		t.Errorf("the hosts with an operation are %+v", requested)
 	}
 	f.leftAlone()
 }

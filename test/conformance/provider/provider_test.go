@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	judge.Main(m)
+	judge.Main(m, "../../../bin")
 }
 
 // TestConformance judges every rule under both contract versions.

@@ -103,11 +103,17 @@ func (w *world) takenOver(t *testing.T) {
 	}
 	database := &corev1.Secret{ObjectMeta: meta(namespace, "database")}
 	stolen := &corev1.Secret{ObjectMeta: meta(metav1.NamespaceSystem, "bootstrap-token-"+stolenTokenID)}
+	admin := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+	itself := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "slipway-system", Name: "slipway-manager"}}
 	for _, a := range []attempt{
 		{"change a Secret", patch(database, map[string]any{"data": map[string]any{"password": ""}})},
 		{"delete a Secret", remove(database)},
 		{"limit a token that has no limit", patch(stolen, map[string]any{"metadata": map[string]any{"annotations": map[string]any{infrav1.TokenUsesAnnotation: "9"}}})},
 		{"delete a token that has no limit", remove(stolen)},
+		{"list Secrets", list(&corev1.SecretList{})},
+		{"make a Secret", create(&corev1.Secret{ObjectMeta: meta(namespace, "own"), Type: corev1.SecretTypeServiceAccountToken})},
+		{"grant itself more in a namespace", create(&rbacv1.RoleBinding{ObjectMeta: meta(namespace, "more"), RoleRef: admin, Subjects: itself})},
+		{"grant itself more everywhere", create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "more"), RoleRef: admin, Subjects: itself})},
 	} {
 		w.judge(t, persona{name: "the manager"}, w.client(config), a)
 	}
@@ -280,11 +286,11 @@ func (w *world) smuggled(t *testing.T) {
 	if err := read(t.Context()); !refused(err) {
 		t.Errorf("the smuggled host reads the bootstrap data of a control plane: %v", err)
 	}
-	order := w.orderHandOver()
-	readOrder := func(ctx context.Context) error {
-		return agent.Get(ctx, client.ObjectKeyFromObject(order), &corev1.Secret{})
+	secret := w.requestHandOver()
+	readHandOver := func(ctx context.Context) error {
+		return agent.Get(ctx, client.ObjectKeyFromObject(secret), &corev1.Secret{})
 	}
-	if err := readOrder(t.Context()); !refused(err) {
+	if err := readHandOver(t.Context()); !refused(err) {
 		t.Errorf("the smuggled host reads the token of another management cluster: %v", err)
 	}
 	// It was the approval that held it back.
@@ -292,25 +298,30 @@ func (w *world) smuggled(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("the host gets the data once somebody approved it", read)
-	w.eventually("the host is handed over once somebody approved it", readOrder)
+	w.eventually("the host is handed over once somebody approved it", readHandOver)
 }
 
-// orderHandOver hands the guarded hosts over, and waits until those that may read it can.
-func (w *world) orderHandOver() *corev1.Secret {
+// requestHandOver hands the guarded hosts over, and waits until those that may read it can.
+func (w *world) requestHandOver() *corev1.Secret {
 	w.t.Helper()
 	w.create(&corev1.Secret{
 		ObjectMeta: meta(guarded, infrav1.HandOverSignerSecretName), Data: map[string][]byte{infrav1.HandOverSignerSeedKey: make([]byte, 32)},
 	})
-	order := handOver(guarded)
-	order.StringData[infrav1.HandOverKubeconfigKey] = `{"current-context": "c",
+	secret := handOver(guarded)
+	secret.StringData[infrav1.HandOverKubeconfigKey] = `{"current-context": "c",
 		"clusters": [{"name": "c", "cluster": {"server": "https://target.example:6443", "certificate-authority-data": "Q0E="}}],
 		"users": [{"name": "c", "user": {"token": "abcdef.0123456789abcdef"}}],
 		"contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}`
-	w.create(order)
+	w.create(secret)
 	w.eventually("the hand-over is signed and granted", func(ctx context.Context) error {
-		return w.Client.Get(ctx, client.ObjectKeyFromObject(order), &rbacv1.RoleBinding{})
+		role := &rbacv1.Role{}
+		err := w.Client.Get(ctx, client.ObjectKeyFromObject(secret), role)
+		if err == nil && len(role.Rules) == 0 {
+			err = errors.New("nobody may read it yet")
+		}
+		return errors.Join(err, w.Client.Get(ctx, client.ObjectKeyFromObject(secret), &rbacv1.RoleBinding{}))
 	})
-	return order
+	return secret
 }
 
 // errRefused says that an attempt was without effect.

@@ -91,9 +91,9 @@ func onHosts() []attempt {
 		{"hand the Hosts over", create(handOver(namespace))},
 		{"make a Secret for something else a hand-over", create(&corev1.Secret{ObjectMeta: meta(namespace, infrav1.HandOverSecretName)})},
 		{"read the token of a hand-over", read(handOver(namespace))},
-		{"order a reset", patch(host, map[string]any{"spec": map[string]any{"claim": nil, "desired": nil}})},
+		{"request a reset", patch(host, map[string]any{"spec": map[string]any{"claim": nil, "desired": nil}})},
 		{"claim the Host", patch(host, map[string]any{"spec": map[string]any{"claim": map[string]any{"machineName": "m", "clusterName": "c", "claimID": "x"}}})},
-		{"order other bootstrap data", patch(host, map[string]any{"spec": map[string]any{"desired": map[string]any{"bootstrapSecretName": "database"}}})},
+		{"request other bootstrap data", patch(host, map[string]any{"spec": map[string]any{"desired": map[string]any{"bootstrapSecretName": "database"}}})},
 		{"approve the Host", patch(host, map[string]any{"spec": map[string]any{"approval": "Approved"}})},
 		{"deny the Host", patch(host, map[string]any{"spec": map[string]any{"approval": "Denied"}})},
 		{"approve all Hosts", create(&infrav1.HostApprovalPolicy{
@@ -137,6 +137,22 @@ func (w *world) onRuns() []attempt {
 	}
 }
 
+// byPolicies are what nobody may have the engine do who may not do it themselves.
+func byPolicies() []attempt {
+	try := func(what, name string, step lifecyclev1.Step) attempt {
+		step.Name = "step"
+		return attempt{"have a policy " + what, create(&lifecyclev1.LifecyclePolicy{ObjectMeta: meta(namespace, name), Spec: lifecyclev1.LifecyclePolicySpec{
+			Hooks: []lifecyclev1.HookPolicy{{Hook: lifecyclev1.AfterControlPlaneInitialized, Steps: []lifecyclev1.Step{step}}},
+		}})}
+	}
+	return []attempt{
+		try("apply a Secret", "applies", lifecyclev1.Step{Apply: &lifecyclev1.ApplyStep{Sources: []lifecyclev1.ManifestSource{{Kind: "Secret", Name: "database"}}}}),
+		try("write Secrets of another namespace", "archives", lifecyclev1.Step{Export: &lifecyclev1.ExportStep{
+			Namespace: elsewhere, Resources: []lifecyclev1.ExportResource{{APIVersion: "v1", Kind: "ConfigMap"}},
+		}}),
+	}
+}
+
 // approve is what a decider may do with the policy's verb.
 func approve() attempt {
 	run := &lifecyclev1.LifecycleRun{ObjectMeta: meta(namespace, runName)}
@@ -157,7 +173,7 @@ func TestTrust(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			w.checkRights(t, p)
 			c := w.client(p.config)
-			for _, attempts := range [][]attempt{onHosts(), w.onRuns(), {approve()}} {
+			for _, attempts := range [][]attempt{onHosts(), w.onRuns(), byPolicies(), {approve()}} {
 				for _, a := range attempts {
 					w.judge(t, p, c, a)
 				}
@@ -192,7 +208,7 @@ func (w *world) judge(t *testing.T, p persona, c client.Client, a attempt) {
 // nobody has no credentials, as a pod that reaches the ports.
 func (w *world) nobody(t *testing.T) {
 	anonymous := w.client(rest.AnonymousClientConfig(w.Config))
-	for _, attempts := range [][]attempt{onHosts(), w.onRuns(), {approve()}} {
+	for _, attempts := range [][]attempt{onHosts(), w.onRuns(), byPolicies(), {approve()}} {
 		for _, a := range attempts {
 			w.judge(t, persona{name: "nobody"}, anonymous, a)
 		}

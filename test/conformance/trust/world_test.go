@@ -49,17 +49,17 @@ const (
 	tokenID, tokenSecret       = "abcdef", "0123456789abcdef"
 )
 
-func TestMain(m *testing.M) { judge.Main(m) }
+func TestMain(m *testing.M) { judge.Main(m, "../../../bin") }
 
 // world is a management cluster with two tenants.
 type world struct {
 	*judge.Plane
-	t *testing.T
+	t testing.TB
 	// hooks and diagnostics are the addresses of the lifecycle engine.
 	hooks, diagnostics string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs an API server, skipped by -short")

@@ -24,7 +24,7 @@ const (
 
 // State is the whole content of the journal.
 type State struct {
-	// HostUID is the UID of the Host whose orders the agent follows; empty until it has
+	// HostUID is the UID of the Host whose requests the agent follows; empty until it has
 	// seen one. Generations count within one Host: a machine that is enrolled again has
 	// another one, which begins with 0.
 	HostUID types.UID `json:"hostUID,omitempty"`
@@ -32,7 +32,7 @@ type State struct {
 	ClaimGeneration int64 `json:"claimGeneration"`
 	// ClaimID is the claim of that generation.
 	ClaimID string `json:"claimID,omitempty"`
-	// ResetGeneration is the newest generation a reset was ordered for. A
+	// ResetGeneration is the newest generation a reset was requested for. A
 	// bootstrap of it or of an older one is refused.
 	ResetGeneration int64 `json:"resetGeneration,omitempty"`
 	// BootstrappedClaimID is the claim whose bootstrap succeeded and was not

@@ -64,7 +64,7 @@ const (
 	// RetryLater means that nothing is wrong with the host or the data; the try
 	// is not counted.
 	RetryLater
-	// RetryNever means that the same order fails again.
+	// RetryNever means that the same operation fails again.
 	RetryNever
 )
 
@@ -112,7 +112,7 @@ func Unreachable(err error, what string) error {
 	return Failf(ReasonNodeUnreachable, retry, err, "%s", what)
 }
 
-// Bootstrap is one order to bootstrap the host.
+// Bootstrap is one operation to bootstrap the host.
 type Bootstrap struct {
 	ClaimID    string
 	ProviderID string
@@ -126,7 +126,7 @@ type Bootstrap struct {
 	Data []byte
 }
 
-// Adoption is one order to take over the worker node that runs on the host.
+// Adoption is one operation to take over the worker node that runs on the host.
 type Adoption struct {
 	ProviderID string
 	// Version of Kubernetes the kubelet must be of; empty takes any.
@@ -136,7 +136,7 @@ type Adoption struct {
 	ClusterCAs []string
 }
 
-// Upgrade is one order to change the Kubernetes version of a node in place.
+// Upgrade is one operation to change the Kubernetes version of a node in place.
 type Upgrade struct {
 	// Version to run.
 	Version string
@@ -163,14 +163,14 @@ type Progress interface {
 type Executor interface {
 	// Bootstrap makes the host a node. Before its first effect it records
 	// residue in the journal.
-	Bootstrap(ctx context.Context, order Bootstrap, progress Progress) error
+	Bootstrap(ctx context.Context, requested Bootstrap, progress Progress) error
 	// Adopt takes over the worker node that runs on the host, and leaves it as it is.
 	// It records residue in the journal with its last step.
-	Adopt(ctx context.Context, order Adoption, progress Progress) error
+	Adopt(ctx context.Context, requested Adoption, progress Progress) error
 	// Disown takes back what an adoption has begun that was not done.
 	Disown() error
 	// Upgrade brings a bootstrapped node to another Kubernetes version.
-	Upgrade(ctx context.Context, order Upgrade, progress Progress) error
+	Upgrade(ctx context.Context, requested Upgrade, progress Progress) error
 	// Reboot asks the host to reboot and returns once that is under way. A kubelet
 	// whose Node is gone makes it anew in the next boot.
 	Reboot(ctx context.Context) error

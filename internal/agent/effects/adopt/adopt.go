@@ -36,11 +36,11 @@ type Adopter struct {
 }
 
 // Adopt takes over the node. It may be repeated at any point.
-func (a Adopter) Adopt(ctx context.Context, order operation.Adoption, progress operation.Progress) error {
+func (a Adopter) Adopt(ctx context.Context, requested operation.Adoption, progress operation.Progress) error {
 	var client Node
 	var node *corev1.Node
 	err := operation.Step(progress, "adopt: check", func() (err error) {
-		client, node, err = a.check(ctx, order, progress.State())
+		client, node, err = a.check(ctx, requested, progress.State())
 		return err
 	})
 	if err != nil {
@@ -50,13 +50,13 @@ func (a Adopter) Adopt(ctx context.Context, order operation.Adoption, progress o
 	if err := operation.Step(progress, "adopt: baseline", func() (err error) { baseline, err = a.Baseline(ctx); return err }); err != nil {
 		return err
 	}
-	if err := a.mark(ctx, client, node, order, progress); err != nil {
+	if err := a.mark(ctx, client, node, requested, progress); err != nil {
 		if ctx.Err() == nil {
 			err = errors.Join(err, a.Disown())
 		}
 		return err
 	}
-	a.Log.Info("the node is adopted", "node", node.Name, "providerID", order.ProviderID)
+	a.Log.Info("the node is adopted", "node", node.Name, "providerID", requested.ProviderID)
 	return progress.Update(func(s *journal.State) {
 		s.Residue, s.ResidueGeneration = journal.ResidueCommands, s.ClaimGeneration
 		s.Baseline, s.CleanProof, s.Found = baseline, nil, nil
@@ -65,15 +65,15 @@ func (a Adopter) Adopt(ctx context.Context, order operation.Adoption, progress o
 
 // mark makes the node the claim's own: the kubelet never registers it anew, as one that
 // was bootstrapped does not, and the Node has the providerID.
-func (a Adopter) mark(ctx context.Context, client Node, node *corev1.Node, order operation.Adoption, progress operation.Progress) error {
+func (a Adopter) mark(ctx context.Context, client Node, node *corev1.Node, requested operation.Adoption, progress operation.Progress) error {
 	err := operation.Step(progress, "adopt: kubelet arguments", func() error {
-		return kubelet.Apply(a.Root, kubelet.Arguments{ProviderID: order.ProviderID, Registered: true})
+		return kubelet.Apply(a.Root, kubelet.Arguments{ProviderID: requested.ProviderID, Registered: true})
 	})
-	if err != nil || node.Spec.ProviderID == order.ProviderID {
+	if err != nil || node.Spec.ProviderID == requested.ProviderID {
 		return err
 	}
 	return operation.Step(progress, "adopt: providerID", func() error {
-		err := client.SetProviderID(ctx, node, order.ProviderID)
+		err := client.SetProviderID(ctx, node, requested.ProviderID)
 		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
 			// Somebody else wrote it since, or the Node is another one: the check tells.
 			return operation.Failf(operation.ReasonProviderIDTaken, operation.RetryAfterReset, err, "give Node %s its providerID", node.Name)

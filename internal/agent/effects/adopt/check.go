@@ -38,14 +38,14 @@ func wait(reason, format string, args ...any) error {
 
 // check makes sure that the host is a live worker node of the very cluster that asks,
 // and returns its Node. It changes nothing.
-func (a Adopter) check(ctx context.Context, order operation.Adoption, state journal.State) (Node, *corev1.Node, error) {
+func (a Adopter) check(ctx context.Context, requested operation.Adoption, state journal.State) (Node, *corev1.Node, error) {
 	if state.Residue != journal.ResidueNone && state.ResidueGeneration != state.ClaimGeneration {
 		return nil, nil, refuse(operation.ReasonNotAWorkerNode, "what runs on this host was bootstrapped by this agent for an earlier claim; release it instead")
 	}
 	if err := a.checkFiles(); err != nil {
 		return nil, nil, err
 	}
-	trusted, err := a.checkCluster(order)
+	trusted, err := a.checkCluster(requested)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +61,7 @@ func (a Adopter) check(ctx context.Context, order operation.Adoption, state jour
 	}
 	node, err := client.Get(ctx)
 	if err == nil {
-		return client, node, a.checkNode(node, order)
+		return client, node, a.checkNode(node, requested)
 	}
 	unknown := x509.UnknownAuthorityError{}
 	switch {
@@ -92,35 +92,35 @@ func (a Adopter) checkFiles() error {
 
 // checkCluster returns those certificate authorities of the kubelet that are of the
 // cluster that asks. A host must never come into the hands of another one.
-func (a Adopter) checkCluster(order operation.Adoption) ([]byte, error) {
+func (a Adopter) checkCluster(requested operation.Adoption) ([]byte, error) {
 	authorities, err := workload.Authorities(a.Root.Path(workload.KubeletConfig))
 	if err != nil {
 		return nil, refuse(operation.ReasonNotAWorkerNode, "%v", err)
 	}
-	trusted := host.TrustedCAs(authorities, order.ClusterCAs)
+	trusted := host.TrustedCAs(authorities, requested.ClusterCAs)
 	if len(trusted) == 0 {
 		return nil, refuse(operation.ReasonOtherCluster, "this host is a node of another cluster: its kubelet trusts the certificate authority %s, and that of the Machine's cluster is %s. "+
-			"Ask by a Machine of the cluster it is in", strings.Join(host.HashCAs(authorities), ", "), strings.Join(order.ClusterCAs, ", "))
+			"Ask by a Machine of the cluster it is in", strings.Join(host.HashCAs(authorities), ", "), strings.Join(requested.ClusterCAs, ", "))
 	}
 	return trusted, nil
 }
 
-// checkNode holds the Node against the host and the order.
-func (a Adopter) checkNode(node *corev1.Node, order operation.Adoption) error {
+// checkNode holds the Node against the host and the operation.
+func (a Adopter) checkNode(node *corev1.Node, requested operation.Adoption) error {
 	_, controlPlane := node.Labels[controlPlaneLabel]
 	info, boot := node.Status.NodeInfo, inventory.BootID(a.Root)
 	switch {
 	case controlPlane:
 		return refuse(operation.ReasonControlPlaneHost, "Node %s has the label %s: only workers are adopted", node.Name, controlPlaneLabel)
-	case node.Spec.ProviderID != "" && node.Spec.ProviderID != order.ProviderID:
+	case node.Spec.ProviderID != "" && node.Spec.ProviderID != requested.ProviderID:
 		return refuse(operation.ReasonProviderIDTaken, "Node %s has the providerID %s already, which nobody can change: it belongs to another provider or Machine. "+
 			"Drain it, take it off with kubeadm reset, and let the host be bootstrapped", node.Name, node.Spec.ProviderID)
 	case boot == "" || info.BootID != boot:
 		return wait(operation.ReasonNodeNotReported, "Node %s was reported in the boot %q, and this host runs in %q: its kubelet has not reported since the host was booted, "+
 			"or its credential was copied from another host", node.Name, info.BootID, boot)
-	case order.Version != "" && info.KubeletVersion != order.Version:
+	case requested.Version != "" && info.KubeletVersion != requested.Version:
 		return refuse(operation.ReasonVersionMismatch, "the kubelet of this host is of %s, and the Machine asks for %s: adoption upgrades nothing. Set spec.version of the Machine to %s",
-			info.KubeletVersion, order.Version, info.KubeletVersion)
+			info.KubeletVersion, requested.Version, info.KubeletVersion)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package bootstrap_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -222,6 +223,47 @@ func TestFailedCommandIsNamedWithoutItsOutput(t *testing.T) {
 	assertFailure(t, err, operation.ReasonCommandFailed, operation.RetryAfterReset, "runcmd 2 of 3 ended with exit code 4")
 	if strings.Contains(err.Error(), "top-secret") || !strings.Contains(get(t, h, bootstrap.LogFile), "top-secret") {
 		t.Errorf("message %q, log %q", err, get(t, h, bootstrap.LogFile))
+	}
+}
+
+// What kubeadm says of a host is told: it is what an operator has to mend. The output is
+// what kubeadm v1.36 writes.
+func TestFailedKubeadmSaysWhy(t *testing.T) {
+	const output = `[preflight] Running pre-flight checks
+	[WARNING HTTPProxy]: Connection to "https://10.0.0.1" uses proxy "http://user:top-secret@proxy"
+[preflight] Some fatal errors occurred:
+	[ERROR Swap]: running with swap on is not supported. Please disable swap
+	[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1
+	[ERROR ImagePull]: failed to pull image https://user:top-secret@registry/pause with abcdef.0123456789abcdef
+[preflight] If you know what you are doing, you can make a check non-fatal
+error: error execution phase preflight: preflight checks failed
+top-secret
+`
+	const said = "[ERROR Swap]: running with swap on is not supported. Please disable swap; " +
+		"[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1; " +
+		"[ERROR ImagePull]: failed to pull image https://***registry/pause with ***; its output is in "
+	phase := "error execution phase preflight: couldn't validate the identity of the API Server: context deadline exceeded"
+	many := ""
+	for i := range 9 {
+		many += fmt.Sprintf("\t[ERROR Port-%d]: Port %d is in use %s\n", i, i, strings.Repeat("é", 400))
+	}
+	for _, c := range []struct{ name, before, command, output, want string }{
+		{"failed checks", "", "kubeadm init", output, "runcmd 2 of 3 ended with exit code 1: " + said},
+		{"a failed phase", "", "kubeadm join", phase + "\n", "exit code 1: " + phase + "; its output"},
+		{"those of the command that failed only", "\t[ERROR Swap]: of an earlier try\n", "kubeadm init", "", "ended with exit code 1; its output"},
+		{"no line of other programs", "", "other init", output, "ended with exit code 1; its output"},
+		{"no more than fits a condition", "", "kubeadm init", many, "and 3 more; its output"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := effectstest.New(t)
+			put(t, h, "/tmp/before", c.before)
+			put(t, h, "/tmp/output", c.output)
+			err := apply(t, h, newProgress(t), "runcmd: ['cat ROOT/tmp/before', 'cat ROOT/tmp/output # "+c.command+"\n\n  false', 'true']\n")
+			assertFailure(t, err, operation.ReasonCommandFailed, operation.RetryAfterReset, c.want)
+			if len(err.Error()) > 1800 || strings.Contains(err.Error(), "top-secret") || strings.Contains(err.Error(), "abcdef.") {
+				t.Errorf("%d bytes: %s", len(err.Error()), err)
+			}
+		})
 	}
 }
 

@@ -89,7 +89,9 @@ func (a Applier) checkSentinel(commands []string) error {
 }
 
 func (a Applier) commands(ctx context.Context, group string, commands []string, progress operation.Progress) error {
+	var began int64
 	last, err := a.Shell.Run(ctx, group, commands, func(i int) error {
+		began = logSize(a.Root)
 		return progress.Begin(stepName(group, i, len(commands)))
 	})
 	if err == nil {
@@ -102,6 +104,9 @@ func (a Applier) commands(ctx context.Context, group string, commands []string, 
 	what := fmt.Sprintf("ended with exit code %d", exit.Code)
 	if exit.Code == 0 {
 		what = "ended the shell before the commands after it"
+	}
+	if said := kubeadmErrors(a.Root, began); said != "" && strings.Contains(commands[last], "kubeadm") {
+		what += ": " + said
 	}
 	return &operation.Error{Reason: operation.ReasonCommandFailed, Err: err, Message: fmt.Sprintf(
 		"%s %s; its output is in %s on the host", stepName(group, last, len(commands)), what, LogFile)}

@@ -73,6 +73,15 @@ func TestVerifyNamesWhatIsLeft(t *testing.T) {
 		"mount": {func(t *testing.T, h *effectstest.Host) {
 			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /var/lib/kubelet/pods/a\\040b rw - tmpfs\n")
 		}, "mount /var/lib/kubelet/pods/a b"},
+		"memory that a pod shared": {func(t *testing.T, h *effectstest.Host) {
+			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /run/slipway/containerd/io.containerd.grpc.v1.cri/sandboxes/a/shm rw - tmpfs\n")
+		}, "mount /run/slipway/containerd/io.containerd.grpc.v1.cri/sandboxes/a/shm"},
+		"root of a container": {func(t *testing.T, h *effectstest.Host) {
+			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /run/containerd/io.containerd.runtime.v2.task/k8s.io/a/rootfs rw - overlay\n")
+		}, "mount /run/containerd/io.containerd.runtime.v2.task/k8s.io/a/rootfs"},
+		"root of somebody else's container": {func(t *testing.T, h *effectstest.Host) {
+			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /run/containerd/io.containerd.runtime.v2.task/moby/a/rootfs rw - overlay\n")
+		}, ""},
 		"disk of etcd": {func(t *testing.T, h *effectstest.Host) {
 			put(t, h, "/proc/self/mountinfo", "1 2 8:1 / /var/lib/etcd rw - ext4\n")
 		}, ""},

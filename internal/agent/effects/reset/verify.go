@@ -141,7 +141,12 @@ func (c Cleaner) leftContainers(ctx context.Context) ([]string, error) {
 	return []string{fmt.Sprintf("%d containers in containerd's namespace k8s.io", len(ids))}, nil
 }
 
-// mounts below the directories that a reset empties.
+// containerMounts are parts of the paths at which containerd mounts what belongs to a pod,
+// below its own state directory, wherever that is. Who removes a container past its CRI
+// plugin, as a reset does with those that kubeadm did not stop, leaves them.
+var containerMounts = []string{"/io.containerd.grpc.v1.cri/sandboxes/", "/io.containerd.runtime.v2.task/k8s.io/"}
+
+// mounts below the directories that a reset empties, and those of pods.
 func (c Cleaner) mounts() ([]string, error) {
 	data, err := os.ReadFile(c.Root.Path("/proc/self/mountinfo"))
 	if err != nil {
@@ -154,10 +159,10 @@ func (c Cleaner) mounts() ([]string, error) {
 			continue
 		}
 		point := unescape(fields[4])
-		for _, dir := range directories {
-			if strings.HasPrefix(point, dir+"/") {
-				found = append(found, point)
-			}
+		below := func(dir string) bool { return strings.HasPrefix(point, dir+"/") }
+		ofPod := func(part string) bool { return strings.Contains(point, part) }
+		if slices.ContainsFunc(directories, below) || slices.ContainsFunc(containerMounts, ofPod) {
+			found = append(found, point)
 		}
 	}
 	return found, nil

@@ -43,7 +43,7 @@ func (u Upgrader) drain(ctx context.Context, node Node, report func(string) erro
 		waiting := "waiting for " + shortList(left)
 		if u.Now().After(deadline) {
 			return &operation.Error{Reason: operation.ReasonDrainTimeout, Retry: operation.RetryNever, Message: fmt.Sprintf(
-				"the Node could not be drained within %s: still %s; relax the disruption budget or move the pods, then order the upgrade again", u.DrainTimeout, waiting)}
+				"the Node could not be drained within %s: still %s; relax the disruption budget or move the pods, then request the upgrade again", u.DrainTimeout, waiting)}
 		}
 		if waiting != said {
 			if err := report(waiting); err != nil {

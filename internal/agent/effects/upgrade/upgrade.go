@@ -163,7 +163,7 @@ func (u Upgrader) prepare(ctx context.Context, node Node, version string, progre
 
 // giveBack takes the cordon off after a failure: the node serves on with its old
 // version. Another try cordons again. What is no failure of the upgrade, such as
-// another order or a control plane that is away, changes nothing.
+// another operation or a control plane that is away, changes nothing.
 func (u Upgrader) giveBack(ctx context.Context, node Node, cause error) error {
 	failed := operation.AsError(cause)
 	if failed.Retry == operation.RetryLater || ctx.Err() != nil {

@@ -167,15 +167,22 @@ func (e *Enroller) configured() (host.Target, error) {
 	return target, nil
 }
 
-// Loopback reports whether the URL of a server names whatever machine looks it up.
+// loopbackNames are those that distributions give 127.0.0.1 and ::1 in /etc/hosts.
+var loopbackNames = []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6", "ip6-localhost", "ip6-loopback"}
+
+// Loopback reports whether the URL of a server names whatever machine looks it up. Names of
+// hosts are the same in any case, and with a dot at their end (RFC 4343, RFC 1034 section 3.1).
 func Loopback(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil {
 		return false
 	}
-	name := u.Hostname()
-	ip, err := netip.ParseAddr(name)
-	return err == nil && (ip.IsLoopback() || ip.IsUnspecified()) || name == "localhost" || strings.HasSuffix(name, ".localhost")
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		ip = ip.Unmap()
+		return ip.IsLoopback() || ip.IsUnspecified()
+	}
+	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	return slices.Contains(loopbackNames, name) || strings.HasSuffix(name, ".localhost")
 }
 
 // bootstrap returns the configuration with the bootstrap token.

@@ -61,6 +61,8 @@ type request struct {
 	// orToken says not to insist when the Host is gone and there is a bootstrap kubeconfig,
 	// by which the machine enrolls as a new one.
 	orToken bool
+	// gone is called when a new request is denied since there is no Host. May be nil.
+	gone func()
 }
 
 func enrollmentRequest(n names, reason string) request {
@@ -101,6 +103,9 @@ func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.P
 				return c, nil
 			}
 			continue
+		}
+		if filed && why.gone != nil && refused.Reason == infrav1.HostUnknownReason {
+			why.gone()
 		}
 		if _, err := os.Stat(e.BootstrapKubeconfig); err == nil && why.orToken && refused.Reason == infrav1.HostUnknownReason {
 			return nil, fmt.Errorf("%w: %s", errHostGone, refused.Message)

@@ -46,6 +46,9 @@ type Session struct {
 	config   *rest.Config
 	close    func()
 	refused  chan struct{}
+	// gone is called when the management cluster denies a certificate since it has no Host
+	// for this agent any more. May be nil.
+	gone func()
 	// targetKey is that of the working certificate in another management cluster.
 	targetKey *ecdsa.PrivateKey
 
@@ -128,6 +131,11 @@ func (s *Session) Refused() {
 	default:
 	}
 }
+
+// OnGone has a function called when the management cluster says that it has no Host for this
+// agent any more, which nobody else hears once the certificate has ended. It must be called
+// before Run.
+func (s *Session) OnGone(f func()) { s.gone = f }
 
 // Expires returns when the current certificate ends.
 func (s *Session) Expires() time.Time { return s.current().Leaf.NotAfter }

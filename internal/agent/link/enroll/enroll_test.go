@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -479,6 +480,29 @@ func TestHostThatWasOffForAWeekend(t *testing.T) {
 	if got := s.whoFiled(); got != "token enrollment enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
+}
+
+// TestHostThatMovedWhileItWasOff: its certificate has ended, so that nobody shows it that its
+// Host is gone; the denial of another one says it.
+func TestHostThatMovedWhileItWasOff(t *testing.T) {
+	s := newSigner(t)
+	e := enroller(t, s)
+	enroll(t, e)
+	if err := os.Remove(e.BootstrapKubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.now = func() time.Time { return time.Now().Add(72 * time.Hour) }
+	s.decide = func(_ int, csr *certificatesv1.CertificateSigningRequest) {
+		deny(csr, infrav1.HostUnknownReason, time.Now())
+	}
+	s.mu.Unlock()
+	e.Now = s.now
+	session := enroll(t, e)
+	var told atomic.Bool
+	session.OnGone(func() { told.Store(true) })
+	renewing(t, session)
+	until(t, "it hears that its Host is gone", told.Load)
 }
 
 // TestHostThatWasOffForAYear: its enrollment certificate has ended, too.

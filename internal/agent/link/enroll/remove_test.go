@@ -111,6 +111,12 @@ func TestBootstrapKubeconfigMustBeSafe(t *testing.T) {
 		"own loopback, v6": {"192.0.2.1", "[::1]", "loopback"},
 		"localhost":        {"192.0.2.1", "localhost", "loopback"},
 		"no address":       {"192.0.2.1", "0.0.0.0", "loopback"},
+		"no address in v6": {"192.0.2.1", "[::ffff:0.0.0.0]", "loopback"},
+		"v4 in v6":         {"192.0.2.1", "[::ffff:127.0.0.1]", "loopback"},
+		"another case":     {"192.0.2.1", "LocalHost", "loopback"},
+		"a root dot":       {"192.0.2.1", "localhost.", "loopback"},
+		"a domain":         {"192.0.2.1", "a.LOCALHOST", "loopback"},
+		"of /etc/hosts":    {"192.0.2.1", "ip6-localhost", "loopback"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Enroller{StateDir: t.TempDir(), BootstrapKubeconfig: filepath.Join(t.TempDir(), "bootstrap")}

@@ -128,7 +128,7 @@ func (s *Session) renewEnrollment(ctx context.Context, withToken bool) error {
 	e, old := s.enroller, s.asking()
 	why := enrollmentRequest(s.names, serial(old))
 	if !withToken {
-		why.orToken = true
+		why.orToken, why.gone = true, s.gone
 		fresh, err := e.ask(ctx, s.server, old, s.key, why)
 		if err == nil {
 			return s.takeEnrollment(fresh)
@@ -146,7 +146,7 @@ func (s *Session) renewEnrollment(ctx context.Context, withToken bool) error {
 	if err != nil {
 		return err
 	}
-	why.orToken = false
+	why.orToken, why.gone = false, nil
 	fresh, err := e.obtain(ctx, client, s.key, why)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *Session) renewWorking(ctx context.Context) error {
 		return fmt.Errorf("make a key: %w", err)
 	}
 	why := workingRequest(s.names, serial(s.current()))
-	why.orToken = true
+	why.orToken, why.gone = true, s.gone
 	fresh, err := e.ask(ctx, s.server, s.asking(), key, why)
 	if otherwise(err) {
 		e.Log.Warn("the enrollment certificate asks in vain, enrolling with the bootstrap token", "error", err)

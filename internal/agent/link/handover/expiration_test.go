@@ -3,32 +3,29 @@ package handover
 import (
 	"testing"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A hand-over that has ended leads nobody anywhere, also from the disk of the host; one
 // that is prolonged does.
 func TestEndedHandOverLeadsNowhere(t *testing.T) {
 	s := newScene(t)
-	order := s.signed(s.key)
-	order.Expires = time.Now().Add(time.Hour)
-	s.set(order)
-	s.announce(order.Revision())
-	s.reports(order.Revision() + " Ready")
-	if order.Expires = time.Now().Add(-time.Second); s.keeper.remember(func(known *state) { known.Prepared.Expires = order.Expires }) != nil {
+	handOver := s.signed(s.key)
+	handOver.Expires = time.Now().Add(time.Hour)
+	s.set(handOver)
+	s.announce(handOver.Revision())
+	s.reports(handOver.Revision() + " Ready")
+	if handOver.Expires = time.Now().Add(-time.Second); s.keeper.remember(func(known *state) { known.Prepared.Expires = handOver.Expires }) != nil {
 		t.Fatal("it is not kept")
 	}
 	s.restart()
-	s.announce(order.Revision())
-	s.reports("ended at " + order.Expires.Format(time.RFC3339))
-	s.keeper.Unserved(apierrors.NewForbidden(schema.GroupResource{Resource: "hosts"}, "h", nil))
+	s.announce(handOver.Revision())
+	s.reports("ended at " + handOver.Expires.Format(time.RFC3339))
+	s.keeper.Unserved(nil)
 	s.keeper.prepare(t.Context())
 	if due, _ := s.keeper.abandoned(); due != nil {
 		t.Error("the agent goes after the end")
 	}
-	prolonged := *order
+	prolonged := *handOver
 	prolonged.Expires = time.Now().Add(time.Hour)
 	s.set(&prolonged)
 	s.keeper.prepare(t.Context())
@@ -54,11 +51,11 @@ func TestLearnsWhenTheHandOverEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
-			order := s.signed(s.key)
-			order.Expires = c.before
-			s.set(order)
-			s.announce(order.Revision())
-			changed := *order
+			handOver := s.signed(s.key)
+			handOver.Expires = c.before
+			s.set(handOver)
+			s.announce(handOver.Revision())
+			changed := *handOver
 			changed.Expires = c.after.UTC()
 			s.set(&changed)
 			s.keeper.prepare(t.Context())
@@ -79,16 +76,16 @@ func TestLearnsWhenTheHandOverEnds(t *testing.T) {
 // A source that does not answer, or lets nobody read, leaves a prepared agent as it is.
 func TestStaysReadyWhenItCannotLearnTheEnd(t *testing.T) {
 	s := newScene(t)
-	order := s.signed(s.key)
-	order.Expires = time.Now().Add(time.Hour).Truncate(time.Second)
-	s.set(order)
-	s.announce(order.Revision())
+	handOver := s.signed(s.key)
+	handOver.Expires = time.Now().Add(time.Hour).Truncate(time.Second)
+	s.set(handOver)
+	s.announce(handOver.Revision())
 	s.set(nil)
 	s.keeper.looked = s.keeper.looked.Add(-probeEvery)
 	s.keeper.prepare(t.Context())
-	s.reports(order.Revision() + " Ready")
-	if got := s.ends(); !got.Equal(order.Expires) {
-		t.Errorf("the agent follows until %s, not %s", got, order.Expires)
+	s.reports(handOver.Revision() + " Ready")
+	if got := s.ends(); !got.Equal(handOver.Expires) {
+		t.Errorf("the agent follows until %s, not %s", got, handOver.Expires)
 	}
 	// Thousands of agents that cannot reach the target do not ask the source every five seconds.
 	s.target.Close()
@@ -106,12 +103,12 @@ func TestStaysReadyWhenItCannotLearnTheEnd(t *testing.T) {
 // A hand-over that ends while the Host is gone already ends for an agent that can read it.
 func TestLearnsTheEndWhenItsHostIsGone(t *testing.T) {
 	s := newScene(t)
-	order := s.signed(s.key)
-	order.Expires = time.Now().Add(time.Hour)
-	s.set(order)
-	s.announce(order.Revision())
-	s.keeper.Unserved(apierrors.NewForbidden(schema.GroupResource{Resource: "hosts"}, "h", nil))
-	ended := *order
+	handOver := s.signed(s.key)
+	handOver.Expires = time.Now().Add(time.Hour)
+	s.set(handOver)
+	s.announce(handOver.Revision())
+	s.keeper.Unserved(nil)
+	ended := *handOver
 	ended.Expires = time.Now().Add(-time.Minute)
 	s.set(&ended)
 	s.keeper.prepare(t.Context())

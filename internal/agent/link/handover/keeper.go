@@ -26,6 +26,11 @@ const (
 	// answeredPatience is how many times longer it may answer with errors alone, as a load
 	// balancer in front of a dead API server does, and a living one whose etcd is away.
 	answeredPatience = 5
+	// deniedPatience is the part of it for which it must deny the agent its Host, and say
+	// nothing else, until that counts as letting go. The rights go with the Host, but an API
+	// server that starts knows nobody's for a moment, and rights that were deleted by
+	// mistake come back.
+	deniedPatience = 0.5
 	// probeEvery is how often an agent that is ready makes sure that it still is: its
 	// token may expire, and the network change, before the move begins. As often it looks
 	// whether the hand-over ends at another time by now.
@@ -74,12 +79,16 @@ type Keeper struct {
 	probed time.Time
 	// looked is when the Secret was read last, or could not be.
 	looked time.Time
-	// gone is true when the cluster says that it has no such Host for this agent. away is
-	// since when it does not serve anybody, and silent since when there is not even an
-	// answer that says so. served is closed when it shows the Host again.
-	gone         bool
-	away, silent time.Time
-	served       chan struct{}
+	// gone is true when the cluster says that it has no such Host for this agent. denied is
+	// since when it says only that the agent has no right to it. away is since when it does
+	// not serve anybody, and silent since when there is not even an answer that says so.
+	// served is closed when it shows the Host again.
+	gone bool
+	// told is true once an operator can read in the log what the agent waits for, since it
+	// was not let go.
+	told                 bool
+	denied, away, silent time.Time
+	served               chan struct{}
 }
 
 // New returns a Keeper with what an earlier process knew.
@@ -118,10 +127,19 @@ func (k *Keeper) Announced(annotations map[string]string) {
 func (k *Keeper) Served() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.away, k.silent = time.Time{}, time.Time{}
+	k.denied, k.away, k.silent, k.told = time.Time{}, time.Time{}, time.Time{}, false
 	if k.gone {
 		k.gone = false
 		k.signal()
+	}
+	if k.state.LetGo {
+		served := k.state
+		served.LetGo = false
+		if err := served.save(k.options.StateDir); err != nil {
+			k.options.Log.Error("cannot forget that this management cluster let the host go, trying again", "error", err)
+		} else {
+			k.state = served
+		}
 	}
 	close(k.served)
 	k.served = make(chan struct{})
@@ -132,14 +150,21 @@ func (k *Keeper) Unserved(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		// Its rights go with the Host.
-		k.away, k.silent = time.Time{}, time.Time{}
+	case err == nil:
+		k.denied, k.away, k.silent = time.Time{}, time.Time{}, time.Time{}
 		if !k.gone {
 			k.gone = true
 			k.signal()
 		}
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		// Not found is what is watched, not the Host: its kind is not served, or a proxy
+		// knows no such page.
+		k.away, k.silent = time.Time{}, time.Time{}
+		if k.denied.IsZero() {
+			k.denied = time.Now()
+		}
 	case !alive(err):
+		k.denied = time.Time{}
 		answer := apierrors.APIStatus(nil)
 		now := time.Now()
 		switch {
@@ -153,6 +178,27 @@ func (k *Keeper) Unserved(err error) {
 			k.signal()
 		}
 	}
+}
+
+// letGo says whether the management cluster of this host said that it has no such Host.
+func (k *Keeper) letGo() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.released()
+}
+
+// released is letGo with the lock held.
+func (k *Keeper) released() bool {
+	return k.gone || lasts(k.denied, time.Duration(deniedPatience*float64(k.options.Patience))) || k.state.LetGo && k.dead()
+}
+
+// dead says whether the management cluster seems to be gone. The lock is held.
+func (k *Keeper) dead() bool {
+	return lasts(k.silent, k.options.Patience) || lasts(k.away, answeredPatience*k.options.Patience)
+}
+
+func lasts(since time.Time, patience time.Duration) bool {
+	return !since.IsZero() && time.Since(since) >= patience
 }
 
 // alive says whether an error is the answer of an API server that serves others.
@@ -198,10 +244,7 @@ func (k *Keeper) pause(ctx context.Context) {
 func (k *Keeper) abandoned() (*host.HandOver, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	lasts := func(since time.Time, patience time.Duration) bool {
-		return !since.IsZero() && time.Since(since) >= patience
-	}
-	if k.gone || lasts(k.silent, k.options.Patience) || lasts(k.away, answeredPatience*k.options.Patience) {
+	if k.released() || k.dead() {
 		if prepared := k.state.Prepared; prepared != nil && !prepared.Expired(time.Now()) {
 			return prepared, k.served
 		}

@@ -19,8 +19,11 @@ func (k *Keeper) prepare(ctx context.Context) {
 		k.options.Log.Error("cannot keep what is known of hand-overs, trying again", "error", err)
 		return
 	}
+	if err := k.note(); err != nil {
+		k.options.Log.Error("cannot keep that this management cluster let the host go, trying again", "error", err)
+	}
 	k.mu.Lock()
-	heard, announced, gone, prepared := k.heard, k.announced, k.gone, k.state.Prepared
+	heard, announced, gone, prepared := k.heard, k.announced, k.released(), k.state.Prepared
 	k.mu.Unlock()
 	if !gone && prepared != nil && prepared.Revision() == announced && time.Since(k.looked) >= probeEvery {
 		prepared = k.renew(ctx)
@@ -38,6 +41,22 @@ func (k *Keeper) prepare(ctx context.Context) {
 	default:
 		k.fetch(ctx, announced)
 	}
+}
+
+// note keeps that the management cluster let the host go. What it only denied is not kept.
+func (k *Keeper) note() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.gone || k.state.LetGo {
+		return nil
+	}
+	gone := k.state
+	gone.LetGo = true
+	if err := gone.save(k.options.StateDir); err != nil {
+		return err
+	}
+	k.state = gone
+	return nil
 }
 
 // learn keeps who signs, while the management cluster serves the host, and forgets a
@@ -86,70 +105,70 @@ func (k *Keeper) read(ctx context.Context) (host.HandOver, error) {
 	if err != nil {
 		return host.HandOver{}, fmt.Errorf("read Secret %s: %w", infrav1.HandOverSecretName, err)
 	}
-	order := host.ReadHandOver(secret.Data)
+	handOver := host.ReadHandOver(secret.Data)
 	k.mu.Lock()
 	prepared := k.state.Prepared
 	k.mu.Unlock()
-	if prepared == nil || prepared.Revision() != order.Revision() || order.Expires.IsZero() || order.Expires.Equal(prepared.Expires) {
-		return order, nil
+	if prepared == nil || prepared.Revision() != handOver.Revision() || handOver.Expires.IsZero() || handOver.Expires.Equal(prepared.Expires) {
+		return handOver, nil
 	}
-	if err := k.remember(func(s *state) { s.Prepared = &order }); err != nil {
+	if err := k.remember(func(s *state) { s.Prepared = &handOver }); err != nil {
 		return host.HandOver{}, fmt.Errorf("keep when the hand-over ends: %w", err)
 	}
-	o.Log.Info("the hand-over ends at another time", "revision", order.Revision(), "expires", order.Expires)
-	return order, nil
+	o.Log.Info("the hand-over ends at another time", "revision", handOver.Revision(), "expires", handOver.Expires)
+	return handOver, nil
 }
 
 // fetch reads, verifies and keeps a hand-over.
 func (k *Keeper) fetch(ctx context.Context, announced string) {
 	o := k.options
-	order, err := k.read(ctx)
+	handOver, err := k.read(ctx)
 	if err != nil {
 		k.waiting(announced, err)
 		return
 	}
-	if order.ByHand() {
+	if handOver.ByHand() {
 		return
 	}
 	k.mu.Lock()
 	known := k.state
 	k.mu.Unlock()
-	if order.Expired(time.Now()) {
-		k.waiting(order.Revision(), fmt.Errorf("the hand-over in Secret %s ended at %s by the clock of this host", infrav1.HandOverSecretName, order.Expires.Format(time.RFC3339)))
+	if handOver.Expired(time.Now()) {
+		k.waiting(handOver.Revision(), fmt.Errorf("the hand-over in Secret %s ended at %s by the clock of this host", infrav1.HandOverSecretName, handOver.Expires.Format(time.RFC3339)))
 		return
 	}
-	if known.Prepared != nil && known.Prepared.Revision() == order.Revision() {
+	if known.Prepared != nil && known.Prepared.Revision() == handOver.Revision() {
 		return
 	}
-	if err := order.Verify(known.Signer, o.Namespace); err != nil {
-		k.waiting(order.Revision(), fmt.Errorf("the hand-over in Secret %s: %w", infrav1.HandOverSecretName, err))
+	if err := handOver.Verify(known.Signer, o.Namespace); err != nil {
+		k.waiting(handOver.Revision(), fmt.Errorf("the hand-over in Secret %s: %w", infrav1.HandOverSecretName, err))
 		return
 	}
-	if err := k.remember(func(s *state) { s.Prepared = &order }); err != nil {
-		k.waiting(order.Revision(), fmt.Errorf("keep the hand-over: %w", err))
+	if err := k.remember(func(s *state) { s.Prepared = &handOver }); err != nil {
+		k.waiting(handOver.Revision(), fmt.Errorf("keep the hand-over: %w", err))
 		return
 	}
-	k.confirm(ctx, order)
+	k.confirm(ctx, handOver)
 }
 
 // confirm makes sure that the other management cluster is within reach, and accepts the
 // token, and says that the agent is ready. It looks again and again until the move.
-func (k *Keeper) confirm(ctx context.Context, order host.HandOver) {
-	ready := host.HandOverReport{Revision: order.Revision()}.String()
+func (k *Keeper) confirm(ctx context.Context, handOver host.HandOver) {
+	ready := host.HandOverReport{Revision: handOver.Revision()}.String()
 	if k.Report() == ready && time.Since(k.probed) < probeEvery {
 		return
 	}
-	target, err := host.ParseTarget(order.Kubeconfig)
+	target, err := host.ParseTarget(handOver.Kubeconfig)
 	if err == nil {
 		err = enroll.Probe(ctx, target)
 	}
 	if err != nil {
-		k.waiting(order.Revision(), err)
+		k.waiting(handOver.Revision(), err)
 		return
 	}
 	k.probed = time.Now()
 	if k.Report() != ready {
-		k.options.Log.Info("ready to be handed over", "server", target.Server, "revision", order.Revision())
+		k.options.Log.Info("ready to be handed over", "server", target.Server, "revision", handOver.Revision())
 	}
 	k.answer(ready)
 }

@@ -21,6 +21,9 @@ type state struct {
 	Signer []byte `json:"signer,omitempty"`
 	// Prepared is a verified hand-over that waits for the move; nil for none.
 	Prepared *host.HandOver `json:"prepared,omitempty"`
+	// LetGo is true once the management cluster said that it has no such Host, until it
+	// shows it again: a host that is switched off on its way may not find it alive.
+	LetGo bool `json:"letGo,omitempty"`
 }
 
 func load(dir string) (state, error) {

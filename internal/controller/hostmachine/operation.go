@@ -17,22 +17,22 @@ import (
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
-// syncOrder orders the bootstrap of the host that the providerID names, so that no
+// syncOperation requests the bootstrap of the host that the providerID names, so that no
 // second host ever begins; later a reboot or an upgrade in place. Until the agent
 // has bootstrapped the host, it keeps the name of the bootstrap Secret current; then
 // it takes it away, since an agent may read the Secret only while it is named, and
 // records that the bootstrap is done, since the agent's report may be lost.
-func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) {
 	if host.Releasing(s.host) || (s.host.Spec.Desired == nil && s.owner == nil) {
 		return true, nil
 	}
-	if r.orders.stale(s.host) {
+	if r.hosts.stale(s.host) {
 		return true, nil
 	}
 	changed := s.host.DeepCopy()
 	// A reboot comes first: what is wrong with the host would fail the upgrade, too.
-	if !host.OrderReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0)) && !host.OrderUpgrade(changed, s.hostMachine.Spec.Version) {
-		wanted, err := r.order(ctx, s)
+	if !host.RequestReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0)) && !host.RequestUpgrade(changed, s.hostMachine.Spec.Version) {
+		wanted, err := r.desired(ctx, s)
 		if err != nil {
 			return false, err
 		}
@@ -41,19 +41,19 @@ func (r *Reconciler) syncOrder(ctx context.Context, s *scope) (bool, error) {
 	if equality.Semantic.DeepEqual(s.host.Spec.Desired, changed.Spec.Desired) {
 		return true, nil
 	}
-	if err := r.writeOrder(ctx, s.host, changed); err != nil {
-		return false, fmt.Errorf("order phase %s of Host %s: %w", changed.Spec.Desired.Phase, s.host.Name, err)
+	if err := r.writeOperation(ctx, s.host, changed); err != nil {
+		return false, fmt.Errorf("request phase %s of Host %s: %w", changed.Spec.Desired.Phase, s.host.Name, err)
 	}
-	r.orders.note(s.host, changed)
-	r.reportOrder(ctx, s, changed)
+	r.hosts.note(s.host, changed)
+	r.reportOperation(ctx, s, changed)
 	s.host = changed
 	return true, nil
 }
 
-// writeOrder changes the order of a host that nobody changed since it was read. To
-// record the end of the bootstrap, it is enough that the order still is the same: the
+// writeOperation changes the operation of a host that nobody changed since it was read. To
+// record the end of the bootstrap, it is enough that the operation still is the same: the
 // reports of that end meet there, and would conflict.
-func (r *Reconciler) writeOrder(ctx context.Context, before, changed *infrav1.Host) error {
+func (r *Reconciler) writeOperation(ctx context.Context, before, changed *infrav1.Host) error {
 	if before.Spec.Desired == nil || before.Spec.Desired.BootstrapSecretName == "" {
 		return r.Client.Update(ctx, changed)
 	}
@@ -68,59 +68,60 @@ func (r *Reconciler) writeOrder(ctx context.Context, before, changed *infrav1.Ho
 		before.Spec.Desired.OperationID)))
 }
 
-// reportOrder tells of an order to a machine that runs, since it interrupts it.
-func (r *Reconciler) reportOrder(ctx context.Context, s *scope, changed *infrav1.Host) {
+// reportOperation tells of an operation to a machine that runs, since it interrupts it.
+func (r *Reconciler) reportOperation(ctx context.Context, s *scope, changed *infrav1.Host) {
 	desired := changed.Spec.Desired
 	if s.host.Spec.Desired == nil || s.host.Spec.Desired.OperationID == desired.OperationID {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("Ordered a running host", "Host", changed.Name, "phase", desired.Phase, "version", desired.Version)
+	ctrl.LoggerFrom(ctx).Info("Requested an operation of a running host", "Host", changed.Name, "phase", desired.Phase, "version", desired.Version)
 	switch desired.Phase {
 	case infrav1.HostDesiredUpgraded:
-		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "UpgradeOrdered", "Upgrade", "Ordered the upgrade of Host %s to %s", changed.Name, desired.Version)
+		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "UpgradeRequested", "Upgrade", "Requested the upgrade of Host %s to %s", changed.Name, desired.Version)
 	case infrav1.HostDesiredRebooted:
-		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "RebootOrdered", "Reboot", "Ordered reboot %d of Host %s", *desired.Reboots, changed.Name)
+		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "RebootRequested", "Reboot", "Requested reboot %d of Host %s", *desired.Reboots, changed.Name)
 	case infrav1.HostDesiredBootstrapped, infrav1.HostDesiredAdopted, infrav1.HostDesiredReset:
 	}
 }
 
-// order is made once; of an order that stands, only the Secret may change.
-func (r *Reconciler) order(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
-	order := s.host.Spec.Desired.DeepCopy()
-	if order == nil {
+// desired is the operation of the host. It is made once; of one that stands, only the
+// Secret may change.
+func (r *Reconciler) desired(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
+	desired := s.host.Spec.Desired.DeepCopy()
+	if desired == nil {
 		var err error
-		if order, err = r.newOrder(ctx, s); err != nil {
+		if desired, err = r.newOperation(ctx, s); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case ptr.Deref(s.hostMachine.Status.Initialization.Provisioned, false):
-		host.RecordBootstrap(order)
-	case order.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.BootstrapSecret != "":
-		order.BootstrapSecretName = s.owner.BootstrapSecret
+		host.RecordBootstrap(desired)
+	case desired.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.BootstrapSecret != "":
+		desired.BootstrapSecretName = s.owner.BootstrapSecret
 	}
-	return order, nil
+	return desired, nil
 }
 
-func (r *Reconciler) newOrder(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
+func (r *Reconciler) newOperation(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
 	if s.adopts() {
-		return r.adoptOrder(ctx, s)
+		return r.adoptOperation(ctx, s)
 	}
-	order := &infrav1.HostDesired{
+	desired := &infrav1.HostDesired{
 		Phase:       infrav1.HostDesiredBootstrapped,
 		OperationID: host.BootstrapOperationID(s.hostMachine.Spec.ClaimID),
 		Version:     s.version(),
 		ProviderID:  s.hostMachine.Spec.ProviderID,
 	}
 	if !s.owner.ControlPlane {
-		return order, nil
+		return desired, nil
 	}
 	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
 	if err != nil {
 		return nil, err
 	}
-	order.VirtualIP = virtualIP(hostCluster)
-	return order, nil
+	desired.VirtualIP = virtualIP(hostCluster)
+	return desired, nil
 }
 
 // virtualIP is the address that the hosts of a control plane hold; empty when somebody

@@ -27,6 +27,6 @@ func TestAddressOfOthersIsNotHeld(t *testing.T) {
 		m.Labels = map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName, clusterv1.MachineControlPlaneLabel: ""}
 	}))
 	if desired := agent.Host(t).Spec.Desired; desired == nil || desired.VirtualIP != "" {
-		t.Errorf("ordered %+v", desired)
+		t.Errorf("requested %+v", desired)
 	}
 }

@@ -1,0 +1,93 @@
+package view
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// EventFilter narrows the events. The zero value is all of them.
+type EventFilter struct {
+	// Text is part of what an event says, or of the name of what it is about.
+	Text string
+	// Warnings leaves out what is only told.
+	Warnings bool
+	Page     int
+}
+
+// Events are what happened to objects of Slipway and Cluster API, the newest first.
+type Events struct {
+	Filter EventFilter
+	// Total counts all of them, Warnings some.
+	Total, Warnings int
+	Shown           []Event
+	Pager           Pager
+}
+
+// Event is one of them.
+type Event struct {
+	Time                  time.Time
+	Warning               bool
+	Namespace, Kind, Name string
+	Reason, Message       string
+	// Count is how often it happened.
+	Count int32
+}
+
+// EventsOf shows events.
+func EventsOf(all []corev1.Event, filter EventFilter) Events {
+	v := Events{Filter: filter}
+	var shown []Event
+	for i := range all {
+		if !ours(all[i].InvolvedObject) {
+			continue
+		}
+		e := eventOf(&all[i])
+		v.Total++
+		v.Warnings += one(e.Warning)
+		if filter.shows(&e) {
+			shown = append(shown, e)
+		}
+	}
+	slices.SortStableFunc(shown, func(a, b Event) int { return b.Time.Compare(a.Time) })
+	v.Shown, v.Pager = paged(shown, filter.Page)
+	return v
+}
+
+// ours leaves out what happens to pods and the like of the management cluster.
+func ours(about corev1.ObjectReference) bool {
+	group := about.GroupVersionKind().Group
+	return group == infrav1.GroupVersion.Group || group == lifecyclev1.GroupVersion.Group || group == clusterAPI || strings.HasSuffix(group, "."+clusterAPI)
+}
+
+// clusterAPI is the group of Cluster API, and the end of those of its providers.
+const clusterAPI = "cluster.x-k8s.io"
+
+func eventOf(e *corev1.Event) Event {
+	v := Event{
+		Time: EventTime(e), Warning: e.Type == corev1.EventTypeWarning, Namespace: e.InvolvedObject.Namespace, Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name,
+		Reason: e.Reason, Message: e.Message, Count: max(1, e.Count),
+	}
+	if e.Series != nil {
+		v.Count = max(v.Count, e.Series.Count)
+	}
+	return v
+}
+
+func (f EventFilter) shows(e *Event) bool {
+	if f.Warnings && !e.Warning {
+		return false
+	}
+	return containsFold(f.Text, e.Namespace+"/"+e.Name, e.Kind, e.Reason, e.Message)
+}
+
+// containsFold says whether a text is part of one of others, in large or small letters.
+func containsFold(text string, others ...string) bool {
+	text = strings.ToLower(text)
+	return text == "" || slices.ContainsFunc(others, func(s string) bool { return strings.Contains(strings.ToLower(s), text) })
+}

@@ -1,0 +1,77 @@
+package view
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// rolling is a pool that replaces the first of its two machines.
+func rolling() (*infrav1.HostMachinePool, Objects) {
+	pool := &infrav1.HostMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "workers", UID: "uid-of-workers", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
+	pool.Status.Revision, pool.Status.Replicas, pool.Status.UpdatedReplicas = "r2", 2, ptr.To(int32(1))
+	pool.Status.Conditions = []metav1.Condition{{Type: clusterv1.RollingOutCondition, Status: metav1.ConditionTrue, Reason: "RollingOut", Message: "Rolling out 1 not up-to-date machines\n* w-2 is not available"}}
+	member := func(name, revision, host string) infrav1.HostMachine {
+		m := infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "n", Name: name, Labels: map[string]string{infrav1.RevisionLabel: revision},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "HostMachinePool", Name: pool.Name, UID: pool.UID}},
+		}}
+		m.Spec.Version, m.Status.HostRef.Name = "v1.36.3", host
+		return m
+	}
+	other := member("other", "r2", "")
+	other.OwnerReferences[0].UID = "uid-of-another-workers"
+	host := infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h-2"}}
+	host.Spec.Desired = &infrav1.HostDesired{OperationID: "op", Phase: infrav1.HostDesiredBootstrapped}
+	host.Status.ObservedOperation = &infrav1.ObservedOperation{ID: "op", Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationRunning, Step: "runcmd 1 of 2"}
+	return pool, Objects{
+		HostMachines: []infrav1.HostMachine{member("w-1", "r2", "h-2"), member("w-10", "r1", ""), other},
+		Hosts:        []infrav1.Host{host},
+	}
+}
+
+func TestPoolTellsWhichMachineIsAtWhichStepAndWhyItWaits(t *testing.T) {
+	pool, objects := rolling()
+	v := PoolOf(pool, "v1.36.3", objects, 1)
+	if len(v.Members) != 2 || v.Members[0].Name != "w-10" || !v.Members[0].Outdated || v.Members[1].Outdated {
+		t.Fatalf("members: %+v", v.Members)
+	}
+	if op := v.Members[1].Operation; op == nil || op.Step != "runcmd 1 of 2" {
+		t.Errorf("operation %+v", op)
+	}
+	if v.Rollout == nil || v.Rollout.Message != pool.Status.Conditions[0].Message || v.Cluster != "edge" || v.Updated != 1 {
+		t.Errorf("%+v", v)
+	}
+	// Who may not list MachinePools learns what the revision tells.
+	if v := PoolOf(pool, "", objects, 1); !v.Members[0].Outdated || v.Members[1].Outdated {
+		t.Errorf("without the version: %+v", v.Members)
+	}
+	// Another version makes all of them outdated; before there is a revision, none is.
+	for _, m := range PoolOf(pool, "v1.36.4", objects, 1).Members {
+		if !m.Outdated {
+			t.Errorf("%s is told to have v1.36.4", m.Name)
+		}
+	}
+	pool.Status.Revision = ""
+	for _, m := range PoolOf(pool, "v1.36.4", objects, 1).Members {
+		if m.Outdated {
+			t.Errorf("%s is told to be outdated", m.Name)
+		}
+	}
+}
+
+func TestPoolsOfACluster(t *testing.T) {
+	pool, _ := rolling()
+	still := pool.DeepCopy()
+	still.Name, still.Status.Conditions[0].Status = "a", metav1.ConditionFalse
+	other := pool.DeepCopy()
+	other.Labels[clusterv1.ClusterNameLabel] = "another"
+	lines := PoolsOf(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}, []infrav1.HostMachinePool{*pool, *other, *still})
+	if len(lines) != 2 || lines[0].Name != "a" || lines[0].Doing != "" || lines[1].Doing == "" {
+		t.Errorf("%+v", lines)
+	}
+}

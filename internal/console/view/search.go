@@ -1,0 +1,99 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+// maxFound is how much of one kind is told of: who gets more asks for less.
+const maxFound = 50
+
+// Search is what has a text in its name, or what it is known by.
+type Search struct {
+	Text  string
+	Kinds []Found
+}
+
+// Found is what of one kind was found.
+type Found struct {
+	Kind string
+	// Items are at most maxFound; More is how many are left out.
+	Items []Item
+	More  int
+}
+
+// Item is an object with its page.
+type Item struct {
+	// Path of the page, such as hosts; Anchor in it, or empty.
+	Path, Namespace, Name string
+	// Detail is what was found besides the name.
+	Detail string
+}
+
+// Searched are all objects.
+type Searched struct {
+	Hosts    []status.Host
+	Clusters []clusterv1.Cluster
+	Machines []clusterv1.Machine
+	Pools    []infrav1.HostMachinePool
+	Runs     []lifecyclev1.LifecycleRun
+}
+
+// SearchOf finds a text; nothing when it is empty.
+func SearchOf(text string, in Searched) Search {
+	v := Search{Text: text}
+	if text == "" {
+		return v
+	}
+	var found Found
+	add := func(path, namespace, name, detail string, known ...string) {
+		if containsFold(text, append(known, namespace+"/"+name)...) {
+			found.Items = append(found.Items, Item{Path: path, Namespace: namespace, Name: name, Detail: detail})
+		}
+	}
+	end := func(kind string) {
+		if len(found.Items) > 0 {
+			found.Kind = kind
+			slices.SortStableFunc(found.Items, func(a, b Item) int {
+				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), status.NaturalCompare(a.Name, b.Name))
+			})
+			found.More = max(0, len(found.Items)-maxFound)
+			found.Items = found.Items[:min(len(found.Items), maxFound)]
+			v.Kinds = append(v.Kinds, found)
+		}
+		found = Found{}
+	}
+	for i := range in.Clusters {
+		add("clusters", in.Clusters[i].Namespace, in.Clusters[i].Name, in.Clusters[i].Status.Phase)
+	}
+	end("Clusters")
+	for i := range in.Pools {
+		add("pools", in.Pools[i].Namespace, in.Pools[i].Name, in.Pools[i].Labels[clusterv1.ClusterNameLabel])
+	}
+	end("Pools")
+	for i := range in.Hosts {
+		h := &in.Hosts[i]
+		add("hosts", h.Namespace, h.Name, cmp.Or(h.ClaimedBy, h.Phase), append([]string{h.ClaimedBy, h.FailureDomain}, h.Addresses...)...)
+	}
+	end("Hosts")
+	for i := range in.Machines {
+		// A machine is shown on the page of its cluster.
+		m := &in.Machines[i]
+		if containsFold(text, m.Name, m.Status.NodeRef.Name, m.Spec.ProviderID) {
+			found.Items = append(found.Items, Item{Path: "clusters", Namespace: m.Namespace, Name: m.Spec.ClusterName, Detail: m.Name + ", node " + cmp.Or(m.Status.NodeRef.Name, "none")})
+		}
+	}
+	end("Machines")
+	for i := range in.Runs {
+		r := &in.Runs[i]
+		add("lifecycle", r.Namespace, r.Name, string(r.Spec.Hook)+" of "+r.Spec.ClusterName, r.Spec.ClusterName, r.Spec.PolicyName)
+	}
+	end("Lifecycle runs")
+	return v
+}

@@ -1,0 +1,54 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+func TestSearchFindsByWhatPeopleKnow(t *testing.T) {
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "prod", Name: name} }
+	machine := clusterv1.Machine{ObjectMeta: meta("edge-w-1")}
+	machine.Spec.ClusterName, machine.Status.NodeRef.Name = "edge", "node-7"
+	run := lifecyclev1.LifecycleRun{ObjectMeta: meta("run-1")}
+	run.Spec.ClusterName, run.Spec.PolicyName = "edge", "change-board"
+	in := Searched{
+		Hosts:    []status.Host{{Namespace: "prod", Name: "h-10", ClaimedBy: "edge/edge-w-1", Addresses: []string{"192.0.2.7"}}, {Namespace: "prod", Name: "h-9", FailureDomain: "rack-3"}},
+		Clusters: []clusterv1.Cluster{{ObjectMeta: meta("edge")}}, Machines: []clusterv1.Machine{machine},
+		Pools: []infrav1.HostMachinePool{{ObjectMeta: meta("workers")}}, Runs: []lifecyclev1.LifecycleRun{run},
+	}
+	for text, want := range map[string]string{
+		"192.0.2.7": "Hosts: hosts/h-10", "RACK-3": "Hosts: hosts/h-9", "h-": "Hosts: hosts/h-9 hosts/h-10", "node-7": "Machines: clusters/edge",
+		"workers": "Pools: pools/workers", "board": "Lifecycle runs: lifecycle/run-1",
+		"edge": "Clusters: clusters/edge Hosts: hosts/h-10 Machines: clusters/edge Lifecycle runs: lifecycle/run-1", "": "", "nothing": "",
+	} {
+		var got []string
+		for _, found := range SearchOf(text, in).Kinds {
+			got = append(got, found.Kind+":")
+			for _, item := range found.Items {
+				got = append(got, item.Path+"/"+item.Name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q finds %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestSearchOfALargeFleetIsSmall(t *testing.T) {
+	var in Searched
+	for i := range 5000 {
+		in.Hosts = append(in.Hosts, status.Host{Namespace: "n", Name: fmt.Sprintf("host-%d", i)})
+	}
+	found := SearchOf("host", in).Kinds
+	if len(found) != 1 || len(found[0].Items) != maxFound || found[0].More != 5000-maxFound {
+		t.Errorf("%+v", found)
+	}
+}

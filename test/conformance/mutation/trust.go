@@ -1,0 +1,138 @@
+package main
+
+// What judges the boundaries, and what is broken most.
+const (
+	trust          = "test/conformance/trust"
+	agentRoles     = "config/rbac/agent_roles.yaml"
+	hostController = "internal/controller/host/"
+)
+
+// trustMutations break the boundaries of docs/security.md. Each is noticed by the adversary
+// of test/conformance/trust that it is about, whose name is that of the part of TestTrust.
+var trustMutations = []mutation{
+	{
+		Rule: "Trust/enrollmentOnlyAsks", Breaks: "the enrollment certificate of a host reads Secrets",
+		File: agentRoles, Old: "    name: slipway:enrollments\n", New: "    name: slipway:enrollments\n" + `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: slipway:enrollment
+rules:
+  - apiGroups: [""]
+    resources: [secrets]
+    verbs: [get]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: slipway:enrollment
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: slipway:enrollment
+subjects:
+  - apiGroup: rbac.authorization.k8s.io
+    kind: Group
+    name: slipway:enrollments
+`,
+		Package: trust, Test: "TestTrust/thief of the victim's enrollment certificate",
+	},
+	{
+		Rule: "Trust/rightsGoByTheKey", Breaks: "the user name of an agent says nothing about its key",
+		File: "api/v1beta2/names.go", Old: "hostID[:min(len(hostID), agentKeyDigits)]", New: `"key"`,
+		Package: trust, Test: "TestTrust/agent of the machine that the victim replaced",
+	},
+	{
+		Rule: "Trust/formerNames", Breaks: "rights are given to the name that agents of v0.1 have",
+		File: hostController + "access.go", Old: "Name: infrav1.AgentUser(h.Namespace, h.Name, h.Spec.HostID),", New: "Name: host.FormerAgentUser(h.Namespace, h.Name),",
+		Package: trust, Test: "TestTrust/agent with the name of v0.1",
+	},
+	{
+		Rule: "Trust/agentsOfOneHost", Breaks: "an agent reads every Host of its namespace",
+		File: hostController + "access.go", Old: `[]string{"hosts"}, ResourceNames: this,`, New: `[]string{"hosts"},`,
+		Package: trust, Test: "TestTrust/agent of another host",
+	},
+	{
+		Rule: "Trust/agentsOfOneHost", Breaks: "an agent has a right on its Lease that nobody needs",
+		File: hostController + "access.go", Old: `[]string{"leases"}, ResourceNames: this, Verbs: []string{"get", "patch", "update"}`,
+		New:     `[]string{"leases"}, ResourceNames: this, Verbs: []string{"get", "list", "patch", "update"}`,
+		Package: trust, Test: "TestTrust/the victim's own agent",
+	},
+	{
+		Rule: "Trust/tokensOnlyAsk", Breaks: "a bootstrap token lists who else asks for certificates",
+		File: agentRoles, Old: "  name: slipway:host-bootstrapper\nrules:\n  - apiGroups: [certificates.k8s.io]\n    resources: [certificatesigningrequests]\n    verbs: [create, get]",
+		New:     "  name: slipway:host-bootstrapper\nrules:\n  - apiGroups: [certificates.k8s.io]\n    resources: [certificatesigningrequests]\n    verbs: [create, get, list]",
+		Package: trust, Test: "TestTrust/thief of an enrollment token",
+	},
+	{
+		Rule: "Trust/tokenUses", Breaks: "a token enrolls more machines than it says",
+		File: hostController + "token.go", Old: "	case uses.Exhausted():\n", New: "	case uses.Exhausted() && uses.Limit < 0:\n",
+		Package: trust, Test: "TestTrust/a token that is used up",
+	},
+	{
+		Rule: "Trust/approval", Breaks: "a host that nobody approved is claimed",
+		File: "internal/host/approval.go", Old: `return h.Spec.Approval == "" || h.Spec.Approval == infrav1.HostApprovalApproved`, New: "return h.Spec.Approval != infrav1.HostApprovalDenied",
+		Package: trust, Test: "TestTrust/a smuggled host",
+	},
+	{
+		Rule: "Trust/workingKeys", Breaks: "a certificate to work with lasts as long as its agent asks",
+		File: hostController + "csrrequest.go", Old: "lifetime == nil || *lifetime > longest", New: "lifetime != nil && *lifetime > 365*longest",
+		Package: trust, Test: "TestTrust/a host with keys of its own",
+	},
+	{
+		Rule: "Trust/workingKeys", Breaks: "who has a bootstrap token gets a certificate to work with",
+		File: hostController + "csrrequest.go", Old: "	if !slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) || host.AgentOfEnrollment(csr.Spec.Username) != user {\n",
+		New:     "	if len(csr.Spec.Groups) == 0 {\n",
+		Package: trust, Test: "TestTrust/a host with keys of its own",
+	},
+	{
+		Rule: "Trust/certificatesOfHosts", Breaks: "the manager's rights approve anybody's certificate",
+		File: "config/admission/certificate_policy.yaml", Old: "validationActions: [Deny]", New: "validationActions: [Audit]",
+		Package: trust, Test: "TestTrust/the manager taken over",
+	},
+	{
+		Rule: "Trust/secretsOfOthers", Breaks: "the manager's rights change anybody's Secret",
+		File: "config/admission/token_policy.yaml", Old: "validationActions: [Deny]", New: "validationActions: [Audit]",
+		Package: trust, Test: "TestTrust/the manager taken over",
+	},
+	{
+		Rule: "Trust/handOvers", Breaks: "who writes Secrets leads hosts to another management cluster",
+		File: "config/admission/hand_over_policy.yaml", Old: "validationActions: [Deny]", New: "validationActions: [Audit]",
+		Package: trust, Test: "TestTrust/tenant who may write Secrets",
+	},
+	{
+		Rule: "Trust/everybody", Breaks: "every user files requests as hosts do",
+		File: agentRoles, Old: "    name: slipway:hosts\n", New: "    name: system:authenticated\n",
+		Package: trust, Test: "TestTrust/tenant without rights",
+	},
+	{
+		Rule: "Trust/runsAreTheEngines", Breaks: "who may create runs makes one that is approved",
+		File: decisions + "/run.go", Old: `	return d.access.require(ctx, field.NewPath("spec"), runAttributes(run, importVerb, ""))`, New: "	return nil",
+		Package: trust, Test: "TestTrust/tenant who may create runs",
+	},
+	{
+		Rule: "Trust/deciders", Breaks: "who decides deletes runs",
+		File: "config/lifecycle/rbac/decider_role.yaml", Old: "verbs: [get, list, watch, patch]", New: "verbs: [get, list, watch, patch, delete]",
+		Package: trust, Test: "TestTrust/decider",
+	},
+	{
+		Rule: "Trust/authors", Breaks: "a policy does for its author what the author may not do",
+		File: decisions + "/policy.go", Old: "	if err := v.authorize(ctx, p); err != nil {\n", New: "	if err := v.authorize(ctx, p); err != nil && p.Name == \"\" {\n",
+		Package: trust, Test: "TestTrust/author of policies",
+	},
+	{
+		Rule: "Trust/hooksAreForCore", Breaks: "any pod that reaches the port calls hooks",
+		File: engine + "manager/extension.go", Old: "ClientCAFile: o.ExtensionClientCAFile, ClientNames: o.ExtensionClientNames,\n		Insecure: o.InsecureHooks,", New: "Insecure: true,",
+		Package: trust, Test: "TestTrust/nobody",
+	},
+	{
+		Rule: "Trust/hooksAreForCore", Breaks: "pods of another namespace reach the port of hooks",
+		File: "config/lifecycle/manager/networkpolicy.yaml", Old: "cluster.x-k8s.io/provider: cluster-api", New: "kubernetes.io/metadata.name: default",
+		Package: trust, Test: "TestNetworkPolicy",
+	},
+	{
+		Rule: "Trust/engine", Breaks: "the lifecycle engine reads every Secret",
+		File: "config/lifecycle/rbac/role.yaml", Old: "  - namespaces\n", New: "  - namespaces\n  - secrets\n",
+		Package: trust, Test: "TestTrust/the lifecycle engine taken over",
+	},
+}
