@@ -4,13 +4,16 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
 // run runs slipway and returns what it printed.
@@ -92,6 +95,33 @@ func TestChangeIsWhatWasGiven(t *testing.T) {
 	}
 	if got := f.change(&instance.Instance{}).Fast; got == nil || *got {
 		t.Errorf("--fast=false is lost: %v", got)
+	}
+}
+
+// The process that serves is another program than the one that took the lock over.
+func TestStartedByUp(t *testing.T) {
+	t.Setenv(up.LockFDEnv, "") // is as it was after the test
+	if err := os.Unsetenv(up.LockFDEnv); err != nil {
+		t.Fatal(err)
+	}
+	if byUp, err := startedByUp(); byUp || err != nil {
+		t.Errorf("started by hand: %t, %v", byUp, err)
+	}
+	passed, err := unix.Dup(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(up.LockFDEnv, strconv.Itoa(passed))
+	lock, err := lockOf(&instance.Instance{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Release()
+	if byUp, err := startedByUp(); !byUp || err != nil {
+		t.Errorf("started by up: %t, %v", byUp, err)
+	}
+	if value, ok := os.LookupEnv(up.LockFDEnv); ok {
+		t.Errorf("the programs of the plane get %s=%s", up.LockFDEnv, value)
 	}
 }
 

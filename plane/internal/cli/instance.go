@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -56,13 +57,17 @@ func sameFile(a, b string) bool {
 type instanceFlags struct {
 	config   instance.Config
 	auditLog bool
-	flags    *pflag.FlagSet
+	// restart says that the command starts a plane anew that runs as was chosen before.
+	restart bool
+	flags   *pflag.FlagSet
 }
 
 func (f *instanceFlags) bind(command *cobra.Command) {
 	f.flags = command.Flags()
 	f.flags.StringVar(&f.config.Name, "name", instance.DefaultName, "name of the plane's network namespace and cgroups; stays for the life of the plane")
 	f.flags.IntVar(&f.config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; kept when the plane starts again without it")
+	f.flags.StringVar(&f.config.Listen, "listen", "", "address of this machine, ADDRESS[:PORT], at which hosts on other machines reach the plane's API server, by TLS alone; port 6443 by default. Empty for none; kept when the plane starts again without it")
+	f.flags.StringVar(&f.config.TLSNames, "tls-san", "", "names and addresses, separated by commas, by which hosts on other machines reach the plane besides that of --listen; they are told the first. Kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.Beside, "beside", "", "name of another plane on this machine whose network this one joins, to move clusters there and back; this one has no local hosts then, and stays beside it for its life")
 	f.flags.BoolVar(&f.config.Fast, "fast", false, "do without fsync, for throw-away planes; kept when the plane starts again without it")
 	f.flags.BoolVar(&f.auditLog, "audit-log", true, "keep an audit log of who wrote what, in apiserver/audit.log of the state directory; kept when the plane starts again without it")
@@ -72,12 +77,18 @@ func (f *instanceFlags) bind(command *cobra.Command) {
 
 // change is what was given, as against what are defaults.
 func (f *instanceFlags) change(inst *instance.Instance) instance.Change {
-	c := instance.Change{Beside: f.config.Beside}
+	c := instance.Change{Beside: f.config.Beside, Restart: f.restart}
 	if f.flags.Changed("name") {
 		c.Name = f.config.Name
 	}
 	if f.flags.Changed("api-port") {
 		c.APIPort = f.config.APIPort
+	}
+	if f.flags.Changed("listen") {
+		c.Listen = &f.config.Listen
+	}
+	if f.flags.Changed("tls-san") {
+		c.TLSNames = &f.config.TLSNames
 	}
 	if f.flags.Changed("fast") {
 		c.Fast = &f.config.Fast
@@ -97,7 +108,7 @@ func (f *instanceFlags) change(inst *instance.Instance) instance.Change {
 
 // acquire opens the plane that the flags ask for, making it if need be, and keeps
 // other commands out.
-func (f *instanceFlags) acquire(g *global) (*instance.Instance, *instance.Lock, error) {
+func (f *instanceFlags) acquire(ctx context.Context, g *global) (*instance.Instance, *instance.Lock, error) {
 	if err := capi.CheckFeatureGates(f.config.FeatureGates); err != nil {
 		return nil, nil, err
 	}
@@ -116,7 +127,7 @@ func (f *instanceFlags) acquire(g *global) (*instance.Instance, *instance.Lock, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := f.applyChange(inst); err != nil {
+	if err := f.applyChange(ctx, inst); err != nil {
 		lock.Release()
 		return nil, nil, err
 	}
@@ -124,21 +135,34 @@ func (f *instanceFlags) acquire(g *global) (*instance.Instance, *instance.Lock, 
 }
 
 // applyChange brings what was given to a plane that is there.
-func (f *instanceFlags) applyChange(inst *instance.Instance) error {
+func (f *instanceFlags) applyChange(ctx context.Context, inst *instance.Instance) error {
+	err := f.tryChange(ctx, inst)
+	if err == nil {
+		err = inst.Own()
+	}
+	if err != nil && inst.New {
+		err = errors.Join(err, inst.Remove())
+	}
+	return err
+}
+
+// tryChange writes down what was chosen once this machine can do it.
+func (f *instanceFlags) tryChange(ctx context.Context, inst *instance.Instance) error {
 	_, running, err := serve.Running(inst.Dir)
 	if err != nil {
 		return err
 	}
-	if err := inst.Apply(f.change(inst), running); err != nil {
+	change := f.change(inst)
+	next, err := inst.Next(change, running)
+	if err != nil {
 		return err
 	}
-	if err := inst.Own(); err != nil {
-		if inst.New {
-			err = errors.Join(err, inst.Remove())
+	if change.Listen != nil || change.TLSNames != nil {
+		if err := up.CheckListen(ctx, inst.Dir, next); err != nil {
+			return err
 		}
-		return err
 	}
-	return nil
+	return inst.Apply(change, running)
 }
 
 // lockOf takes the command's lock, or takes it over from the `slipway up` that
@@ -152,5 +176,5 @@ func lockOf(inst *instance.Instance) (*instance.Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", up.LockFDEnv, err)
 	}
-	return instance.Inherited(os.NewFile(uintptr(fd), "command.lock")), os.Unsetenv(up.LockFDEnv)
+	return instance.Inherited(os.NewFile(uintptr(fd), "command.lock")), nil
 }

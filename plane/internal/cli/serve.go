@@ -65,7 +65,7 @@ under a service manager.`,
 // enterNetwork opens the socket on the machine's loopback, then goes on as the same
 // command inside the network namespace of the plane.
 func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
-	inst, lock, err := f.acquire(g)
+	inst, lock, err := f.acquire(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -77,15 +77,18 @@ func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
 	if err != nil {
 		return &up.PortBusyError{Port: inst.APIPort, Err: err}
 	}
-	socket, err := listener.(*net.TCPListener).File()
-	if err != nil {
+	files := map[string]*os.File{commandLock: lock.File()}
+	if files[apiListener], err = listener.(*net.TCPListener).File(); err != nil {
+		return err
+	}
+	if err := listenOutside(ctx, inst, files); err != nil {
 		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return network.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), map[string]*os.File{apiListener: socket, commandLock: lock.File()})
+	return network.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), files)
 }
 
 func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggingFormat string) error {
@@ -98,16 +101,24 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		return fmt.Errorf("take over the socket on 127.0.0.1: %w", err)
 	}
 	machine := files[network.MachineNetNS]
-	api := &network.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:6443")
-	}}
+	byUp, err := startedByUp()
+	if err != nil {
+		return err
+	}
+	outside, forwarders, err := outsideOf(inst, files)
+	if err != nil {
+		return err
+	}
+	forwarders = append(forwarders, &network.Forwarder{Listener: listener, Dial: dialAPI})
 	hosts, err := manager(inst)
 	if err != nil {
 		return err
 	}
 	forwarderCtx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
-	beside.Go(func() { _ = api.Serve(forwarderCtx) })
+	for _, f := range forwarders {
+		beside.Go(func() { serveForwarder(forwarderCtx, f) })
+	}
 	beside.Go(func() { hosts.ServeReboots(forwarderCtx, reportReboot) })
 	defer func() {
 		cancel()
@@ -139,12 +150,32 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		FeatureGates:     inst.FeatureGates,
 		NoAuditLog:       inst.NoAuditLog,
 		Advertise:        net.IP(inst.Network().Address().AsSlice()),
+		Outside:          outside,
+		Foreground:       !byUp,
 		AdminServer:      "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
 		DialExtension:    dialer.DialContext,
 		Providers:        []serve.Provider{slipway},
 		LifecycleProgram: filepath.Join(filepath.Dir(self), "slipway-lifecycle"),
 		LoggingFormat:    loggingFormat,
 	})
+}
+
+// startedByUp says whether `slipway up` started this process, and forgets it: what is run
+// from here is not.
+func startedByUp() (bool, error) {
+	_, ok := os.LookupEnv(up.LockFDEnv)
+	return ok, os.Unsetenv(up.LockFDEnv)
+}
+
+// serveForwarder lets in who calls the API server, until ctx ends.
+func serveForwarder(ctx context.Context, f *network.Forwarder) {
+	address := f.Listener.Addr().String()
+	f.OnAcceptError = func(err error) {
+		klog.ErrorS(err, "Cannot take in connections to the API server, trying again", "address", address)
+	}
+	if err := f.Serve(ctx); err != nil {
+		klog.ErrorS(err, "The API server is no longer reached at an address, until the plane is started again", "address", address)
+	}
 }
 
 func reportReboot(host string, err error) {

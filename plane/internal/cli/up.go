@@ -46,6 +46,7 @@ machine pool of two. With three control planes the cluster outlives any one host
   slipway up --control-planes 3
   slipway up --kubernetes-version v1.35.4
   slipway up -f cluster.yaml
+  slipway up --listen 192.0.2.10
   slipway up --state-dir /var/lib/other --name other --api-port 36444 --beside slipway`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd, g, f) },
@@ -129,7 +130,8 @@ func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
 	if err != nil {
 		return err
 	}
-	inst, lock, err := f.acquire(g)
+	f.restart = true
+	inst, lock, err := f.acquire(cmd.Context(), g)
 	if err != nil {
 		return err
 	}

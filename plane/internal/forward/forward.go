@@ -102,10 +102,12 @@ func (r *Reconciler) start(key client.ObjectKey, target string, listener net.Lis
 	ctx, cancel := context.WithCancel(r.ctx)
 	run := &running{target: target, cancel: cancel, done: make(chan struct{})}
 	r.running[key.String()] = run
-	forwarder := &network.Forwarder{Listener: listener, Dial: func(ctx context.Context) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", target)
-	}}
 	log := ctrl.LoggerFrom(r.ctx).WithName("forward").WithValues("cluster", key.String(), "address", listener.Addr().String())
+	forwarder := &network.Forwarder{
+		Listener:      listener,
+		Dial:          func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", target) },
+		OnAcceptError: func(err error) { log.Error(err, "Cannot take in connections, trying again") },
+	}
 	go func() {
 		defer close(run.done)
 		if err := forwarder.Serve(ctx); err != nil {

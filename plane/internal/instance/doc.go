@@ -5,6 +5,7 @@
 //
 //	instance.go  what was chosen
 //	dir.go       the directory: which may be one, and how it is removed
+//	listen.go    where hosts on other machines reach the plane
 //	network.go   where the plane and its API server are in the hosts' network
 //	lock.go      one command at a time
 //	owner.go     one plane for a name

@@ -37,6 +37,11 @@ type Config struct {
 	Name string `json:"name"`
 	// APIPort on 127.0.0.1 of the machine.
 	APIPort int `json:"apiPort"`
+	// Listen is where hosts on other machines reach the API server, ADDRESS[:PORT]; empty
+	// for nowhere. TLSNames are names and addresses by which they do besides, separated by
+	// commas. See ListensAt.
+	Listen   string `json:"listen,omitempty"`
+	TLSNames string `json:"tlsNames,omitempty"`
 	// Fast gives up fsync: for throw-away planes.
 	Fast bool `json:"fast,omitempty"`
 	// NoAuditLog turns the audit log of the API server off.
@@ -60,6 +65,9 @@ func (c Config) Validate() error {
 	}
 	if c.APIPort < 1 || c.APIPort > 65535 {
 		return fmt.Errorf("--api-port %d: want 1 to 65535", c.APIPort)
+	}
+	if _, err := c.ListensAt(); err != nil {
+		return err
 	}
 	if c.Beside != "" && !validName.MatchString(c.Beside) || c.Beside == c.Name {
 		return fmt.Errorf("--beside %q: want the --name of another plane on this machine", c.Beside)
@@ -139,8 +147,13 @@ func Create(dir string, c Config) (*Instance, error) {
 // Change is what may be chosen anew for a plane that is there. The zero value of
 // a field leaves it as it is.
 type Change struct {
-	Name     string
-	APIPort  int
+	Name    string
+	APIPort int
+	// Listen and TLSNames, when given, are as in Config.
+	Listen, TLSNames *string
+	// Restart says that the caller starts a plane anew that runs with something else,
+	// where that is all it takes: the local hosts go on meanwhile.
+	Restart  bool
 	Fast     *bool
 	AuditLog *bool
 	// FeatureGates replace all that were given before.
@@ -151,12 +164,22 @@ type Change struct {
 
 // Apply makes the change, which must wait for a plane that runs to be down.
 func (i *Instance) Apply(c Change, running bool) error {
+	next, err := i.Next(c, running)
+	if err != nil || next == i.Config {
+		return err
+	}
+	i.Config = next
+	return i.save()
+}
+
+// Next is what the change makes of the plane, or why it may not be made.
+func (i *Instance) Next(c Change, running bool) (Config, error) {
 	next := i.Config
 	if c.Name != "" && c.Name != i.Name {
-		return fmt.Errorf("--name %s: the plane in %s has the name %s; leave --name out, or choose another --state-dir", c.Name, i.Dir, i.Name)
+		return next, fmt.Errorf("--name %s: the plane in %s has the name %s; leave --name out, or choose another --state-dir", c.Name, i.Dir, i.Name)
 	}
 	if c.Beside != "" && c.Beside != i.Beside {
-		return fmt.Errorf("--beside %s: that is chosen once for a plane; choose another --state-dir and --name", c.Beside)
+		return next, fmt.Errorf("--beside %s: that is chosen once for a plane; choose another --state-dir and --name", c.Beside)
 	}
 	next.APIPort = cmp.Or(c.APIPort, i.APIPort)
 	next.Bundle = cmp.Or(c.Bundle, i.Bundle)
@@ -166,26 +189,40 @@ func (i *Instance) Apply(c Change, running bool) error {
 	if c.AuditLog != nil {
 		next.NoAuditLog = !*c.AuditLog
 	}
-	if running && next.APIPort != i.APIPort {
-		return fmt.Errorf("--api-port %d: the plane runs with port %d; run `slipway down` first", next.APIPort, i.APIPort)
-	}
-	if running && next.Fast != i.Fast {
-		return fmt.Errorf("--fast=%t: the plane runs with --fast=%t; run `slipway down` first", next.Fast, i.Fast)
-	}
 	if c.FeatureGates != nil {
 		next.FeatureGates = *c.FeatureGates
 	}
-	if running && next.FeatureGates != i.FeatureGates {
+	if c.Listen != nil {
+		next.Listen = *c.Listen
+	}
+	if c.TLSNames != nil {
+		next.TLSNames = *c.TLSNames
+	} else if next.Listen == "" {
+		next.TLSNames = ""
+	}
+	if running {
+		if err := i.refuse(next, c.Restart); err != nil {
+			return next, err
+		}
+	}
+	return next, next.Validate()
+}
+
+// refuse says which part of the change has to wait until a plane that runs is down.
+func (i *Instance) refuse(next Config, restart bool) error {
+	switch {
+	case next.APIPort != i.APIPort:
+		return fmt.Errorf("--api-port %d: the plane runs with port %d; run `slipway down` first", next.APIPort, i.APIPort)
+	case next.Fast != i.Fast:
+		return fmt.Errorf("--fast=%t: the plane runs with --fast=%t; run `slipway down` first", next.Fast, i.Fast)
+	case next.FeatureGates != i.FeatureGates:
 		return fmt.Errorf("--feature-gates=%s: the plane runs with --feature-gates=%s; run `slipway down` first", next.FeatureGates, i.FeatureGates)
-	}
-	if running && next.NoAuditLog != i.NoAuditLog {
+	case next.NoAuditLog != i.NoAuditLog:
 		return fmt.Errorf("--audit-log=%t: the plane runs with --audit-log=%t; run `slipway down` first", !next.NoAuditLog, !i.NoAuditLog)
+	case !restart && (next.Listen != i.Listen || next.TLSNames != i.TLSNames):
+		return fmt.Errorf("--listen=%s --tls-san=%s: the plane runs with --listen=%s --tls-san=%s; `slipway up` changes that", next.Listen, next.TLSNames, i.Listen, i.TLSNames)
 	}
-	if err := next.Validate(); err != nil || next == i.Config {
-		return err
-	}
-	i.Config = next
-	return i.save()
+	return nil
 }
 
 func (i *Instance) save() error {

@@ -58,7 +58,13 @@ func TestApplyChangesWhatMayChange(t *testing.T) {
 		"not fast as it is":              {Change{Fast: &no}, true, config(), ""},
 		"another name":                   {Change{Name: "b"}, false, config(), "has the name a"},
 		"beside another":                 {Change{Beside: "b"}, false, config(), "--beside b"},
-		"another bundle":                 {Change{Bundle: "/moved"}, true, Config{Name: "a", APIPort: DefaultAPIPort, Bundle: "/moved"}, ""},
+		"an address of a running one":    {Change{Listen: new("192.0.2.1")}, true, config(), "`slipway up` changes that"},
+		"an address of one that is started anew": {
+			Change{Listen: new("192.0.2.1"), TLSNames: new("a.example"), Restart: true}, true,
+			func() Config { c := config(); c.Listen, c.TLSNames = "192.0.2.1", "a.example"; return c }(), "",
+		},
+		"a bad address":  {Change{Listen: new("[")}, false, config(), `--listen "["`},
+		"another bundle": {Change{Bundle: "/moved"}, true, Config{Name: "a", APIPort: DefaultAPIPort, Bundle: "/moved"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, err := Create(filepath.Join(t.TempDir(), "s"), config())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -67,8 +68,8 @@ func (c *Component) run(ctx context.Context, extension *registration) error {
 		"--drain-delay=0s",
 		"--logging-format="+cmp.Or(c.opts.LoggingFormat, logsv1.DefaultLogFormat),
 	)
-	// Little work, and memory that others can use.
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig(), "GOGC=40")
+	// Little work, and memory that others can use, unless the environment says otherwise.
+	cmd.Env = slices.Concat([]string{"GOGC=40"}, os.Environ(), []string{"KUBECONFIG=" + c.kubeconfig()})
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -94,7 +94,11 @@ func TestKubeadmOnHost(t *testing.T) {
 	start = time.Now()
 	worker := bootHost(t, m, 2, nil)
 	kubeadm(t, m, worker, "join", fmt.Sprintf(kubeadmJoin, hostOf(t, m, worker).IP, worker, h.IP))
-	mustOnHost(t, m, host, "kubectl", "get", "node", host, worker)
+	// kubeadm does not wait until the kubelet of a worker has registered.
+	poll.True(t, 60*time.Second, "both nodes are registered", func() bool {
+		_, code := onHost(t, m, host, "kubectl", "get", "node", host, worker)
+		return code == 0
+	})
 	t.Logf("created, booted and joined a worker in %s; %d inotify instances", time.Since(start), inotifyInstances()-before)
 	start = time.Now()
 	if err := m.PowerOff(t.Context(), worker, true); err != nil {

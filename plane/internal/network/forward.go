@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 // dialTimeout bounds how long a client of a Forwarder waits for the other side.
 const dialTimeout = 10 * time.Second
 
+// acceptPause is how long a Forwarder waits after an error that ends by itself.
+const acceptPause = 50 * time.Millisecond
+
 // Forwarder passes each connection that its listener accepts on to the address
 // that Dial reaches. A half-closed connection stays open in the other direction.
 type Forwarder struct {
@@ -22,8 +26,12 @@ type Forwarder struct {
 	Listener net.Listener
 	// Dial opens the other side.
 	Dial func(ctx context.Context) (net.Conn, error)
+	// Max bounds the connections at once; those beyond wait until one ends. 0 for no bound.
+	Max int
 	// OnDialError, if set, hears why a client was turned away.
 	OnDialError func(error)
+	// OnAcceptError, if set, hears the first in a row of errors that end by themselves.
+	OnAcceptError func(error)
 }
 
 // Serve forwards until ctx ends, then closes the listener and all connections.
@@ -36,27 +44,79 @@ func (f *Forwarder) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = f.Listener.Close() })
 	defer stop()
 	defer f.Listener.Close()
+	var free chan struct{}
+	if f.Max > 0 {
+		free = make(chan struct{}, f.Max)
+	}
 	for {
-		c, err := f.Listener.Accept()
+		if !take(ctx, free) {
+			return nil
+		}
+		c, err := f.accept(ctx)
+		if err != nil {
+			give(free)
+		}
 		switch {
 		case err == nil:
-			conns.Go(func() { f.forward(ctx, c) })
+			conns.Go(func() {
+				defer give(free)
+				f.forward(ctx, c)
+			})
 		case ctx.Err() != nil:
 			return nil
-		case isTransient(err):
-			// Out of descriptors: connections that end will free some.
-			select {
-			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
-			}
 		default:
 			return fmt.Errorf("forward %s: %w", f.Listener.Addr(), err)
 		}
 	}
 }
 
+// accept waits for the next connection. An error that is not of the listener ends by itself:
+// it is the one of a connection, or connections that end give the machine back what it lacks.
+func (f *Forwarder) accept(ctx context.Context) (net.Conn, error) {
+	for told := false; ; told = true {
+		c, err := f.Listener.Accept()
+		if err == nil || ctx.Err() != nil || !isTransient(err) {
+			return c, err
+		}
+		if !told && f.OnAcceptError != nil {
+			f.OnAcceptError(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(acceptPause):
+		}
+	}
+}
+
+// take waits for one of so many; without a bound there is always one.
+func take(ctx context.Context, free chan struct{}) bool {
+	if free == nil {
+		return true
+	}
+	select {
+	case free <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func give(free chan struct{}) {
+	if free != nil {
+		<-free
+	}
+}
+
+// transient are the errors after which accept(2) may be called again: what the machine lacks,
+// what a firewall forbade, and what went wrong with a connection before it was accepted.
+var transient = []error{
+	unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.EPERM, unix.ECONNABORTED,
+	unix.ENETDOWN, unix.EPROTO, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH,
+}
+
 func isTransient(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED)
+	return slices.ContainsFunc(transient, func(t error) bool { return errors.Is(err, t) })
 }
 
 func (f *Forwarder) forward(ctx context.Context, client net.Conn) {

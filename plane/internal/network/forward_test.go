@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // listen opens a listener on the loopback of the machine.
@@ -136,6 +139,56 @@ func TestForwarderReportsALostListener(t *testing.T) {
 	go func() { done <- f.Serve(t.Context()) }()
 	_ = l.Close()
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// failing is a listener whose Accept fails a few times first.
+type failing struct {
+	net.Listener
+	errs []error
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if len(f.errs) == 0 {
+		return f.Listener.Accept()
+	}
+	err := f.errs[0]
+	f.errs = f.errs[1:]
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
+}
+
+// What a machine lacks for a moment, or a connection that broke, ends no listener. It is told
+// once as long as it goes on.
+func TestForwarderOutlivesErrors(t *testing.T) {
+	target := listen(t)
+	go greeter(target, "hello")
+	for _, cause := range []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.EPROTO, unix.ECONNABORTED, unix.EHOSTUNREACH} {
+		front := listen(t)
+		told := make(chan error, 10)
+		f := &Forwarder{Listener: &failing{front, []error{cause, cause}}, Dial: dialTo(target), Max: 1, OnAcceptError: func(err error) { told <- err }}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Serve(ctx) }()
+		if got, err := io.ReadAll(dial(t, front.Addr().String())); err != nil || string(got) != "hello" {
+			t.Errorf("after %v: got %q, %v", cause, got, err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("after %v: %v", cause, err)
+		}
+		if len(told) != 1 {
+			t.Errorf("%v: told %d times, want once", cause, len(told))
+		} else if err := <-told; !errors.Is(err, cause) {
+			t.Errorf("told %v, want %v", err, cause)
+		}
+	}
+}
+
+// An error of the listener itself is none to try again after.
+func TestForwarderEndsWithItsListener(t *testing.T) {
+	f := &Forwarder{Listener: &failing{listen(t), []error{unix.EINVAL}}}
+	if err := f.Serve(t.Context()); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("got %v", err)
 	}
 }

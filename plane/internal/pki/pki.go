@@ -221,7 +221,7 @@ func (a *Authority) ensureLeaf(ca *signer, l leaf) error {
 	if err != nil {
 		return err
 	}
-	if cert != nil && samePublicKey(cert, key) && !a.short(cert) && ca.signed(cert) && covers(cert, &l.template) {
+	if cert != nil && samePublicKey(cert, key) && !a.short(cert) && ca.signed(cert) && matches(cert, &l.template) {
 		return nil
 	}
 	a.setLife(&l.template, LeafLife)

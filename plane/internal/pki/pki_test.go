@@ -213,6 +213,32 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
+// Names and addresses that were given up leave the certificate at the next start, and the
+// order in which they are given is no reason for another one.
+func TestNamesThatAreGivenUp(t *testing.T) {
+	a, _ := authority(t, t.TempDir(), epoch)
+	serving := func(ips []net.IP, names ...string) *x509.Certificate {
+		t.Helper()
+		a.opts.ServerIPs, a.opts.ServerNames = ips, names
+		if err := a.Init(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return cert(t, a.ServingCertFile())
+	}
+	inside, outside := net.IPv4(10, 88, 0, 1), net.IPv4(192, 0, 2, 10).To4()
+	both := serving([]net.IP{inside, outside}, "a.example", "b.example")
+	if again := serving([]net.IP{outside, inside, inside}, "b.example", "a.example"); !again.Equal(both) {
+		t.Error("another certificate was made for the same names")
+	}
+	oneName := serving([]net.IP{inside, outside}, "a.example")
+	if oneName.VerifyHostname("b.example") == nil || oneName.VerifyHostname("a.example") != nil {
+		t.Errorf("the certificate is for %v", oneName.DNSNames)
+	}
+	if oneIP := serving([]net.IP{inside}, "a.example"); oneIP.VerifyHostname("192.0.2.10") == nil || oneIP.VerifyHostname("10.88.0.1") != nil {
+		t.Errorf("the certificate is for %v", oneIP.IPAddresses)
+	}
+}
+
 func TestDamagedFileIsNamed(t *testing.T) {
 	a, _ := authority(t, t.TempDir(), epoch)
 	if err := os.WriteFile(a.CACertFile(), []byte("not a certificate"), 0o600); err != nil {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
@@ -50,22 +51,20 @@ func clientTemplate(c Client) x509.Certificate {
 	}
 }
 
-// covers tells whether cert says what a certificate made from t would say.
-func covers(cert, t *x509.Certificate) bool {
-	if cert.Subject.CommonName != t.Subject.CommonName || !slices.Equal(cert.Subject.Organization, t.Subject.Organization) {
-		return false
+// matches tells whether cert says what a certificate made from t would say, and no more: a
+// name that was given up is nobody's to vouch for.
+func matches(cert, t *x509.Certificate) bool {
+	return cert.Subject.CommonName == t.Subject.CommonName && slices.Equal(cert.Subject.Organization, t.Subject.Organization) &&
+		sets.New(cert.DNSNames...).Equal(sets.New(t.DNSNames...)) && addresses(cert).Equal(addresses(t))
+}
+
+// addresses are those of a certificate, each in one form.
+func addresses(cert *x509.Certificate) sets.Set[string] {
+	all := sets.New[string]()
+	for _, ip := range cert.IPAddresses {
+		all.Insert(ip.String())
 	}
-	for _, name := range t.DNSNames {
-		if !slices.Contains(cert.DNSNames, name) {
-			return false
-		}
-	}
-	for _, ip := range t.IPAddresses {
-		if !slices.ContainsFunc(cert.IPAddresses, ip.Equal) {
-			return false
-		}
-	}
-	return true
+	return all
 }
 
 func sign(template, parent *x509.Certificate, pub crypto.PublicKey, key crypto.Signer) ([]byte, error) {

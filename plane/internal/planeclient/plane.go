@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
 // Plane is a plane of this machine as commands on management clusters see it.
@@ -24,8 +25,18 @@ var _ management.Plane = Plane{}
 // Dir is the state directory.
 func (p Plane) Dir() string { return p.Instance.Dir }
 
-// Server is the URL of the API server as hosts see it.
-func (p Plane) Server() string { return p.Instance.Server() }
+// Server is the URL of the API server as hosts see it: those on other machines, if it
+// listens for them. What was chosen since the plane started is not what it does.
+func (p Plane) Server() string {
+	record := serve.Current(p.Instance.Dir)
+	switch {
+	case record == nil:
+		return p.Instance.HostServer()
+	case record.Outside == nil:
+		return p.Instance.Server()
+	}
+	return record.Outside.Server
+}
 
 // CA is what the API server is verified by, PEM.
 func (p Plane) CA() ([]byte, error) { return CA(p.Instance) }

@@ -3,13 +3,16 @@ package planeclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
@@ -74,8 +77,24 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 		return plane, err
 	}
 	plane.Server = recorded.Server
-	if recorded.Ready && recorded.PID == holder.PID {
+	if recorded.PID != holder.PID {
+		return plane, nil
+	}
+	if recorded.Ready {
 		plane.Ready, plane.Message = true, ""
 	}
-	return plane, nil
+	return plane, outsideStatus(&plane, recorded.Outside)
+}
+
+// outsideStatus tells how hosts on other machines reach the plane, and whether they do.
+func outsideStatus(plane *status.Plane, outside *serve.Outside) error {
+	if outside == nil {
+		return nil
+	}
+	plane.HostServer = outside.Server
+	gone, err := network.Gone(outside.Addresses)
+	if len(gone) > 0 {
+		plane.HostServerMessage = fmt.Sprintf("this machine has no address %s any more", strings.Join(gone, ", "))
+	}
+	return err
 }

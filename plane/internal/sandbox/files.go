@@ -43,7 +43,7 @@ func baseFiles(s Spec) []File {
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
 		files = append(files, File{Path: filepath.Join("/usr/local/bin", name), Target: filepath.Join(bundleMount, "bin", name)})
 	}
-	// The agent points these links to the version of its order.
+	// The agent points these links to the version of its operation.
 	for _, name := range []string{"kubeadm", "kubelet", "kubectl"} {
 		files = append(files, File{Path: filepath.Join("/usr/local/bin", name), Target: filepath.Join(kubernetesLink, s.KubernetesVersion, name)})
 	}

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +52,10 @@ type gcTuner struct {
 	// percent is what is set; loaded counts the intervals of work in a row.
 	percent, loaded int
 }
+
+// collectorGiven says whether the environment of the plane sets how garbage is collected,
+// as https://pkg.go.dev/runtime tells. It holds for the life of the plane then.
+func collectorGiven() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
 func newGCTuner() *gcTuner {
 	return &gcTuner{clock: clock.RealClock{}, cpuTime: processCPUTime, heap: liveHeap, set: newCollector().set}

@@ -26,3 +26,21 @@ func TestGCOfALargeHeapDoesNotWait(t *testing.T) {
 		t.Errorf("percentages %v, want %v", got, want)
 	}
 }
+
+// Whoever starts a plane may know better how its memory and time are worth.
+func TestGCOfTheEnvironmentIsKept(t *testing.T) {
+	for _, variable := range []string{"GOGC", "GOMEMLIMIT"} {
+		t.Setenv(variable, "")
+	}
+	if collectorGiven() {
+		t.Error("an environment that says nothing is taken for one that does")
+	}
+	for _, variable := range []string{"GOGC", "GOMEMLIMIT"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, "200")
+			if !collectorGiven() {
+				t.Errorf("%s is not looked at", variable)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 
@@ -39,6 +40,13 @@ type Options struct {
 	// Advertise is the address by which hosts reach the API server; it is in
 	// the serving certificate. Default none beyond loopback.
 	Advertise net.IP
+
+	// Outside is how hosts on other machines reach the API server: it is in the serving
+	// certificate, and in the status. Who calls listens there. Default nil, for not at all.
+	Outside *Outside
+
+	// Foreground says that somebody else than `slipway up` started the plane.
+	Foreground bool
 
 	// AdminServer is the URL written into the administrator's kubeconfig.
 	// Default https://127.0.0.1:<port of the API server>.
@@ -76,6 +84,19 @@ type Options struct {
 
 	// Progress, when set, is told each change. Calls never overlap.
 	Progress func(component.Event)
+}
+
+// Outside is how hosts on other machines reach a plane.
+type Outside struct {
+	// Server is the URL of the API server that they are told.
+	Server string `json:"server"`
+	// Addresses are where the plane listens for them, each IP:PORT.
+	Addresses []string `json:"addresses"`
+	// Names are the names and addresses that clients verify, besides those.
+	Names []string `json:"names,omitempty"`
+	// Listen and TLSNames are what was asked for.
+	Listen   string `json:"listen"`
+	TLSNames string `json:"tlsNames,omitempty"`
 }
 
 // Provider is a provider of ours with what it installs.
@@ -118,6 +139,48 @@ func (o *Options) loopback() string {
 		return ""
 	}
 	return "https://" + net.JoinHostPort("127.0.0.1", port)
+}
+
+// subjects are the addresses and names by which the API server is reached beyond loopback.
+func (o *Options) subjects() (addresses []net.IP, names []string) {
+	if o.Advertise != nil {
+		addresses = append(addresses, o.Advertise)
+	}
+	if o.Outside == nil {
+		return addresses, nil
+	}
+	outside, names := o.Outside.Subjects()
+	return append(addresses, outside...), names
+}
+
+// Held are the addresses where the plane listens.
+func (o *Outside) Held() []netip.AddrPort {
+	held := make([]netip.AddrPort, 0, len(o.Addresses))
+	for _, address := range o.Addresses {
+		if at, err := netip.ParseAddrPort(address); err == nil {
+			held = append(held, at)
+		}
+	}
+	return held
+}
+
+// Subjects are the addresses and names that clients verify. One that stands for all
+// addresses is none that a client calls.
+func (o *Outside) Subjects() (addresses []net.IP, names []string) {
+	for _, at := range o.Held() {
+		if !at.Addr().IsUnspecified() {
+			addresses = append(addresses, at.Addr().AsSlice())
+		}
+	}
+	for _, name := range o.Names {
+		switch ip := net.ParseIP(name); {
+		case ip == nil:
+			names = append(names, name)
+		case !ip.IsUnspecified():
+			addresses = append(addresses, ip)
+		}
+	}
+	return addresses, names
 }
 
 func (o *Options) webhookURL() string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -50,8 +49,12 @@ func Run(ctx context.Context, opts Options) error {
 		return errors.Join(err, lock.release())
 	}
 	health := newHealth(Socket(opts.StateDir), stages, hooks)
+	first := []component.Component{health}
+	if !collectorGiven() {
+		first = append(first, newGCTuner())
+	}
 	group := component.Group{
-		Stages: append([][]component.Component{{health, newGCTuner()}}, stages...),
+		Stages: append([][]component.Component{first}, stages...),
 		OnEvent: func(e component.Event) {
 			status.note(e)
 			if opts.Progress != nil {
@@ -77,9 +80,11 @@ func assemble(opts Options) [][]component.Component {
 		clients = append(clients, lifecycle.Client())
 		servers = append(servers, lifecycle.Server())
 	}
+	serverIPs, serverNames := opts.subjects()
 	authority := pki.New(pki.Options{
 		Dir:             filepath.Join(opts.StateDir, "pki"),
-		ServerIPs:       ips(opts.Advertise),
+		ServerIPs:       serverIPs,
+		ServerNames:     serverNames,
 		Clients:         clients,
 		Servers:         servers,
 		AdminServer:     opts.AdminServer,
@@ -155,13 +160,6 @@ func newLifecycle(opts Options, authority *pki.Authority) component.Component {
 		Admin:         authority.RESTConfig(pki.Admin.Name, opts.loopback()),
 		CABundle:      authority.CABundle,
 	})
-}
-
-func ips(ip net.IP) []net.IP {
-	if ip == nil {
-		return nil
-	}
-	return []net.IP{ip}
 }
 
 func split(providers []Provider) ([]capi.Provider, []manifests.Extra) {

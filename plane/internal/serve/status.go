@@ -34,6 +34,11 @@ type Status struct {
 	// Server is the URL of the API server, Kubeconfig the administrator's.
 	Server     string `json:"server"`
 	Kubeconfig string `json:"kubeconfig"`
+	// Outside is how hosts on other machines reach it, nil when they do not.
+	Outside *Outside `json:"outside,omitempty"`
+	// Foreground is true for a plane that `slipway up` did not start: whoever did, such as a
+	// service manager, starts it again.
+	Foreground bool `json:"foreground,omitempty"`
 	// Socket serves /healthz, /readyz and /metrics.
 	Socket string `json:"socket"`
 }
@@ -61,6 +66,20 @@ func ReadStatus(stateDir string) (Status, error) {
 	return s, nil
 }
 
+// Current is what the plane that serves stateDir tells of itself; nil when none does, or it
+// has not told yet.
+func Current(stateDir string) *Status {
+	holder, running, err := Running(stateDir)
+	if err != nil || !running {
+		return nil
+	}
+	s, err := ReadStatus(stateDir)
+	if err != nil || s.PID != holder.PID {
+		return nil
+	}
+	return &s
+}
+
 // statusWriter keeps status.json up to date.
 type statusWriter struct {
 	dir string
@@ -70,8 +89,8 @@ type statusWriter struct {
 
 func newStatus(opts Options) *statusWriter {
 	return &statusWriter{dir: opts.StateDir, Status: Status{
-		Name: opts.Name, PID: os.Getpid(), Start: time.Now(),
-		Server: opts.AdminServer, Kubeconfig: Kubeconfig(opts.StateDir), Socket: Socket(opts.StateDir),
+		Name: opts.Name, PID: os.Getpid(), Start: time.Now(), Foreground: opts.Foreground,
+		Server: opts.AdminServer, Outside: opts.Outside, Kubeconfig: Kubeconfig(opts.StateDir), Socket: Socket(opts.StateDir),
 	}}
 }
 

@@ -33,6 +33,9 @@ func NextSteps(ctx context.Context, out io.Writer, s *Session, command string) e
 		}
 	}
 	fmt.Fprintf(w, "  %s status --watch\t# what there is, and what is waited for\n", command)
+	if at, err := s.Instance.ListensAt(); err == nil && at != nil {
+		fmt.Fprintf(w, "  %s host add ADDRESS\t# make a host of another machine, which reaches the plane at %s\n", command, at.Server())
+	}
 	fmt.Fprintf(w, "  %s down\t# stop it all; --purge removes it\n", command)
 	return w.Flush()
 }

@@ -1,16 +1,20 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
@@ -55,7 +59,7 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if err := s.findAway(ctx); err != nil {
 		return err
 	}
-	if err := s.checkPort(); err != nil {
+	if err := s.checkPort(ctx); err != nil {
 		return err
 	}
 	if err := s.checkKnownClasses(ctx); err != nil {
@@ -109,17 +113,63 @@ func (s *Session) checkBundle() error {
 	return s.Options.chooseVersion(bundle.KubernetesVersions)
 }
 
-// checkPort tries the port, unless the plane itself is what holds it.
-func (s *Session) checkPort() error {
+// checkPort tries the ports, unless the plane itself is what holds them. One that is to be
+// started anew, to listen elsewhere, does not hold all of them yet.
+func (s *Session) checkPort(ctx context.Context) error {
 	_, running, err := serve.Running(s.Instance.Dir)
-	if err != nil || running {
+	if err != nil {
 		return err
+	}
+	if running {
+		if record := serve.Current(s.Instance.Dir); record == nil || !outdated(record, s.Instance.Config) {
+			return nil
+		}
+		return CheckListen(ctx, s.Instance.Dir, s.Instance.Config)
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Instance.APIPort)))
 	if err != nil {
 		return &PortBusyError{Port: s.Instance.APIPort, Err: err}
 	}
-	return l.Close()
+	return errors.Join(l.Close(), CheckListen(ctx, s.Instance.Dir, s.Instance.Config))
+}
+
+// CheckListen finds out whether this machine can listen where hosts on other machines are
+// to reach the plane. What the plane that runs holds itself is free once it is started anew,
+// which is not for `slipway up` to do with one that it did not start: a *ForegroundError.
+func CheckListen(ctx context.Context, stateDir string, config instance.Config) error {
+	at, err := config.ListensAt()
+	if err != nil {
+		return err
+	}
+	record := serve.Current(stateDir)
+	if record != nil && record.Foreground && outdated(record, config) {
+		return &ForegroundError{PID: record.PID, Config: config}
+	}
+	if at == nil {
+		return nil
+	}
+	var held []netip.AddrPort
+	if record != nil && record.Outside != nil {
+		held = record.Outside.Held()
+	}
+	return network.TryListenAt(ctx, at.Host, at.Port, held)
+}
+
+// outdated says whether a plane listens for other machines elsewhere than was chosen.
+func outdated(record *serve.Status, config instance.Config) bool {
+	was := cmp.Or(record.Outside, &serve.Outside{})
+	return was.Listen != config.Listen || was.TLSNames != config.TLSNames
+}
+
+// ForegroundError says that a plane which somebody else started, such as a service manager,
+// would have to be started anew.
+type ForegroundError struct {
+	PID    int
+	Config instance.Config
+}
+
+func (e *ForegroundError) Error() string {
+	return fmt.Sprintf("--listen=%[1]s --tls-san=%[2]s: the plane, process %[3]d, was not started by `slipway up`, which cannot start it anew: stop it where it was started, and start it there with `slipway serve --listen=%[1]s --tls-san=%[2]s`", e.Config.Listen, e.Config.TLSNames, e.PID)
 }
 
 // PortBusyError says that the plane's port on this machine is taken.

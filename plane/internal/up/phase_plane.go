@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +28,8 @@ import (
 )
 
 // LockFDEnv is the environment variable in which `slipway serve` finds the file
-// descriptor of the command's lock, to close it once its own lock is taken.
+// descriptor of the command's lock, to close it once its own lock is taken. A plane without
+// it was not started by `slipway up`.
 const LockFDEnv = "SLIPWAY_COMMAND_LOCK_FD"
 
 // planeTimeout is how long a plane may take to be ready.
@@ -44,6 +46,9 @@ func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, planeTimeout, fmt.Errorf("not ready after %s; see %s", planeTimeout, s.Instance.PlaneLog()))
 	defer cancel()
+	if err := s.stopOutdated(ctx, step); err != nil {
+		return err
+	}
 	if err := s.waitForPlane(ctx, step); err != nil {
 		return err
 	}
@@ -53,6 +58,28 @@ func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
 	}
 	s.nodes = planeclient.WorkloadNodes(s.Instance, s.client)
 	return nil
+}
+
+// stopOutdated ends a plane that listens for other machines elsewhere than was chosen, so that
+// it is started anew. Its hosts and their clusters go on meanwhile.
+func (s *Session) stopOutdated(ctx context.Context, step *progress.Step) error {
+	record := serve.Current(s.Instance.Dir)
+	if record == nil || !outdated(record, s.Instance.Config) {
+		return nil
+	}
+	step.Waitf("stopping it, to listen elsewhere")
+	if err := serve.Stop(ctx, s.Instance.Dir); err != nil {
+		return err
+	}
+	// The plane gives its lock back first, and its sockets with its process.
+	return poll(ctx, func() (bool, error) {
+		err := s.checkPort(ctx)
+		if errors.Is(err, unix.EADDRINUSE) {
+			step.Waitf("%v", err)
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 // ensureRunning starts the plane unless one runs, and returns what is closed when that one

@@ -17,27 +17,36 @@ import (
 // as the kernel does while it ends a plane that was killed.
 func TestADyingPlaneIsNotReady(t *testing.T) {
 	s := newSession(t)
+	runs(t, s, serve.Status{Ready: true, Server: "https://127.0.0.1:1"})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := s.waitForPlane(ctx, s.Progress.Step("plane")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that the plane is waited for", err)
+	}
+}
+
+// runs lets it look as if this process were the plane, and had told so.
+func runs(t *testing.T, s *Session, status serve.Status) {
+	t.Helper()
 	lock, err := os.Create(s.Instance.Path("lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.Close()
+	t.Cleanup(func() { _ = lock.Close() })
+	if err := json.NewEncoder(lock).Encode(serve.Holder{PID: os.Getpid()}); err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.Fatal(err)
 	}
 	if _, running, err := serve.Running(s.Instance.Dir); err != nil || !running {
 		t.Fatalf("no plane runs: %v", err)
 	}
-	status, err := json.Marshal(serve.Status{Ready: true, Server: "https://127.0.0.1:1"})
+	data, err := json.Marshal(status)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.Instance.Path("status.json"), status, 0o600); err != nil {
+	if err := os.WriteFile(s.Instance.Path("status.json"), data, 0o600); err != nil {
 		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := s.waitForPlane(ctx, s.Progress.Step("plane")); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want that the plane is waited for", err)
 	}
 }
