@@ -30,6 +30,8 @@ type status struct {
 	Plane struct {
 		Ready bool `json:"ready"`
 		PID   int  `json:"pid"`
+		// HostServer is where hosts on other machines reach the plane.
+		HostServer string `json:"hostServer"`
 	} `json:"plane"`
 	Clusters []struct {
 		Namespace    string   `json:"namespace"`

@@ -35,7 +35,7 @@ spec:
 `
 }
 
-// deferred are two workers whose upgrade is put off, so that the test can order it.
+// deferred are two workers whose upgrade is put off, so that the test can request it.
 const deferred = `machineDeployments: [{class: default-worker, name: md, replicas: 2, metadata: {annotations: {topology.cluster.x-k8s.io/defer-upgrade: ""}}}]`
 
 // TestUpgradeInPlace takes a worker from 1.35.4 to 1.36.3 without a new Machine and
@@ -109,7 +109,7 @@ func awaitSwitch(p *plane, host string) string {
 	return ""
 }
 
-// rebooted orders a reboot and waits until the host and its node are back.
+// rebooted requests a reboot and waits until the host and its node are back.
 func rebooted(p *plane, worker, machine string) {
 	p.t.Helper()
 	boot := func() string {
