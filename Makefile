@@ -14,7 +14,7 @@ FETCH_MODULES := $(ROOT)/hack/fetch-modules.sh
 # the modules with code of this repository; those of the node bundle that only pin a
 # version of upstream's programs are checked by their build
 WORK_MODULES := . plane sdk
-OWN_MODULES  := release nodebundle/build nodebundle/echo nodebundle/flannel nodebundle/pause
+OWN_MODULES  := release nodebundle/build nodebundle/echo nodebundle/flannel nodebundle/pause test/e2e/upstream
 
 include nodebundle/bundle.mk
 
@@ -202,7 +202,8 @@ OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount')
 # The seed by which tests of many alike cases, such as crashes at each write, try a sample
 # of them. Give it to repeat a run.
 SLIPWAY_TEST_SAMPLE ?= $(shell date +%s)
-test test-packages test-alone test-e2e: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
+test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
+SAYSAMPLE = echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
 
 # the packages with real kubelets, side by side; SLIPWAY_TEST_HOSTS=1 has one plane at a time
 E2E_PACKAGES := ./test/conformance/clusterctl ./test/e2e
@@ -222,6 +223,10 @@ test: build-all ## All tests as CI runs them: unit, API server, modules alone, e
 test-full: ## Like test, with every case of what CI tries a sample of
 	@$(MAKE) --no-print-directory test SLIPWAY_TEST_SAMPLE=
 
+.PHONY: test-shuffled
+test-shuffled: ## Like test, twice, each time in another random order: no test needs another one, or minds what it left
+	@for run in first second; do echo "  TEST  the $$run time"; $(MAKE) --no-print-directory test; done
+
 .PHONY: test-unit
 test-unit: manifests ## Only the tests that need neither root nor built binaries
 	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
@@ -232,7 +237,7 @@ test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_P
 
 .PHONY: test-packages
 test-packages: prometheus python ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
-	@echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
+	@$(SAYSAMPLE)
 	@$(FETCH_MODULES) -test work
 	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
 
@@ -250,12 +255,27 @@ prometheus:
 python:
 	@$(ROOT)/hack/python.sh
 
+# where ui-shots writes to; docs/console has what docs/console.md shows
+SHOTS ?= $(ROOT)/out/ui
+
+.PHONY: test-console ui-shots
+test-console ui-shots: export SLIPWAY_TEST_CHROMIUM = $(BIN)/chromium
+test-console: envtest ## Follow a cluster on the console in a real Chromium, and decide there (a minute)
+	@$(ROOT)/hack/chromium.sh $(BIN)
+	@$(call GOTEST,console,standard-verbose) -count=1 -timeout 20m ./test/console
+ui-shots: envtest ## The same, with a picture of each page in out/ui
+	@$(ROOT)/hack/chromium.sh $(BIN)
+	@rm -rf $(SHOTS) && mkdir -p $(SHOTS)
+	@KUBEBUILDER_ASSETS=$(ENVTEST) go test -count=1 -timeout 20m ./test/console -args -shots $(abspath $(SHOTS))
+
 .PHONY: test-alone
 test-alone: ## The tests with real kubelets that measure seconds; run nothing beside them
 	@$(call GOTEST,alone,standard-verbose) -count=1 -timeout 20m -run '^($(ALONE_TESTS))$$' ./test/e2e
 
 .PHONY: test-e2e
 test-e2e: export SLIPWAY_TEST_BESIDE = 1
+# planes live for minutes, and memory is not what the machine is short of
+test-e2e: export GOGC ?= 200
 test-e2e: prometheus ## The other tests with real kubelets, side by side and in random order: clusterctl's conformance and the end-to-end tests
 	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
 	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)
@@ -263,8 +283,10 @@ test-e2e: prometheus ## The other tests with real kubelets, side by side and in 
 # Each module with the versions that its own go.mod names, as those who require it see it.
 .PHONY: test-modules
 test-modules: export GOWORK = off
-test-modules: ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
-	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test ./... && \
+# all cases, of which the same tests tried a sample under the race detector
+test-modules: export SLIPWAY_TEST_SAMPLE :=
+test-modules: python ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
+	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test -tags e2e ./... && \
 	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on -timeout 30m $$($(with_tests) ./...)) && ) true
 TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module) -name '*_test.go' -print -quit),$(module)))
 
@@ -276,11 +298,12 @@ CONCURRENT_PACKAGES := ./sdk/... ./internal/agent/... ./internal/throttle ./inte
 race: build-all python ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
 	@$(call RACE,race) $(call packages_without,$(E2E_PACKAGES))
 race-concurrent: envtest python ## The race detector over the packages that CI chooses
+	@$(SAYSAMPLE)
 	@$(call RACE,race) $(CONCURRENT_PACKAGES)
 RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -race -shuffle=on -timeout 30m
 
 .PHONY: test-mutation
-test-mutation: envtest ## Break the provider and the lifecycle engine in many ways, each of which the rule or test that it names must notice (an hour)
+test-mutation: envtest ## Break the provider, the lifecycle engine and the boundaries in many ways, each of which the rule or test that it names must notice (an hour and a half)
 	go run ./test/conformance/mutation
 
 .PHONY: chaos
@@ -298,6 +321,15 @@ test-vm: export SLIPWAY_TEST_VM = 1
 test-vm: build host-bundle ## Boot a Debian machine in an emulator, and make a host and a node of it by `slipway host add` (a quarter of an hour)
 	@$(ROOT)/hack/vm.sh
 	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 90m ./test/vm
+
+# What upstream's maintainers hold providers to; docs/upstream-e2e.md tells of each spec. No
+# part of `test`: the framework compiles for minutes, and a spec takes some, too.
+.PHONY: test-upstream
+SPEC ?=
+test-upstream: build ## Run upstream's end-to-end specs against a plane of 5 local hosts, or those of SPEC=MachinePool,ClusterDeletion
+	@cd test/e2e/upstream && export GOWORK=off KUBERNETES_VERSION=$(BUNDLE_KUBERNETES) && $(FETCH_MODULES) -tags e2e -test ./... && \
+	  go test -tags e2e -count=1 -v -timeout 3h -run '^TestSpecs$$' . -args \
+	  -ginkgo.v -ginkgo.no-color -ginkgo.fail-on-empty -ginkgo.label-filter '$(SPEC)' -e2e.bin $(BIN) -e2e.artifacts-folder $(BIN)/upstream
 
 .PHONY: slowest
 slowest: ## The 20 slowest tests of the last runs

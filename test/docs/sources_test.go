@@ -128,19 +128,14 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-var (
-	testName    = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
-	declaration = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
-)
+var testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
 
 // Tests that a document names as its proof exist.
 func TestProofs(t *testing.T) {
 	declared, named := map[string]bool{}, 0
-	for path, text := range sources(t) {
-		if strings.HasSuffix(path, "_test.go") {
-			for _, match := range declaration.FindAllStringSubmatch(text, -1) {
-				declared[match[1]] = true
-			}
+	for _, tests := range declaredTests(t) {
+		for _, name := range tests {
+			declared[name] = true
 		}
 	}
 	for _, d := range documents(t) {
@@ -184,4 +179,30 @@ func alternatives(pattern string) []string {
 		found = append(found, before+alternative+after)
 	}
 	return found
+}
+
+// A bootstrap token that somebody makes as a document shows ends, and enrolls as many machines
+// as it says.
+func TestTokensEnd(t *testing.T) {
+	shown := 0
+	for _, d := range documents(t) {
+		var text strings.Builder
+		for _, l := range d.lines {
+			text.WriteString(l.text + "\n")
+		}
+		for block := range strings.SplitSeq(text.String(), "```") {
+			if !strings.Contains(block, "type: bootstrap.kubernetes.io/token") {
+				continue
+			}
+			shown++
+			for _, limit := range []string{"\n  expiration: ", "infrastructure.slipway.dev/token-uses: ", "system:bootstrappers:slipway:NAMESPACE:HOST"} {
+				if !strings.Contains(block, limit) {
+					t.Errorf("%s shows a token without %q:\n%s", d.path, strings.TrimSpace(limit), block)
+				}
+			}
+		}
+	}
+	if shown == 0 {
+		t.Error("no document shows a token")
+	}
 }

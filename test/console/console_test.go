@@ -1,0 +1,260 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/console"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/test/conformance/judge"
+)
+
+func TestMain(m *testing.M) { judge.Main(m, "../../bin") }
+
+// story is a world with a console that is open in a browser.
+type story struct {
+	*world
+	*browser
+	t    *testing.T
+	base string
+}
+
+func newStory(t *testing.T) *story {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server, skipped by -short")
+	}
+	// It is judged first whether there is a browser.
+	b := newBrowser(t)
+	s := &story{browser: b, world: newWorld(t), t: t}
+	config := rest.CopyConfig(s.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: operator, Groups: []string{"system:authenticated"}}
+	own, err := client.New(config, client.Options{Scheme: s.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	shown, err := console.Listen(ctx, console.Config{Address: console.DefaultAddress, Rest: config, Client: own, Namespace: namespace, Name: "the management cluster of the test"})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- shown.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	link, err := url.Parse(shown.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.base = "http://" + link.Host
+	first := s.tab()
+	first.open(shown.URL())
+	first.await("There is no host yet")
+	if at := evaluate[string](first, "location.href"); at != s.base+"/fleet" {
+		t.Errorf("the address leads to %s", at)
+	}
+	s.expectClean("the first page", first)
+	first.close()
+	return s
+}
+
+// page opens a page of the console.
+func (s *story) page(path string) *tab {
+	s.t.Helper()
+	p := s.tab()
+	p.open(s.base + path)
+	return p
+}
+
+// expectClean wants that a page asked nobody but the console, and Chromium found nothing
+// to complain about.
+func (s *story) expectClean(name string, p *tab) {
+	s.t.Helper()
+	hosts, complaints := p.noted()
+	if want := []string{strings.TrimPrefix(s.base, "http://")}; !slices.Equal(hosts, want) {
+		s.t.Errorf("%s asks %v, want %v", name, hosts, want)
+	}
+	if len(complaints) > 0 {
+		s.t.Errorf("Chromium says of %s:\n%s", name, strings.Join(complaints, "\n"))
+	}
+}
+
+// TestConsole follows a cluster from the request for it to a host that is lost.
+func TestConsole(t *testing.T) {
+	s := newStory(t)
+	fleet, cluster := s.page("/fleet"), s.page("/clusters")
+	for i, rack := range []string{"rack-a", "rack-a", "rack-b"} {
+		s.host(fmt.Sprintf("host-%d", i+1), rack)
+	}
+	cut := s.host("host-4", "rack-b")
+	fleet.shows("4 hosts", "rack-a", "rack-b", "host-1", "host-4", "Available")
+
+	s.order()
+	cluster.shows(clusterName)
+	cluster.open(s.base + "/clusters/" + namespace + "/" + clusterName)
+	cluster.shows("Pending")
+	runs := s.page("/lifecycle")
+	runs.shows("BeforeClusterCreate", "Is the change request signed?")
+	runs.shot("lifecycle")
+
+	s.attacked()
+
+	// An approval is given.
+	if s.made() {
+		t.Fatal("the Cluster went on without an approval")
+	}
+	runs.follow("a.button")
+	runs.do(chromedp.SendKeys(chromedp.CSS("#reason"), "CHG-4711"))
+	runs.follow("form.decide button")
+	runs.await("CHG-4711", operator)
+	if d := s.theRun().Spec.Decisions; len(d) != 1 || d[0].By != operator || d[0].Reason != "CHG-4711" {
+		t.Errorf("decisions: %+v", d)
+	}
+	runs.shot("run")
+	cluster.shows("Provisioned")
+
+	// The cluster comes up, and a machine too many waits.
+	s.controlPlane("edge-control-plane")
+	fleet.shows(clusterName + "/edge-control-plane")
+	s.initialized()
+	s.pool("workers", 4)
+	cluster.shows("edge-control-plane", "1/1 ready", "workers", "3/4 ready", "none yet: why?")
+	fleet.shows("Running")
+	why := s.page(evaluate[string](cluster, `document.querySelector('a[href^="/placement/"]').getAttribute("href")`))
+	why.shows("Why hosts do not fit", "host-1")
+	why.shot("placement")
+	s.expectClean("the placement", why)
+	why.close()
+
+	// A host is cut.
+	cut()
+	fleet.shows("not connected", "1 to look at")
+	s.usable(fleet)
+	for name, p := range map[string]*tab{"the fleet": fleet, "the cluster": cluster, "the runs": runs} {
+		s.expectClean(name, p)
+	}
+	s.injected()
+}
+
+// usable holds what docs/console.md says of large print, dark colours and the keyboard.
+func (s *story) usable(fleet *tab) {
+	t := s.t
+	t.Helper()
+	for name, path := range map[string]string{
+		"host": "/hosts/" + namespace + "/host-4", "clusters": "/clusters", "cluster": "/clusters/" + namespace + "/" + clusterName,
+		"pool": "/pools/" + namespace + "/workers", "events": "/events", "search": "/search?q=host-1",
+	} {
+		p := s.page(path)
+		p.shot(name)
+		// At 200 % a window of 1280 pixels is as wide as one of 640.
+		p.do(chromedp.EmulateViewport(640, 450))
+		if over := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+			t.Errorf("at 200 %% %s is %d pixels too wide", path, over)
+		}
+		s.expectClean(path, p)
+		p.close()
+	}
+	const background = "getComputedStyle(document.body).backgroundColor"
+	fleet.prefers("light")
+	fleet.shot("fleet")
+	light := evaluate[string](fleet, background)
+	fleet.prefers("dark")
+	fleet.shot("fleet-dark")
+	if dark := evaluate[string](fleet, background); dark == light {
+		t.Errorf("it is %s in the dark, too", dark)
+	}
+	const active = `document.activeElement.innerText.trim() || document.activeElement.id`
+	fleet.do(chromedp.KeyEvent(kb.Tab))
+	if at := evaluate[string](fleet, active); at != "Skip to the content" {
+		t.Errorf("the first key leads to %q", at)
+	}
+	fleet.do(chromedp.KeyEvent(kb.Enter))
+	poll.True(t, patience, "the link leads to the content", func() bool { return evaluate[string](fleet, "document.activeElement.id") == "page" })
+}
+
+// attacked has pages of others try to decide: with the session, which browsers send to all
+// ports of a machine, and with the token of the form, which those pages cannot know.
+func (s *story) attacked() {
+	t := s.t
+	t.Helper()
+	run := "/lifecycle/" + namespace + "/" + s.theRun().Name
+	form := s.page(run + "/decide?decision=Approve&step=board")
+	csrf := evaluate[string](form, `document.querySelector("input[name=csrf]").value`)
+	decide := s.base + run + "/decide"
+	expectUndecided := func(what string) {
+		t.Helper()
+		if run := s.theRun(); len(run.Spec.Decisions) > 0 || len(run.Annotations) > 0 {
+			t.Fatalf("%s decided: %v, %+v", what, run.Annotations, run.Spec.Decisions)
+		}
+	}
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<form method="post" action=%q>`, html.EscapeString(decide))
+		for name, value := range map[string]string{"csrf": csrf, "decision": "Approve", "step": "board", "reason": "forged"} {
+			fmt.Fprintf(w, `<input name=%q value=%q>`, name, html.EscapeString(value))
+		}
+		fmt.Fprint(w, `<button>win a prize</button></form>`)
+	}))
+	defer other.Close()
+	forger := s.tab()
+	forger.open(other.URL)
+	forger.follow("button")
+	forger.says("answers its own pages only")
+	expectUndecided("a form of another port")
+	// The address bar of the victim leads to it, and so would a link.
+	forger.open(strings.Replace(s.base, "127.0.0.1", elsewhere, 1) + run)
+	forger.says("does not answer to this name")
+
+	const post = `fetch(%s, {method: "POST", headers: {"Content-Type": "application/x-www-form-urlencoded"}, body: new URLSearchParams({csrf: %s, decision: "Approve", step: "board", reason: "forged"})}).then(r => r.status)`
+	code := evaluate[int](form, fmt.Sprintf(post, quote(decide), quote("guessed")), chromedp.EvalAwaitPromise)
+	if code != http.StatusForbidden {
+		t.Errorf("a form with another token is answered %d", code)
+	}
+	expectUndecided("a form with another token")
+	form.shot("decide")
+	form.close()
+	forger.close()
+}
+
+// injected proves that what is complained about is seen: the page is made to do what its
+// policy forbids, and neither runs it nor asks anybody.
+func (s *story) injected() {
+	t := s.t
+	t.Helper()
+	var asked atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	p := s.page("/clusters")
+	evaluate[chromedp.Void](p, `void document.body.append(Object.assign(document.createElement("script"), {textContent: "window.injected = true"}))`)
+	failed := evaluate[bool](p, fmt.Sprintf(`fetch(%s).then(() => false, () => true)`, quote(other.URL)), chromedp.EvalAwaitPromise)
+	if !failed || asked.Load() > 0 || evaluate[bool](p, "window.injected === true") {
+		t.Errorf("refused: %t; %d requests came; the script ran: %t", failed, asked.Load(), evaluate[bool](p, "window.injected === true"))
+	}
+	poll.Until(t, patience, "the browser tells of both", func() error {
+		_, complaints := p.noted()
+		for _, directive := range []string{"script-src", "connect-src"} {
+			if !strings.Contains(strings.Join(complaints, "\n"), directive) {
+				return fmt.Errorf("nothing of %s is told: %q", directive, complaints)
+			}
+		}
+		return nil
+	})
+}
