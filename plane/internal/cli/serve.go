@@ -16,10 +16,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/egress"
 	"github.com/slipway-dev/slipway/plane/internal/extensions"
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/provider"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
@@ -110,27 +112,27 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		return err
 	}
 	forwarders = append(forwarders, &network.Forwarder{Listener: listener, Dial: dialAPI})
+	dialCluster, proxy, err := wayOut(ctx, inst, machine)
+	if err != nil {
+		return err
+	}
 	hosts, err := manager(inst)
 	if err != nil {
 		return err
 	}
-	forwarderCtx, cancel := context.WithCancel(ctx)
-	var beside sync.WaitGroup
-	for _, f := range forwarders {
-		beside.Go(func() { serveForwarder(forwarderCtx, f) })
-	}
-	beside.Go(func() { hosts.ServeReboots(forwarderCtx, reportReboot) })
+	besideCtx, stop := context.WithCancel(ctx)
+	ended := beside(besideCtx, forwarders, proxy, hosts)
 	defer func() {
-		cancel()
-		beside.Wait()
+		stop()
+		ended()
 	}()
 	clusters := func(ctx context.Context, mgr ctrl.Manager) error {
 		return (&forward.Reconciler{
-			Client: mgr.GetClient(), StateDir: inst.Dir,
+			Client: mgr.GetClient(), StateDir: inst.Dir, Dial: dialCluster,
 			Listen: func(ctx context.Context, port int) (net.Listener, error) {
 				return network.ListenIn(ctx, machine, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 			},
-		}).SetupWithManager(forwarderCtx, mgr)
+		}).SetupWithManager(besideCtx, mgr)
 	}
 	// What runs on the machine's loopback can be registered as an extension.
 	dialer := extensions.Dialer{Namespace: machine, Services: lifecycle.Services()}
@@ -158,6 +160,20 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		LifecycleProgram: filepath.Join(filepath.Dir(self), "slipway-lifecycle"),
 		LoggingFormat:    loggingFormat,
 	})
+}
+
+// beside runs what a plane needs besides its components, until ctx ends, and returns what
+// waits for its end.
+func beside(ctx context.Context, forwarders []*network.Forwarder, proxy *egress.Proxy, hosts *localhost.Manager) (wait func()) {
+	var running sync.WaitGroup
+	for _, f := range forwarders {
+		running.Go(func() { serveForwarder(ctx, f) })
+	}
+	if proxy != nil {
+		running.Go(func() { serveProxy(ctx, proxy) })
+	}
+	running.Go(func() { hosts.ServeReboots(ctx, reportReboot) })
+	return running.Wait
 }
 
 // startedByUp says whether `slipway up` started this process, and forgets it: what is run

@@ -2,11 +2,8 @@ package extensions
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"net/netip"
 	"os"
-	"slices"
 
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
@@ -30,30 +27,5 @@ func (d Dialer) DialContext(ctx context.Context, transport, address string) (net
 	if service, ok := d.Services[address]; ok {
 		return (&net.Dialer{}).DialContext(ctx, transport, service)
 	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, transport, address string) (net.Conn, error) {
-		return network.DialIn(ctx, d.Namespace, transport, address)
-	}}
-	addresses, err := resolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil, err
-	}
-	// Most extensions listen on IPv4 alone.
-	slices.SortStableFunc(addresses, func(a, b netip.Addr) int { return a.Unmap().BitLen() - b.Unmap().BitLen() })
-	for _, ip := range addresses {
-		if err = sdkclient.RefuseLinkLocal(ip); err != nil {
-			continue
-		}
-		var conn net.Conn
-		if conn, err = network.DialIn(ctx, d.Namespace, transport, net.JoinHostPort(ip.Unmap().String(), port)); err == nil {
-			return conn, nil
-		}
-	}
-	if err == nil {
-		err = fmt.Errorf("host %s has no address", host)
-	}
-	return nil, err
+	return network.MachineDialer{Namespace: d.Namespace, Refuse: sdkclient.RefuseLinkLocal}.DialContext(ctx, transport, address)
 }

@@ -30,6 +30,8 @@ type Reconciler struct {
 	StateDir string
 	// Listen opens ports.
 	Listen Listen
+	// Dial connects to the endpoint of a Cluster, host:port.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	ctx     context.Context // life of the forwarders; set by SetupWithManager
 	mu      sync.Mutex
@@ -105,7 +107,7 @@ func (r *Reconciler) start(key client.ObjectKey, target string, listener net.Lis
 	log := ctrl.LoggerFrom(r.ctx).WithName("forward").WithValues("cluster", key.String(), "address", listener.Addr().String())
 	forwarder := &network.Forwarder{
 		Listener:      listener,
-		Dial:          func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", target) },
+		Dial:          func(ctx context.Context) (net.Conn, error) { return r.Dial(ctx, "tcp", target) },
 		OnAcceptError: func(err error) { log.Error(err, "Cannot take in connections, trying again") },
 	}
 	go func() {

@@ -49,7 +49,7 @@ func listen(t *testing.T, port int) net.Listener {
 func newReconciler(t *testing.T, c client.Client, dir string) (r *Reconciler, stop context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r = &Reconciler{Client: c, StateDir: dir, ctx: ctx, running: map[string]*running{}, Listen: func(ctx context.Context, port int) (net.Listener, error) {
+	r = &Reconciler{Client: c, StateDir: dir, ctx: ctx, running: map[string]*running{}, Dial: (&net.Dialer{}).DialContext, Listen: func(ctx context.Context, port int) (net.Listener, error) {
 		return (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}}
 	stop = func() {

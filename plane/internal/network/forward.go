@@ -130,8 +130,14 @@ func (f *Forwarder) forward(ctx context.Context, client net.Conn) {
 		}
 		return
 	}
-	defer server.Close()
+	Join(ctx, client, server)
+}
+
+// Join copies between two connections until both directions have ended, one of them failed,
+// or ctx ended, then closes both. A direction that ends leaves the other one open.
+func Join(ctx context.Context, client, server net.Conn) {
 	closeBoth := func() { _, _ = client.Close(), server.Close() }
+	defer closeBoth()
 	stop := context.AfterFunc(ctx, closeBoth)
 	defer stop()
 	var up sync.WaitGroup

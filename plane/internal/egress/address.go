@@ -1,0 +1,21 @@
+package egress
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/slipway-dev/slipway/plane/internal/network"
+)
+
+// Refuse is for network.MachineDialer: whoever may write a Cluster or its kubeconfig chooses
+// where the plane connects to, and must not reach by that what serves this machine alone: its
+// loopback, or the metadata of a cloud.
+func Refuse(address netip.Addr) error {
+	switch address = address.Unmap(); {
+	case address.IsLoopback(), address.IsUnspecified(), address.IsLinkLocalUnicast(), address.IsMulticast():
+		return fmt.Errorf("the API server of a cluster must not have the address %s", address)
+	case network.Subnet.Contains(address):
+		return fmt.Errorf("%s is an address of the plane's own network, %s", address, network.Subnet)
+	}
+	return nil
+}
