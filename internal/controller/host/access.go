@@ -110,7 +110,9 @@ func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: named(s.host, name)}
 	err = r.apply(ctx, s.host, binding, func() error {
-		binding.RoleRef = roleOf(name)
+		if err := bind(ctx, r.Client, binding); err != nil {
+			return err
+		}
 		binding.Subjects = subjects(s.host)
 		return r.own(s.host, binding)
 	})

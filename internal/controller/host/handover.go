@@ -160,50 +160,65 @@ func faultOf(secret *corev1.Secret, handOver host.HandOver, now time.Time) strin
 // signed. Who is on the list stays there, unless the approval is withdrawn or the Host is
 // deleted otherwise than by a move: what ends with the signature, or with the Secret, is the
 // rule of the Role, without which the list gives no right. The Role gets it once the list is
-// right, and is there before: the manager may not bind anybody to a Role that is missing.
+// right, and is there before: the manager may not bind anybody to a Role that is missing, or
+// that says more than this rule.
 func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret, signed bool) error {
-	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(secret.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list hosts: %w", err)
-	}
 	key := client.ObjectKeyFromObject(secret)
+	wanted := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{key.Name}, Verbs: []string{"get"}}}
 	if err := r.applyRole(ctx, key, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-		if signed {
+		if signed && equality.Semantic.DeepEqual(rules, wanted) {
 			return rules
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err := r.applyReaders(ctx, secret, hosts.Items); err != nil || !signed {
+	if err := r.applyReaders(ctx, secret); err != nil || !signed {
 		return err
 	}
-	return r.applyRole(ctx, key, func([]rbacv1.PolicyRule) []rbacv1.PolicyRule {
-		return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{key.Name}, Verbs: []string{"get"}}}
-	})
+	return r.applyRole(ctx, key, func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return wanted })
 }
 
-// applyReaders brings the list of agents up to date.
-func (r *HandOverReconciler) applyReaders(ctx context.Context, secret *corev1.Secret, hosts []infrav1.Host) error {
+// applyReaders brings the list of agents up to date. The list is there, and is read, before
+// the Hosts are, and they are read past the cache before anybody comes on it: the agent of a
+// Host that is deleted meanwhile was taken off before, or makes this write fail.
+func (r *HandOverReconciler) applyReaders(ctx context.Context, secret *corev1.Secret) error {
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
-		binding.RoleRef = roleOf(secret.Name)
-		known := binding.Subjects
 		if owner := metav1.GetControllerOf(binding); owner != nil && owner.UID != secret.UID {
 			// It is of a Secret before this one, which an earlier version may have let all
 			// agents read.
-			known = nil
-		}
-		if agents := withAgents(known, secret.Namespace, hosts); !equality.Semantic.DeepEqual(binding.Subjects, agents) {
-			binding.Subjects = agents
+			binding.Subjects = nil
 		}
 		outlive(binding)
-		return nil
+		return bind(ctx, r.Client, binding)
 	})
 	if err != nil {
 		return fmt.Errorf("apply RoleBinding %s: %w", binding.Name, err)
 	}
+	agents, err := r.agents(ctx, r.Client, binding)
+	if err != nil || equality.Semantic.DeepEqual(binding.Subjects, agents) {
+		return err
+	}
+	known := func(agent rbacv1.Subject) bool { return slices.Contains(binding.Subjects, agent) }
+	if !slices.ContainsFunc(agents, func(agent rbacv1.Subject) bool { return !known(agent) }) {
+		binding.Subjects = agents
+	} else if binding.Subjects, err = r.agents(ctx, r.APIReader, binding); err != nil {
+		return err
+	}
+	if err := r.Client.Update(ctx, binding); err != nil {
+		return fmt.Errorf("update RoleBinding %s: %w", binding.Name, err)
+	}
 	return nil
+}
+
+// agents are those that belong on a list, by the Hosts that a reader finds.
+func (r *HandOverReconciler) agents(ctx context.Context, reader client.Reader, list *rbacv1.RoleBinding) ([]rbacv1.Subject, error) {
+	hosts := &infrav1.HostList{}
+	if err := reader.List(ctx, hosts, client.InNamespace(list.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	return withAgents(list.Subjects, list.Namespace, hosts.Items), nil
 }
 
 // applyRole makes the Role by which the Secret is read, or changes its rules.
@@ -262,8 +277,9 @@ func (r *HandOverReconciler) revoke(ctx context.Context, key client.ObjectKey) e
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get RoleBinding %s: %w", key.Name, err)
 	}
-	if err != nil || metav1.GetControllerOf(binding) != nil {
-		// Nobody is on the list, or an earlier version made it for that Secret only.
+	if err != nil || metav1.GetControllerOf(binding) != nil || binding.RoleRef != roleOf(key.Name) {
+		// Nobody is on the list, or an earlier version made it for that Secret only, or it is
+		// no list of the manager's.
 		meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 		return errors.Join(client.IgnoreNotFound(r.Client.Delete(ctx, &rbacv1.Role{ObjectMeta: meta})), client.IgnoreNotFound(r.Client.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: meta})))
 	}
@@ -286,6 +302,9 @@ func (r *HandOverReconciler) revoke(ctx context.Context, key client.ObjectKey) e
 // removeReaders takes agents off the list of those that may read a hand-over, and deletes a
 // list that nobody is on.
 func removeReaders(ctx context.Context, c client.Client, binding *rbacv1.RoleBinding, agents []rbacv1.Subject) error {
+	if binding.RoleRef != roleOf(binding.Name) {
+		return remove(ctx, c, binding) // no such list, though it has the name
+	}
 	left := slices.DeleteFunc(slices.Clone(binding.Subjects), func(s rbacv1.Subject) bool { return slices.Contains(agents, s) })
 	var err error
 	switch {

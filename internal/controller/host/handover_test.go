@@ -184,3 +184,142 @@ func TestRightsOnAHandOverAreWatched(t *testing.T) {
 	}
 	eventually("a Role that was deleted is there again", func() bool { return role().UID != "" && role().UID != before.UID })
 }
+
+// behind is a client whose cache has Hosts as they were.
+type behind struct {
+	client.Client
+	hosts infrav1.HostList
+}
+
+func (b *behind) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if hosts, ok := list.(*infrav1.HostList); ok {
+		b.hosts.DeepCopyInto(hosts)
+		return nil
+	}
+	return b.Client.List(ctx, list, options...)
+}
+
+// TestCacheBehindGivesNoHandOver has the cache hold a Host that was deleted for good, whose
+// agent nobody would take off the list later.
+func TestCacheBehindGivesNoHandOver(t *testing.T) {
+	w, _, _ := movable(t)
+	deleted := w.host("host-2")
+	w.reconcile(deleted)
+	secret := w.requestHandOver("")
+	old := &behind{Client: managed}
+	if err := managed.List(t.Context(), &old.hosts, client.InNamespace(w.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Delete(t.Context(), deleted.Host(t)); err != nil {
+		t.Fatal(err)
+	}
+	if h, _ := w.reconcile(deleted); h != nil {
+		t.Fatal("the Host that was deleted stays")
+	}
+	r := &hostcontroller.HandOverReconciler{Client: old, APIReader: managed, Recorder: &events.FakeRecorder{}, Clock: w.clock}
+	reconcile := func() {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(secret)}); err != nil {
+			t.Fatal(err)
+		}
+		binding := &rbacv1.RoleBinding{}
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), binding); err != nil {
+			t.Fatal(err)
+		}
+		if len(binding.Subjects) != 1 || binding.Subjects[0].Name != infrav1.AgentUser(w.namespace, "host-1", testenv.HostID(w.namespace, "host-1")) {
+			t.Errorf("on the list: %v", binding.Subjects)
+		}
+	}
+	reconcile()
+	if err := env.Client.Delete(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: secret.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	reconcile()
+}
+
+// TestHandOverTakesBackWhatWasWidened has somebody add a rule that the manager could not
+// grant, and a label, which would have the manager write that rule.
+func TestHandOverTakesBackWhatWasWidened(t *testing.T) {
+	w, _, _ := movable(t)
+	secret := w.requestHandOver(target(t))
+	role := &rbacv1.Role{}
+	get := func() {
+		t.Helper()
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), role); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get()
+	role.Rules = append(role.Rules, everything)
+	role.Labels["x"] = "y"
+	w.update(role)
+	w.host("host-2")
+	w.reconcileHandOver()
+	if get(); len(role.Rules) != 1 || len(role.Labels) != 1 {
+		t.Errorf("the Role has %v, %v", role.Rules, role.Labels)
+	}
+}
+
+// TestForeignRoleBindings has RoleBindings of other Roles where the manager has its own. What
+// one binds can't be changed, and to update one takes the rights it gives.
+func TestForeignRoleBindings(t *testing.T) {
+	w, agent, _ := movable(t)
+	w.reconcile(agent)
+	secret := w.requestHandOver(target(t))
+	get := func(name string) *rbacv1.RoleBinding {
+		t.Helper()
+		b := &rbacv1.RoleBinding{}
+		if err := client.IgnoreNotFound(env.Client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, b)); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	foreign := func(name string) {
+		t.Helper()
+		b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{infrav1.HostLabel: ""}}}
+		b.Subjects = get(name).Subjects
+		if err := env.Client.Delete(t.Context(), b.DeepCopy()); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		b.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+		if err := env.Client.Create(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := func(name string) {
+		t.Helper()
+		if b := get(name); b.RoleRef.Name != name || len(b.Subjects) != 1 {
+			t.Errorf("%s binds %v to %v", name, b.Subjects, b.RoleRef)
+		}
+	}
+	foreign(secret.Name)
+	w.reconcileHandOver()
+	w.reconcileHandOver()
+	ours(secret.Name)
+	name := hostcontroller.RoleName(agent.Key.Name)
+	foreign(name)
+	w.reconcile(agent)
+	w.reconcile(agent)
+	ours(name)
+
+	free := w.host("host-2")
+	w.reconcile(free)
+	foreign(secret.Name)
+	if err := env.Client.Delete(t.Context(), free.Host(t)); err != nil {
+		t.Fatal(err)
+	}
+	if h, _ := w.reconcile(free); h != nil {
+		t.Error("a Host is not deleted while another Role is bound in the place of the list")
+	}
+	if get(secret.Name).UID != "" {
+		t.Error("the RoleBinding is left")
+	}
+	foreign(secret.Name)
+	if err := env.Client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcileHandOver()
+	if get(secret.Name).UID != "" {
+		t.Error("the RoleBinding outlives the Secret")
+	}
+}

@@ -49,6 +49,22 @@ func roleOf(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
 }
 
+// bind has a RoleBinding bind the Role of its name. What one binds can't be changed: one that
+// is there and binds anything else goes, which is a conflict, so that the next try makes it.
+func bind(ctx context.Context, c client.Client, binding *rbacv1.RoleBinding) error {
+	switch binding.RoleRef {
+	case roleOf(binding.Name):
+		return nil
+	case rbacv1.RoleRef{}:
+		binding.RoleRef = roleOf(binding.Name)
+		return nil
+	}
+	if err := remove(ctx, c, binding); err != nil {
+		return err
+	}
+	return apierrors.NewConflict(rbacv1.Resource("rolebindings"), binding.Name, fmt.Errorf("it bound %s %s and was deleted", binding.RoleRef.Kind, binding.RoleRef.Name))
+}
+
 func ignoreConflict(err error, verb string, o client.Object) error {
 	if err == nil || apierrors.IsConflict(err) {
 		return nil
