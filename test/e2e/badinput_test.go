@@ -142,6 +142,7 @@ func TestOnePlane(t *testing.T) {
 		{"names that are not there", unknownNames},
 		{"without root", withoutRoot},
 		{"JSON and completion", machineReadable},
+		{"a cluster that others manage", managedByOthers},
 		{"hosts on other machines", otherMachines},
 		{"kill -9 of the agent", killAgent},
 		{"kill -9 of the plane", killServe},
@@ -164,6 +165,32 @@ func (p *plane) waitFor(what string, ok func() bool) {
 		if time.Since(begin) > live.Patience(30*time.Second) {
 			p.t.Fatalf("no %s after %s", what, time.Since(begin))
 		}
+	}
+}
+
+// managedByOthers: a HostCluster with the annotation managed-by is what its manager says, down
+// to that it is there. Upstream's controllers go by that, and it goes when they delete it.
+func managedByOthers(t *testing.T, p *plane) {
+	p.apply("", `apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: foreign, namespace: default}
+spec:
+  infrastructureRef: {apiGroup: infrastructure.slipway.dev, kind: HostCluster, name: foreign}
+---
+apiVersion: infrastructure.slipway.dev/v1beta2
+kind: HostCluster
+metadata: {name: foreign, namespace: default, annotations: {cluster.x-k8s.io/managed-by: terraform}}
+spec:
+  controlPlaneEndpoint: {host: 10.88.0.240, port: 6443}
+`)
+	p.mustKubectl("", "patch", "hostcluster", "foreign", "--subresource=status", "--type=merge", "-p", `{"status":{"initialization":{"provisioned":true}}}`)
+	p.mustKubectl("", "wait", "--for=jsonpath={.status.initialization.infrastructureProvisioned}=true", "cluster/foreign", "--timeout=2m")
+	if ours := p.mustKubectl("", "get", "hostcluster", "foreign", "-o", "jsonpath={.metadata.finalizers}{.status.conditions}{.status.failureDomains}"); strings.TrimSpace(ours) != "" {
+		t.Errorf("the HostCluster of somebody else was touched: %s", ours)
+	}
+	p.mustKubectl("", "delete", "cluster", "foreign", "--timeout=2m")
+	if left := p.mustKubectl("", "get", "hostcluster", "-o", "name"); strings.TrimSpace(left) != "" {
+		t.Errorf("left of the cluster: %s", left)
 	}
 }
 

@@ -102,6 +102,9 @@ func TestExtension(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--no-cluster", "--hosts", "0")
+	if hosts := p.mustKubectl("", "get", "hosts", "-o", "name"); hosts != "" {
+		t.Errorf("hosts that nobody asked for: %s", hosts)
+	}
 	p.apply("", localClass(t)+"---"+extensionConfig("live", answers.URL, answers.CA.PEM, "gate in (held,free)")+"---"+extensionConfig("dead", dead.URL, dead.CA.PEM, "gate=doomed"))
 	for name, want := range map[string]string{"live": "Discovered=true", "dead": "Discovered=false"} {
 		p.mustKubectl("", "wait", "--for=condition="+want, "extensionconfig/"+name, "--timeout=5m")

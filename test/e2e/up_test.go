@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -34,7 +35,7 @@ func TestUp(t *testing.T) {
 		{"a power-cycled host comes back", powerCycle},
 		{"a cut link makes a node not ready, healing it mends that", cutAndHeal},
 		{"kill -9 of the plane loses nothing", killPlane},
-		{"down and up again goes on with the same cluster", downAndUp},
+		{"down, a backup restored, and up again goes on with the same cluster", downAndUp},
 		{"deleting the Cluster returns every host", deleteCluster},
 	}
 	for _, step := range steps {
@@ -328,6 +329,7 @@ func downAndUp(t *testing.T, p *plane) {
 	}
 	before := boots()
 	p.must(time.Minute, "down")
+	restoreBackup(t, p)
 	p.up("--fast")
 	for id := range boots() {
 		if before[id] {
@@ -335,6 +337,33 @@ func downAndUp(t *testing.T, p *plane) {
 		}
 	}
 	bothAnswer(t, p, 2*time.Minute)
+}
+
+// restoreBackup makes a backup of the state directory, loses all of the plane but its local
+// hosts, and unpacks it.
+func restoreBackup(t *testing.T, p *plane) {
+	t.Helper()
+	archive := filepath.Join(t.TempDir(), "plane.tar.gz")
+	tar := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("tar", append([]string{"-C", p.StateDir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("tar %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	tar("-czf", archive, "--exclude", "./hosts", "--exclude", "./*.sock", ".")
+	entries, err := os.ReadDir(p.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == "hosts" {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(p.StateDir, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tar("-xzf", archive)
 }
 
 func deleteCluster(_ *testing.T, p *plane) {

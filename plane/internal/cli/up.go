@@ -46,13 +46,13 @@ machine pool of two. With three control planes the cluster outlives any one host
   slipway up --control-planes 3
   slipway up --kubernetes-version v1.35.4
   slipway up -f cluster.yaml
-  slipway up --listen 192.0.2.10
+  slipway up --no-cluster --hosts 0 --listen 192.0.2.10
   slipway up --state-dir /var/lib/other --name other --api-port 36444 --beside slipway`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUp(cmd, g, f) },
 	}
 	flags := command.Flags()
-	flags.IntVar(&f.hosts, "hosts", 0, "number of local hosts; as many as the cluster needs and one spare by default")
+	flags.IntVar(&f.hosts, "hosts", 0, "number of local hosts; as many as the cluster needs and one spare by default. 0 adds none, for a plane of hosts on other machines: with --no-cluster")
 	flags.StringVarP(&f.file, "file", "f", "", "cluster file to apply instead of the default cluster; - reads standard input")
 	flags.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the default cluster, one of the node bundle's; the newest by default")
 	flags.BoolVar(&f.noCluster, "no-cluster", false, "bring up the plane and the hosts only")
@@ -67,7 +67,7 @@ machine pool of two. With three control planes the cluster outlives any one host
 }
 
 func (f *upFlags) options() (up.Options, error) {
-	o := up.Options{Hosts: f.hosts, Version: f.version, Timeout: f.timeout, ForceConflicts: f.forceConflicts}
+	o := up.Options{Hosts: f.hosts, NoHosts: f.hosts == 0 && f.flags.Changed("hosts"), Version: f.version, Timeout: f.timeout, ForceConflicts: f.forceConflicts}
 	if f.hosts < 0 {
 		return o, fmt.Errorf("--hosts %d: want a number of hosts, or leave it out", f.hosts)
 	}

@@ -35,7 +35,8 @@ type Options struct {
 	Version string
 	// Timeout is how long Run may take; 0 means as long as it takes.
 	Timeout time.Duration
-	// NoHosts is set for a plane that has none of its own, and no File.
+	// NoHosts adds no local hosts; those of an earlier run stay. A plane beside another
+	// never has any.
 	NoHosts bool
 }
 
@@ -55,6 +56,9 @@ type NotEnoughHostsError struct {
 }
 
 func (e *NotEnoughHostsError) Error() string {
+	if e.Have == 0 {
+		return fmt.Sprintf("%s asks for %d hosts, --hosts allows none: raise --hosts, or bring up a plane alone with --no-cluster", e.File, e.Need)
+	}
 	return fmt.Sprintf("%s asks for %d hosts, --hosts allows %d: raise --hosts or lower the replicas", e.File, e.Need, e.Have)
 }
 
@@ -92,11 +96,14 @@ func (o *Options) Complete() error {
 	if o.File != nil {
 		need = o.File.Hosts()
 	}
-	if o.Hosts == 0 {
+	if o.Hosts == 0 && !o.NoHosts {
 		o.Hosts = need + spareHosts
 	}
 	if need > o.Hosts {
 		return &NotEnoughHostsError{o.File.Name, need, o.Hosts}
+	}
+	if o.NoHosts {
+		return nil
 	}
 	if _, err := localhost.IPOf(o.Hosts); err != nil {
 		return fmt.Errorf("%d hosts are too many for one machine: %w", o.Hosts, err)

@@ -38,6 +38,8 @@ func TestCompleteCountsHosts(t *testing.T) {
 		"exactly enough":         {Options{File: four, Hosts: 4}, 4, ""},
 		"more than needed":       {Options{File: four, Hosts: 9}, 9, ""},
 		"too few":                {Options{File: four, Hosts: 3}, 0, "x.yaml asks for 4 hosts, --hosts allows 3"},
+		"none":                   {Options{NoHosts: true}, 0, ""},
+		"none for a cluster":     {Options{File: four, NoHosts: true}, 0, "asks for 4 hosts, --hosts allows none: raise --hosts, or bring up a plane alone with --no-cluster"},
 		"as many as there are":   {Options{Hosts: 189}, 189, ""},
 		"more than there can be": {Options{Hosts: 190}, 0, "190 hosts are too many"},
 	} {

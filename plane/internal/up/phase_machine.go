@@ -33,10 +33,11 @@ func (e *MachineError) Error() string {
 
 // checkMachine finds out what would fail later with a message nobody understands.
 func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
-	on, err := s.hostsThatRun(ctx)
+	there, on, err := s.hostsThatRun(ctx)
 	if err != nil {
 		return err
 	}
+	s.hostless = s.Options.NoHosts && there == 0
 	var fatal, warnings []localhost.Finding
 	for _, f := range localhost.Preflight(ctx, localhost.PreflightOptions{
 		StateDir: s.Instance.Dir, Name: s.Instance.Name, Hosts: max(0, s.Options.Hosts-on), ControlPlanes: s.controlPlanes(on),
@@ -68,26 +69,29 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	for _, w := range warnings {
 		s.Progress.Note("Warning: " + w.Message + ": " + w.Remedy)
 	}
-	if s.Options.NoHosts {
+	switch {
+	case s.Instance.Beside != "":
 		step.Donef("fit for a plane beside %s", s.Instance.Beside)
-		return nil
+	case s.hostless:
+		step.Donef("fit for a plane without local hosts")
+	default:
+		step.Donef("fit for %d hosts", s.Options.Hosts)
 	}
-	step.Donef("fit for %d hosts", s.Options.Hosts)
 	return nil
 }
 
-func (s *Session) hostsThatRun(ctx context.Context) (int, error) {
+// hostsThatRun counts the hosts of earlier runs, and those of them that are on.
+func (s *Session) hostsThatRun(ctx context.Context) (there, on int, _ error) {
 	hosts, err := s.Hosts.List(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	on := 0
 	for _, h := range hosts {
 		if h.State != localhost.StateOff {
 			on++
 		}
 	}
-	return on, nil
+	return len(hosts), on, nil
 }
 
 // controlPlanes among the hosts still to be booted.

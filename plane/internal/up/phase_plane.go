@@ -129,7 +129,7 @@ func (s *Session) spawn() (<-chan struct{}, error) {
 // runs already may end meanwhile, and then it is started.
 func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 	shown := map[string]*progress.Step{}
-	letIn := s.Options.NoHosts
+	letIn := s.withoutHosts()
 	var exited <-chan struct{}
 	return poll(ctx, func() (bool, error) {
 		if exited == nil {

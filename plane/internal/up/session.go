@@ -39,6 +39,7 @@ type Session struct {
 	begun          bool
 	started        time.Time // when Run was called
 	away           bool      // set by the machine phase: local hosts belong elsewhere
+	hostless       bool      // set by the machine phase: there are no local hosts, and shall be none
 }
 
 // phase is one step that the user sees. It returns nil when what it stands for
@@ -60,7 +61,7 @@ var stages = [][]phase{
 	{{name: "nodes", skip: (*Session).withoutCluster, run: (*Session).waitForNodes}},
 }
 
-func (s *Session) withoutHosts() bool { return s.Options.NoHosts }
+func (s *Session) withoutHosts() bool { return s.hostless }
 
 func (s *Session) withoutEnrollment() bool { return s.withoutHosts() || s.away }
 

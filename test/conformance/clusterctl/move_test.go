@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,12 +38,15 @@ func TestMove(t *testing.T) {
 		t.Errorf("the hosts that were enrolled are\n%s", listed)
 	}
 	nodes, claims := w.nodeUIDs(), w.claims(a)
-	a.handOver(b)
-	w.awaitReadyToMove(a)
 	for _, step := range []struct {
 		name string
 		run  func(t *testing.T)
 	}{
+		{"nobody is there", func(t *testing.T) {
+			w.nobodyThere(t, a, b)
+			a.handOver(b)
+			w.awaitReadyToMove(a)
+		}},
 		{"owners", func(t *testing.T) { everythingIsOwned(t, a) }},
 		{"no provider", func(t *testing.T) { w.targetWithoutProvider(t, a, b) }},
 		{"out of reach", func(t *testing.T) { w.targetOutOfReach(t, a, b) }},
@@ -112,6 +116,52 @@ func TestMove(t *testing.T) {
 			return
 		}
 	}
+}
+
+// heldUp is how long clusterctl is watched that waits for hosts: it looks again after five
+// seconds, and would give up by itself after minutes.
+const heldUp = 8 * time.Second
+
+// nobodyThere: no agent answers, and nobody has said where the hosts go, so that none would
+// ever find out. clusterctl waits, and nothing is in the target.
+func (w *world) nobodyThere(t *testing.T, from, to *management) {
+	t.Helper()
+	for _, m := range w.machines {
+		m.off()
+	}
+	for _, m := range w.machines {
+		w.awaitAway(from, m.Name)
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := from.tryContext(ctx, "move", "-n", team, "--to-kubeconfig", to.kubeconfig)
+		done <- err
+	}()
+	// It is asked once clusterctl has paused the Cluster.
+	w.awaitHosts(from, "the hosts hold up the move and say why", func(h *infrav1.Host) string {
+		if c := conditions.Get(h, infrav1.ReadyToMoveCondition); !host.BlocksMove(h) || c == nil || c.Reason != infrav1.HostNoHandOverReason {
+			return fmt.Sprintf("%v %+v", h.Annotations, c)
+		}
+		return ""
+	})
+	select {
+	case err := <-done:
+		t.Errorf("clusterctl came to an end: %v", err)
+	case <-time.After(heldUp):
+		kill()
+		<-done
+	}
+	clusters := &clusterv1.ClusterList{}
+	if err := to.Client.List(t.Context(), clusters); err != nil || len(clusters.Items) > 0 || len(w.claims(to)) > 0 {
+		t.Errorf("the target has %d Clusters, %v, %v", len(clusters.Items), w.claims(to), err)
+	}
+	from.unpause()
+	for _, m := range w.machines {
+		m.on()
+	}
+	w.unchanged(from)
 }
 
 // targetWithoutProvider: clusterctl refuses before it changed anything.
