@@ -62,6 +62,9 @@ const (
 	// HostNotApprovedReason means that the HostApprovalPolicy of the namespace asks for an
 	// approval of the host: slipway host approve.
 	HostNotApprovedReason = "NotApproved"
+	// HostInventoryNotReportedReason means that the agent has not told architecture and
+	// capacity of the host yet. If that lasts, the log of slipway-agent on the host has why.
+	HostInventoryNotReportedReason = "InventoryNotReported"
 	// HostApprovalDeniedReason means that somebody denied the host by spec.approval. Delete
 	// the Host, or approve it after all.
 	HostApprovalDeniedReason = "ApprovalDenied"

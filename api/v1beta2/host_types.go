@@ -202,6 +202,10 @@ type HostInventory struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	KubernetesVersions []string `json:"kubernetesVersions,omitempty"`
+	// hardware is what the agent found of the machine itself. The manager makes labels of
+	// some of it, whose keys begin with hardware.infrastructure.slipway.dev/.
+	// +optional
+	Hardware HostHardware `json:"hardware,omitempty,omitzero"`
 }
 
 // VirtualIPState says what a host does about the control-plane address.
@@ -338,6 +342,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:printcolumn:name="Agent",type="string",JSONPath=".status.inventory.agentVersion",description="Version of the agent"
 // +kubebuilder:printcolumn:name="Step",type="string",priority=10,JSONPath=".status.observedOperation.step",description="Step of the current operation"
 // +kubebuilder:printcolumn:name="OS",type="string",priority=10,JSONPath=".status.inventory.operatingSystem",description="Operating system"
+// +kubebuilder:printcolumn:name="Arch",type="string",priority=10,JSONPath=".status.inventory.architecture",description="Architecture of the host"
 // +kubebuilder:printcolumn:name="Versions",type="string",priority=10,JSONPath=".status.inventory.kubernetesVersions",description="Kubernetes versions on the host"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since enrollment"
 type Host struct {

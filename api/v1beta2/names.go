@@ -37,6 +37,32 @@ const ReleaseOrphanAnnotation = "infrastructure.slipway.dev/release-orphan"
 // connected. To write it takes the verb order on hosts.
 const RestoredAnnotation = "infrastructure.slipway.dev/restored"
 
+// HardwareLabelPrefix begins the keys of labels on a Host that tell of its hardware. The
+// manager writes them by what the agent reports, and takes those away that do not hold any
+// more; no other label is made of a report. To write them takes the verb order on hosts.
+const HardwareLabelPrefix = "hardware.infrastructure.slipway.dev/"
+
+// Labels of a Host by its hardware. A value is the fact with each run of characters that
+// labels cannot have turned into a dash, cut at 63.
+const (
+	// ArchitectureLabel is the architecture as Go names it: amd64, arm64.
+	ArchitectureLabel = HardwareLabelPrefix + "architecture"
+	// BootModeLabel is UEFI or BIOS.
+	BootModeLabel = HardwareLabelPrefix + "boot-mode"
+	// CPUVendorLabel and CPUModelLabel name the processor.
+	CPUVendorLabel = HardwareLabelPrefix + "cpu-vendor"
+	CPUModelLabel  = HardwareLabelPrefix + "cpu-model"
+	// CPUFeatureLabelPrefix begins one label for each reported feature of the processor,
+	// of value "true".
+	CPUFeatureLabelPrefix = HardwareLabelPrefix + "cpu-feature-"
+	// SystemVendorLabel and SystemProductLabel name the machine.
+	SystemVendorLabel  = HardwareLabelPrefix + "system-vendor"
+	SystemProductLabel = HardwareLabelPrefix + "system-product"
+	// GPULabelPrefix begins one label for each vendor of GPUs: amd, intel or nvidia. The
+	// value is how many of them the host has.
+	GPULabelPrefix = HardwareLabelPrefix + "gpu-"
+)
+
 // RevisionLabel on a HostMachine is the revision of the pool it was made from
 // (HostMachinePool.status.revision). It is a label since status is lost on a move.
 const RevisionLabel = "infrastructure.slipway.dev/revision"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -182,6 +183,26 @@ func (r *reporter) passes() bool {
 	return equality.Semantic.DeepEqual(before, after)
 }
 
+// write applies a status unless it is what was applied before, and returns how it is
+// encoded.
+func (r *reporter) write(ctx context.Context, s *infrav1.HostStatus, applied string) (string, error) {
+	body, err := json.Marshal(s)
+	if err != nil || string(body) == applied {
+		return applied, err
+	}
+	return string(body), r.hosts.ApplyHostStatus(ctx, &infrav1.Host{
+		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Host"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.name},
+		Status:     *s,
+	})
+}
+
+// undeclared says that the API server knows an earlier version of the Host, as while agents
+// are upgraded before the manager: an apply with a field that it lacks is refused whole.
+func undeclared(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "field not declared in schema")
+}
+
 func (r *reporter) apply(ctx context.Context) error {
 	r.mu.Lock()
 	wanted, applied := r.wanted, r.applied
@@ -189,22 +210,22 @@ func (r *reporter) apply(ctx context.Context) error {
 	if wanted == nil {
 		return nil
 	}
-	body, err := json.Marshal(wanted)
-	if err != nil || string(body) == applied {
-		return err
+	body, err := r.write(ctx, wanted, applied)
+	if undeclared(err) {
+		// What the host does matters more than what it is. The whole report is tried again
+		// with the next one: the API may be of this version by then.
+		known := *wanted
+		known.Inventory.Hardware = infrav1.HostHardware{}
+		wanted = &known
+		body, err = r.write(ctx, wanted, applied)
 	}
-	err = r.hosts.ApplyHostStatus(ctx, &infrav1.Host{
-		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Host"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.name},
-		Status:     *wanted,
-	})
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.applied == applied {
-		r.applied, r.accepted = string(body), wanted
+		r.applied, r.accepted = body, wanted
 	}
 	return nil
 }

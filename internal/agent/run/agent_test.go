@@ -27,6 +27,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
@@ -203,7 +204,7 @@ users: [{name: u, user: {token: "%s"}}]
 		wg.Go(func() { session.Run(ctx) })
 		collector := inventory.Collector{
 			Root: h.Root, Hostname: func() (string, error) { return "host-1", nil }, Addresses: h.Network.Addresses,
-			Versions: h.Executor.Versions.Installed, AgentVersion: "v1",
+			Versions: h.Executor.Versions.Installed, Hardware: (&hardware.Reader{Root: h.Root}).Read, AgentVersion: "v1",
 		}
 		a, err := link.New(link.Options{
 			Namespace: "ns", HostName: "host-1", HostID: "id", Config: session.Config(), Journal: j, Executor: h.Executor,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
@@ -107,7 +108,7 @@ func (a *Agent) enrollAndServe(ctx context.Context) error {
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Addresses: vip.Kernel{}.Addresses, Versions: a.executor.Versions.Installed,
-		NodeIP: a.Config.NodeIP, AgentVersion: version.Version,
+		Hardware: (&hardware.Reader{Root: a.Root}).Read, NodeIP: a.Config.NodeIP, AgentVersion: version.Version,
 	}
 	return link.Options{
 		Namespace: a.Config.Namespace, HostName: a.name, HostID: a.identity,

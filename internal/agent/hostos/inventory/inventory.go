@@ -32,6 +32,8 @@ type Collector struct {
 	Addresses func() ([]network.Address, error)
 	// Versions lists the installed Kubernetes versions.
 	Versions func(context.Context) []string
+	// Hardware tells what the machine is.
+	Hardware func() infrav1.HostHardware
 	// NodeIP is reported first when it is set.
 	NodeIP string
 	// AgentVersion is the version of the running binary.
@@ -70,6 +72,7 @@ func (c Collector) Collect(ctx context.Context, virtualIP string) (Facts, error)
 			Architecture:       runtime.GOARCH,
 			AgentVersion:       c.AgentVersion,
 			KubernetesVersions: c.Versions(ctx),
+			Hardware:           c.Hardware(),
 		},
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
@@ -30,6 +31,7 @@ func TestCollect(t *testing.T) {
 	c := inventory.Collector{
 		Root: h.Root, Hostname: func() (string, error) { return "h", nil }, NodeIP: "192.168.0.5", AgentVersion: "v1",
 		Versions: func(context.Context) []string { return []string{"v1.36.3"} },
+		Hardware: func() infrav1.HostHardware { return infrav1.HostHardware{BootMode: infrav1.BootModeUEFI} },
 		Addresses: func() ([]network.Address, error) {
 			return []network.Address{
 				{Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24")}, {Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.200/32")},
@@ -42,7 +44,7 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := f.Inventory
-	if i.MachineID != "abc" || i.OperatingSystem != "Some Linux 1" || i.KernelVersion != "6.1.0" || i.Architecture != runtime.GOARCH || i.AgentVersion != "v1" || i.KubernetesVersions[0] != "v1.36.3" {
+	if i.MachineID != "abc" || i.OperatingSystem != "Some Linux 1" || i.KernelVersion != "6.1.0" || i.Architecture != runtime.GOARCH || i.AgentVersion != "v1" || i.KubernetesVersions[0] != "v1.36.3" || i.Hardware.BootMode != infrav1.BootModeUEFI {
 		t.Errorf("inventory is %+v", i)
 	}
 	want := []clusterv1.MachineAddress{

@@ -1,0 +1,52 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// api is a server that may know no hardware.
+type api struct {
+	old     bool
+	applied []infrav1.HostStatus
+	refused int
+}
+
+func (a *api) ApplyHostStatus(_ context.Context, h *infrav1.Host) error {
+	if a.old && h.Status.Inventory.Hardware.BootMode != "" {
+		a.refused++
+		return errors.New("failed to create typed patch object (ns/h; infrastructure.slipway.dev/v1beta2, Kind=Host): .status.inventory.hardware: field not declared in schema")
+	}
+	a.applied = append(a.applied, h.Status)
+	return nil
+}
+
+// Agents may be upgraded before the manager: they report to an API that lacks the hardware,
+// write nothing twice, and tell of it once the API is theirs.
+func TestReportToAnAPIWithoutHardware(t *testing.T) {
+	server := &api{old: true}
+	r := newReporter(server, "ns", "h", slog.New(slog.DiscardHandler), func() time.Duration { return time.Second })
+	r.set(infrav1.HostStatus{BootID: "boot", Inventory: infrav1.HostInventory{Architecture: "amd64", Hardware: infrav1.HostHardware{BootMode: infrav1.BootModeUEFI}}})
+	for range 3 {
+		if err := r.apply(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(server.applied) != 1 || server.applied[0].Inventory.Architecture != "amd64" || server.refused != 3 {
+		t.Errorf("%d refused, applied %+v", server.refused, server.applied)
+	}
+	server.old = false
+	for range 3 {
+		if err := r.apply(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(server.applied) != 2 || server.applied[1].Inventory.Hardware.BootMode != infrav1.BootModeUEFI {
+		t.Errorf("applied %+v", server.applied)
+	}
+}
