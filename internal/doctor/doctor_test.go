@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -132,6 +133,7 @@ func free() infrav1.Host {
 	h.Spec.HostID = "id"
 	h.Status.BootID = "b"
 	h.Status.CleanProof = &infrav1.CleanProof{}
+	h.Status.Inventory.Architecture, h.Status.Capacity = "amd64", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	set(&h.Status.Conditions, infrav1.AgentConnectedCondition, "True", infrav1.HostHeartbeatFreshReason, "")
 	set(&h.Status.Conditions, infrav1.AgentSupportedCondition, "Unknown", infrav1.HostAgentVersionUnknownReason, "")
 	set(&h.Status.Conditions, infrav1.ClockSkewedCondition, "False", infrav1.HostClocksAgreeReason, "")

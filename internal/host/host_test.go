@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -24,6 +26,13 @@ func free() *infrav1.Host {
 	h.Spec.ClaimGeneration = 2
 	h.Status.BootID = "boot"
 	h.Status.CleanProof = &infrav1.CleanProof{ClaimGeneration: 2}
+	return reported(h)
+}
+
+// reported is a host whose agent has told what it is.
+func reported(h *infrav1.Host) *infrav1.Host {
+	h.Status.Inventory.Architecture = "amd64"
+	h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")}
 	return h
 }
 
@@ -55,35 +64,37 @@ func TestStateOf(t *testing.T) {
 		phase  infrav1.HostPhase
 		reason string
 	}{
-		"never heard of":      {&infrav1.Host{}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
-		"new and clean":       {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
-		"new, not looked at":  {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
-		"new and dirty":       {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"/var/lib/etcd"}}}, infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason},
-		"used, not looked at": {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
-		"clean":               {free(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
-		"status lost":         {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
-		"operation not seen":  {claimed(boot, ""), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
-		"report on another":   {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
-		"bootstrapping":       {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, infrav1.HostBootstrappingReason},
-		"running":             {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
-		"failed":              {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostBootstrapFailedReason},
-		"adoption not seen":   {adopting(""), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
-		"adopting":            {adopting(infrav1.OperationRunning), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
-		"adopted":             {adopting(infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
-		"not adopted":         {adopting(infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostAdoptionRefusedReason},
-		"upgrade not seen":    {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
-		"upgrading":           {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
-		"upgraded":            {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
-		"upgrade failed":      {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.UpgradeFailedReason},
-		"reboot not seen":     {claimed(reboot, ""), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
-		"rebooting":           {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
-		"rebooted":            {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
-		"reboot failed":       {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostRebootFailedReason},
-		"reset not seen":      {claimed(reset, ""), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
-		"resetting":           {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
-		"reset and proved":    {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
-		"reset unproved":      {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
-		"reset failed":        {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason},
+		"never heard of":               {&infrav1.Host{}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"new and clean":                {reported(&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"clean, not described":         {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseEnrolling, infrav1.HostInventoryNotReportedReason},
+		"cleared by hand, status lost": {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2, ClearedGeneration: ptr.To(int64(2))}}, infrav1.HostPhaseEnrolling, infrav1.HostInventoryNotReportedReason},
+		"new, not looked at":           {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"new and dirty":                {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"/var/lib/etcd"}}}, infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason},
+		"used, not looked at":          {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"clean":                        {free(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"status lost":                  {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"operation not seen":           {claimed(boot, ""), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
+		"report on another":            {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
+		"bootstrapping":                {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, infrav1.HostBootstrappingReason},
+		"running":                      {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"failed":                       {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostBootstrapFailedReason},
+		"adoption not seen":            {adopting(""), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
+		"adopting":                     {adopting(infrav1.OperationRunning), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
+		"adopted":                      {adopting(infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"not adopted":                  {adopting(infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostAdoptionRefusedReason},
+		"upgrade not seen":             {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
+		"upgrading":                    {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
+		"upgraded":                     {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"upgrade failed":               {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.UpgradeFailedReason},
+		"reboot not seen":              {claimed(reboot, ""), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
+		"rebooting":                    {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
+		"rebooted":                     {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"reboot failed":                {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostRebootFailedReason},
+		"reset not seen":               {claimed(reset, ""), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"resetting":                    {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"reset and proved":             {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"reset unproved":               {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"reset failed":                 {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason},
 		"reset by hand": {claimed(reset, infrav1.OperationSucceeded, func(h *infrav1.Host) {
 			h.Spec.Desired.ResetPolicy = infrav1.ResetPolicyManual
 		}), infrav1.HostPhaseQuarantined, infrav1.HostManualResetReason},

@@ -44,6 +44,9 @@ func freeState(h *infrav1.Host) State {
 			"The hook AfterHostRelease has not passed; condition " + infrav1.ReleaseHooksPassedCondition + " tells why"}
 	case ProvedClean(h) && !Approved(h):
 		return notApproved(h)
+	case ProvedClean(h) && !InventoryReported(h):
+		return State{infrav1.HostPhaseEnrolling, infrav1.HostInventoryNotReportedReason,
+			"The agent has not reported its inventory yet: architecture and capacity of the host are not known. If that lasts, the log of slipway-agent on the host tells why"}
 	case ProvedClean(h):
 		return State{infrav1.HostPhaseAvailable, infrav1.HostAvailableReason, ""}
 	case h.Status.BootID == "" && h.Status.CleanProof == nil:

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -14,7 +13,7 @@ import (
 // Suits says whether a host is what the request asks for, free or not.
 func (c *Chooser) Suits(h *infrav1.Host) bool {
 	r := c.request
-	return c.selector.Matches(labels.Set(h.Labels)) &&
+	return c.selector.Matches(host.Labels(h)) &&
 		(len(r.FailureDomains) == 0 || slices.Contains(r.FailureDomains, host.FailureDomain(h, r.FailureDomainLabel)))
 }
 

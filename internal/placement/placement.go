@@ -106,13 +106,18 @@ type Result struct {
 type Chooser struct {
 	request  Request
 	selector labels.Selector
-	scores   []score
+	// byHardware says that selector asks for labels that come with the agent's report.
+	byHardware bool
+	scores     []score
 	// seen counts the identities of the candidates.
 	seen map[string]int
 }
 
 // duplicate is the reason of hosts that share an identity.
 const duplicate = "same key or machine-id as another host"
+
+// notReported is the reason of hosts of which nobody knows what they are.
+const notReported = "agent has not reported its inventory yet"
 
 // notApproved is the reason of hosts that wait for an approval.
 const notApproved = "not approved"
@@ -131,6 +136,8 @@ func NewChooser(r Request) (*Chooser, error) {
 			return nil, fmt.Errorf("spec.hostSelector: %w", err)
 		}
 		c.selector = selector
+		requirements, _ := selector.Requirements()
+		c.byHardware = slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return host.IsHardwareLabel(r.Key()) })
 	}
 	for i, preferred := range r.Placement.Preferred {
 		selector, err := metav1.LabelSelectorAsSelector(preferred.HostSelector)
@@ -174,8 +181,8 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	switch {
 	case r.HostName != "" && h.Name != r.HostName:
 		return fmt.Sprintf("spec.hostName asks for %s", r.HostName)
-	case !c.selector.Matches(labels.Set(h.Labels)):
-		return "labels do not match spec.hostSelector"
+	case !c.selector.Matches(host.Labels(h)):
+		return c.rejectLabels(h)
 	case len(r.FailureDomains) > 0 && !slices.Contains(r.FailureDomains, domain):
 		return fmt.Sprintf("not in failure domain %s", strings.Join(r.FailureDomains, " or "))
 	case r.Spread != nil && ptr.Deref(r.Spread.Hard, false) && !c.inDomain(h):
@@ -192,6 +199,14 @@ func (c *Chooser) Reject(candidate Candidate) string {
 		return reason
 	}
 	return c.rejectVersion(h)
+}
+
+// rejectLabels does not say of a free host that it is of another kind while nobody knows.
+func (c *Chooser) rejectLabels(h *infrav1.Host) string {
+	if c.byHardware && h.Spec.Claim == nil && !host.InventoryReported(h) {
+		return notReported
+	}
+	return "labels do not match spec.hostSelector"
 }
 
 // identities are what no other host may have.
@@ -255,6 +270,8 @@ func rejection(h *infrav1.Host, why host.State) string {
 		return notApproved
 	case infrav1.HostApprovalDeniedReason:
 		return "approval denied"
+	case infrav1.HostInventoryNotReportedReason:
+		return notReported
 	}
 	if h.Spec.Claim != nil && why.Phase != infrav1.HostPhaseResetting && why.Phase != infrav1.HostPhaseQuarantined {
 		return "claimed"
@@ -273,7 +290,7 @@ func remedy(h *infrav1.Host, reason string) string {
 func (c *Chooser) score(h *infrav1.Host) int32 {
 	var sum int32
 	for _, s := range c.scores {
-		if s.selector.Matches(labels.Set(h.Labels)) {
+		if s.selector.Matches(host.Labels(h)) {
 			sum += s.weight
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -20,7 +22,8 @@ func candidate(name string, change ...func(*infrav1.Host)) placement.Candidate {
 	h.Spec.FailureDomain = "rack-1"
 	h.Status.BootID = "boot"
 	h.Status.CleanProof = &infrav1.CleanProof{}
-	h.Status.Inventory.KubernetesVersions = []string{version}
+	h.Status.Inventory.Architecture, h.Status.Inventory.KubernetesVersions = "amd64", []string{version}
+	h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	for _, c := range change {
 		c(h)
 	}

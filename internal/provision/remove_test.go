@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -90,6 +92,7 @@ func (w *world) proved(name string) {
 	w.t.Helper()
 	h := w.host(name)
 	h.Status.BootID, h.Status.CleanProof = "boot", &infrav1.CleanProof{ClaimGeneration: h.Spec.ClaimGeneration, Time: metav1.Now()}
+	h.Status.Inventory.Architecture, h.Status.Capacity = "amd64", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	if err := env.Client.Status().Update(w.t.Context(), h); err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +24,8 @@ func freeHost(name, rack string, mutate ...func(*infrav1.Host)) *infrav1.Host {
 	h := host(name, nil, condition(infrav1.AgentConnectedCondition, "True", ""))
 	h.Labels["rack"] = rack
 	h.Status.CleanProof = &infrav1.CleanProof{}
-	h.Status.Inventory.KubernetesVersions = []string{"v1.36.3"}
+	h.Status.Inventory.Architecture, h.Status.Inventory.KubernetesVersions = "amd64", []string{"v1.36.3"}
+	h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	for _, m := range mutate {
 		m(h)
 	}

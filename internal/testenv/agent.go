@@ -6,7 +6,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,6 +60,7 @@ func NewHost(t *testing.T, c client.Client, namespace, name string, now time.Tim
 	a.Report(t, func(s *infrav1.HostStatus) {
 		s.BootID = "boot-1"
 		s.Inventory = infrav1.HostInventory{OperatingSystem: "Debian", Architecture: "amd64", KubernetesVersions: []string{Version}}
+		s.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")}
 		s.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.88.0.11"}}
 		s.CleanProof = &infrav1.CleanProof{ClaimGeneration: h.Spec.ClaimGeneration, Time: metav1.NewTime(now.Truncate(time.Second))}
 	})

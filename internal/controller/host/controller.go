@@ -127,6 +127,7 @@ func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 		r.ensureLease,
 		r.ensureRBAC,
 		r.approve,
+		r.labelHardware,
 		r.findTwin,
 		r.findOrphan,
 		r.releaseOrphan,

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -124,6 +125,7 @@ func TestFormersHoldAHostBack(t *testing.T) {
 	const claimed = "claimed"
 	free := &infrav1.Host{ObjectMeta: meta("host-1")}
 	free.Status.CleanProof, free.Status.BootID = &infrav1.CleanProof{}, "boot"
+	free.Status.Inventory.Architecture, free.Status.Capacity = "amd64", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	free.Status.Conditions = []metav1.Condition{{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue}}
 	free.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: "node-1"}}
 	formerID := infrav1.ProviderID(namespace, "host-1", claimed)

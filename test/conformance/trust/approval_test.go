@@ -22,6 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -217,6 +218,7 @@ func (w *world) pretend(agent client.Client, name string) {
 			return err
 		}
 		h.Status.BootID, h.Status.Inventory.KubernetesVersions = "boot", []string{testenv.Version}
+		h.Status.Inventory.Architecture, h.Status.Capacity = "amd64", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 		h.Status.CleanProof = &infrav1.CleanProof{Time: metav1.Now().Rfc3339Copy()}
 		lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(name), &metav1.MicroTime{Time: time.Now()}
 		lease.Spec.LeaseDurationSeconds = ptr.To[int32](3600)

@@ -1,0 +1,72 @@
+package placement_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/placement"
+)
+
+const unreported = "agent has not reported its inventory yet"
+
+// A machine that asks for hardware gets a host whose agent reported it: not one that is
+// labelled so, nor one of which nothing is known.
+func TestPlacementByHardware(t *testing.T) {
+	gpu := []infrav1.HostPCIDevice{{Class: "0302", VendorID: "10de"}}
+	arm := infrav1.Placement{HostSelector: selector(map[string]string{infrav1.ArchitectureLabel: "arm64"})}
+	noGPU := infrav1.Placement{HostSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: infrav1.GPULabelPrefix + "nvidia", Operator: metav1.LabelSelectorOpDoesNotExist},
+	}}}
+	silent := func(h *infrav1.Host) { h.Status.Inventory, h.Status.Capacity = infrav1.HostInventory{}, nil }
+	for name, tc := range map[string]struct {
+		placement infrav1.Placement
+		host      func(*infrav1.Host)
+		want      string
+	}{
+		"another architecture":        {arm, func(*infrav1.Host) {}, "labels do not match spec.hostSelector"},
+		"its architecture":            {arm, func(h *infrav1.Host) { h.Status.Inventory.Architecture = "arm64" }, ""},
+		"labelled, and another":       {arm, func(h *infrav1.Host) { h.Labels[infrav1.ArchitectureLabel] = "arm64" }, "labels do not match spec.hostSelector"},
+		"a GPU without its label":     {noGPU, func(h *infrav1.Host) { h.Status.Inventory.Hardware.PCIDevices = gpu }, "labels do not match spec.hostSelector"},
+		"no GPU":                      {noGPU, func(*infrav1.Host) {}, ""},
+		"nothing known":               {infrav1.Placement{}, silent, unreported},
+		"nothing known, asked for":    {arm, silent, unreported},
+		"nothing known, labelled":     {arm, func(h *infrav1.Host) { silent(h); h.Labels[infrav1.ArchitectureLabel] = "arm64" }, unreported},
+		"nothing known, another disk": {infrav1.Placement{HostSelector: selector(map[string]string{"disk": "hdd"})}, silent, "labels do not match spec.hostSelector"},
+		"no capacity":                 {infrav1.Placement{}, func(h *infrav1.Host) { h.Status.Capacity = nil }, unreported},
+		"no capacity, but architecture": {arm, func(h *infrav1.Host) {
+			h.Status.Inventory.Architecture, h.Status.Capacity = "arm64", corev1.ResourceList{}
+		}, unreported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chooser, err := placement.NewChooser(placement.Request{Placement: tc.placement})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := candidate("a", tc.host)
+			if got := chooser.Reject(c); got != tc.want {
+				t.Errorf("rejected because %q, want %q", got, tc.want)
+			}
+			if tc.want == unreported && !strings.Contains(chooser.Choose([]placement.Candidate{c}).Explain(), "1 "+unreported+" (a)") {
+				t.Error("the explanation does not say so")
+			}
+		})
+	}
+}
+
+// Preferences see the hardware, too.
+func TestPreferredHardware(t *testing.T) {
+	chooser, err := placement.NewChooser(placement.Request{Placement: infrav1.Placement{Preferred: []infrav1.PreferredHosts{
+		{Weight: 1, HostSelector: selector(map[string]string{infrav1.ArchitectureLabel: "arm64"})},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := chooser.Choose([]placement.Candidate{candidate("a"), candidate("b", func(h *infrav1.Host) { h.Status.Inventory.Architecture = "arm64" })})
+	if len(result.Ranked) != 2 || result.Ranked[0].Host.Name != "b" {
+		t.Errorf("ranked %+v", result.Ranked)
+	}
+}
