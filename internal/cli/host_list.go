@@ -21,7 +21,10 @@ type hostRow struct {
 	ClaimedBy string   `json:"claimedBy"`
 	Addresses []string `json:"addresses"`
 	PID       int      `json:"pid,omitempty"`
-	Message   string   `json:"message,omitempty"`
+	// Architecture and Machine are what the agent told of the hardware.
+	Architecture string `json:"architecture,omitempty"`
+	Machine      string `json:"machine,omitempty"`
+	Message      string `json:"message,omitempty"`
 }
 
 func hostListCommand(p *Program) *cobra.Command {
@@ -71,7 +74,8 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 		unseen[h.Name], order = h, append(order, h.Name)
 	}
 	for _, h := range known {
-		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, ClaimedBy: h.ClaimedBy, Message: h.Message}
+		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, ClaimedBy: h.ClaimedBy,
+			Architecture: h.Architecture, Machine: h.Machine, Message: h.Message}
 		if l, ok := unseen[h.Name]; ok {
 			row.State, row.PID, row.Addresses = l.State, l.PID, []string{l.Address}
 			delete(unseen, h.Name)
@@ -98,7 +102,7 @@ func printHosts(out io.Writer, rows []hostRow, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	header, format := "NAMESPACE\tNAME\tSTATE\tPHASE\tCLAIMED BY\tADDRESS", "%s\t%s\t%s\t%s\t%s\t%s"
 	if wide {
-		header += "\tPID\tMESSAGE"
+		header += "\tPID\tARCH\tMACHINE\tMESSAGE"
 	}
 	fmt.Fprintln(w, header)
 	for _, r := range rows {
@@ -108,7 +112,7 @@ func printHosts(out io.Writer, rows []hostRow, wide bool) error {
 		}
 		fmt.Fprintf(w, format, r.Namespace, r.Name, r.State, r.Phase, r.ClaimedBy, address)
 		if wide {
-			fmt.Fprintf(w, "\t%d\t%s", r.PID, r.Message)
+			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s", r.PID, r.Architecture, r.Machine, r.Message)
 		}
 		fmt.Fprintln(w)
 	}

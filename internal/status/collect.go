@@ -264,7 +264,9 @@ func hostsOf(items []infrav1.Host, scope Scope) []Host {
 
 // HostOf is the part of a Host that the status shows.
 func HostOf(h *infrav1.Host) Host {
+	found := h.Status.Inventory
 	host := Host{Namespace: h.Namespace, Name: h.Name, Phase: string(h.Status.Phase), Addresses: []string{},
+		Architecture: found.Architecture, Machine: strings.TrimSpace(found.Hardware.System.Vendor + " " + found.Hardware.System.Product),
 		FailureDomain: h.Spec.FailureDomain, Approval: string(h.Spec.Approval),
 		Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)}
 	if h.Spec.Claim != nil {

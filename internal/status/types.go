@@ -91,6 +91,10 @@ type Host struct {
 	FailureDomain string `json:"failureDomain,omitempty"`
 	// Approval is Pending, Approved or Denied; empty counts as approved.
 	Approval string `json:"approval,omitempty"`
+	// Architecture as Go names it, such as amd64; empty until the agent has reported.
+	Architecture string `json:"architecture,omitempty"`
+	// Machine is who made the host and how it is called, such as "Dell Inc. PowerEdge R650".
+	Machine string `json:"machine,omitempty"`
 	// Message says what the host is doing or what is wrong with it.
 	Message string `json:"message,omitempty"`
 }

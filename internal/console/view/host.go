@@ -136,6 +136,7 @@ func factsOf(h *infrav1.Host) []Fact {
 		{"Agent", found.AgentVersion},
 		{"Kubernetes versions", strings.Join(found.KubernetesVersions, ", ")},
 	}
+	facts = append(facts, hardwareOf(found.Hardware)...)
 	for _, name := range slices.Sorted(maps.Keys(h.Status.Capacity)) {
 		quantity := h.Status.Capacity[name]
 		facts = append(facts, Fact{"Capacity: " + string(name), quantity.String()})
