@@ -185,7 +185,10 @@ func (m *Manager) PowerOff(ctx context.Context, host string, graceful bool) erro
 	if _, err := m.load(host); err != nil {
 		return err
 	}
-	return m.powerOff(ctx, host, graceful)
+	if err := m.powerOff(ctx, host, graceful); err != nil {
+		return err
+	}
+	return sandbox.NoteOff(m.Dir(host))
 }
 
 func (m *Manager) powerOff(ctx context.Context, host string, graceful bool) error {

@@ -8,35 +8,49 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
-// rebootPoll is how soon a host that went down to reboot is switched on again.
-const rebootPoll = 500 * time.Millisecond
+// rebootPoll is how soon a host that went down to reboot is switched on again, and
+// rebootRetry how soon one that did not come up.
+const (
+	rebootPoll  = 500 * time.Millisecond
+	rebootRetry = 5 * time.Second
+)
 
-// ServeReboots switches on again every host that went down by `systemctl reboot`,
-// until ctx ends. report is told what was done, with the error if it failed; a host
-// that does not come up is tried again. What was asked for while nobody served is
+// ServeReboots switches on again every host that went down by `systemctl reboot`, or with
+// the machine, until ctx ends. report is told what was done, with the error if it failed; a
+// host that does not come up is tried again. What was asked for while nobody served is
 // done at the start.
 func (m *Manager) ServeReboots(ctx context.Context, report func(host string, err error)) {
-	ticker := time.NewTicker(rebootPoll)
-	defer ticker.Stop()
 	for {
+		pause := rebootPoll
 		names, err := m.names()
 		if err != nil {
 			report("", err)
+			pause = rebootRetry
 		}
 		for _, name := range names {
-			if !sandbox.WantsReboot(m.Dir(name)) || !m.isOff(name) {
+			if !m.comesBack(name) {
 				continue
 			}
-			if err := m.reboot(ctx, name); ctx.Err() == nil {
+			err := m.reboot(ctx, name)
+			if err != nil {
+				pause = rebootRetry
+			}
+			if ctx.Err() == nil {
 				report(name, err)
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(pause):
 		}
 	}
+}
+
+// comesBack holds for a host that is off and to be switched on again.
+func (m *Manager) comesBack(host string) bool {
+	dir := m.Dir(host)
+	return (sandbox.WantsReboot(dir) || sandbox.DownWithMachine(dir)) && m.isOff(host)
 }
 
 func (m *Manager) isOff(host string) bool {
@@ -54,7 +68,7 @@ func (m *Manager) reboot(ctx context.Context, host string) error {
 		return err
 	}
 	defer unlock()
-	if !sandbox.WantsReboot(m.Dir(host)) || !m.isOff(host) {
+	if !m.comesBack(host) {
 		return nil
 	}
 	return m.boot(ctx, host)

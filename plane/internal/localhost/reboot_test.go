@@ -2,12 +2,16 @@ package localhost
 
 import (
 	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
 // TestRebootFromInside lets a host ask for a reboot while nobody serves it, then
@@ -70,5 +74,63 @@ func askReboot(t *testing.T, m *Manager, host string) {
 	_, errs, code := runOnHost(t, m, host, "systemctl", "reboot")
 	if code != 0 && code != 128+int(unix.SIGTERM) && code != 128+int(unix.SIGKILL) {
 		t.Fatalf("systemctl reboot on %s: exit code %d: %s", host, code, errs)
+	}
+}
+
+// TestPowerReturns lets the machine have gone down with two hosts on it: the one that nobody
+// switches off comes on again.
+func TestPowerReturns(t *testing.T) {
+	m := newManager(t, fakeBundle(t))
+	on, off := bootHost(t, m, 1, sleeper()), bootHost(t, m, 2, sleeper())
+	for _, host := range []string{on, off} {
+		if err := m.PowerOff(t.Context(), host, false); err != nil {
+			t.Fatal(err)
+		}
+		if sandbox.DownWithMachine(m.Dir(host)) {
+			t.Errorf("%s went down with a machine that runs", host)
+		}
+		earlierBoot(t, m.Dir(host))
+		if !sandbox.DownWithMachine(m.Dir(host)) {
+			t.Errorf("%s did not go down with the machine", host)
+		}
+	}
+	if err := m.PowerOff(t.Context(), off, false); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		m.ServeReboots(ctx, func(host string, err error) {
+			if err != nil || host != on {
+				t.Errorf("%s was switched on: %v", host, err)
+			}
+		})
+	}()
+	poll.True(t, 20*time.Second, "the host is up again", func() bool { return hostOf(t, m, on).State == StateRunning })
+	cancel()
+	<-served
+	if h := hostOf(t, m, off); h.State != StateOff || sandbox.DownWithMachine(m.Dir(off)) {
+		t.Errorf("a host that was switched off is %s", h.State)
+	}
+	if err := sandbox.NoteOff(t.TempDir()); err != nil {
+		t.Errorf("a host that never booted: %v", err)
+	}
+}
+
+// earlierBoot makes the record one of an earlier run of the machine.
+func earlierBoot(t *testing.T, dir string) {
+	t.Helper()
+	record, err := sandbox.LoadRecord(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.MachineBootID = "00000000-0000-0000-0000-000000000000"
+	data, err := json.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "init.json"), data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -37,6 +37,26 @@ func LoadRecord(dir string) (Record, error) {
 	return r, err
 }
 
+// DownWithMachine reports whether the host in dir was switched on, or off, last in an earlier
+// run of the machine: like a machine whose power returns it may be switched on.
+func DownWithMachine(dir string) bool {
+	r, err := LoadRecord(dir)
+	return err == nil && r.MachineBootID != machineBootID()
+}
+
+// NoteOff has a host that was switched off stay off in this run of the machine.
+func NoteOff(dir string) error {
+	r, err := LoadRecord(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it never booted
+	}
+	if err != nil || r.MachineBootID == machineBootID() {
+		return err
+	}
+	r.PID, r.MachineBootID = 0, machineBootID()
+	return writeJSON(filepath.Join(dir, recordFile), r)
+}
+
 // ErrNotRunning means that the recorded process is gone.
 var ErrNotRunning = errors.New("host is not running")
 
