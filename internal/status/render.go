@@ -14,6 +14,9 @@ func Render(out io.Writer, s Status, wide bool) error {
 		fmt.Fprintf(w, "MANAGEMENT CLUSTER\t%s\n", strings.TrimSpace(p.Context+" "+p.Server))
 	} else {
 		fmt.Fprintf(w, "PLANE\t%s\n", planeLine(p))
+		if p.Service != "" {
+			fmt.Fprintf(w, "  service\t%s\n", p.Service)
+		}
 		if p.HostServer != "" {
 			fmt.Fprintf(w, "  for other machines\t%s\n", strings.TrimSuffix(p.HostServer+": "+p.HostServerMessage, ": "))
 		}

@@ -25,6 +25,8 @@ type Plane struct {
 	HostServer string `json:"hostServer,omitempty"`
 	// HostServerMessage says why they do not reach it there.
 	HostServerMessage string `json:"hostServerMessage,omitempty"`
+	// Service tells how systemd runs it, of a plane that is a service of its machine.
+	Service string `json:"service,omitempty"`
 	// Context of the kubeconfig, of a management cluster that is not a plane of this
 	// machine.
 	Context string `json:"context,omitempty"`

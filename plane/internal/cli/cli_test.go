@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
@@ -100,12 +101,14 @@ func TestChangeIsWhatWasGiven(t *testing.T) {
 
 // The process that serves is another program than the one that took the lock over.
 func TestStartedByUp(t *testing.T) {
-	t.Setenv(up.LockFDEnv, "") // is as it was after the test
-	if err := os.Unsetenv(up.LockFDEnv); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{up.LockFDEnv, service.Env, notifySocket} {
+		t.Setenv(name, "") // is as it was after the test
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if byUp, err := startedByUp(); byUp || err != nil {
-		t.Errorf("started by hand: %t, %v", byUp, err)
+	if by, err := startedBy(); by != (starter{}) || err != nil {
+		t.Errorf("started by hand: %+v, %v", by, err)
 	}
 	passed, err := unix.Dup(0)
 	if err != nil {
@@ -117,8 +120,8 @@ func TestStartedByUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	lock.Release()
-	if byUp, err := startedByUp(); !byUp || err != nil {
-		t.Errorf("started by up: %t, %v", byUp, err)
+	if by, err := startedBy(); by != (starter{up: true}) || err != nil {
+		t.Errorf("started by up: %+v, %v", by, err)
 	}
 	if value, ok := os.LookupEnv(up.LockFDEnv); ok {
 		t.Errorf("the programs of the plane get %s=%s", up.LockFDEnv, value)

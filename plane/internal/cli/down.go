@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/down"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
+	"github.com/slipway-dev/slipway/plane/internal/service"
 )
 
 func downCommand(g *global) *cobra.Command {
@@ -19,36 +21,71 @@ func downCommand(g *global) *cobra.Command {
 		Short: "Stop the plane and all local hosts",
 		Long: `Stop the plane and all local hosts and leave no process, mount, cgroup or network
 namespace behind. Their disks stay, and the next "slipway up" goes on from them,
-unless --purge removes them.`,
+unless --purge removes them. A plane that is a service of this machine (see "slipway
+install") is stopped, and starts again with the machine; --purge takes the service away.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			inst, err := g.open()
-			if errors.Is(err, instance.ErrNone) {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "Nothing to take down: no plane in", g.stateDir)
-				return err
-			}
-			if err != nil {
-				return err
-			}
-			lock, err := inst.Lock()
-			if err != nil {
-				return err
-			}
-			defer lock.Release()
-			hosts, err := manager(inst)
-			if err != nil {
-				return err
-			}
-			tree := progress.New(os.Stderr)
-			err = down.Run(cmd.Context(), inst, hosts, purge, tree)
-			tree.Close()
-			if err != nil {
-				return fmt.Errorf("%w\nRun `%s down` again: it goes on where it stopped", err, g.command())
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Down in %.1fs.\n", tree.Elapsed().Seconds())
-			return err
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDown(cmd, g, purge) },
 	}
 	command.Flags().BoolVar(&purge, "purge", false, "remove the state directory, too: the data of the plane and the disks of the hosts")
 	return command
+}
+
+func runDown(cmd *cobra.Command, g *global, purge bool) error {
+	installed, err := g.service()
+	if err != nil {
+		return err
+	}
+	inst, err := g.open()
+	if errors.Is(err, instance.ErrNone) {
+		fmt.Fprintln(cmd.OutOrStdout(), "Nothing to take down: no plane in", g.stateDir)
+		if installed != nil {
+			fmt.Fprintf(cmd.OutOrStdout(), "Its service is still there, %s: `%s uninstall` removes it\n", installed.Name, g.command())
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lock, err := inst.Lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	hosts, err := manager(inst)
+	if err != nil {
+		return err
+	}
+	tree := progress.New(os.Stderr)
+	if err = stopService(cmd.Context(), installed, purge, tree); err == nil {
+		err = down.Run(cmd.Context(), inst, hosts, purge, tree)
+	}
+	tree.Close()
+	if err != nil {
+		return fmt.Errorf("%w\nRun `%s down` again: it goes on where it stopped", err, g.command())
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "Down in %.1fs.\n", tree.Elapsed().Seconds())
+	if installed != nil && !purge {
+		fmt.Fprintf(cmd.OutOrStdout(), "The plane is a service of this machine, %s: it starts again with the machine, its local hosts with it, and by `%[2]s up`. `%[2]s uninstall` ends that.\n", installed.Name, g.command())
+	}
+	return nil
+}
+
+// stopService has systemd stop the plane, which would start it again otherwise. With purge
+// there is nothing left to start.
+func stopService(ctx context.Context, installed *service.Service, purge bool, tree *progress.Tree) error {
+	if installed == nil {
+		return nil
+	}
+	step := tree.Step("service")
+	step.Waitf("stopping %s", installed.Name)
+	stop, done := installed.Stop, "stopped"
+	if purge {
+		stop, done = installed.Remove, "removed"
+	}
+	if err := stop(ctx); err != nil {
+		step.Fail()
+		return fmt.Errorf("service: %w", err)
+	}
+	step.Donef("%s", done)
+	return nil
 }

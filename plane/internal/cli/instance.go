@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
@@ -25,9 +26,20 @@ var errNotRoot = errors.New("local hosts need root, for namespaces and cgroups: 
 // global are the flags every command has.
 type global struct {
 	stateDir string
+	// services of the machine: a plane may be one.
+	services service.Machine
 }
 
 func (g *global) open() (*instance.Instance, error) { return instance.Open(g.stateDir) }
+
+// service is that of the plane; nil when it has none.
+func (g *global) service() (*service.Service, error) {
+	dir, err := filepath.Abs(g.stateDir)
+	if err != nil {
+		return nil, err
+	}
+	return g.services.Find(dir)
+}
 
 // command is how the user can call slipway on this plane from where they are.
 func (g *global) command() string {

@@ -19,7 +19,7 @@ var write = flag.Bool("write", false, "write "+reference+" instead of comparing 
 const referenceHead = `# slipway: command reference
 
 Every command with all its flags, written by ` + "`make docs`" + ` from the commands themselves. What they are for, with real output, is in
-[The command line](../cli.md). ` + "`kubectl slipway`" + ` has the same, without ` + "`up`, `down`, `serve`, `--state-dir`" + ` and what is for local hosts alone.
+[The command line](../cli.md). ` + "`kubectl slipway`" + ` has the same, without ` + "`up`, `down`, `install`, `uninstall`, `serve`, `--state-dir`" + ` and what is for local hosts alone.
 
 `
 

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
+	"github.com/slipway-dev/slipway/plane/internal/service"
 )
 
 // Environment variables that give flags their defaults.
@@ -23,7 +24,10 @@ const (
 
 // Root returns the slipway command.
 func Root() *cobra.Command {
-	g := &global{}
+	return rootOf(&global{services: service.Local()})
+}
+
+func rootOf(g *global) *cobra.Command {
 	root := cli.Root(cli.Program{
 		Name: "slipway",
 		Long: `Slipway turns the Linux hosts you already have into Kubernetes clusters, managed
@@ -32,7 +36,7 @@ by Cluster API. "slipway up" brings a whole plane and a cluster to this machine.
 		Local:      g,
 		Commands: func() cli.Commands {
 			return cli.Commands{
-				Use:  []*cobra.Command{upCommand(g), downCommand(g)},
+				Use:  []*cobra.Command{upCommand(g), downCommand(g), installCommand(g), uninstallCommand(g)},
 				More: []*cobra.Command{serveCommand(g)},
 				Host: hostCommands(g),
 			}
@@ -56,7 +60,7 @@ func (g *global) Plane() (management.Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return planeclient.Plane{Instance: inst, Manager: hosts}, nil
+	return planeclient.Plane{Instance: inst, Manager: hosts, Services: g.services}, nil
 }
 
 // Named says whether the user named the state directory.

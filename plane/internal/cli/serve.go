@@ -23,8 +23,10 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
+	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/provider"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
@@ -43,7 +45,7 @@ func serveCommand(g *global) *cobra.Command {
 		Short: "Run the plane in the foreground: what `slipway up` starts",
 		Long: `Run etcd, kube-apiserver, Cluster API and the slipway provider in the foreground,
 until interrupted. "slipway up" starts it in the background; here is how to run it
-under a service manager.`,
+under another service manager than systemd, for which "slipway install" is.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := logsv1.ValidateAndApply(logging, nil); err != nil {
@@ -67,7 +69,11 @@ under a service manager.`,
 // enterNetwork opens the socket on the machine's loopback, then goes on as the same
 // command inside the network namespace of the plane.
 func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
-	inst, lock, err := f.acquire(ctx, g)
+	acquire := f.acquire
+	if _, ok := os.LookupEnv(service.Env); ok {
+		acquire = acquireChosen
+	}
+	inst, lock, err := acquire(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -79,7 +85,10 @@ func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
 	if err != nil {
 		return &up.PortBusyError{Port: inst.APIPort, Err: err}
 	}
-	files := map[string]*os.File{commandLock: lock.File()}
+	files := map[string]*os.File{}
+	if held := lock.File(); held != nil {
+		files[commandLock] = held
+	}
 	if files[apiListener], err = listener.(*net.TCPListener).File(); err != nil {
 		return err
 	}
@@ -98,20 +107,15 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 	if err != nil {
 		return err
 	}
-	listener, err := net.FileListener(files[apiListener])
-	if err != nil {
-		return fmt.Errorf("take over the socket on 127.0.0.1: %w", err)
-	}
 	machine := files[network.MachineNetNS]
-	byUp, err := startedByUp()
+	by, err := startedBy()
 	if err != nil {
 		return err
 	}
-	outside, forwarders, err := outsideOf(inst, files)
+	outside, forwarders, err := doors(inst, files)
 	if err != nil {
 		return err
 	}
-	forwarders = append(forwarders, &network.Forwarder{Listener: listener, Dial: dialAPI})
 	dialCluster, proxy, err := wayOut(ctx, inst, machine)
 	if err != nil {
 		return err
@@ -122,25 +126,19 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 	}
 	besideCtx, stop := context.WithCancel(ctx)
 	ended := beside(besideCtx, forwarders, proxy, hosts)
+	if by.up {
+		go planelog.Bound(besideCtx, inst.PlaneLog(), reportLog)
+	}
 	defer func() {
 		stop()
 		ended()
 	}()
-	clusters := func(ctx context.Context, mgr ctrl.Manager) error {
-		return (&forward.Reconciler{
-			Client: mgr.GetClient(), StateDir: inst.Dir, Dial: dialCluster,
-			Listen: func(ctx context.Context, port int) (net.Listener, error) {
-				return network.ListenIn(ctx, machine, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-			},
-		}).SetupWithManager(besideCtx, mgr)
+	clusters := func(_ context.Context, mgr ctrl.Manager) error {
+		return forwardClusters(besideCtx, mgr, inst, machine, dialCluster)
 	}
 	// What runs on the machine's loopback can be registered as an extension.
 	dialer := extensions.Dialer{Namespace: machine, Services: lifecycle.Services()}
 	slipway, err := provider.Slipway(dialer.DialContext, clusters)
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
@@ -153,13 +151,36 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		NoAuditLog:       inst.NoAuditLog,
 		Advertise:        net.IP(inst.Network().Address().AsSlice()),
 		Outside:          outside,
-		Foreground:       !byUp,
+		Foreground:       !by.up && !by.systemd,
+		Service:          by.systemd,
+		Ready:            by.ready,
 		AdminServer:      "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
 		DialExtension:    dialer.DialContext,
 		Providers:        []serve.Provider{slipway},
-		LifecycleProgram: filepath.Join(filepath.Dir(self), "slipway-lifecycle"),
+		LifecycleProgram: filepath.Join(filepath.Dir(hosts.Sandbox), "slipway-lifecycle"),
 		LoggingFormat:    loggingFormat,
 	})
+}
+
+// doors take over the sockets by which the API server is reached: for other machines, and on
+// the machine's loopback.
+func doors(inst *instance.Instance, files map[string]*os.File) (*serve.Outside, []*network.Forwarder, error) {
+	listener, err := net.FileListener(files[apiListener])
+	if err != nil {
+		return nil, nil, fmt.Errorf("take over the socket on 127.0.0.1: %w", err)
+	}
+	outside, forwarders, err := outsideOf(inst, files)
+	return outside, append(forwarders, &network.Forwarder{Listener: listener, Dial: dialAPI}), err
+}
+
+// forwardClusters gives each cluster's API server a port of the machine's loopback, until ctx ends.
+func forwardClusters(ctx context.Context, mgr ctrl.Manager, inst *instance.Instance, machine *os.File, dial clusterDialer) error {
+	return (&forward.Reconciler{
+		Client: mgr.GetClient(), StateDir: inst.Dir, Dial: dial,
+		Listen: func(ctx context.Context, port int) (net.Listener, error) {
+			return network.ListenIn(ctx, machine, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		},
+	}).SetupWithManager(ctx, mgr)
 }
 
 // beside runs what a plane needs besides its components, until ctx ends, and returns what
@@ -176,11 +197,8 @@ func beside(ctx context.Context, forwarders []*network.Forwarder, proxy *egress.
 	return running.Wait
 }
 
-// startedByUp says whether `slipway up` started this process, and forgets it: what is run
-// from here is not.
-func startedByUp() (bool, error) {
-	_, ok := os.LookupEnv(up.LockFDEnv)
-	return ok, os.Unsetenv(up.LockFDEnv)
+func reportLog(err error) {
+	klog.ErrorS(err, "Cannot keep the log of the plane from growing, trying again")
 }
 
 // serveForwarder lets in who calls the API server, until ctx ends.

@@ -145,10 +145,19 @@ func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
 	if err != nil {
 		return err
 	}
-	tree := progress.New(os.Stderr)
-	session := &up.Session{Instance: inst, Hosts: hosts, Lock: lock, Options: options, Progress: tree}
-	err = session.Run(cmd.Context())
-	tree.Close()
+	session := &up.Session{Instance: inst, Hosts: hosts, Lock: lock, Options: options}
+	if session.Service, err = g.service(); err != nil {
+		return err
+	}
+	return runSession(cmd, g, session)
+}
+
+// runSession brings up what a session is for, and tells what to do next.
+func runSession(cmd *cobra.Command, g *global, session *up.Session) error {
+	inst := session.Instance
+	session.Progress = progress.New(os.Stderr)
+	err := session.Run(cmd.Context())
+	session.Progress.Close()
 	if err != nil && inst.New && !session.Begun() {
 		// Nothing was made of what was chosen, so the next `up` may choose again.
 		return errors.Join(err, inst.Disown(), inst.Remove())

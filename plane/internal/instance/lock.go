@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,9 @@ const (
 type LockedError struct {
 	// PID of the other command, 0 when it is not known.
 	PID int
+	// LetsPlaneIn says that the other command has the plane started by a service manager,
+	// which needs no lock of its own then.
+	LetsPlaneIn bool
 }
 
 func (e *LockedError) Error() string {
@@ -62,8 +66,8 @@ func (i *Instance) lock(f *os.File) error {
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 		// A dead command's lock is with the plane it was starting, for a moment.
-		if pid := holder(f); pid == 0 || alive(pid) || time.Now().After(deadline) {
-			return &LockedError{PID: pid}
+		if pid, lets := holder(f); pid == 0 || alive(pid) || time.Now().After(deadline) {
+			return &LockedError{PID: pid, LetsPlaneIn: lets}
 		}
 	}
 	// `down --purge` may have removed the directory just before.
@@ -76,19 +80,34 @@ func (i *Instance) lock(f *os.File) error {
 	return nil
 }
 
-func holder(f *os.File) int {
-	data, _ := io.ReadAll(io.NewSectionReader(f, 0, 20))
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
-	return pid
+// letsPlaneIn follows the PID in the file of a lock whose holder has the plane started.
+const letsPlaneIn = "lets-plane-in"
+
+func holder(f *os.File) (pid int, lets bool) {
+	data, _ := io.ReadAll(io.NewSectionReader(f, 0, 64))
+	words := strings.Fields(string(data))
+	if len(words) > 0 {
+		pid, _ = strconv.Atoi(words[0])
+	}
+	return pid, slices.Contains(words, letsPlaneIn)
 }
 
 func alive(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
-// Inherited is the lock that another process passed on as a file.
+// Inherited is the lock that another process passed on as a file; with none, one that is
+// not held.
 func Inherited(file *os.File) *Lock { return &Lock{file} }
 
-// File is what to pass on: the lock is held until every copy of it is closed.
+// File is what to pass on: the lock is held until every copy of it is closed. Nil for one
+// that is not held.
 func (l *Lock) File() *os.File { return l.file }
+
+// LetPlaneIn tells a plane that a service manager starts to go on without the lock: what was
+// chosen for it is written down, and does not change any more until Release.
+func (l *Lock) LetPlaneIn() error {
+	_, err := l.file.WriteAt([]byte(strconv.Itoa(os.Getpid())+" "+letsPlaneIn), 0)
+	return err
+}
 
 // Release lets others work on the plane.
 func (l *Lock) Release() { _ = l.file.Close() }

@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/service"
 )
 
 // Plane is a plane of this machine as commands on management clusters see it.
@@ -18,6 +19,8 @@ type Plane struct {
 	Instance *instance.Instance
 	// Manager of its local hosts.
 	Manager *localhost.Manager
+	// Services of the machine, of which the plane may be one.
+	Services service.Machine
 }
 
 var _ management.Plane = Plane{}
@@ -46,7 +49,21 @@ func (p Plane) Config() (*rest.Config, error) { return Config(p.Instance) }
 
 // Status gathers what is in scope.
 func (p Plane) Status(ctx context.Context, scope status.Scope) (status.Status, error) {
-	return Status(ctx, p.Instance, scope)
+	s, err := Status(ctx, p.Instance, scope)
+	if err != nil {
+		return s, err
+	}
+	s.Plane.Service, err = p.service(ctx)
+	return s, err
+}
+
+// service tells how systemd runs the plane; empty when it does not.
+func (p Plane) service(ctx context.Context) (string, error) {
+	installed, err := p.Services.Find(p.Instance.Dir)
+	if err != nil || installed == nil {
+		return "", err
+	}
+	return installed.Summary(ctx), nil
 }
 
 // Hosts is Status without clusters.

@@ -1,6 +1,7 @@
 package planeclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,23 +10,31 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
 // services of a local host that have a log; see `slipway host logs`.
 var services = []string{"slipway-agent", "kubelet", "containerd", "init"}
 
-// Records are plane.log and what the plane's socket serves, and with hosts the logs of the
-// local hosts. The audit log is none of them: it says who read what.
+// journalLines of a plane that systemd runs are among the records.
+const journalLines = 20000
+
+// Records are the logs of the plane and what its socket serves, and with hosts the logs of
+// the local hosts. The audit log is none of them: it says who read what.
 func (p Plane) Records(ctx context.Context, hosts bool) ([]management.Record, error) {
-	records := []management.Record{
-		{Name: "plane/plane.log", Open: file(p.Instance.PlaneLog())},
-		{Name: "plane/readyz.txt", Open: p.served("/readyz")},
-		{Name: "plane/metrics.txt", Open: p.served("/metrics")},
-		{Name: "plane/lifecycle-metrics.txt", Open: p.served("/lifecycle/metrics")},
+	records, err := p.logs()
+	if err != nil {
+		return nil, err
 	}
+	records = append(records,
+		management.Record{Name: "plane/readyz.txt", Open: p.served("/readyz")},
+		management.Record{Name: "plane/metrics.txt", Open: p.served("/metrics")},
+		management.Record{Name: "plane/lifecycle-metrics.txt", Open: p.served("/lifecycle/metrics")},
+	)
 	if !hosts {
 		return records, nil
 	}
@@ -49,6 +58,31 @@ func (p Plane) Records(ctx context.Context, hosts bool) ([]management.Record, er
 		}
 	}
 	return records, nil
+}
+
+// logs are the files of a plane that `slipway up` starts, and the journal of one that
+// systemd does.
+func (p Plane) logs() ([]management.Record, error) {
+	installed, err := p.Services.Find(p.Instance.Dir)
+	if err != nil {
+		return nil, err
+	}
+	files := planelog.Files(p.Instance.PlaneLog())
+	if installed == nil && len(files) == 0 {
+		files = []string{p.Instance.PlaneLog()} // whoever reads it learns that it is not there
+	}
+	var records []management.Record
+	for _, path := range files {
+		records = append(records, management.Record{Name: "plane/" + filepath.Base(path), Open: file(path)})
+	}
+	if installed == nil {
+		return records, nil
+	}
+	journal := func(ctx context.Context) (io.ReadCloser, error) {
+		log, err := installed.Log(ctx, journalLines)
+		return io.NopCloser(bytes.NewReader(log)), err
+	}
+	return append(records, management.Record{Name: "plane/journal.log", Open: journal}), nil
 }
 
 func file(path string) func(context.Context) (io.ReadCloser, error) {

@@ -12,6 +12,8 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/service"
+	"github.com/slipway-dev/slipway/plane/internal/service/fakesystemd"
 )
 
 // Records are there whether the plane runs or not; what it serves is asked for when it is
@@ -58,5 +60,33 @@ func TestRecords(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	if text, err := read(3); err != nil || text != "of /lifecycle/metrics" {
 		t.Errorf("%v %q", err, text)
+	}
+}
+
+// Those of a plane that systemd runs: what it left before, and the journal.
+func TestRecordsOfAService(t *testing.T) {
+	systemd := fakesystemd.New(t)
+	systemd.Write("journal", "it runs\n")
+	dir := t.TempDir()
+	p := Plane{Instance: &instance.Instance{Dir: dir}, Manager: &localhost.Manager{StateDir: dir}, Services: systemd.Machine}
+	if _, _, err := systemd.Machine.Install(t.Context(), service.Unit{Plane: "slipway", Program: "/usr/local/bin/slipway", StateDir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.Instance.PlaneLog()+".1", []byte("it ran\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	records, err := p.Records(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ name, text string }{{"plane/plane.log.1", "it ran\n"}, {"plane/journal.log", "it runs\n"}} {
+		from, err := records[i].Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(from); err != nil || records[i].Name != want.name || string(text) != want.text {
+			t.Errorf("%s: %v %q, want %+v", records[i].Name, err, text, want)
+		}
+		_ = from.Close()
 	}
 }

@@ -45,8 +45,11 @@ type Options struct {
 	// certificate, and in the status. Who calls listens there. Default nil, for not at all.
 	Outside *Outside
 
-	// Foreground says that somebody else than `slipway up` started the plane.
+	// Foreground says that somebody else than `slipway up` or systemd started the plane.
 	Foreground bool
+
+	// Service says that systemd did, as `slipway install` has it.
+	Service bool
 
 	// AdminServer is the URL written into the administrator's kubeconfig.
 	// Default https://127.0.0.1:<port of the API server>.
@@ -84,6 +87,9 @@ type Options struct {
 
 	// Progress, when set, is told each change. Calls never overlap.
 	Progress func(component.Event)
+
+	// Ready, when set, is called once all components are ready. An error ends the plane.
+	Ready func() error
 }
 
 // Outside is how hosts on other machines reach a plane.

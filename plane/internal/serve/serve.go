@@ -63,7 +63,10 @@ func Run(ctx context.Context, opts Options) error {
 		},
 		OnReady: func(context.Context) error {
 			health.up.Store(true)
-			return status.ready()
+			if err := status.ready(); err != nil || opts.Ready == nil {
+				return err
+			}
+			return opts.Ready()
 		},
 	}
 	err = group.Run(ctx)

@@ -36,9 +36,11 @@ type Status struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// Outside is how hosts on other machines reach it, nil when they do not.
 	Outside *Outside `json:"outside,omitempty"`
-	// Foreground is true for a plane that `slipway up` did not start: whoever did, such as a
-	// service manager, starts it again.
+	// Foreground is true for a plane that neither `slipway up` nor systemd started: whoever did
+	// starts it again.
 	Foreground bool `json:"foreground,omitempty"`
+	// Service is true for one that systemd started, as `slipway install` has it.
+	Service bool `json:"service,omitempty"`
 	// Socket serves /healthz, /readyz and /metrics.
 	Socket string `json:"socket"`
 }
@@ -89,7 +91,7 @@ type statusWriter struct {
 
 func newStatus(opts Options) *statusWriter {
 	return &statusWriter{dir: opts.StateDir, Status: Status{
-		Name: opts.Name, PID: os.Getpid(), Start: time.Now(), Foreground: opts.Foreground,
+		Name: opts.Name, PID: os.Getpid(), Start: time.Now(), Foreground: opts.Foreground, Service: opts.Service,
 		Server: opts.AdminServer, Outside: opts.Outside, Kubeconfig: Kubeconfig(opts.StateDir), Socket: Socket(opts.StateDir),
 	}}
 }

@@ -4,6 +4,7 @@
 //
 //	options.go   what the user chose
 //	session.go   what the phases share, and the stages as data; one phase_*.go each
+//	process.go   the process of the plane: started here or by systemd
 //	apply.go     objects are applied without changing what others have changed
 //
 // It is imported by internal/cli only.

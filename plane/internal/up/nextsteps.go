@@ -36,6 +36,9 @@ func NextSteps(ctx context.Context, out io.Writer, s *Session, command string) e
 	if at, err := s.Instance.ListensAt(); err == nil && at != nil {
 		fmt.Fprintf(w, "  %s host add ADDRESS\t# make a host of another machine, which reaches the plane at %s\n", command, at.Server())
 	}
+	if s.Service != nil {
+		fmt.Fprintf(w, "  %s\t# the log of the plane, which systemd starts with this machine\n", s.Service.LogCommand())
+	}
 	fmt.Fprintf(w, "  %s down\t# stop it all; --purge removes it\n", command)
 	return w.Flush()
 }

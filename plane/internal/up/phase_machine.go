@@ -54,8 +54,10 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if err := s.Instance.Network().CheckBeside(); err != nil {
 		return err
 	}
-	if err := s.checkBundle(); err != nil {
-		return err
+	if !s.hostless {
+		if err := s.checkBundle(); err != nil {
+			return err
+		}
 	}
 	if err := s.findAway(ctx); err != nil {
 		return err

@@ -1,19 +1,14 @@
 package up
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,11 +22,6 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
-// LockFDEnv is the environment variable in which `slipway serve` finds the file
-// descriptor of the command's lock, to close it once its own lock is taken. A plane without
-// it was not started by `slipway up`.
-const LockFDEnv = "SLIPWAY_COMMAND_LOCK_FD"
-
 // planeTimeout is how long a plane may take to be ready.
 const planeTimeout = 5 * time.Minute
 
@@ -44,7 +34,7 @@ func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
 	if err := s.Instance.Network().Ensure(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, planeTimeout, fmt.Errorf("not ready after %s; see %s", planeTimeout, s.Instance.PlaneLog()))
+	ctx, cancel := context.WithTimeoutCause(ctx, planeTimeout, fmt.Errorf("not ready after %s; see %s", planeTimeout, s.log()))
 	defer cancel()
 	if err := s.stopOutdated(ctx, step); err != nil {
 		return err
@@ -60,71 +50,6 @@ func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
 	return nil
 }
 
-// stopOutdated ends a plane that listens for other machines elsewhere than was chosen, so that
-// it is started anew. Its hosts and their clusters go on meanwhile.
-func (s *Session) stopOutdated(ctx context.Context, step *progress.Step) error {
-	record := serve.Current(s.Instance.Dir)
-	if record == nil || !outdated(record, s.Instance.Config) {
-		return nil
-	}
-	step.Waitf("stopping it, to listen elsewhere")
-	if err := serve.Stop(ctx, s.Instance.Dir); err != nil {
-		return err
-	}
-	// The plane gives its lock back first, and its sockets with its process.
-	return poll(ctx, func() (bool, error) {
-		err := s.checkPort(ctx)
-		if errors.Is(err, unix.EADDRINUSE) {
-			step.Waitf("%v", err)
-			return false, nil
-		}
-		return err == nil, err
-	})
-}
-
-// ensureRunning starts the plane unless one runs, and returns what is closed when that one
-// ends; nil when it is not ours.
-func (s *Session) ensureRunning() (exited <-chan struct{}, _ error) {
-	_, running, err := serve.Running(s.Instance.Dir)
-	if err != nil || running {
-		return nil, err
-	}
-	return s.spawn()
-}
-
-// spawn starts the plane in a session of its own, so that Ctrl-C here does not
-// reach it, and returns what is closed when it ends.
-func (s *Session) spawn() (<-chan struct{}, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.OpenFile(s.Instance.PlaneLog(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	// What the last plane left must not be taken for this one's.
-	if err := os.Remove(s.Instance.Path("status.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	cmd := exec.Command(self, "serve", "--state-dir", s.Instance.Dir)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
-	// Should this command die now, the next one waits until it can see the plane.
-	cmd.ExtraFiles = []*os.File{s.Lock.File()}
-	cmd.Env = append(os.Environ(), LockFDEnv+"=3")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the plane: %w", err)
-	}
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(exited)
-	}()
-	return exited, nil
-}
-
 // waitForPlane starts the plane and shows its components until all are ready. One that
 // runs already may end meanwhile, and then it is started.
 func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
@@ -134,7 +59,7 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 	return poll(ctx, func() (bool, error) {
 		if exited == nil {
 			var err error
-			if exited, err = s.ensureRunning(); err != nil {
+			if exited, err = s.ensureRunning(ctx); err != nil {
 				return false, err
 			}
 		}
@@ -148,10 +73,8 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 			step.Donef("serving at %s", status.Server)
 			return true, nil
 		}
-		select {
-		case <-exited:
-			return false, errors.New(s.lastWords(status))
-		default:
+		if err := s.ended(ctx, exited, status); err != nil {
+			return false, err
 		}
 		step.Waitf("starting")
 		return false, nil
@@ -228,16 +151,6 @@ func (s *Session) ensureBootstrapToken(ctx context.Context) error {
 		return err
 	}
 	return enroll.EndLocal(ctx, c, token)
-}
-
-// lastWords is why the plane ended: its own word for it, or the end of its log.
-func (s *Session) lastWords(status serve.Status) string {
-	if status.Error != "" {
-		return status.Error
-	}
-	log, _ := os.ReadFile(s.Instance.PlaneLog())
-	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
-	return fmt.Sprintf("ended at once: %s (log: %s)", bytes.TrimPrefix(lines[len(lines)-1], []byte("Error: ")), s.Instance.PlaneLog())
 }
 
 // authority reads the certificates of the plane, which it makes first of all.

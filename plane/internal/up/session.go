@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
+	"github.com/slipway-dev/slipway/plane/internal/service"
 )
 
 // Session is one run of `slipway up`.
@@ -30,6 +31,8 @@ type Session struct {
 	Options Options
 	// Progress shows what is waited for.
 	Progress *progress.Tree
+	// Service is how systemd runs the plane; nil for a plane that is not a service.
+	Service *service.Service
 
 	client client.WithWatch // set by the plane phase
 	nodes  status.NodeLister
@@ -40,6 +43,8 @@ type Session struct {
 	started        time.Time // when Run was called
 	away           bool      // set by the machine phase: local hosts belong elsewhere
 	hostless       bool      // set by the machine phase: there are no local hosts, and shall be none
+	restarted      bool      // the plane phase had systemd start the plane
+	asked          time.Time // when it talked to systemd last
 }
 
 // phase is one step that the user sees. It returns nil when what it stands for

@@ -116,13 +116,10 @@ func TestReasonIsShort(t *testing.T) {
 
 func TestLastWords(t *testing.T) {
 	s := newSession(t)
-	if got := s.lastWords(serve.Status{Error: "no quorum"}); got != "no quorum" {
+	if got := s.lastWords(serve.Status{Error: "no quorum"}, nil); got != "no quorum" {
 		t.Errorf("got %q", got)
 	}
-	if err := os.WriteFile(s.Instance.PlaneLog(), []byte("one\nError: port 1 is busy\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.lastWords(serve.Status{}); !strings.Contains(got, "ended at once: port 1 is busy") || !strings.Contains(got, s.Instance.PlaneLog()) {
+	if got := s.lastWords(serve.Status{}, []byte("one\nError: port 1 is busy\n")); !strings.Contains(got, "ended at once: port 1 is busy") || !strings.Contains(got, s.Instance.PlaneLog()) {
 		t.Errorf("got %q", got)
 	}
 }
