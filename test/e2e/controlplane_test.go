@@ -38,6 +38,7 @@ spec:
       - {name: controlPlaneEndpointHost, value: ` + virtualIP + `}
       - {name: failureDomainLabel, value: rack}
       - {name: controlPlaneHostLabels, value: {role: control-plane}}
+      - {name: workerHostLabels, value: {role: worker}}
 `
 
 // TestControlPlane is what three control planes and their hosts outlive.
@@ -45,11 +46,11 @@ func TestControlPlane(t *testing.T) {
 	// On a busy machine six hosts miss a term of the address now and then.
 	p := newPlane(t, live.Alone)
 	p.up("--fast", "--no-cluster", "--hosts", "6")
-	// Rack c has no host for a control plane. A worker may take one of a or b first.
+	// Rack c has no host for a control plane, and the others have none for a worker.
 	for i, labels := range [][]string{
 		{"rack=a", "role=control-plane"}, {"rack=a", "role=control-plane"},
 		{"rack=b", "role=control-plane"}, {"rack=b", "role=control-plane"},
-		{"rack=c"}, {"rack=c"},
+		{"rack=c", "role=worker"}, {"rack=c", "role=worker"},
 	} {
 		p.mustKubectl("", append([]string{"label", "host", fmt.Sprintf("host-%d", i+1)}, labels...)...)
 	}
