@@ -151,7 +151,9 @@ func (w *world) nobodyThere(t *testing.T, from, to *management) {
 		t.Errorf("clusterctl came to an end: %v", err)
 	case <-time.After(heldUp):
 		kill()
-		<-done
+		if err := <-done; err == nil {
+			t.Error("clusterctl came to its end before it was killed")
+		}
 	}
 	clusters := &clusterv1.ClusterList{}
 	if err := to.Client.List(t.Context(), clusters); err != nil || len(clusters.Items) > 0 || len(w.claims(to)) > 0 {
