@@ -200,12 +200,12 @@ func (r *HandOverReconciler) applyReaders(ctx context.Context, secret *corev1.Se
 	if err != nil || equality.Semantic.DeepEqual(binding.Subjects, agents) {
 		return err
 	}
-	known := func(agent rbacv1.Subject) bool { return slices.Contains(binding.Subjects, agent) }
-	if !slices.ContainsFunc(agents, func(agent rbacv1.Subject) bool { return !known(agent) }) {
-		binding.Subjects = agents
-	} else if binding.Subjects, err = r.agents(ctx, r.APIReader, binding); err != nil {
-		return err
+	if slices.ContainsFunc(agents, func(agent rbacv1.Subject) bool { return !slices.Contains(binding.Subjects, agent) }) {
+		if agents, err = r.agents(ctx, r.APIReader, binding); err != nil {
+			return err
+		}
 	}
+	binding.Subjects = agents
 	if err := r.Client.Update(ctx, binding); err != nil {
 		return fmt.Errorf("update RoleBinding %s: %w", binding.Name, err)
 	}

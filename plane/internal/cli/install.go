@@ -55,11 +55,8 @@ machine starts again, and "slipway uninstall" takes the service away.`,
 }
 
 func runInstall(cmd *cobra.Command, g *global, f *installFlags) error {
-	if f.hosts < 0 {
-		return fmt.Errorf("--hosts %d: want a number of hosts, or leave it out", f.hosts)
-	}
-	if f.timeout < 0 {
-		return fmt.Errorf("--timeout %s: want how long to wait, such as 10m, or 0 for as long as it takes", f.timeout)
+	if err := checkAmounts(f.hosts, f.timeout); err != nil {
+		return err
 	}
 	if f.print {
 		return f.printUnit(cmd, g)

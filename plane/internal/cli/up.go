@@ -68,11 +68,8 @@ machine pool of two. With three control planes the cluster outlives any one host
 
 func (f *upFlags) options() (up.Options, error) {
 	o := up.Options{Hosts: f.hosts, NoHosts: f.hosts == 0 && f.flags.Changed("hosts"), Version: f.version, Timeout: f.timeout, ForceConflicts: f.forceConflicts}
-	if f.hosts < 0 {
-		return o, fmt.Errorf("--hosts %d: want a number of hosts, or leave it out", f.hosts)
-	}
-	if f.timeout < 0 {
-		return o, fmt.Errorf("--timeout %s: want how long to wait, such as 10m, or 0 for as long as it takes", f.timeout)
+	if err := checkAmounts(f.hosts, f.timeout); err != nil {
+		return o, err
 	}
 	if f.config.Beside != "" {
 		return f.withoutHosts()
@@ -102,6 +99,17 @@ func (f *upFlags) options() (up.Options, error) {
 		return o, err
 	}
 	return o, o.Complete()
+}
+
+// checkAmounts refuses values of --hosts and --timeout that are none.
+func checkAmounts(hosts int, timeout time.Duration) error {
+	if hosts < 0 {
+		return fmt.Errorf("--hosts %d: want a number of hosts, or leave it out", hosts)
+	}
+	if timeout < 0 {
+		return fmt.Errorf("--timeout %s: want how long to wait, such as 10m, or 0 for as long as it takes", timeout)
+	}
+	return nil
 }
 
 // withoutHosts are the options of a plane beside another.
