@@ -186,11 +186,12 @@ apidiff: ## Fail on changes of sdk and api that break users of the last tag
 ##@ Test
 
 # $(call GOTEST,name,format): go test by gotestsum, which keeps the events of a run for
-# `make slowest`. No test may be left out for want of rights or built binaries.
+# `make slowest`. No test may be left out for want of rights or built binaries. `go vet` is
+# a part of `make lint`, which knows more of it and looks at each package once.
 TEST_EVENTS := $(BIN)/tests
 GOTEST = mkdir -p $(TEST_EVENTS) && gotestsum=$(call TOOL_PATH,gotestsum) && \
 	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
-	$$gotestsum --format $(2) --hide-summary skipped --jsonfile-timing-events $(TEST_EVENTS)/$(1).json --
+	$$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off
 test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
 
 # Tests of packages run beside planes. They mount in a namespace of their own, where root
@@ -235,8 +236,11 @@ test-unit: manifests ## Only the tests that need neither root nor built binaries
 UNRACED ?=
 test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_PACKAGES))
 
+# memory, which API servers would take a gigabyte more of with 400, against garbage collection
+test-packages race-concurrent: export GOGC ?= 200
+
 .PHONY: test-packages
-test-packages: prometheus python ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
+test-packages: prometheus python chromium ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
 	@$(SAYSAMPLE)
 	@$(FETCH_MODULES) -test work
 	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
@@ -255,16 +259,24 @@ prometheus:
 python:
 	@$(ROOT)/hack/python.sh
 
+# which the agent's package is installed by
+.PHONY: rpm
+rpm:
+	@$(ROOT)/hack/rpm.sh
+
+# which the console is opened in
+.PHONY: chromium
+chromium:
+	@$(ROOT)/hack/chromium.sh $(BIN)
+test-packages test-console ui-shots: export SLIPWAY_TEST_CHROMIUM = $(BIN)/chromium
+
 # where ui-shots writes to; docs/console has what docs/console.md shows
 SHOTS ?= $(ROOT)/out/ui
 
 .PHONY: test-console ui-shots
-test-console ui-shots: export SLIPWAY_TEST_CHROMIUM = $(BIN)/chromium
-test-console: envtest ## Follow a cluster on the console in a real Chromium, and decide there (a minute)
-	@$(ROOT)/hack/chromium.sh $(BIN)
+test-console: envtest chromium ## Follow a cluster on the console in a real Chromium, and decide there (a minute)
 	@$(call GOTEST,console,standard-verbose) -count=1 -timeout 20m ./test/console
-ui-shots: envtest ## The same, with a picture of each page in out/ui
-	@$(ROOT)/hack/chromium.sh $(BIN)
+ui-shots: envtest chromium ## The same, with a picture of each page in out/ui
 	@rm -rf $(SHOTS) && mkdir -p $(SHOTS)
 	@KUBEBUILDER_ASSETS=$(ENVTEST) go test -count=1 -timeout 20m ./test/console -args -shots $(abspath $(SHOTS))
 
@@ -275,7 +287,7 @@ test-alone: ## The tests with real kubelets that measure seconds; run nothing be
 .PHONY: test-e2e
 test-e2e: export SLIPWAY_TEST_BESIDE = 1
 # planes live for minutes, and memory is not what the machine is short of
-test-e2e: export GOGC ?= 200
+test-e2e: export GOGC ?= 400
 test-e2e: prometheus ## The other tests with real kubelets, side by side and in random order: clusterctl's conformance and the end-to-end tests
 	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
 	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)
@@ -285,7 +297,7 @@ test-e2e: prometheus ## The other tests with real kubelets, side by side and in 
 test-modules: export GOWORK = off
 # all cases, of which the same tests tried a sample under the race detector
 test-modules: export SLIPWAY_TEST_SAMPLE :=
-test-modules: python ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
+test-modules: python rpm ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
 	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test -tags e2e ./... && \
 	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on -timeout 30m $$($(with_tests) ./...)) && ) true
 TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module) -name '*_test.go' -print -quit),$(module)))
@@ -311,9 +323,9 @@ chaos: export SLIPWAY_REQUIRE_ROOT = 1
 chaos: export SLIPWAY_BIN = $(BIN)
 chaos: SEED ?= $(shell date +%s)
 chaos: DURATION ?= 60m
-chaos: build ## Inject random faults into a live plane for DURATION (60m), and judge what follows; SEED repeats a run
+chaos: build ## Inject random faults into a live plane for DURATION (60m), and judge what follows; SEED repeats a run, WITHOUT leaves a fault out
 	@mkdir -p $(BIN)/chaos
-	go test -count=1 -v -timeout 0 ./test/chaos -run '^TestChaos$$' -artifacts -outputdir $(BIN)/chaos -args -seed $(SEED) -duration $(DURATION)
+	go test -count=1 -v -timeout 0 ./test/chaos -run '^TestChaos$$' -artifacts -outputdir $(BIN)/chaos -args -seed $(SEED) -duration $(DURATION) -without "$(WITHOUT)"
 
 .PHONY: test-vm
 test-vm: export SLIPWAY_REQUIRE_ROOT = 1
@@ -322,18 +334,29 @@ test-vm: build host-bundle ## Boot a Debian machine in an emulator, and make a h
 	@$(ROOT)/hack/vm.sh
 	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 90m ./test/vm
 
+.PHONY: test-control-plane-in-place
+test-control-plane-in-place: export SLIPWAY_REQUIRE_ROOT = 1
+test-control-plane-in-place: export SLIPWAY_TEST_CONTROL_PLANE = 1
+test-control-plane-in-place: build-all ## Upgrade three control planes on their hosts, one of which loses its power (some minutes)
+	@$(call GOTEST,control-plane-in-place,standard-verbose) -count=1 -timeout 60m -run '^TestControlPlaneInPlace$$' ./test/e2e
+
 # What upstream's maintainers hold providers to; docs/upstream-e2e.md tells of each spec. No
 # part of `test`: the framework compiles for minutes, and a spec takes some, too.
 .PHONY: test-upstream
 SPEC ?=
-test-upstream: build ## Run upstream's end-to-end specs against a plane of 5 local hosts, or those of SPEC=MachinePool,ClusterDeletion
-	@cd test/e2e/upstream && export GOWORK=off KUBERNETES_VERSION=$(BUNDLE_KUBERNETES) && $(FETCH_MODULES) -tags e2e -test ./... && \
+test-upstream: build-all ## Run upstream's end-to-end specs against a plane of 5 local hosts, or those of SPEC=MachinePool,ClusterDeletion
+	@cd test/e2e/upstream && export GOWORK=off KUBERNETES_VERSION=$(BUNDLE_KUBERNETES) && \
+	  export KUBERNETES_VERSION_UPGRADE_FROM=$(firstword $(BUNDLE_KUBERNETES_VERSIONS)) && $(FETCH_MODULES) -tags e2e -test ./... && \
 	  go test -tags e2e -count=1 -v -timeout 3h -run '^TestSpecs$$' . -args \
 	  -ginkgo.v -ginkgo.no-color -ginkgo.fail-on-empty -ginkgo.label-filter '$(SPEC)' -e2e.bin $(BIN) -e2e.artifacts-folder $(BIN)/upstream
 
 .PHONY: slowest
 slowest: ## The 20 slowest tests of the last runs
 	@echo "The 20 slowest tests:" && cat $(TEST_EVENTS)/*.json | $(call TOOL_PATH,gotestsum) tool slowest --num 20
+
+.PHONY: failures
+failures: ## Why tests of the last runs failed, a line of each thing they said
+	@go run ./test/failures $(TEST_EVENTS)/*.json
 
 ##@ Measure
 
