@@ -73,10 +73,10 @@ func TestOurDeadlineIsNotTheirFault(t *testing.T) {
 		})
 	}
 	t.Run("a handler that had its time", func(t *testing.T) {
-		config := hooktest.Handler(hooktest.Config("ext", f.URL, f.CA.PEM), capi.BeforeClusterCreate, "h", fail, 1)
-		c := newClient(t, client.Options{Deadline: 990 * time.Millisecond}, config)
+		config := hooktest.Handler(hooktest.Config("ext", f.URL, f.CA.PEM), capi.BeforeClusterCreate, "h", fail, 5)
+		c := newClient(t, client.Options{Deadline: 4990 * time.Millisecond}, config)
 		_, err := client.CallAll(t.Context(), c, capi.BeforeClusterCreate, cluster(), &hooksv1.BeforeClusterCreateRequest{})
-		if err == nil || !strings.Contains(err.Error(), "no answer within 1s") || len(c.Breakers()) != 1 {
+		if err == nil || !strings.Contains(err.Error(), "no answer within 5s") || len(c.Breakers()) != 1 {
 			t.Errorf("got %v and breakers %+v, want it to be blamed", err, c.Breakers())
 		}
 	})

@@ -79,7 +79,7 @@ func New(options Options) (*Server, error) {
 // open to everyone unless ClientCAFile is set and the connection was verified
 // with the configuration of TLSConfig.
 func (s *Server) Handler() http.Handler {
-	metrics := promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{})
+	metrics := promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz":
