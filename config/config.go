@@ -18,6 +18,12 @@ var FS embed.FS
 //go:embed agent/slipway-agent.service
 var AgentUnit []byte
 
+// InPlaceUpdates is the ExtensionConfig by which Cluster API asks slipway-manager whether
+// Machines can be updated in place.
+//
+//go:embed extension/extensionconfig.yaml
+var InPlaceUpdates []byte
+
 // Lifecycle holds of the lifecycle engine lifecycle/crd/bases/*.yaml, rbac, webhooks,
 // and the ExtensionConfig; lifecycle/plane is what a plane adds.
 //

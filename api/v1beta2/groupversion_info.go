@@ -26,6 +26,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&HostMachineTemplate{}, &HostMachineTemplateList{},
 		&HostMachinePool{}, &HostMachinePoolList{},
 		&HostMachinePoolTemplate{}, &HostMachinePoolTemplateList{},
+		&KubernetesRelease{}, &KubernetesReleaseList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

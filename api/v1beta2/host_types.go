@@ -267,6 +267,10 @@ type HostStatus struct {
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
+	// software says who brings Kubernetes versions to the host, and what it has of them.
+	// +optional
+	Software HostSoftware `json:"software,omitempty,omitzero"`
+
 	// addresses of the host.
 	// +optional
 	// +listType=atomic
@@ -344,6 +348,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:printcolumn:name="OS",type="string",priority=10,JSONPath=".status.inventory.operatingSystem",description="Operating system"
 // +kubebuilder:printcolumn:name="Arch",type="string",priority=10,JSONPath=".status.inventory.architecture",description="Architecture of the host"
 // +kubebuilder:printcolumn:name="Versions",type="string",priority=10,JSONPath=".status.inventory.kubernetesVersions",description="Kubernetes versions on the host"
+// +kubebuilder:printcolumn:name="Software",type="string",priority=10,JSONPath=".status.software.management",description="Who brings Kubernetes versions to the host"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since enrollment"
 type Host struct {
 	metav1.TypeMeta `json:",inline"`

@@ -43,7 +43,8 @@ type HostClusterSpec struct {
 	// templates and people. Those that hosts name are used when it is empty. Where
 	// controlPlane is unset, the control plane may use a domain as long as a host there
 	// matches the hostSelector of a KubeadmControlPlane and offers its version, and is
-	// neither unschedulable, evacuated nor claimed by another machine.
+	// neither unschedulable, evacuated nor claimed by another machine; and only where
+	// such a host is free, as long as there is one in any domain that it may use.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -72,6 +72,11 @@ const RevisionLabel = "infrastructure.slipway.dev/revision"
 // machine that was added.
 const ReplacesAnnotation = "infrastructure.slipway.dev/replaces"
 
+// WaitingForHostMark is the value of annotation cluster.x-k8s.io/skip-remediation on a
+// Machine that MachineHealthChecks are to pass over because it waits, or has waited, for a
+// host. The HostMachine controller sets it and takes it off; it leaves other values alone.
+const WaitingForHostMark = "infrastructure.slipway.dev/waiting-for-host"
+
 // NodeDeletedRebootAnnotation on a HostMachine says that its host was rebooted since its
 // Node was deleted; its value is spec.reboots of that operation. It is taken off once the Node
 // is back. It lives in metadata because status is lost on a move.
@@ -96,6 +101,17 @@ const RemediationAnnotation = "infrastructure.slipway.dev/remediation"
 // more often than that, a duration such as 60s. The Host controller sets it by the
 // number of hosts, so that heartbeats cost the same with thousands of them.
 const HeartbeatIntervalAnnotation = "infrastructure.slipway.dev/heartbeat-interval"
+
+// HostBundlesAnnotation on the Lease of a host is the URL where the management cluster
+// serves host bundles to hosts, such as https://192.0.2.10:9445; absent where it serves none.
+// Without a host, as in https://:6444, it is at the address by which hosts reach the API server.
+// HostBundlesCAHashAnnotation is the digest of the public key of the CA that signed that
+// server's certificate, in the form that kubeadm uses (sha256:HEX); absent where that is the CA of
+// the management cluster. slipway-manager writes both.
+const (
+	HostBundlesAnnotation       = "infrastructure.slipway.dev/host-bundles"
+	HostBundlesCAHashAnnotation = "infrastructure.slipway.dev/host-bundles-ca-hash"
+)
 
 // CertificateExpirationAnnotation on the Lease of a host is when the certificate that its
 // agent works with ends, in RFC 3339, as the agent says.

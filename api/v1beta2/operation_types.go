@@ -61,6 +61,12 @@ type HostDesired struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
+	// releaseDigest is spec.digest of the KubernetesRelease of version: the host bundle that
+	// the agent of a host whose software is Managed installs first, unless it is there.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	ReleaseDigest string `json:"releaseDigest,omitempty"`
+
 	// reboots is how many reboots were requested for the claim. It outlives the
 	// operation, so that no reboot is requested twice.
 	// +optional
@@ -152,6 +158,32 @@ type ObservedOperation struct {
 	// completionTime is when the state became Succeeded or Failed.
 	// +optional
 	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
+
+	// steps are what the agent did for the operation, the oldest first; of more than
+	// 32 the last 32. A step that is tried again after others, as after a reset, is
+	// there once more.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Steps []OperationStep `json:"steps,omitempty"`
+}
+
+// OperationStep is when a step of an operation was carried out, by the clock of the host.
+type OperationStep struct {
+	// name of the step.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
+
+	// startTime is when the step began, for the first time if it was tried again.
+	// +required
+	StartTime metav1.MicroTime `json:"startTime,omitempty,omitzero"`
+
+	// completionTime is when it ended, well or not. A step during which the agent or the
+	// host stopped has none, like the one under way.
+	// +optional
+	CompletionTime metav1.MicroTime `json:"completionTime,omitempty,omitzero"`
 }
 
 // CleanProof is the agent's statement that a reset left nothing behind. A host
