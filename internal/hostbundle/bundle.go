@@ -43,6 +43,12 @@ func (b *Bundle) validate(version, architecture string) error {
 	return nil
 }
 
+// Index is the digest of the index of the version, which is what its signatures are for.
+func (b *Bundle) Index() digest.Digest { return b.index.Digest }
+
+// Blob is the content of a component.
+func (b *Bundle) Blob(c Component) ocispec.Descriptor { return b.layers[c.Layer] }
+
 // Unpack calls create for each file of a component, in order, and compares all content
 // with its digests. What create was given must not be used before Unpack returned nil:
 // content is compared once it was read.

@@ -16,9 +16,13 @@ const (
 	ReasonUntrusted Reason = "Untrusted"
 	// ReasonCorrupt means that content is not what its digest says.
 	ReasonCorrupt Reason = "Corrupt"
+	// ReasonUnreachable means that a source did not answer, again and again.
+	ReasonUnreachable Reason = "Unreachable"
+	// ReasonDenied means that a source cannot be trusted, or may not be read.
+	ReasonDenied Reason = "Denied"
 )
 
-// Error is a bundle that must not be used.
+// Error is a bundle that must not be used, or cannot be had.
 type Error struct {
 	Reason Reason
 	Err    error

@@ -185,7 +185,7 @@ func (d *Directory) blob(descriptor ocispec.Descriptor) (*blob, error) {
 	if err := descriptor.Digest.Validate(); err != nil {
 		return nil, fail(ReasonCorrupt, "%q: %w", descriptor.Digest, err)
 	}
-	f, err := os.Open(filepath.Join(d.path, ocispec.ImageBlobsDir, descriptor.Digest.Algorithm().String(), descriptor.Digest.Encoded()))
+	f, err := os.Open(d.blobPath(descriptor.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fail(ReasonCorrupt, "the layout lacks content: %w; copy it again", err)
 	}

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sort"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -32,6 +30,8 @@ type Collector struct {
 	Addresses func() ([]network.Address, error)
 	// Versions lists the installed Kubernetes versions.
 	Versions func(context.Context) []string
+	// Software tells who brings versions. May be nil.
+	Software func() infrav1.HostSoftware
 	// Hardware tells what the machine is.
 	Hardware func() infrav1.HostHardware
 	// NodeIP is reported first when it is set.
@@ -43,6 +43,7 @@ type Collector struct {
 // Facts are what Collect found.
 type Facts struct {
 	Inventory infrav1.HostInventory
+	Software  infrav1.HostSoftware
 	Capacity  corev1.ResourceList
 	Addresses []clusterv1.MachineAddress
 }
@@ -62,7 +63,12 @@ func (c Collector) Collect(ctx context.Context, virtualIP string) (Facts, error)
 	if err != nil {
 		return Facts{}, err
 	}
+	var software infrav1.HostSoftware
+	if c.Software != nil {
+		software = c.Software()
+	}
 	return Facts{
+		Software:  software,
 		Addresses: addresses,
 		Capacity:  capacity,
 		Inventory: infrav1.HostInventory{
@@ -109,22 +115,15 @@ func (c Collector) capacity() (corev1.ResourceList, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(c.Root.Path(existing(c.Root, "/var/lib")), &fs); err != nil {
+	_, disk, err := c.Root.Space("/var/lib")
+	if err != nil {
 		return nil, fmt.Errorf("size of /var/lib: %w", err)
 	}
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 		corev1.ResourceMemory:           *resource.NewQuantity(memory, resource.BinarySI),
-		corev1.ResourceEphemeralStorage: *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(disk, resource.BinarySI),
 	}, nil
-}
-
-func existing(root hostfs.Root, path string) string {
-	if _, err := os.Stat(root.Path(path)); err != nil && path != "/" {
-		return existing(root, filepath.Dir(path))
-	}
-	return path
 }
 
 func (c Collector) memory() (int64, error) {

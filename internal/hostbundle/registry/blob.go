@@ -1,0 +1,161 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+)
+
+// stall is how long a server may send nothing before the connection counts as cut.
+const stall = time.Minute
+
+// Blob brings content, from where it was on. progress is told how much there is of it; it may
+// be nil. A server that sends something else than the digest says is asked once again
+// from the start, for what an earlier try left may have been damaged.
+func (r *Repository) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error {
+	if s.Has(d) {
+		return nil
+	}
+	var damaged bool
+	return r.patiently(ctx, func(ctx context.Context) error {
+		begun := s.Have(d)
+		err := r.fetch(ctx, s, d, progress)
+		var own *hostbundle.Error
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case errors.As(err, &own) && begun > 0 && !damaged:
+			damaged = true
+			return &againError{err: err, progress: true}
+		case s.Have(d) > begun:
+			return &againError{err: err, progress: true}
+		}
+		return err
+	})
+}
+
+// fetch brings what is left of a blob by one request.
+func (r *Repository) fetch(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error {
+	f, offset, err := s.Part(d)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if offset < d.Size {
+		if err := r.append(ctx, f, offset, d, progress); err != nil {
+			return err
+		}
+	}
+	if err := s.Complete(d, f); err != nil {
+		return fmt.Errorf("%s: %w", r, err)
+	}
+	return nil
+}
+
+// append asks for the content behind the offset, and writes it there.
+func (r *Repository) append(ctx context.Context, f *os.File, offset int64, d ocispec.Descriptor, progress func(have, size int64)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	response, err := r.request(ctx, offset, d)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode == http.StatusOK && offset > 0 {
+		// It knows no ranges.
+		if offset, err = 0, f.Truncate(0); err != nil {
+			return err
+		}
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	timer := time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing came for %s", stall)) })
+	defer timer.Stop()
+	body := &told{Reader: io.LimitReader(response.Body, d.Size-offset), each: func(n int) {
+		timer.Reset(stall)
+		if offset += int64(n); progress != nil {
+			progress(offset, d.Size)
+		}
+	}}
+	if _, err := io.Copy(f, body); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return body.explain(err)
+	}
+	if offset < d.Size {
+		return &againError{err: fmt.Errorf("%s: the connection was cut after %d of %d bytes", r, offset, d.Size)}
+	}
+	return nil
+}
+
+func (r *Repository) request(ctx context.Context, offset int64, d ocispec.Descriptor) (*http.Response, error) {
+	scheme := "https"
+	if r.remote.PlainHTTP {
+		scheme = "http"
+	}
+	ref := r.remote.Reference
+	ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://%s/v2/%s/blobs/%s", scheme, ref.Host(), ref.Repository, d.Digest), nil)
+	if err != nil {
+		return nil, err
+	}
+	// the digest is of what is sent, so nobody shall compress it on the way
+	request.Header.Set("Accept-Encoding", "identity")
+	if offset > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	response, err := r.remote.Client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	var from, to, size int64
+	switch response.StatusCode {
+	case http.StatusOK:
+		return response, nil
+	case http.StatusPartialContent:
+		if n, _ := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &size); n >= 2 && from == offset {
+			return response, nil
+		}
+		err = fmt.Errorf("%s: asked for what follows byte %d, was sent %q", r, offset, response.Header.Get("Content-Range"))
+	default:
+		err = answered(response)
+	}
+	return nil, errors.Join(err, response.Body.Close())
+}
+
+// told tells of each piece that is read, and keeps an error of the network apart from one
+// of the disk.
+type told struct {
+	io.Reader
+	each func(n int)
+	err  error
+}
+
+func (t *told) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	if n > 0 {
+		t.each(n)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.err = err
+	}
+	return n, err
+}
+
+func (t *told) explain(err error) error {
+	if t.err == nil {
+		return err // of the disk
+	}
+	return &againError{err: err}
+}

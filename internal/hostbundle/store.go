@@ -1,0 +1,282 @@
+package hostbundle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/mod/semver"
+	"golang.org/x/sys/unix"
+)
+
+// Store is a directory of bundles that a management cluster serves: a layout in which
+// bundles of several sources share what they have in common. Each change is whole or did
+// not happen, also where the power goes in the middle; who reads meanwhile sees the
+// one or the other.
+type Store struct {
+	// Dir is made with the first bundle.
+	Dir string
+}
+
+// PlaneStore is the name of a plane's store in its state directory.
+const PlaneStore = "host-bundles"
+
+// partial is how the names of files begin that a kill in mid write leaves.
+const partial = ".partial-"
+
+// List tells the bundles of the store, from old to new; none where there is no store.
+func (s Store) List() ([]Version, error) {
+	index, err := readIndex(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	catalog, err := (&Directory{path: s.Dir, index: index}).Catalog()
+	versions := make([]Version, 0, len(catalog.Versions))
+	for _, v := range catalog.Versions {
+		versions = append(versions, v)
+	}
+	slices.SortFunc(versions, func(a, b Version) int { return semver.Compare(a.KubernetesVersion, b.KubernetesVersion) })
+	return versions, err
+}
+
+// Load copies bundles into the store, all of the directory when no version is named. One
+// that is there already is compared, and mended. With keys a signature by one of them
+// must hold; without, that is up to the hosts. It returns what was loaded.
+func (s Store) Load(from *Directory, keys *PublicKeys, versions ...string) ([]Version, error) {
+	if len(versions) == 0 {
+		versions = from.Versions()
+	}
+	var loading []Version
+	for _, version := range versions {
+		v, err := from.loadable(version, keys)
+		if err != nil {
+			return nil, err
+		}
+		loading = append(loading, v)
+	}
+	if err := os.MkdirAll(s.blobs(), 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := s.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for _, v := range loading {
+		for _, blob := range slices.Concat(v.documents, v.signatures, v.blobs) {
+			if err := s.copy(from, blob); err != nil {
+				return nil, fmt.Errorf("Kubernetes %s: %w", v.KubernetesVersion, err) //nolint:staticcheck // Kubernetes is a name
+			}
+		}
+	}
+	if err := syncDir(s.blobs()); err != nil {
+		return nil, err
+	}
+	return loading, s.change(func(index *ocispec.Index) {
+		for _, v := range loading {
+			drop(index, v.KubernetesVersion)
+			index.Manifests = append(index.Manifests, v.index)
+			index.Manifests = append(index.Manifests, v.signatures...)
+		}
+	})
+}
+
+// loadable follows one bundle of a directory, and holds it against the keys.
+func (d *Directory) loadable(version string, keys *PublicKeys) (Version, error) {
+	at := slices.IndexFunc(d.index.Manifests, func(m ocispec.Descriptor) bool {
+		return m.ArtifactType == artifactType && m.Annotations[ocispec.AnnotationRefName] == version
+	})
+	if at < 0 {
+		return Version{}, fail(ReasonNotFound, "%s has no bundle of Kubernetes %q; it has: %s", d.path, version, strings.Join(d.Versions(), ", "))
+	}
+	if semver.Canonical(version) != version {
+		return Version{}, fail(ReasonCorrupt, "%s has a bundle of %q, which is no version such as v1.36.3", d.path, version)
+	}
+	v, err := d.version(d.index.Manifests[at])
+	if err != nil || keys == nil {
+		return v, err
+	}
+	notes, err := d.notes(v.Digest)
+	if err != nil {
+		return v, err
+	}
+	return v, keys.verify(version, v.Digest, notes)
+}
+
+// Remove takes versions out of the store, and what no other one needs.
+func (s Store) Remove(versions ...string) error {
+	missing := func(there []string) error {
+		for _, version := range versions {
+			if !slices.Contains(there, version) {
+				return fail(ReasonNotFound, "no bundle of Kubernetes %q was loaded; `slipway bundle list` shows those that were", version)
+			}
+		}
+		return nil
+	}
+	index, err := readIndex(s.Dir)
+	if err != nil {
+		return err
+	}
+	if err := missing((&Directory{index: index}).Versions()); err != nil || len(versions) == 0 {
+		return err
+	}
+	unlock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.change(func(index *ocispec.Index) {
+		for _, version := range versions {
+			drop(index, version)
+		}
+	})
+}
+
+// drop takes a version out of a layout. Its signatures go with what they are about.
+func drop(index *ocispec.Index, version string) {
+	index.Manifests = slices.DeleteFunc(index.Manifests, func(m ocispec.Descriptor) bool {
+		return m.ArtifactType == artifactType && m.Annotations[ocispec.AnnotationRefName] == version
+	})
+}
+
+// change writes another index, then takes away what it has no use for: signatures of what
+// is gone, and content. The caller holds the lock.
+func (s Store) change(edit func(*ocispec.Index)) error {
+	index, err := readIndex(s.Dir)
+	if err != nil {
+		return err
+	}
+	index.Versioned, index.MediaType = specs.Versioned{SchemaVersion: 2}, ocispec.MediaTypeImageIndex
+	edit(&index)
+	d := &Directory{path: s.Dir, index: index}
+	needed := map[string]bool{}
+	keep := []ocispec.Descriptor{}
+	for _, named := range d.named() {
+		v, err := d.version(named)
+		if err != nil {
+			// Nothing is taken away while it is not known what is needed.
+			return fmt.Errorf("the bundle of Kubernetes %s that was loaded: %w; load it again, or remove it", v.KubernetesVersion, err)
+		}
+		for _, blob := range slices.Concat(v.documents, v.signatures, v.blobs) {
+			needed[blob.Digest.Encoded()] = true
+		}
+		keep = append(keep, v.index)
+		keep = append(keep, v.signatures...)
+	}
+	index.Manifests = keep
+	if err := s.write(index); err != nil {
+		return err
+	}
+	return s.sweep(needed)
+}
+
+// write puts the index of the layout in place.
+func (s Store) write(index ocispec.Index) error {
+	version, err := json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion})
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(index)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.replace(ocispec.ImageLayoutFile, version), s.replace(ocispec.ImageIndexFile, data))
+}
+
+func (s Store) replace(name string, data []byte) error {
+	return place(filepath.Join(s.Dir, name), func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// sweep removes blobs that nothing needs, and what kills left.
+func (s Store) sweep(needed map[string]bool) error {
+	entries, err := os.ReadDir(s.blobs())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if needed[e.Name()] {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.blobs(), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return syncDir(s.blobs())
+}
+
+// copy brings a blob into the store, unless it is there as its digest says.
+func (s Store) copy(from *Directory, descriptor ocispec.Descriptor) error {
+	if descriptor.Digest.Algorithm() != digest.SHA256 {
+		return fail(ReasonCorrupt, "%q: want a digest of %s", descriptor.Digest, digest.SHA256)
+	}
+	here := &Directory{path: s.Dir}
+	if there, err := here.blob(descriptor); err == nil {
+		whole := there.verify() == nil
+		if err := there.Close(); err != nil || whole {
+			return err
+		}
+	}
+	source, err := from.blob(descriptor)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	return place(here.blobPath(descriptor.Digest), func(w io.Writer) error {
+		if _, err := io.Copy(w, source); err != nil {
+			return err
+		}
+		return source.verify()
+	})
+}
+
+func (s Store) blobs() string {
+	return filepath.Join(s.Dir, ocispec.ImageBlobsDir, digest.SHA256.String())
+}
+
+// lock keeps two changes apart; it waits for the other one.
+func (s Store) lock() (unlock func(), err error) {
+	dir, err := os.Open(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return func() { _ = dir.Close() }, nil
+}
+
+// place writes a file that appears whole. It is for everybody to read, as a store is
+// served by whoever runs the manager.
+func place(path string, fill func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), partial)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(fill(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,285 @@
+package hostbundle
+
+import (
+	"archive/tar"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// blobsOf are the names of all files below blobs.
+func blobsOf(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, "blobs", "sha256"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func versionsOf(t *testing.T, s Store) []string {
+	t.Helper()
+	list, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var versions []string
+	for _, v := range list {
+		versions = append(versions, v.KubernetesVersion)
+	}
+	return versions
+}
+
+func load(t *testing.T, s Store, dir string, versions ...string) error {
+	t.Helper()
+	d, err := OpenDirectory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Load(d, nil, versions...)
+	return err
+}
+
+// A store has each content once, gives it back with the last version that needs it, and
+// what it has a host can verify.
+func TestStore(t *testing.T) {
+	signer, keys := newKeys(t)
+	dir := layoutOf(t, signer)
+	s := Store{Dir: filepath.Join(t.TempDir(), "new", "store")}
+	if got := versionsOf(t, s); len(got) > 0 {
+		t.Errorf("versions %v of no store", got)
+	}
+	if err := load(t, s, dir, newer); err != nil {
+		t.Fatal(err)
+	}
+	one := blobsOf(t, s.Dir)
+	if err := load(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	both := blobsOf(t, s.Dir)
+	if got, want := len(both), len(blobsOf(t, dir)); got != want {
+		t.Errorf("%d blobs, the source has %d", got, want)
+	}
+	b, err := bundle(s.Dir, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unpackAll(b); err != nil {
+		t.Error(err)
+	}
+	if err := load(t, s, dir); err != nil || !slices.Equal(blobsOf(t, s.Dir), both) {
+		t.Errorf("loaded again: %v, %v", blobsOf(t, s.Dir), err)
+	}
+	if err := s.Remove(older); err != nil {
+		t.Fatal(err)
+	}
+	if got := versionsOf(t, s); !slices.Equal(got, []string{newer}) || !slices.Equal(blobsOf(t, s.Dir), one) {
+		t.Errorf("versions %v, blobs %v, want %v", got, blobsOf(t, s.Dir), one)
+	}
+	var own *Error
+	if err := s.Remove(older); !errors.As(err, &own) || own.Reason != ReasonNotFound {
+		t.Errorf("removed again: %v", err)
+	}
+	if err := s.Remove(newer); err != nil || len(versionsOf(t, s)) > 0 || len(blobsOf(t, s.Dir)) > 0 {
+		t.Errorf("removed all: %v, %v", blobsOf(t, s.Dir), err)
+	}
+}
+
+// What a kill left is no part of the store, and goes; what is damaged is mended by loading it
+// again.
+func TestStoreIsMended(t *testing.T) {
+	signer, keys := newKeys(t)
+	dir := layoutOf(t, signer)
+	s := Store{Dir: t.TempDir()}
+	if err := load(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	whole := blobsOf(t, s.Dir)
+	for _, name := range whole {
+		path := filepath.Join(s.Dir, "blobs", "sha256", name)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.WriteFile(path, data[:len(data)/2], 0o600), os.WriteFile(filepath.Join(s.Dir, "blobs", "sha256", partial+"1"), data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := load(t, s, dir); err != nil {
+			t.Fatalf("%s is cut: %v", name, err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != string(data) {
+			t.Errorf("%s was not mended: %v", name, err)
+		}
+	}
+	if got := blobsOf(t, s.Dir); !slices.Equal(got, whole) {
+		t.Errorf("blobs %v, want %v", got, whole)
+	}
+	// A damaged version is named, hides no other one, and may be removed.
+	v, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(s.Dir, "blobs", "sha256", v[0].Digest.Encoded()), 3); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.List(); err == nil || !strings.Contains(err.Error(), older) || len(left) != 1 {
+		t.Errorf("list %v, %v", left, err)
+	}
+	if err := s.Remove(newer); err == nil || !strings.Contains(err.Error(), "load it again, or remove it") {
+		t.Errorf("removed beside a damaged one: %v", err)
+	}
+	if err := s.Remove(older); err != nil {
+		t.Error(err)
+	}
+	if b, err := bundle(s.Dir, keys); err != nil {
+		t.Error(err)
+	} else if _, err := unpackAll(b); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStoreRefuses(t *testing.T) {
+	signer, _ := newKeys(t)
+	_, others := newKeys(t)
+	dir := layoutOf(t, signer)
+	d, err := OpenDirectory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Store{Dir: filepath.Join(t.TempDir(), "store")}
+	reason := func(err error) Reason {
+		var own *Error
+		if errors.As(err, &own) {
+			return own.Reason
+		}
+		return ""
+	}
+	if _, err := s.Load(d, &others); reason(err) != ReasonUntrusted {
+		t.Errorf("signed by another key: %v", err)
+	}
+	if _, err := s.Load(d, nil, "v1.2.3"); reason(err) != ReasonNotFound {
+		t.Errorf("a version that is not there: %v", err)
+	}
+	unsigned := *d
+	unsigned.index.Manifests = d.named()
+	if _, err := s.Load(&unsigned, nil); reason(err) != ReasonUnsigned {
+		t.Errorf("unsigned: %v", err)
+	}
+	if _, err := os.Stat(s.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was written: %v", err)
+	}
+	for _, name := range blobsOf(t, dir) {
+		path := filepath.Join(dir, "blobs", "sha256", name)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append([]byte("x"), data[1:]...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// What was copied before is whole, and would do.
+		s := Store{Dir: t.TempDir()}
+		if err := load(t, s, dir, newer, older); reason(err) != ReasonCorrupt {
+			t.Errorf("%s is damaged: %v", name, err)
+		}
+		if got := versionsOf(t, s); len(got) > 0 {
+			t.Errorf("loaded %v", got)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Commands at the same time wait for each other.
+func TestStoreAtOnce(t *testing.T) {
+	signer, keys := newKeys(t)
+	dir := layoutOf(t, signer)
+	s := Store{Dir: t.TempDir()}
+	var all sync.WaitGroup
+	for range 4 {
+		for _, version := range []string{older, newer} {
+			all.Go(func() {
+				if err := load(t, s, dir, version); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if got := versionsOf(t, s); !slices.Equal(got, []string{older, newer}) || !slices.Equal(blobsOf(t, s.Dir), blobsOf(t, dir)) {
+		t.Errorf("versions %v, blobs %v", got, blobsOf(t, s.Dir))
+	}
+	if _, err := bundle(s.Dir, keys); err != nil {
+		t.Error(err)
+	}
+}
+
+// archiveOf packs files as the archive of a release has them.
+func archiveOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "host-bundle.tar")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(f)
+	for name, content := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestExtract(t *testing.T) {
+	signer, _ := newKeys(t)
+	dir := layoutOf(t, signer)
+	files := map[string]string{}
+	for _, name := range append(blobsOf(t, dir), "index.json", "oci-layout") {
+		if !strings.Contains(name, ".json") && name != "oci-layout" {
+			name = "blobs/sha256/" + name
+		}
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(data)
+	}
+	out, s := t.TempDir(), Store{Dir: t.TempDir()}
+	if err := Extract(archiveOf(t, files), out); err != nil {
+		t.Fatal(err)
+	}
+	if err := load(t, s, out); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"../evil", "/etc/passwd", "blobs/sha256/../../../evil", "blobs/sha256/short", "other"} {
+		out := filepath.Join(t.TempDir(), "out")
+		var own *Error
+		if err := Extract(archiveOf(t, map[string]string{name: "x"}), out); !errors.As(err, &own) || own.Reason != ReasonCorrupt {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cut := archiveOf(t, files)
+	// A byte of the first file is there, whichever that is.
+	if err := os.Truncate(cut, 513); err != nil {
+		t.Fatal(err)
+	}
+	if err := Extract(cut, t.TempDir()); err == nil {
+		t.Error("no error for an archive that is cut off")
+	}
+}
