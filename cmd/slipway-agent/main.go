@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -21,6 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/agent/uninstall"
+	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -47,7 +49,15 @@ Flags:
 // logHandlers are named as Kubernetes' components name the formats of their logs.
 var logHandlers = map[string]slog.Handler{
 	"text": slog.NewTextHandler(os.Stdout, nil),
-	"json": slog.NewJSONHandler(os.Stdout, nil),
+	"json": slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: asKubernetes}),
+}
+
+// asKubernetes tells the time of a line as Kubernetes' components do: in milliseconds.
+func asKubernetes(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Float64("ts", float64(a.Value.Time().UnixMicro())/1000)
+	}
+	return a
 }
 
 // errNotFit is the outcome of a preflight that found errors; they are printed already.
@@ -126,7 +136,7 @@ func joinHost(args []string) int {
 func manageSoftware(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	err := software.Command(ctx, args, os.Stdout, os.Stderr)
+	err := software.Command(ctx, args, os.Stdout, os.Stderr, bundlesOfManagement)
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return 0
@@ -139,6 +149,15 @@ func manageSoftware(args []string) int {
 		return 2
 	}
 	return 1
+}
+
+// bundlesOfManagement is where the management cluster of this host serves host bundles.
+func bundlesOfManagement(ctx context.Context, configPath string) (registry.Options, error) {
+	c, err := config.Load(cmp.Or(configPath, config.DefaultPath))
+	if err != nil {
+		return registry.Options{}, err
+	}
+	return run.ManagementBundles(ctx, c.StateDir)
 }
 
 // uninstallAgent returns the exit code: 2 when it was called wrongly, 3 on a node.

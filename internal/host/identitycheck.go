@@ -94,6 +94,13 @@ func agentSupported(h *infrav1.Host, managerVersion string) metav1.Condition {
 	return c
 }
 
+// AgentCurrent says whether the agent is of the manager's minor version, and so can all that
+// the manager asks for. Builds without a release, and agents that have not reported, pass.
+func AgentCurrent(h *infrav1.Host, managerVersion string) bool {
+	agent, manager := minor(h.Status.Inventory.AgentVersion), minor(managerVersion)
+	return agent == nil || manager == nil || !agent.LessThan(manager)
+}
+
 // minor is a version without its patch; nil for one that is no release.
 func minor(s string) *version.Version {
 	v, err := version.ParseSemantic(s)

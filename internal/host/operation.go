@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -113,20 +112,16 @@ func RunningVersion(h *infrav1.Host) string {
 	}
 }
 
-// Offers says whether a Kubernetes version is installed on the host.
-func Offers(h *infrav1.Host, version string) bool {
-	return slices.Contains(h.Status.Inventory.KubernetesVersions, version)
-}
-
 // RequestUpgrade makes h ask its agent for another Kubernetes version, in place. It
 // returns false when that version was requested already, or nothing can be requested
-// now: the host is not bootstrapped, busy, releasing, or lacks the version.
-func RequestUpgrade(h *infrav1.Host, version string) bool {
-	if !Bootstrapped(h) || Busy(h) || version == "" || h.Spec.Desired.Version == version || !Offers(h, version) {
+// now: the host is not bootstrapped, busy, releasing, or neither has the version nor
+// installs it. release is the KubernetesRelease of the version, nil without one.
+func RequestUpgrade(h *infrav1.Host, version string, release *infrav1.KubernetesReleaseSpec) bool {
+	if !Bootstrapped(h) || Busy(h) || version == "" || h.Spec.Desired.Version == version || OfferOf(h, version, release) == OfferNone {
 		return false
 	}
 	desired := next(h, infrav1.HostDesiredUpgraded, UpgradeOperationID(h.Spec.Claim.ClaimID, version))
-	desired.Version = version
+	desired.Version, desired.ReleaseDigest = version, ReleaseDigest(h, version, release)
 	h.Spec.Desired = desired
 	return true
 }
@@ -149,10 +144,10 @@ func RequestReboot(h *infrav1.Host, n int32) bool {
 }
 
 // next is an operation of a bootstrapped host: all that holds for the claim stays, but
-// for the bootstrap Secret.
+// for the bootstrap Secret and the host bundle.
 func next(h *infrav1.Host, phase infrav1.HostDesiredPhase, operationID string) *infrav1.HostDesired {
 	desired := h.Spec.Desired.DeepCopy()
-	desired.Phase, desired.OperationID = phase, operationID
+	desired.Phase, desired.OperationID, desired.ReleaseDigest = phase, operationID, ""
 	RecordBootstrap(desired)
 	return desired
 }

@@ -34,7 +34,7 @@ func report(state infrav1.OperationState) func(*infrav1.Host) {
 	}
 }
 
-func upgrade(h *infrav1.Host) { host.RequestUpgrade(h, newVersion) }
+func upgrade(h *infrav1.Host) { host.RequestUpgrade(h, newVersion, nil) }
 
 func reboot(h *infrav1.Host) { host.RequestReboot(h, 1) }
 
@@ -60,7 +60,7 @@ func TestRequestUpgrade(t *testing.T) {
 		"free":                {free(), newVersion, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := host.RequestUpgrade(tc.host, tc.version); got != tc.requested {
+			if got := host.RequestUpgrade(tc.host, tc.version, nil); got != tc.requested {
 				t.Fatalf("requested = %t: %+v", got, tc.host.Spec.Desired)
 			}
 			if !tc.requested {
@@ -114,14 +114,14 @@ func TestRequestReboot(t *testing.T) {
 // What a failed upgrade left is tried again after a reboot.
 func TestUpgradeAgainAfterReboot(t *testing.T) {
 	h := running(upgrade, report(infrav1.OperationFailed), reboot)
-	if host.RequestUpgrade(h, newVersion) {
+	if host.RequestUpgrade(h, newVersion, nil) {
 		t.Fatal("an upgrade is requested before the reboot is done")
 	}
 	report(infrav1.OperationSucceeded)(h)
 	if got := host.RunningVersion(h); got != "" {
 		t.Errorf("version = %s although the upgrade failed", got)
 	}
-	if !host.RequestUpgrade(h, newVersion) {
+	if !host.RequestUpgrade(h, newVersion, nil) {
 		t.Fatal("no upgrade is requested after the reboot")
 	}
 	report(infrav1.OperationSucceeded)(h)

@@ -5,11 +5,11 @@
 //	CanUpdateMachineSet ── what differs? (plan.go, pure) ── do the hosts offer it? ──> the patch, or none
 //	UpdateMachine ── is it due? (the API server) ──> HostMachine.spec.version ──> the host's report ──> done, or ask again
 //
-// What can be updated in place is the Kubernetes version of a worker, by one minor version
-// at most and never down. A change of anything else, and any change of a control plane,
-// whose hosts the agent does not upgrade, is answered without a patch: then Cluster API
-// replaces the Machines, or must not, where an annotation says that only an update in place
-// will do.
+// What can be updated in place is the Kubernetes version, by one minor version at most and
+// never down; of a control plane, when it has three Machines or more. A change of anything
+// else is answered without a patch: then Cluster API replaces the Machines, or must not,
+// where an annotation says that only an update in place will do. While another Machine of a
+// control plane is away, the answer is an error: the rollout waits.
 //
 // Nothing is remembered here. An operation is in HostMachine.spec.version, from where the
 // provider passes it on to the host, as it does for pools; an update is done when the host,

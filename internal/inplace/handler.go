@@ -24,6 +24,8 @@ type Handler struct {
 	Client client.Client
 	// APIReader reads what an update depends on past the cache.
 	APIReader client.Reader
+	// Version of the manager.
+	Version string
 }
 
 // AddTo registers the handlers.
@@ -34,9 +36,6 @@ func (h *Handler) AddTo(s *extension.Server) error {
 		extension.Handle(s, capi.UpdateMachine, "update-machine", h.updateMachine),
 	)
 }
-
-// controlPlane is why a Machine of a control plane is replaced.
-const controlPlane = "hosts of a control plane are not updated in place"
 
 // canUpdateMachineSet answers with a patch of the version if nothing else changes and each
 // host of the MachineSet offers it.
@@ -62,15 +61,32 @@ func (h *Handler) canUpdateMachineSet(ctx context.Context, r *hooksv1.CanUpdateM
 }
 
 // canUpdateMachine does the same for one Machine. Cluster API asks for those of control
-// planes.
+// planes. One that can be, but not now, is an error, so that it is asked about again: without
+// a patch it would be replaced.
 func (h *Handler) canUpdateMachine(ctx context.Context, r *hooksv1.CanUpdateMachineRequest) (*hooksv1.CanUpdateMachineResponse, error) {
 	current, desired := r.Current.Machine, r.Desired.Machine
+	ofControlPlane := util.IsControlPlaneMachine(&current) || util.IsControlPlaneMachine(&desired)
+	bootstrap, bootstrapPatch := r.Current.BootstrapConfig.Raw, hooksv1.Patch{}
+	if ofControlPlane && current.Spec.Version != desired.Spec.Version {
+		// One that cannot be read is found in the way below.
+		if followed, patch, err := followVersion(bootstrap, r.Desired.BootstrapConfig.Raw); err == nil {
+			bootstrap, bootstrapPatch = followed, patch
+		}
+	}
 	version, no := difference(
-		state{current.Spec, r.Current.InfrastructureMachine.Raw, r.Current.BootstrapConfig.Raw},
+		state{current.Spec, r.Current.InfrastructureMachine.Raw, bootstrap},
 		state{desired.Spec, r.Desired.InfrastructureMachine.Raw, r.Desired.BootstrapConfig.Raw},
 		ofMachine)
-	if util.IsControlPlaneMachine(&current) || util.IsControlPlaneMachine(&desired) {
-		no = append(no, controlPlane)
+	wait := ""
+	if ofControlPlane {
+		if patched(r.Current.BootstrapConfig.Raw) || patched(r.Desired.BootstrapConfig.Raw) {
+			no = append(no, "its bootstrap configuration names patches of kubeadm")
+		}
+		many, soon, err := h.controlPlane(ctx, h.Client, &current)
+		if err != nil {
+			return nil, err
+		}
+		no, wait = append(no, many...), soon
 	}
 	if len(no) == 0 && version != "" {
 		missing, err := h.lacksVersion(ctx, client.ObjectKey{Namespace: current.Namespace, Name: current.Spec.InfrastructureRef.Name}, version)
@@ -84,7 +100,10 @@ func (h *Handler) canUpdateMachine(ctx context.Context, r *hooksv1.CanUpdateMach
 	if err := h.judge(ctx, "Machine "+current.Name, desired.Annotations, no); err != nil || len(no) > 0 {
 		return nil, err
 	}
-	return &hooksv1.CanUpdateMachineResponse{MachinePatch: versionPatch(version, ofMachine)}, nil
+	if wait != "" {
+		return nil, fmt.Errorf("the Machine %s is updated in place later: %s", current.Name, wait)
+	}
+	return &hooksv1.CanUpdateMachineResponse{MachinePatch: versionPatch(version, ofMachine), BootstrapConfigPatch: bootstrapPatch}, nil
 }
 
 // judge logs why a change cannot be made in place. It fails, which holds the rollout, when
@@ -99,7 +118,7 @@ func (h *Handler) judge(ctx context.Context, what string, annotations map[string
 	if len(no) == 0 {
 		return nil
 	}
-	log.FromContext(ctx).Info("A change cannot be made in place", "of", what, "policy", policy, "reasons", no.String())
+	log.FromContext(ctx).Info("A change cannot be made in place", "of", what, "inPlaceUpdates", policy, "reasons", no.String())
 	if policy == infrav1.InPlaceUpdatesRequired {
 		return fmt.Errorf("%s is not replaced, as its annotation %s asks, and the change cannot be made in place: %s. Take the change back, or the annotation",
 			what, infrav1.InPlaceUpdatesAnnotation, no)

@@ -86,7 +86,6 @@ func TestUpdateMustBeDue(t *testing.T) {
 			m.Annotations = map[string]string{clusterv1.UpdateInProgressAnnotation: ""}
 		}, "is not being updated in place"},
 		"another version":  {func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.Version = testenv.Version }, "its own is"},
-		"control plane":    {func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Labels[clusterv1.MachineControlPlaneLabel] = "" }, "hosts of a control plane are not updated in place"},
 		"another provider": {func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.InfrastructureRef.Kind = "DockerMachine" }, "which this provider does not manage"},
 		"no HostMachine":   {func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.InfrastructureRef.Name = "gone" }, "HostMachine gone is gone"},
 	} {
@@ -177,37 +176,4 @@ func TestCanUpdateMachineSet(t *testing.T) {
 		newMachine(w, name, name)
 	}
 	refuses("HostMachine e has no host; and 2 more")
-}
-
-// The Machines of a control plane are never said to be updatable.
-func TestCanUpdateMachineOfControlPlane(t *testing.T) {
-	for policy, want := range map[string]hooksv1.ResponseStatus{"": hooksv1.ResponseStatusSuccess, infrav1.InPlaceUpdatesRequired: hooksv1.ResponseStatusFailure} {
-		t.Run(string(want), func(t *testing.T) {
-			w := newWorld(t)
-			call := func(labels map[string]string) *hooksv1.CanUpdateMachineResponse {
-				side := func(version string) hooksv1.CanUpdateMachineRequestObjects {
-					m := clusterv1.Machine{
-						TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
-						ObjectMeta: metav1.ObjectMeta{
-							Namespace: w.machine.Namespace, Name: "m1", Labels: labels, Annotations: map[string]string{infrav1.InPlaceUpdatesAnnotation: policy},
-						},
-						Spec: *w.machine.Spec.DeepCopy(),
-					}
-					m.Spec.Version = version
-					return hooksv1.CanUpdateMachineRequestObjects{
-						Machine: m, InfrastructureMachine: raw(`{"apiVersion":"infrastructure.slipway.dev/v1beta2","kind":"HostMachine","spec":{}}`),
-						BootstrapConfig: raw(`{"apiVersion":"bootstrap.cluster.x-k8s.io/v1beta2","kind":"KubeadmConfig","spec":{}}`),
-					}
-				}
-				return hooktest.Call(t, w.server(), capi.CanUpdateMachine, "can-update-machine",
-					&hooksv1.CanUpdateMachineRequest{Current: side(testenv.Version), Desired: side(newVersion)})
-			}
-			if r := call(map[string]string{clusterv1.MachineControlPlaneLabel: ""}); r.Status != want || r.MachinePatch.IsDefined() {
-				t.Errorf("of a control plane: %+v", r)
-			}
-			if r := call(nil); string(r.MachinePatch.Patch) != `{"spec":{"version":"`+newVersion+`"}}` {
-				t.Errorf("of a worker: %+v", r)
-			}
-		})
-	}
 }

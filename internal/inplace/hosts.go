@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // maxNamed is how many Machines a reason names.
@@ -49,6 +51,8 @@ func (h *Handler) lacking(ctx context.Context, version string, selected ...clien
 // when it can.
 func (h *Handler) lacksVersion(ctx context.Context, key client.ObjectKey, version string) (string, error) {
 	m, at, err := h.hostOf(ctx, h.Client, key)
+	release, releaseErr := inputs.ReleaseOf(ctx, h.Client, version)
+	err = errors.Join(err, releaseErr)
 	switch {
 	case err != nil:
 		return "", err
@@ -56,7 +60,7 @@ func (h *Handler) lacksVersion(ctx context.Context, key client.ObjectKey, versio
 		return fmt.Sprintf("HostMachine %s has no host", key.Name), nil
 	case !host.Bootstrapped(at):
 		return fmt.Sprintf("Host %s is no node yet", at.Name), nil
-	case !host.Offers(at, version):
+	case host.OfferOf(at, version, release) == host.OfferNone:
 		return fmt.Sprintf("Host %s does not offer Kubernetes %s", at.Name, version), nil
 	case !m.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("HostMachine %s is being deleted", m.Name), nil

@@ -1,7 +1,6 @@
 package inplace
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,17 +161,11 @@ func readObject(data []byte, path specPath) (object, error) {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
 	}
-	var content map[string]any
-	if len(data) == 0 {
-		return object{}, errNone
-	}
-	if err := json.Unmarshal(data, &o); err != nil {
+	content, err := decode(data)
+	if err != nil {
 		return object{}, err
 	}
-	// Numbers stay what they are, however large.
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	if err := decoder.Decode(&content); err != nil {
+	if err := json.Unmarshal(data, &o); err != nil {
 		return object{}, err
 	}
 	version, err := schema.ParseGroupVersion(o.APIVersion)

@@ -110,7 +110,7 @@ func (w *world) requestUpgrade() {
 	w.t.Helper()
 	w.get(client.ObjectKeyFromObject(w.infra), w.infra)
 	h := w.agent.Host(w.t)
-	if !host.RequestUpgrade(h, w.infra.Spec.Version) {
+	if !host.RequestUpgrade(h, w.infra.Spec.Version, nil) {
 		w.t.Fatalf("nothing to request: %+v of %+v", w.infra.Spec, h.Spec)
 	}
 	if err := env.Client.Update(w.t.Context(), h); err != nil {

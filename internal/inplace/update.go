@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -19,6 +20,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 )
@@ -49,13 +51,20 @@ func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineReq
 	case at == nil:
 		return nil, extension.RetryAfter(retryPerson, fmt.Sprintf("HostMachine %s has no host any more. Delete the Machine to replace it", m.Name))
 	}
+	if err := h.alone(ctx, machine, m); err != nil {
+		return nil, err
+	}
 	if err := h.requestUpgrade(ctx, m, machine.Spec.Version); err != nil {
 		return nil, err
 	}
 	if host.RunningVersion(at) == machine.Spec.Version {
 		return nil, nil
 	}
-	return nil, waiting(at, machine.Spec.Version)
+	release, err := inputs.ReleaseOf(ctx, h.Client, machine.Spec.Version)
+	if err != nil {
+		return nil, err
+	}
+	return nil, waiting(at, machine.Spec.Version, release)
 }
 
 // due returns the Machine as the API server has it, if Cluster API is updating it in place,
@@ -77,10 +86,26 @@ func (h *Handler) due(ctx context.Context, requested *clusterv1.Machine) (*clust
 		return nil, fmt.Errorf("the request is to bring Machine %s to version %q, its own is %q", machine.Name, requested.Spec.Version, machine.Spec.Version)
 	case ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "HostMachine":
 		return nil, fmt.Errorf("the infrastructure of Machine %s is a %s of %s, which this provider does not manage", machine.Name, ref.Kind, ref.APIGroup)
-	case util.IsControlPlaneMachine(machine):
-		return nil, fmt.Errorf("the Machine %s: %s", machine.Name, controlPlane)
 	}
 	return machine, nil
+}
+
+// alone waits, before the host of a control plane is asked to begin, until no other one of that
+// control plane is away.
+func (h *Handler) alone(ctx context.Context, machine *clusterv1.Machine, m *infrav1.HostMachine) error {
+	if !util.IsControlPlaneMachine(machine) || m.Spec.Version == machine.Spec.Version {
+		return nil
+	}
+	no, wait, err := h.controlPlane(ctx, h.APIReader, machine)
+	switch {
+	case err != nil:
+		return err
+	case len(no) > 0:
+		return extension.RetryAfter(retryPerson, fmt.Sprintf("Machine %s waits: %s. Add Machines, or delete this one to replace it", machine.Name, no))
+	case wait != "":
+		return extension.RetryAfter(retryUpgrading, fmt.Sprintf("Machine %s waits: %s", machine.Name, wait))
+	}
+	return nil
 }
 
 func ownedBy(m *infrav1.HostMachine, machine *clusterv1.Machine) bool {
@@ -102,12 +127,12 @@ func (h *Handler) requestUpgrade(ctx context.Context, m *infrav1.HostMachine, ve
 	if err != nil {
 		return fmt.Errorf("write spec.version of HostMachine %s: %w", m.Name, err)
 	}
-	log.FromContext(ctx).Info("Requested an update in place", "HostMachine", m.Name, "version", version)
+	log.FromContext(ctx).Info("Requested an update in place", "HostMachine", klog.KObj(m), "version", version)
 	return nil
 }
 
 // waiting says what an update waits for, and who has to do something about it.
-func waiting(at *infrav1.Host, version string) error {
+func waiting(at *infrav1.Host, version string, release *infrav1.KubernetesReleaseSpec) error {
 	state := host.StateOf(at)
 	switch {
 	case state.Reason == infrav1.UpgradeFailedReason && at.Spec.Desired.Version == version:
@@ -115,8 +140,8 @@ func waiting(at *infrav1.Host, version string) error {
 			"the HostMachine, which tries again, or delete the Machine to replace it", at.Name, version, state.Message))
 	case state.Reason == infrav1.HostUpgradingReason:
 		return extension.RetryAfter(retryUpgrading, fmt.Sprintf("Host %s: %s", at.Name, state.Message))
-	case !host.Offers(at, version):
-		return extension.RetryAfter(retryPerson, fmt.Sprintf("Host %s does not offer Kubernetes %s. Install it on the host, or delete the Machine to replace it", at.Name, version))
+	case host.OfferOf(at, version, release) == host.OfferNone:
+		return extension.RetryAfter(retryPerson, host.NotOffered(at, version)+", or delete the Machine to replace it")
 	}
 	return extension.RetryAfter(retryUpgrading, fmt.Sprintf("Host %s is to be upgraded to %s", at.Name, version))
 }

@@ -24,7 +24,7 @@ func setupExtensions(mgr ctrl.Manager, o Options) (*hosthooks.Hooks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("catalog of the host hooks: %w", err)
 	}
-	rt, err := extensionconfig.NewRuntime(mgr.GetAPIReader(), catalog, sdkclient.Options{DialContext: o.DialExtension})
+	rt, err := extensionconfig.NewRuntime(mgr.GetAPIReader(), catalog, sdkclient.Options{DialContext: o.DialExtension, Tracer: o.Tracer})
 	if err != nil {
 		return nil, err
 	}

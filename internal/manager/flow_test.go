@@ -285,6 +285,8 @@ func TestAgentMayDoNoMore(t *testing.T) {
 		}
 	}
 	eventually(t, "the agent reads the Secret of its operation", secret("bootstrap-m1"))
+	// The API server may learn of the one role before it learns of the other.
+	eventually(t, "the agent reads its host", func() error { return agent.Get(t.Context(), own.Key, &infrav1.Host{}) })
 
 	played := &testenv.Agent{Client: agent, Key: own.Key, Status: own.Status}
 	played.Report(t, func(s *infrav1.HostStatus) { s.BootID = "boot-2" })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/inplace"
+	"github.com/slipway-dev/slipway/internal/version"
 )
 
 // setupInPlaceUpdates serves the hooks of updates in place, with the gate InPlaceUpdates.
@@ -24,7 +25,7 @@ func setupInPlaceUpdates(_ context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("feature gate %s: %w", InPlaceUpdates, err)
 	}
-	handler := &inplace.Handler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}
+	handler := &inplace.Handler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Version: version.Version}
 	if err := handler.AddTo(server.Hooks); err != nil {
 		return fmt.Errorf("register the handlers of updates in place: %w", err)
 	}

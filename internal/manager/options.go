@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/component-base/featuregate"
 
+	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/program"
@@ -58,9 +60,16 @@ type Options struct {
 	// Hooks serves the hooks of updates in place, with the gate InPlaceUpdates.
 	Hooks hookserver.Options
 
+	// HostBundles serves host bundles to hosts; nothing without a directory.
+	HostBundles bundleserver.Options
+
 	// DialExtension connects to runtime extensions. Default: a plain dialer that
 	// refuses link-local addresses. It has no flag.
 	DialExtension func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Tracer makes the spans of claims, operations and hooks. Default: that of the
+	// environment; see internal/tracing/otlp. It has no flag.
+	Tracer trace.TracerProvider
 
 	// hostHooks is shared by the controllers.
 	hostHooks *hosthooks.Hooks
@@ -84,6 +93,7 @@ func DefaultOptions() Options {
 		HostMachinePoolConcurrency: 5,
 		FeatureGates:               NewFeatureGates(),
 		Hooks:                      hookserver.Options{Address: ":9444", DrainDelay: 5 * time.Second},
+		HostBundles:                bundleserver.DefaultOptions(),
 		// Longer than the states before a bootstrap take, shorter than a bootstrap.
 		StatusDelay: 10 * time.Second,
 	}
@@ -109,5 +119,18 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Hooks.ClientCAFile, "extension-client-ca-file", o.Hooks.ClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks: that of core's --runtime-extension-client-cert-file")
 	fs.StringSliceVar(&o.Hooks.ClientNames, "extension-client-names", o.Hooks.ClientNames, "common names of the certificates that may call hooks; all that the CAs have signed when empty")
 	fs.BoolVar(&o.Hooks.Insecure, "insecure-hooks", o.Hooks.Insecure, "answer the hooks of callers without a certificate")
+	o.bindHostBundles(fs)
 	fs.IntVar(&o.HostMachinePoolConcurrency, "hostmachinepool-concurrency", o.HostMachinePoolConcurrency, "HostMachinePools reconciled at once")
+}
+
+func (o *Options) bindHostBundles(fs *pflag.FlagSet) {
+	b := &o.HostBundles
+	fs.StringVar(&b.Dir, "host-bundle-dir", b.Dir, "directory with host bundles, as slipway bundle load writes it, which are served to hosts; nothing is served when empty")
+	fs.StringVar(&b.URL, "host-bundle-url", b.URL, "how hosts reach them, as in https://192.0.2.10:9445; required with --host-bundle-dir")
+	fs.StringVar(&b.Address, "host-bundle-address", b.Address, "address to serve them on, over TLS and to the agents of hosts alone")
+	fs.StringVar(&b.CertFile, "host-bundle-cert-file", b.CertFile, "certificate of their server, for the host of --host-bundle-url")
+	fs.StringVar(&b.KeyFile, "host-bundle-key-file", b.KeyFile, "its key")
+	fs.StringVar(&b.CAFile, "host-bundle-ca-file", b.CAFile, "the CA that signed it, whose digest hosts are told; where there is no such file they verify it by the CA of the management cluster")
+	fs.StringVar(&b.ClientCAFile, "host-bundle-client-ca-file", b.ClientCAFile, "the CA that signs certificates of clients in the management cluster, as kube-apiserver's --client-ca-file")
+	fs.IntVar(&b.Downloads, "host-bundle-downloads", b.Downloads, "downloads at once in each replica; hosts beyond it are told to come again")
 }

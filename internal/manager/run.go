@@ -9,9 +9,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/slipway-dev/slipway/internal/program"
 )
 
 // leaderElectionID names the Lease of the leader.
@@ -32,13 +32,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	options := ctrl.Options{
-		Scheme: scheme,
-		Cache:  cache.Options{ByObject: byObject, DefaultNamespaces: o.namespaces()},
-		Metrics: metricsserver.Options{
-			BindAddress:    o.MetricsAddress,
-			SecureServing:  true,
-			FilterProvider: filters.WithAuthenticationAndAuthorization,
-		},
+		Scheme:                 scheme,
+		Cache:                  cache.Options{ByObject: byObject, DefaultNamespaces: o.namespaces()},
+		Metrics:                program.Metrics(o.MetricsAddress, false),
 		WebhookServer:          webhook.NewServer(webhook.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
 		HealthProbeBindAddress: o.ProbeAddress,
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinetemplate"
 	"github.com/slipway-dev/slipway/internal/program"
 	"github.com/slipway-dev/slipway/internal/throttle"
+	"github.com/slipway-dev/slipway/internal/tracing"
 	"github.com/slipway-dev/slipway/internal/version"
 	"github.com/slipway-dev/slipway/internal/webhook"
 )
@@ -43,12 +44,15 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	var err error
+	if o.Tracer, err = setupTraces(ctx, mgr, o); err != nil {
+		return err
+	}
 	if o.hostHooks, err = setupExtensions(mgr, o); err != nil {
 		return err
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
 		setupHost, setupSecretAccess, setupHandOver, setupEnrollment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
-		setupMigration, setupInPlaceUpdates,
+		setupMigration, setupInPlaceUpdates, setupHostBundles,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
 			return err
@@ -104,6 +108,7 @@ func throttled(o controller.Options) controller.Options {
 func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&host.Reconciler{
 		Hooks:       o.hostHooks,
+		Tracer:      tracing.New(o.Tracer),
 		Client:      mgr.GetClient(),
 		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),
@@ -111,6 +116,7 @@ func setupHost(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Version:     version.Version,
 		WatchFilter: o.WatchFilter,
 		StatusDelay: o.StatusDelay,
+		Bundles:     bundles(mgr, o),
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostConcurrency, o))
 }
 
@@ -155,6 +161,7 @@ func setupHostCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
 func setupHostMachine(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return (&hostmachine.Reconciler{
 		Hooks:       o.hostHooks,
+		Tracer:      tracing.New(o.Tracer),
 		Client:      mgr.GetClient(),
 		APIReader:   mgr.GetAPIReader(),
 		Recorder:    mgr.GetEventRecorder(reportedBy),

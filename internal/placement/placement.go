@@ -19,6 +19,9 @@ type Request struct {
 	// Version is the Kubernetes version to run, for example v1.36.3. Any host
 	// fits when it is empty.
 	Version string
+	// Release is the KubernetesRelease of Version, which hosts whose software is Managed
+	// install; nil without one.
+	Release *infrav1.KubernetesReleaseSpec
 	// FailureDomains are the domains allowed; all are when it is empty.
 	FailureDomains []string
 	// FailureDomainLabel is the label that names a host's domain;
@@ -92,6 +95,8 @@ type Fit struct {
 	InDomain bool
 	// Score is the sum of the weights of spec.preferred that match.
 	Score int32
+	// Install is true where the agent has to install the version first.
+	Install bool
 }
 
 // Result is the outcome of Choose.
@@ -150,7 +155,7 @@ func NewChooser(r Request) (*Chooser, error) {
 }
 
 // Choose ranks the candidates that fit: those in the domain the pool chose first,
-// then by score, then by name.
+// then by score, then those that have the version, then by name.
 func (c *Chooser) Choose(candidates []Candidate) Result {
 	var result Result
 	c.seen = map[string]int{}
@@ -164,10 +169,10 @@ func (c *Chooser) Choose(candidates []Candidate) Result {
 			result.Rejected = append(result.Rejected, Rejection{Host: candidate.Host.Name, Reason: reason, Remedy: remedy(candidate.Host, reason)})
 			continue
 		}
-		result.Ranked = append(result.Ranked, Fit{candidate.Host, c.inDomain(candidate.Host), c.score(candidate.Host)})
+		result.Ranked = append(result.Ranked, Fit{candidate.Host, c.inDomain(candidate.Host), c.score(candidate.Host), c.offer(candidate.Host) == host.OfferInstallable})
 	}
 	slices.SortFunc(result.Ranked, func(a, b Fit) int {
-		return cmp.Or(trueFirst(a.InDomain, b.InDomain), cmp.Compare(b.Score, a.Score), cmp.Compare(a.Host.Name, b.Host.Name))
+		return cmp.Or(trueFirst(a.InDomain, b.InDomain), cmp.Compare(b.Score, a.Score), trueFirst(!a.Install, !b.Install), cmp.Compare(a.Host.Name, b.Host.Name))
 	})
 	slices.SortFunc(result.Rejected, func(a, b Rejection) int { return cmp.Compare(a.Host, b.Host) })
 	return result
@@ -237,12 +242,21 @@ func trueFirst(a, b bool) int {
 	}
 }
 
+// offer is what the version is to a host; any host has what is not asked for.
+func (c *Chooser) offer(h *infrav1.Host) host.Offer {
+	if c.request.Version == "" {
+		return host.OfferInstalled
+	}
+	return host.OfferOf(h, c.request.Version, c.request.Release)
+}
+
 func (c *Chooser) rejectVersion(h *infrav1.Host) string {
-	offered := h.Status.Inventory.KubernetesVersions
 	switch {
-	case c.request.Version == "" || slices.Contains(offered, c.request.Version):
+	case c.offer(h) != host.OfferNone:
 		return ""
-	case len(offered) == 0:
+	case host.Managed(h):
+		return fmt.Sprintf("Kubernetes %s not offered: neither installed nor in a KubernetesRelease for %s", c.request.Version, h.Status.Inventory.Architecture)
+	case len(h.Status.Inventory.KubernetesVersions) == 0:
 		return "Kubernetes versions not reported yet"
 	default:
 		return fmt.Sprintf("Kubernetes %s not installed", c.request.Version)

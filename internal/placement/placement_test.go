@@ -214,6 +214,49 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// A host whose agent installs versions fits one that it lacks, after those that have it; what
+// the machine prefers weighs more.
+func TestVersionsOnDemand(t *testing.T) {
+	managed := func(h *infrav1.Host) {
+		h.Status.Software.Management = infrav1.HostSoftwareManaged
+		h.Status.Inventory.KubernetesVersions = nil
+	}
+	arm := func(h *infrav1.Host) { h.Status.Inventory.Architecture = "arm64" }
+	request := placement.Request{Version: version, Release: &infrav1.KubernetesReleaseSpec{Version: version, Architectures: []string{"amd64"}}}
+	candidates := []placement.Candidate{
+		candidate("a", managed), candidate("b"), candidate("c", managed, arm),
+		candidate("d", func(h *infrav1.Host) { h.Status.Inventory.KubernetesVersions = []string{"v1.0.0"} }),
+	}
+	choose := func(r placement.Request) string {
+		t.Helper()
+		c, err := placement.NewChooser(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := c.Choose(candidates)
+		var found []string
+		for _, fit := range result.Ranked {
+			found = append(found, fmt.Sprintf("%s %t", fit.Host.Name, fit.Install))
+		}
+		for _, rejected := range result.Rejected {
+			found = append(found, rejected.Host+": "+rejected.Reason)
+		}
+		return strings.Join(found, "; ")
+	}
+	const rest = "; c: Kubernetes v1.36.3 not offered: neither installed nor in a KubernetesRelease for arm64; d: Kubernetes v1.36.3 not installed"
+	if got := choose(request); got != "b false; a true"+rest {
+		t.Error(got)
+	}
+	request.Placement.Preferred = []infrav1.PreferredHosts{{Weight: 1, HostSelector: selector(map[string]string{"zone": "z-a"})}}
+	if got := choose(request); got != "a true; b false"+rest {
+		t.Error(got)
+	}
+	request.Release = nil
+	if got := choose(request); got != "b false; a: Kubernetes v1.36.3 not offered: neither installed nor in a KubernetesRelease for amd64"+rest {
+		t.Error(got)
+	}
+}
+
 func TestMalformedSelector(t *testing.T) {
 	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	for _, p := range []infrav1.Placement{

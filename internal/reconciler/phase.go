@@ -4,12 +4,18 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// ConflictRetry lets the cache catch up with the write that won.
-const ConflictRetry = 50 * time.Millisecond
+const (
+	// ConflictRetry lets the cache catch up with the write that won.
+	ConflictRetry = 50 * time.Millisecond
+	// terminatingRetry is seldom: objects of a namespace that ends are deleted, which wakes
+	// their reconcilers.
+	terminatingRetry = 10 * time.Second
+)
 
 // Phase is one step of a reconcile. It records what it saw in scope, and returns false
 // when the following ones must wait for another reconcile.
@@ -38,13 +44,17 @@ func Run[Scope any](ctx context.Context, scope Scope, phases []Phase[Scope]) err
 }
 
 // Result is what follows from how the phases ended: a failure is retried later each time,
-// a conflict soon, since somebody else merely wrote first; otherwise the object is looked
-// at again after that time, not at all when it is zero.
+// a conflict soon, since somebody else merely wrote first. In a namespace that is being
+// deleted nothing can be made, which is no failure. Otherwise the object is looked at again
+// after that time, not at all when it is zero.
 func Result(ctx context.Context, after time.Duration, err error) (ctrl.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
 		ctrl.LoggerFrom(ctx).V(4).Info("Requeuing after conflict", "conflict", err.Error())
 		return ctrl.Result{RequeueAfter: ConflictRetry}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		ctrl.LoggerFrom(ctx).V(4).Info("The namespace is being deleted", "refusal", err.Error())
+		return ctrl.Result{RequeueAfter: terminatingRetry}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}

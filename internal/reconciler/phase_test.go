@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -73,13 +75,17 @@ func TestAlways(t *testing.T) {
 
 func TestResult(t *testing.T) {
 	conflict := fmt.Errorf("write: %w", apierrors.NewConflict(schema.GroupResource{Resource: "hosts"}, "h1", errBroken))
+	// as the API server's admission of namespaces answers
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s1", errBroken)
+	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
 	cases := map[string]struct {
 		given, want error
 		after       time.Duration
 	}{
-		"done":     {after: time.Minute},
-		"conflict": {given: conflict, after: reconciler.ConflictRetry},
-		"failed":   {given: errBroken, want: errBroken},
+		"done":                  {after: time.Minute},
+		"conflict":              {given: conflict, after: reconciler.ConflictRetry},
+		"terminating namespace": {given: fmt.Errorf("create: %w", terminating), after: 10 * time.Second},
+		"failed":                {given: errBroken, want: errBroken},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -111,6 +111,12 @@ func merits(request placement.Request, fit placement.Fit) string {
 	if len(request.Placement.Preferred) > 0 {
 		why = append(why, fmt.Sprintf("score %d", fit.Score))
 	}
+	switch {
+	case fit.Install:
+		why = append(why, fmt.Sprintf("Kubernetes %s can be installed", request.Version))
+	case request.Release != nil:
+		why = append(why, fmt.Sprintf("Kubernetes %s installed", request.Version))
+	}
 	return strings.Join(why, ", ")
 }
 
@@ -161,7 +167,20 @@ func requestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (p
 	if err != nil {
 		return placement.Request{}, fmt.Errorf("get the Cluster of HostMachine %s: %w", m.Name, err)
 	}
-	return inputs.RequestFor(ctx, c, m, owner, cluster)
+	return inputs.RequestFor(ctx, namespaced{c}, m, owner, cluster)
+}
+
+// namespaced reads for somebody who may see a namespace and no KubernetesReleases: as if
+// there were none.
+type namespaced struct{ client.Reader }
+
+func (r namespaced) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	err := r.Reader.Get(ctx, key, o, options...)
+	_, release := o.(*infrav1.KubernetesRelease)
+	if release && (apierrors.IsForbidden(err) || meta.IsNoMatchError(err)) {
+		return apierrors.NewNotFound(infrav1.GroupVersion.WithResource("kubernetesreleases").GroupResource(), key.Name)
+	}
+	return err
 }
 
 // RenderPlacement writes p for a person.

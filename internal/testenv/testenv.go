@@ -35,8 +35,21 @@ type Env struct {
 	WebhookOptions envtest.WebhookInstallOptions
 	// Kubeconfig is a kubeconfig file with the rights of Config.
 	Kubeconfig []byte
+	// ClientCAFile is the CA of the certificates of clients, those of User among them.
+	ClientCAFile string
 
+	server *envtest.Environment
 	others []func()
+}
+
+// User has a client certificate made, and returns what reaches the API server with it.
+func (e *Env) User(t testing.TB, name string, groups ...string) *rest.Config {
+	t.Helper()
+	user, err := e.server.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user.Config()
 }
 
 // Main runs the tests of a package with one API server between them; start gets it
@@ -171,7 +184,8 @@ func (e *Env) start(server *envtest.Environment) (func(), error) {
 		return nil, err
 	}
 	restConfig.QPS = -1
-	e.Config, e.Kubeconfig = restConfig, server.KubeConfig
+	e.Config, e.Kubeconfig, e.server = restConfig, server.KubeConfig, server
+	e.ClientCAFile = filepath.Join(server.ControlPlane.GetAPIServer().CertDir, "client-cert-auth-ca.crt")
 	if e.Client, err = client.NewWithWatch(restConfig, client.Options{Scheme: e.Scheme}); err != nil {
 		stop()
 		return nil, err

@@ -62,6 +62,12 @@ func (e *executor) Adopt(context.Context, operation.Adoption, operation.Progress
 // Disown implements operation.Executor.
 func (e *executor) Disown() error { return nil }
 
+// Install implements operation.Executor.
+func (e *executor) Install(context.Context, operation.Software, operation.Progress) error { return nil }
+
+// Tidy implements operation.Executor.
+func (e *executor) Tidy(context.Context, string) error { return nil }
+
 // Upgrade implements operation.Executor: the Node reports another version.
 func (e *executor) Upgrade(ctx context.Context, requested operation.Upgrade, progress operation.Progress) error {
 	return operation.Step(progress, "kubelet", func() error {

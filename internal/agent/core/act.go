@@ -24,6 +24,10 @@ const (
 // bootstrap fetches the data and executes it.
 func (l *Loop) bootstrap(ctx context.Context, spec *infrav1.HostSpec) error {
 	err := l.supervised(ctx, func(ctx context.Context) error {
+		// The data is read after that: the token in it lasts for a quarter of an hour.
+		if err := l.install(ctx, spec); err != nil {
+			return err
+		}
 		requested, err := l.readBootstrap(ctx, spec)
 		if err != nil {
 			return err
@@ -31,6 +35,40 @@ func (l *Loop) bootstrap(ctx context.Context, spec *infrav1.HostSpec) error {
 		return l.Executor.Bootstrap(ctx, requested, progress{l})
 	})
 	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
+}
+
+// install brings the version of an operation onto the host.
+func (l *Loop) install(ctx context.Context, spec *infrav1.HostSpec) error {
+	return l.Executor.Install(ctx, operation.Software{Version: spec.Desired.Version, ReleaseDigest: spec.Desired.ReleaseDigest}, progress{l})
+}
+
+// tidy removes versions that nothing uses, once after each operation and each start of the
+// agent. While a claim waits for its operation nobody knows what it will use. A failure
+// is nobody's: it is tried again after the next one. It says whether there was anything to do.
+func (l *Loop) tidy(ctx context.Context, spec *infrav1.HostSpec) bool {
+	if l.tidied || spec == nil || !settled(l.Journal.State(), spec) {
+		return false
+	}
+	l.tidied = true
+	inUse := ""
+	if spec.Claim != nil {
+		inUse = spec.Desired.Version
+	}
+	err := l.supervised(ctx, func(ctx context.Context) error { return l.Executor.Tidy(ctx, inUse) })
+	if err != nil && !stopped(ctx, err) {
+		l.Log.Warn("cannot remove Kubernetes versions that nothing uses", "err", err)
+	}
+	return true
+}
+
+// settled says whether a host is free, or a node by an operation that succeeded.
+func settled(s journal.State, spec *infrav1.HostSpec) bool {
+	if spec.Claim == nil {
+		return !s.Running()
+	}
+	op := s.Operation
+	return spec.Desired != nil && spec.Desired.Phase != infrav1.HostDesiredReset && op != nil && op.ID == spec.Desired.OperationID &&
+		op.State == infrav1.OperationSucceeded
 }
 
 // readBootstrap reads the Secret. Its data stays in memory.
@@ -107,6 +145,7 @@ func (l *Loop) cleaned(s *journal.State) {
 		succeed(s, l.Now())
 		return
 	}
+	endStep(s.Operation, l.Now())
 	s.Operation.Active = false
 }
 
@@ -125,6 +164,7 @@ func (l *Loop) stopKubelet(ctx context.Context) error {
 // conclude records the outcome of an effect and sets the wait before the next try.
 // A superseded or stopped one is left as it is: what comes next deals with it.
 func (l *Loop) conclude(ctx context.Context, err error, success func(*journal.State)) error {
+	l.tidied = false
 	if err == nil {
 		l.delay = delays{}
 		if err := l.Journal.Update(success); err != nil {
@@ -147,11 +187,9 @@ func (l *Loop) conclude(ctx context.Context, err error, success func(*journal.St
 			return nil
 		}
 	}
-	l.Log.Warn("the operation did not succeed", "reason", e.Reason, "message", e.Message, "cause", e.Err)
+	l.Log.Warn("the operation did not succeed", "reason", e.Reason, "message", e.Message, "err", e.Err)
 	if e.Retry == operation.RetryLater {
-		return l.Journal.Update(func(s *journal.State) {
-			s.Operation.Active, s.Operation.Reason, s.Operation.Message = false, e.Reason, e.Message
-		})
+		return l.Journal.Update(func(s *journal.State) { postpone(s, e, l.Now()) })
 	}
 	err = l.Journal.Update(func(s *journal.State) {
 		if e.Retry == operation.RetryNever {
@@ -198,7 +236,7 @@ func (l *Loop) prove(ctx context.Context, generation int64) error {
 		return nil
 	}
 	l.delay.until = l.Now().Add(failedDelay(l.delay.tries - unprovedTries + 1))
-	l.Log.Warn("adoption refused: the host is not known to be clean and this agent did not bootstrap it; clean it, and it becomes available", "left", left, "error", err)
+	l.Log.Warn("adoption refused: the host is not known to be clean and this agent did not bootstrap it; clean it, and it becomes available", "left", left, "err", err)
 	found := slices.Clone(left[:min(len(left), journal.MaxFound)])
 	if err != nil && len(found) == 0 {
 		found = []string{"not known: " + err.Error()}
@@ -217,12 +255,12 @@ type progress struct{ loop *Loop }
 
 // Begin implements operation.Progress.
 func (p progress) Begin(name string) error {
-	return p.Update(func(s *journal.State) { step(s, name, p.loop.BootID) })
+	return p.Update(func(s *journal.State) { step(s, name, p.loop.BootID, p.loop.Now()) })
 }
 
 // Done implements operation.Progress.
 func (p progress) Done() error {
-	return p.Update(func(s *journal.State) { s.Operation.StepDone = true })
+	return p.Update(func(s *journal.State) { stepDone(s.Operation, p.loop.Now()) })
 }
 
 // State implements operation.Progress.

@@ -54,7 +54,9 @@ type Loop struct {
 	wake chan struct{}
 
 	verified bool
-	delay    delays
+	// tidied is true once versions that nothing uses were removed, until the next operation.
+	tidied bool
+	delay  delays
 }
 
 // NewLoop returns a loop with the clocks of the system.
@@ -119,7 +121,7 @@ func (l *Loop) Run(ctx context.Context) {
 }
 
 func (l *Loop) recordAgain(ctx context.Context, err error) {
-	l.Log.Error("cannot record progress, trying again", "error", err)
+	l.Log.Error("cannot record progress, trying again", "err", err)
 	l.pause(ctx, l.delay.later())
 }
 
@@ -177,6 +179,10 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 	case ActionRefuse:
 		l.Log.Error("refusing an operation", "operation", spec.Desired.OperationID, "reason", action.Reason, "message", action.Message)
 	case ActionNone:
+		if l.tidy(ctx, spec) {
+			// What woke the loop meanwhile was heard by that.
+			return nil
+		}
 	}
 	select {
 	case <-ctx.Done():
@@ -187,7 +193,8 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 
 func (l *Loop) begin(spec *infrav1.HostSpec) error {
 	l.Log.Info("new operation", "operation", spec.Desired.OperationID, "phase", spec.Desired.Phase,
-		"claim", spec.Claim.ClaimID, "claimGeneration", spec.ClaimGeneration, "cluster", spec.Claim.ClusterName)
+		"claim", spec.Claim.ClaimID, "claimGeneration", spec.ClaimGeneration,
+		slog.Group("Cluster", "name", spec.Claim.ClusterName, "namespace", l.Namespace))
 	l.delay = delays{}
 	return l.Journal.Update(func(s *journal.State) { begin(s, spec, l.Now()) })
 }

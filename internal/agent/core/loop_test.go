@@ -31,6 +31,11 @@ type fakeExecutor struct {
 	resetErrs     []error
 	upgradeErrs   []error
 	adoptErrs     []error
+	installErrs   []error
+	// installs are the host bundles that were asked for, tidied the versions in use at each Tidy.
+	installs, tidied []string
+	// onTidy is called by Tidy.
+	onTidy func()
 	// onReboot is called by Reboot.
 	onReboot  func()
 	verifyErr error
@@ -78,6 +83,27 @@ func (f *fakeExecutor) Bootstrap(ctx context.Context, o operation.Bootstrap, p o
 		return ctx.Err()
 	}
 	return next(&f.bootstrapErrs)
+}
+
+func (f *fakeExecutor) Install(_ context.Context, o operation.Software, p operation.Progress) error {
+	if o.ReleaseDigest == "" {
+		return nil
+	}
+	f.mu.Lock()
+	f.installs = append(f.installs, o.Version+"@"+o.ReleaseDigest)
+	f.mu.Unlock()
+	f.call("install")
+	return operation.Step(p, "host software", func() error { return next(&f.installErrs) })
+}
+
+func (f *fakeExecutor) Tidy(_ context.Context, inUse string) error {
+	if f.onTidy != nil {
+		f.onTidy()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tidied = append(f.tidied, inUse)
+	return nil
 }
 
 func (f *fakeExecutor) Reset(context.Context, operation.Progress) error {

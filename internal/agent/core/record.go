@@ -89,13 +89,39 @@ func interrupted(s *journal.State, now time.Time) {
 	}
 }
 
-// step records that a step begins.
-func step(s *journal.State, name, bootID string) {
-	s.Operation.Step, s.Operation.StepDone, s.Operation.StepBootID, s.Operation.Active = name, false, bootID, true
+// step records that a step begins. One that is tried again at once, as when it waits for
+// the cluster, goes on.
+func step(s *journal.State, name, bootID string, now time.Time) {
+	op := s.Operation
+	if n := len(op.Steps); n > 0 && op.Steps[n-1].Name == name {
+		op.Steps[n-1].End = time.Time{}
+	} else {
+		endStep(op, now)
+		op.Steps = append(op.Steps, journal.Step{Name: name, Start: now})
+		op.Steps = op.Steps[max(0, len(op.Steps)-journal.MaxSteps):]
+	}
+	op.Step, op.StepDone, op.StepBootID, op.Active = name, false, bootID, true
+}
+
+// stepDone records that the step under way is done.
+func stepDone(op *journal.Operation, now time.Time) {
+	op.StepDone = true
+	endStep(op, now)
+}
+
+// endStep records when the step under way ended. When one ended that was cut short by a
+// crash is not known.
+func endStep(op *journal.Operation, now time.Time) {
+	if n := len(op.Steps); op.Active && n > 0 && op.Steps[n-1].End.IsZero() {
+		op.Steps[n-1].End = now
+	}
 }
 
 func succeed(s *journal.State, now time.Time) {
 	op := s.Operation
+	// A reboot is done by the next boot.
+	op.Active = true
+	endStep(op, now)
 	op.State, op.Step, op.Reason, op.Message = infrav1.OperationSucceeded, "", "", ""
 	op.Active, op.ResetFirst = false, false
 	op.CompletionTime = now.Truncate(time.Second)
@@ -112,15 +138,24 @@ func disowned(s *journal.State, now time.Time) {
 
 func fail(s *journal.State, reason, message string, now time.Time) {
 	op := s.Operation
+	endStep(op, now)
 	op.State, op.Reason, op.Message = infrav1.OperationFailed, reason, message
 	op.Active = false
 	op.CompletionTime = now.Truncate(time.Second)
+}
+
+// postpone records a try that is not counted.
+func postpone(s *journal.State, e *operation.Error, now time.Time) {
+	op := s.Operation
+	endStep(op, now)
+	op.Active, op.Reason, op.Message = false, e.Reason, e.Message
 }
 
 // retry records a failed try. A bootstrap that has left something begins with a
 // reset then.
 func retry(s *journal.State, e *operation.Error, now time.Time) {
 	op := s.Operation
+	endStep(op, now)
 	op.Active = false
 	op.Failures++
 	if op.Failures >= maxTries {
@@ -141,6 +176,7 @@ func clean(s *journal.State) {
 	s.CleanByHand, s.BootstrappedClaimID = false, ""
 	s.Files, s.Programs, s.IgnoredChecks, s.Baseline, s.VirtualIP = nil, nil, nil, nil, ""
 	s.Users, s.Groups, s.Passwords, s.LoginChanges, s.KubeletEnabled = nil, nil, nil, nil, false
+	s.ControlPlaneUpgrade, s.EtcdSnapshot = nil, nil
 	if s.Operation != nil {
 		s.Operation.ResetFirst = false
 	}

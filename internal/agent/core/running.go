@@ -21,6 +21,9 @@ const (
 // upgrade brings a node that runs to another Kubernetes version.
 func (l *Loop) upgrade(ctx context.Context, spec *infrav1.HostSpec) error {
 	err := l.supervised(ctx, func(ctx context.Context) error {
+		if err := l.install(ctx, spec); err != nil {
+			return err
+		}
 		return l.Executor.Upgrade(ctx, operation.Upgrade{Version: spec.Desired.Version}, progress{l})
 	})
 	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })

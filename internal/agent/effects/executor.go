@@ -40,6 +40,12 @@ type VirtualIP interface {
 	HoldForInit(ip netip.Addr) error
 }
 
+// Software brings Kubernetes versions onto the host, and removes them.
+type Software interface {
+	Install(ctx context.Context, requested operation.Software, progress operation.Progress) error
+	Tidy(ctx context.Context, inUse string) error
+}
+
 // Executor implements operation.Executor.
 type Executor struct {
 	Root     hostfs.Root
@@ -49,11 +55,29 @@ type Executor struct {
 	Adopter  adopt.Adopter
 	Upgrader upgrade.Upgrader
 	VIP      VirtualIP
+	// Software is nil on a host whose operator brings versions.
+	Software Software
 	// NodeIP is handed to the kubelet when it is set.
 	NodeIP string
 	// Hostname returns the name the bootstrap data knows the machine by.
 	Hostname func() (string, error)
 	Log      *slog.Logger
+}
+
+// Install implements operation.Executor.
+func (e *Executor) Install(ctx context.Context, requested operation.Software, progress operation.Progress) error {
+	if e.Software == nil {
+		return nil
+	}
+	return e.Software.Install(ctx, requested, progress)
+}
+
+// Tidy implements operation.Executor.
+func (e *Executor) Tidy(ctx context.Context, inUse string) error {
+	if e.Software == nil {
+		return nil
+	}
+	return e.Software.Tidy(ctx, inUse)
 }
 
 // Bootstrap implements operation.Executor.
@@ -67,7 +91,7 @@ func (e *Executor) Bootstrap(ctx context.Context, requested operation.Bootstrap,
 		run  func() error
 	}{
 		{"Kubernetes version", func() error { return e.Versions.Check(ctx, requested.Version) }},
-		{"baseline", func() error { return e.prepare(ctx, progress) }},
+		{"baseline", func() error { return e.prepare(ctx, requested.ClaimID, progress) }},
 		{"Kubernetes programs", func() error { return SelectVersion(ctx, e.Versions, requested.Version, progress) }},
 		{"virtual IP", func() error { return e.hold(requested.VirtualIP, config, progress) }},
 		{"kubelet arguments", func() error {
@@ -169,7 +193,7 @@ func (e *Executor) Reboot(ctx context.Context) error {
 
 // prepare records the baseline of a clean host. A try that was interrupted
 // before its commands began goes on with the baseline it has.
-func (e *Executor) prepare(ctx context.Context, progress operation.Progress) error {
+func (e *Executor) prepare(ctx context.Context, claimID string, progress operation.Progress) error {
 	if err := e.Cleaner.KillInterrupted(ctx); err != nil {
 		return err
 	}
@@ -177,6 +201,9 @@ func (e *Executor) prepare(ctx context.Context, progress operation.Progress) err
 		return nil
 	}
 	if err := e.mustBeClean(ctx, progress.State()); err != nil {
+		return err
+	}
+	if err := bootstrap.BeginLog(e.Root, claimID); err != nil {
 		return err
 	}
 	baseline, err := e.Cleaner.Baseline(ctx)

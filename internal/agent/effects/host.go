@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/adopt"
 	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
+	"github.com/slipway-dev/slipway/internal/agent/effects/localetcd"
 	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
 	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
 	"github.com/slipway-dev/slipway/internal/agent/effects/workload"
@@ -64,7 +66,12 @@ func New(o Options) (*Executor, *vip.Keeper) {
 				return SelectVersion(ctx, versions, version, progress)
 			},
 			Connect: func() (upgrade.Node, error) { return workload.Connect(o.Root.Path(workload.KubeletConfig)) },
-			Now:     time.Now, Sleep: sleep,
+			ConnectLocal: func() (upgrade.ControlPlane, error) {
+				return workload.ConnectLocal(o.Root.Path(workload.KubeletConfig), o.Root.Path(workload.LocalConfig))
+			},
+			ConnectEtcd: func(manifest *corev1.Pod) (upgrade.Etcd, error) { return localetcd.Connect(manifest, o.Root.Path) },
+			HandOver:    keeper.HandOver, CRISocket: o.CRISocket,
+			Now: time.Now, Sleep: sleep,
 		},
 		Applier: bootstrap.Applier{
 			Root: o.Root, Runner: system, Shell: bootstrap.Shell{Root: o.Root, System: system},

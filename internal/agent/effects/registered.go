@@ -78,7 +78,7 @@ func (e *Executor) awaitNode(ctx context.Context) (*corev1.Node, error) {
 			return node, nil
 		}
 		if e.Upgrader.Now().After(deadline) {
-			e.Log.Warn("the kubelet has not registered its Node", "error", err)
+			e.Log.Warn("the kubelet has not registered its Node", "err", err)
 			return nil, nil
 		}
 		if err := e.Upgrader.Sleep(ctx, registerPause); err != nil {

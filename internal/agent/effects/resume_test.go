@@ -136,6 +136,7 @@ func process(t *testing.T, h *effectstest.Host, path string, spec *infrav1.HostS
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	h.Candidate = func() vip.Candidate { return effects.Candidate("host-1", j.State()) }
+	h.PowerCut = func() { cancel(errCrash) }
 	loop := core.NewLoop()
 	loop.Journal, loop.BootID, loop.Namespace = j, "boot", "ns"
 	loop.Executor = &crashing{Executor: h.Executor, cancel: cancel, left: crashAt}

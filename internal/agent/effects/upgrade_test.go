@@ -1,7 +1,9 @@
 package effects_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +34,7 @@ func worker(t *testing.T) (*effectstest.Host, string) {
 	if s, _ := process(t, h, path, spec, 0); s.Operation.State != infrav1.OperationSucceeded {
 		t.Fatalf("the bootstrap is %+v", s.Operation)
 	}
+	h.MakeWorker(t)
 	return h, path
 }
 
@@ -39,6 +42,7 @@ func worker(t *testing.T) (*effectstest.Host, string) {
 func claimedWorker(t *testing.T) (*effectstest.Host, string) {
 	t.Helper()
 	h, path := twoVersions(t)
+	h.MakeWorker(t)
 	j, err := journal.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -154,6 +158,25 @@ func TestKillUpgradeAtEveryRecord(t *testing.T) {
 	}
 }
 
+// A power cut at each write of kubeadm leaves a kubelet that does not start, until the agent
+// mends what it reads.
+func TestPowerCutAtEveryWriteOfKubeadmOnAWorker(t *testing.T) {
+	t.Parallel()
+	cutAtEveryWrite(t, func(t *testing.T) (*effectstest.Host, *effectstest.Kubelet, string, func(journal.State)) {
+		h, path := claimedWorker(t)
+		k := h.MakeWorker(t)
+		return h, k, path, func(s journal.State) {
+			assertUpgraded(t, h, s)
+			if !k.Starts() || !k.Configured() {
+				t.Error("the kubelet has not the configuration of the new version")
+			}
+			if left, err := os.ReadDir(h.Root.Path("/etc/kubernetes/slipway")); err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		}
+	})
+}
+
 func TestUpgradeKeepsSomebodyElsesCordon(t *testing.T) {
 	h, path := claimedWorker(t)
 	h.Node.Change(func(n *corev1.Node) { n.Spec.Unschedulable = true })
@@ -187,7 +210,6 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		"downgrade":       {"v1.34.9", nil, operation.ReasonDowngrade, "v1.34.9"},
 		"two minors":      {"v1.37.0", nil, operation.ReasonVersionSkew, "v1.36 first"},
 		"not installed":   {"v1.36.9", nil, operation.ReasonVersionUnavailable, "v1.36.9"},
-		"control plane":   {newVersion, func(h *effectstest.Host) { putManifest(h) }, operation.ReasonControlPlaneHost, "replaces the Machine"},
 		"preflight fails": {newVersion, func(h *effectstest.Host) { failKubeadm(h, " upgrade node phase preflight") }, operation.ReasonKubeadmFailed, "exit code 1"},
 		"kubeadm fails":   {newVersion, func(h *effectstest.Host) { failKubeadm(h, " upgrade node --") }, operation.ReasonKubeadmFailed, "exit code 1"},
 		"kubelet is dead": {newVersion, func(h *effectstest.Host) { h.Programs.On = nil }, operation.ReasonNodeNotReady, "still reports v1.35.4"},
@@ -214,12 +236,6 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 
 func failKubeadm(h *effectstest.Host, args string) {
 	h.Programs.Fail = map[string]int{h.Root.Path(filepath.Join(effectstest.Directory, newVersion, "kubeadm")) + args: 1}
-}
-
-func putManifest(h *effectstest.Host) {
-	dir := h.Root.Path("/etc/kubernetes/manifests")
-	_ = os.MkdirAll(dir, 0o755)
-	_ = os.WriteFile(filepath.Join(dir, "kube-apiserver.yaml"), nil, 0o600)
 }
 
 // TestUpgradeWaitsForTheControlPlane holds that neither a control plane that is

@@ -35,6 +35,9 @@ type Options struct {
 	Namespace string
 	// HostName is the name of the Host; empty for the machine's own.
 	HostName string
+	// PublicKeyFile has the public keys of host bundles. A host that joins with it installs the
+	// versions that are asked of it; one that joins without leaves them to its operator.
+	PublicKeyFile string
 	// ConfigPath is where the agent's configuration is, or will be.
 	ConfigPath string
 }
@@ -56,6 +59,9 @@ func Args(o Options) ([]string, error) {
 	args = append(args, "--ca-cert-data", base64.RawURLEncoding.EncodeToString(der))
 	if o.HostName != "" {
 		args = append(args, "--host-name", o.HostName)
+	}
+	if o.PublicKeyFile != "" {
+		args = append(args, "--public-key", o.PublicKeyFile)
 	}
 	return args, nil
 }
@@ -84,6 +90,7 @@ func Parse(args []string, out io.Writer) (Options, error) {
 	flags.StringVar(&ca, "ca-cert-data", "", "CA of the management cluster: DER certificates, as base64 for URLs")
 	flags.StringVar(&o.Namespace, "namespace", "", "namespace of the Host")
 	flags.StringVar(&o.HostName, "host-name", "", "name of the Host; that of this machine when empty")
+	flags.StringVar(&o.PublicKeyFile, "public-key", "", "file with the public keys of host bundles: the agent installs the Kubernetes versions that are asked of this host (software.management: Managed)")
 	flags.StringVar(&o.ConfigPath, "config", config.DefaultPath, "file with the configuration of the agent; it is made if need be")
 	// The server comes first, as in kubeadm join; the package flag ends at it.
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {

@@ -4,5 +4,5 @@
 // that file.
 //
 // Args and Parse are the two ends of the command line: `slipway host token` writes what
-// slipway-agent reads. It may import run/config and link/enroll.
+// slipway-agent reads. It may import run/config, link/enroll and the public keys of hostbundle.
 package join

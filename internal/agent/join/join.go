@@ -17,8 +17,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
 // timeout of the look at the server.
@@ -40,6 +42,10 @@ func Run(ctx context.Context, o Options) error {
 	if err := compare(c, o); err != nil {
 		return err
 	}
+	keys, err := o.publicKeys()
+	if err != nil {
+		return err
+	}
 	if err := verify(ctx, o); err != nil {
 		return err
 	}
@@ -48,14 +54,42 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if missing {
-		if err := write(o.ConfigPath, Configuration(o.Namespace, o.HostName), 0o644); err != nil {
+		if err := o.configure(c.Software.PublicKeyFile, keys); err != nil {
 			return err
 		}
 	}
 	return write(c.BootstrapKubeconfig, bootstrap, 0o600)
 }
 
-// Configuration is the content of the agent's configuration.
+// publicKeys reads the keys that the host is to judge host bundles by; none without a file.
+func (o Options) publicKeys() ([]byte, error) {
+	if o.PublicKeyFile == "" {
+		return nil, nil
+	}
+	keys, err := os.ReadFile(o.PublicKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--public-key: %w", err)
+	}
+	if _, err := hostbundle.ParsePublicKeys(keys); err != nil {
+		return nil, fmt.Errorf("--public-key %s: %w", o.PublicKeyFile, err)
+	}
+	return keys, nil
+}
+
+// configure writes the agent's configuration, after the keys that it speaks of.
+func (o Options) configure(keyFile string, keys []byte) error {
+	content := Configuration(o.Namespace, o.HostName)
+	if keys != nil {
+		if err := write(keyFile, keys, 0o644); err != nil {
+			return err
+		}
+		content = fmt.Appendf(content, "software:\n  management: %s\n", infrav1.HostSoftwareManaged)
+	}
+	return write(o.ConfigPath, content, 0o644)
+}
+
+// Configuration is the content of the agent's configuration, for a host whose operator
+// installs Kubernetes versions.
 func Configuration(namespace, hostName string) []byte {
 	data := fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nnamespace: %s\n", config.APIVersion, config.Kind, namespace)
 	if hostName != "" {

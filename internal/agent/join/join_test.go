@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/host"
 )
@@ -149,6 +152,50 @@ func TestConfigurationIsWritten(t *testing.T) {
 		}
 		if c, err := config.Load(path); err != nil || c.Namespace != "prod" || c.HostName != want {
 			t.Errorf("%+v, %v", c, err)
+		}
+	}
+}
+
+// With keys of host bundles the agent installs versions, and has the keys before it is told so.
+func TestVersionsAreInstalledByKeys(t *testing.T) {
+	_, public, err := note.GenerateKey(rand.Reader, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file, copied := filepath.Join(dir, "public"), filepath.Join(dir, "etc", "hostbundle.pub")
+	if err := os.WriteFile(file, []byte(public), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Namespace: "prod", HostName: "a-1", ConfigPath: filepath.Join(dir, "etc", "agent.yaml"), PublicKeyFile: file}
+	keys, err := o.publicKeys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.configure(copied, keys); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := config.Load(o.ConfigPath); err != nil || c.Software.Management != infrav1.HostSoftwareManaged || c.HostName != "a-1" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if data, err := os.ReadFile(copied); err != nil || string(data) != public {
+		t.Errorf("%q, %v", data, err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "etc")); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.configure(filepath.Join(file, "no-directory"), keys); err == nil {
+		t.Error("the keys cannot be written, and no error")
+	}
+	if _, err := os.Stat(o.ConfigPath); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the agent is told of keys that are not there: %v", err)
+	}
+	for content, says := range map[string]string{"": "--public-key", "not a key": "--public-key"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.publicKeys(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", content, err)
 		}
 	}
 }

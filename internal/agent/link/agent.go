@@ -15,7 +15,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
-	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
 )
 
@@ -39,6 +38,8 @@ type Options struct {
 	Executor operation.Executor
 	// Inventory reads what the host is. virtualIP is an address to leave out.
 	Inventory func(ctx context.Context, virtualIP string) (inventory.Facts, error)
+	// InventoryChanged is signalled when the inventory is to be read before its time. May be nil.
+	InventoryChanged <-chan struct{}
 	// VirtualIP tells what the host does about the control-plane address. May be nil.
 	VirtualIP VirtualIP
 	// HeartbeatInterval and LeaseDuration of the Lease.
@@ -208,7 +209,16 @@ func (a *Agent) changed(state journal.State, refused *infrav1.ObservedOperation)
 }
 
 func (a *Agent) refresh(ctx context.Context, collected bool) {
-	for backoff.Sleep(ctx, refreshWait(collected)) {
+	for {
+		timer := time.NewTimer(refreshWait(collected))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-a.options.InventoryChanged:
+			timer.Stop()
+		case <-timer.C:
+		}
 		collected = a.collect(ctx)
 		a.report()
 	}
@@ -246,7 +256,7 @@ func refreshWait(collected bool) time.Duration {
 func (a *Agent) collect(ctx context.Context) bool {
 	facts, err := a.options.Inventory(ctx, a.options.Journal.State().VirtualIP)
 	if err != nil {
-		a.options.Log.Error("cannot read the inventory of the host", "error", err)
+		a.options.Log.Error("cannot read the inventory of the host", "err", err)
 		return false
 	}
 	a.mu.Lock()

@@ -97,7 +97,7 @@ func (h *heartbeat) Run(ctx context.Context) {
 			failed = false
 		} else {
 			if !failed {
-				h.Log.Warn("heartbeat failed, trying again", "error", err)
+				h.Log.Warn("heartbeat failed, trying again", "err", err)
 			}
 			failed = true
 			h.OnFailure(err)

@@ -49,7 +49,7 @@ func status(facts inventory.Facts, bootID string, s journal.State, refused *infr
 		observed = report(s.Operation)
 	}
 	return infrav1.HostStatus{
-		Inventory: facts.Inventory, Capacity: facts.Capacity, Addresses: facts.Addresses, BootID: bootID,
+		Inventory: facts.Inventory, Software: facts.Software, Capacity: facts.Capacity, Addresses: facts.Addresses, BootID: bootID,
 		ObservedOperation: observed, Residue: s.Found, CleanProof: s.CleanProof,
 	}
 }
@@ -62,6 +62,13 @@ func report(op *journal.Operation) *infrav1.ObservedOperation {
 	observed.Message = bounded(observed.Message)
 	if !op.CompletionTime.IsZero() {
 		observed.CompletionTime = metav1.NewTime(op.CompletionTime)
+	}
+	for _, s := range op.Steps {
+		step := infrav1.OperationStep{Name: s.Name, StartTime: metav1.NewMicroTime(s.Start)}
+		if !s.End.IsZero() {
+			step.CompletionTime = metav1.NewMicroTime(s.End)
+		}
+		observed.Steps = append(observed.Steps, step)
 	}
 	return observed
 }
@@ -136,7 +143,7 @@ func (r *reporter) run(ctx context.Context) {
 			return
 		}
 		if !failing {
-			r.log.Warn("cannot report the status of the host, trying again", "error", err)
+			r.log.Warn("cannot report the status of the host, trying again", "err", err)
 		}
 		failing = true
 		if !backoff.Sleep(ctx, outage.Next(time.Now())) {
@@ -215,7 +222,11 @@ func (r *reporter) apply(ctx context.Context) error {
 		// What the host does matters more than what it is. The whole report is tried again
 		// with the next one: the API may be of this version by then.
 		known := *wanted
-		known.Inventory.Hardware = infrav1.HostHardware{}
+		known.Inventory.Hardware, known.Software = infrav1.HostHardware{}, infrav1.HostSoftware{}
+		if known.ObservedOperation != nil {
+			known.ObservedOperation = known.ObservedOperation.DeepCopy()
+			known.ObservedOperation.Steps = nil
+		}
 		wanted = &known
 		body, err = r.write(ctx, wanted, applied)
 	}

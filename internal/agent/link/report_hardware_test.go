@@ -10,7 +10,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// api is a server that may know no hardware.
+// api is a server that may know no hardware and no steps.
 type api struct {
 	old     bool
 	applied []infrav1.HostStatus
@@ -18,7 +18,7 @@ type api struct {
 }
 
 func (a *api) ApplyHostStatus(_ context.Context, h *infrav1.Host) error {
-	if a.old && h.Status.Inventory.Hardware.BootMode != "" {
+	if a.old && (h.Status.Inventory.Hardware.BootMode != "" || len(h.Status.ObservedOperation.Steps) > 0) {
 		a.refused++
 		return errors.New("failed to create typed patch object (ns/h; infrastructure.slipway.dev/v1beta2, Kind=Host): .status.inventory.hardware: field not declared in schema")
 	}
@@ -26,12 +26,13 @@ func (a *api) ApplyHostStatus(_ context.Context, h *infrav1.Host) error {
 	return nil
 }
 
-// Agents may be upgraded before the manager: they report to an API that lacks the hardware,
-// write nothing twice, and tell of it once the API is theirs.
+// Agents may be upgraded before the manager: they report to an API that lacks hardware and steps,
+// write nothing twice, and tell of them once the API is theirs.
 func TestReportToAnAPIWithoutHardware(t *testing.T) {
 	server := &api{old: true}
 	r := newReporter(server, "ns", "h", slog.New(slog.DiscardHandler), func() time.Duration { return time.Second })
-	r.set(infrav1.HostStatus{BootID: "boot", Inventory: infrav1.HostInventory{Architecture: "amd64", Hardware: infrav1.HostHardware{BootMode: infrav1.BootModeUEFI}}})
+	r.set(infrav1.HostStatus{BootID: "boot", Inventory: infrav1.HostInventory{Architecture: "amd64", Hardware: infrav1.HostHardware{BootMode: infrav1.BootModeUEFI}},
+		ObservedOperation: &infrav1.ObservedOperation{ID: "o", Steps: []infrav1.OperationStep{{Name: "baseline"}}}})
 	for range 3 {
 		if err := r.apply(t.Context()); err != nil {
 			t.Fatal(err)
@@ -46,7 +47,7 @@ func TestReportToAnAPIWithoutHardware(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(server.applied) != 2 || server.applied[1].Inventory.Hardware.BootMode != infrav1.BootModeUEFI {
+	if len(server.applied) != 2 || server.applied[1].Inventory.Hardware.BootMode != infrav1.BootModeUEFI || len(server.applied[1].ObservedOperation.Steps) != 1 {
 		t.Errorf("applied %+v", server.applied)
 	}
 }

@@ -53,7 +53,7 @@ func (w *watcher) run(ctx context.Context) {
 			continue
 		}
 		if !failing {
-			w.log.Warn("cannot watch the Host, trying again", "error", err)
+			w.log.Warn("cannot watch the Host, trying again", "err", err)
 		}
 		failing = true
 		w.failed(err)

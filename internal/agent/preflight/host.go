@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -52,16 +51,8 @@ func (s System) Run(ctx context.Context, program string, args ...string) (string
 
 // DiskFree implements Host.
 func (s System) DiskFree(path string) (uint64, error) {
-	for ; path != "/"; path = filepath.Dir(path) {
-		if _, err := os.Stat(s.FS.Path(path)); err == nil {
-			break
-		}
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(s.FS.Path(path), &fs); err != nil {
-		return 0, err
-	}
-	return fs.Bavail * uint64(fs.Bsize), nil
+	free, _, err := s.FS.Space(path)
+	return uint64(free), err
 }
 
 // Hostname implements Host.

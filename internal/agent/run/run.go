@@ -38,6 +38,8 @@ type Agent struct {
 	journal        *journal.Journal
 	executor       *effects.Executor
 	keeper         *vip.Keeper
+	// recollect is signalled when the inventory changed.
+	recollect chan struct{}
 }
 
 // Run runs the agent until the context ends. An error means that it cannot work
@@ -62,13 +64,15 @@ func (a *Agent) Run(parent context.Context) error {
 	if a.identity, err = enroll.Identity(dir); err != nil {
 		return err
 	}
-	a.Log.Info("slipway-agent starts", "version", version.Version, "hostID", a.identity, "namespace", a.Config.Namespace, "host", a.name)
+	a.Log = a.Log.With(slog.Group("Host", "name", a.name, "namespace", a.Config.Namespace))
+	a.Log.Info("slipway-agent starts", "version", version.Version, "hostID", a.identity)
 	a.executor, a.keeper = effects.New(effects.Options{
 		Root: a.Root, Identity: a.identity, NodeIP: a.Config.NodeIP, NodeInterface: a.Config.NodeInterface,
 		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket,
 		DrainTimeout: a.Config.DrainTimeout.Duration, Log: a.Log,
 		Candidate: func() vip.Candidate { return effects.Candidate(a.name, a.journal.State()) },
 	})
+	a.manageSoftware()
 	group, ctx := errgroup.WithContext(parent)
 	// The election needs no management cluster.
 	group.Go(func() error {
@@ -108,13 +112,13 @@ func (a *Agent) enrollAndServe(ctx context.Context) error {
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Addresses: vip.Kernel{}.Addresses, Versions: a.executor.Versions.Installed,
-		Hardware: (&hardware.Reader{Root: a.Root}).Read, NodeIP: a.Config.NodeIP, AgentVersion: version.Version,
+		Software: a.softwareStatus, Hardware: (&hardware.Reader{Root: a.Root}).Read, NodeIP: a.Config.NodeIP, AgentVersion: version.Version,
 	}
 	return link.Options{
 		Namespace: a.Config.Namespace, HostName: a.name, HostID: a.identity,
 		Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
 		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
-		VirtualIP: virtualIP{a.keeper}, Log: a.Log,
+		VirtualIP: virtualIP{a.keeper}, InventoryChanged: a.recollect, Log: a.Log,
 	}
 }
 

@@ -12,20 +12,29 @@ import (
 	"runtime"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
 )
 
 const usage = `Usage:
-  slipway-agent software install --from DIR --public-key FILE [--kubernetes-version VERSION]
+  slipway-agent software install --from SOURCE... --public-key FILE [--kubernetes-version VERSION]
   slipway-agent software list [-o table|json]
   slipway-agent software uninstall [VERSION...]
 
-install verifies a host bundle and puts it on this host, beside other versions. list
-shows what is installed. uninstall takes versions away, all when none is named, and
-leaves the file system as it was. All may be interrupted and run again.
+install verifies a host bundle and puts it on this host, beside other versions. A source is
+
+    DIRECTORY                         with host bundles, an OCI image layout
+    oci://HOST[:PORT]/REPOSITORY      a registry; versions are tags. Give several for mirrors:
+                                      they are asked in this order
+    management                        the management cluster of this host, once it is enrolled
+
+A download that was cut goes on where it was. list shows what is installed. uninstall takes
+versions away, all when none is named, and leaves the file system as it was. All may be
+interrupted and run again.
 
 Flags:
 `
@@ -33,10 +42,19 @@ Flags:
 // ErrUsage is wrapped by the error of a command that was called wrongly.
 var ErrUsage = errors.New("called wrongly")
 
+// Management is the source that stands for the management cluster of this host.
+const Management = "management"
+
+// tellEvery is the least time between two words about a download.
+const tellEvery = 5 * time.Second
+
 // options of the commands.
 type options struct {
-	from, publicKey, version, format, root string
-	args                                   []string
+	from                             []string
+	publicKey, version, format, root string
+	caFile, registryConfig, config   string
+	args                             []string
+	management                       func(ctx context.Context, configPath string) (registry.Options, error)
 }
 
 func parse(args []string, out io.Writer) (options, error) {
@@ -47,9 +65,15 @@ func parse(args []string, out io.Writer) (options, error) {
 		fmt.Fprint(out, usage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&o.from, "from", "", "directory with host bundles, an OCI image layout")
+	flags.Func("from", "`source` of host bundles: a directory, oci://HOST/REPOSITORY, or management; may be given several times", func(source string) error {
+		o.from = append(o.from, source)
+		return nil
+	})
+	flags.StringVar(&o.caFile, "ca-file", "", "file with the CA of a registry, besides those of the system")
+	flags.StringVar(&o.registryConfig, "registry-config", "", "file with credentials for registries, as docker login writes it")
+	flags.StringVar(&o.config, "config", "", "configuration of the agent, which says where the management cluster is; /etc/slipway/agent.yaml when empty")
 	flags.StringVar(&o.publicKey, "public-key", "", "file with the public keys of which one must have signed the bundle")
-	flags.StringVar(&o.version, "kubernetes-version", "", "version to install; the newest of the directory when empty")
+	flags.StringVar(&o.version, "kubernetes-version", "", "version to install; the newest of the source when empty")
 	flags.StringVar(&o.format, "o", "table", "output of list: table or json")
 	flags.StringVar(&o.root, "root", "", "directory that stands for / of the host, such as a mounted disk; nothing is started then")
 	err := flags.Parse(args)
@@ -58,8 +82,9 @@ func parse(args []string, out io.Writer) (options, error) {
 }
 
 // Command runs what follows "software" on the command line. Results go to out, progress
-// and help to log.
-func Command(ctx context.Context, args []string, out, log io.Writer) error {
+// and help to log. management finds what serves bundles at the management cluster, by the
+// agent's configuration.
+func Command(ctx context.Context, args []string, out, log io.Writer, management func(ctx context.Context, configPath string) (registry.Options, error)) error {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
@@ -78,11 +103,13 @@ func Command(ctx context.Context, args []string, out, log io.Writer) error {
 	case o.root != "" && !filepath.IsAbs(o.root):
 		return fmt.Errorf("%w: --root: want an absolute path, not %q", ErrUsage, o.root)
 	}
+	o.management = management
 	h := &Host{Root: hostfs.Root(strings.TrimSuffix(o.root, "/"))}
 	if _, err := os.Stat("/run/systemd/system"); err == nil && h.Root == "" {
 		h.Services = &Services{Runner: command.System{Identity: "software", Log: log}, Tell: func(c string) { fmt.Fprintln(log, c) }}
 	}
 	h.Progress = func(done, all int, what string) { fmt.Fprintf(log, "[%d/%d] %s\n", done, all, what) }
+	h.Fetching = progressOf(log)
 	switch name {
 	case "install":
 		return install(ctx, h, o, out)
@@ -95,7 +122,7 @@ func Command(ctx context.Context, args []string, out, log io.Writer) error {
 }
 
 func install(ctx context.Context, h *Host, o options, out io.Writer) error {
-	if o.from == "" || o.publicKey == "" {
+	if len(o.from) == 0 || o.publicKey == "" {
 		return fmt.Errorf("%w: install needs --from and --public-key", ErrUsage)
 	}
 	data, err := os.ReadFile(o.publicKey)
@@ -106,22 +133,69 @@ func install(ctx context.Context, h *Host, o options, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--public-key %s: %w", o.publicKey, err)
 	}
-	d, err := hostbundle.OpenDirectory(o.from)
+	version, err := bring(ctx, h, o, keys)
 	if err != nil {
 		return err
+	}
+	fmt.Fprintf(out, "Kubernetes %s is installed. See what the host lacks with `slipway-agent preflight`.\n", version)
+	return nil
+}
+
+// bring installs the version from where the options say, and returns it.
+func bring(ctx context.Context, h *Host, o options, keys hostbundle.PublicKeys) (string, error) {
+	if len(o.from) == 1 && o.from[0] != Management && !strings.Contains(o.from[0], "://") {
+		return fromDirectory(ctx, h, o, keys)
+	}
+	var sources []Source
+	for _, from := range o.from {
+		source, err := o.source(ctx, from)
+		if err != nil {
+			return "", fmt.Errorf("--from %s: %w", from, err)
+		}
+		sources = append(sources, source)
+	}
+	return h.Fetch(ctx, Wanted{Version: o.version}, keys, sources...)
+}
+
+func (o options) source(ctx context.Context, from string) (Source, error) {
+	if from != Management {
+		if !strings.HasPrefix(from, registry.Scheme) {
+			return nil, fmt.Errorf("%w: want a directory alone, or sources that are %sHOST/REPOSITORY or %s", ErrUsage, registry.Scheme, Management)
+		}
+		return registry.New(registry.Options{Address: from, CAFile: o.caFile, ConfigFile: o.registryConfig})
+	}
+	found, err := o.management(ctx, o.config)
+	if err != nil {
+		return nil, err
+	}
+	return registry.New(found)
+}
+
+func fromDirectory(ctx context.Context, h *Host, o options, keys hostbundle.PublicKeys) (string, error) {
+	d, err := hostbundle.OpenDirectory(o.from[0])
+	if err != nil {
+		return "", err
 	}
 	if versions := d.Versions(); o.version == "" && len(versions) > 0 {
 		o.version = versions[len(versions)-1]
 	}
 	b, err := d.Bundle(o.version, runtime.GOARCH, keys)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := h.Install(ctx, b); err != nil {
-		return err
+	return o.version, h.Install(ctx, b)
+}
+
+// progressOf tells of downloads, not too often.
+func progressOf(log io.Writer) func(c hostbundle.Component, have, size int64) {
+	var last time.Time
+	return func(c hostbundle.Component, have, size int64) {
+		if have < size && time.Since(last) < tellEvery {
+			return
+		}
+		last = time.Now()
+		fmt.Fprintf(log, "fetched %d of %d MiB of %s %s\n", have>>20, size>>20, c.Name, c.Version)
 	}
-	fmt.Fprintf(out, "Kubernetes %s is installed. See what the host lacks with `slipway-agent preflight`.\n", b.KubernetesVersion)
-	return nil
 }
 
 func uninstall(ctx context.Context, h *Host, o options, out io.Writer) error {

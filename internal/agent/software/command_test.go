@@ -20,7 +20,7 @@ func TestCommand(t *testing.T) {
 	root := string(hostRoot(t))
 	run := func(args ...string) (string, string, error) {
 		var out, log bytes.Buffer
-		err := Command(t.Context(), args, &out, &log)
+		err := Command(t.Context(), args, &out, &log, nil)
 		return out.String(), log.String(), err
 	}
 	out, log, err := run("install", "--from", dir, "--public-key", key, "--root", root)
@@ -65,7 +65,7 @@ func TestCommandRefuses(t *testing.T) {
 		"relative root": {[]string{"list", "--root", "here"}, ErrUsage, "absolute"},
 	} {
 		var out, log bytes.Buffer
-		if err := Command(t.Context(), tt.args, &out, &log); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+		if err := Command(t.Context(), tt.args, &out, &log, nil); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: want %v with %q, got %v", name, tt.want, tt.text, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestCommandRefuses(t *testing.T) {
 	} {
 		var out, log bytes.Buffer
 		var bad *hostbundle.Error
-		err := Command(t.Context(), []string{"install", "--from", tt.from, "--public-key", tt.key, "--root", root}, &out, &log)
+		err := Command(t.Context(), []string{"install", "--from", tt.from, "--public-key", tt.key, "--root", root}, &out, &log, nil)
 		if !errors.As(err, &bad) || bad.Reason != tt.want {
 			t.Errorf("%s: want %s, got %v", name, tt.want, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -48,6 +49,10 @@ var changes = []change{
 		_, err := h.Uninstall(ctx, newer)
 		return err
 	}},
+	{"tidy", []string{older, newer}, []string{newer}, func(ctx context.Context, h *Host, _ map[string]*hostbundle.Bundle) error {
+		_, _, err := h.Tidy(ctx, "", 1)
+		return err
+	}},
 	{"uninstall all", []string{older, newer}, nil, func(ctx context.Context, h *Host, _ map[string]*hostbundle.Bundle) error {
 		_, err := h.Uninstall(ctx)
 		return err
@@ -57,8 +62,11 @@ var changes = []change{
 // A power cut at any write: what runs afterwards is whole, the same command gets there,
 // and an uninstall leaves nothing.
 func TestKilledAtEveryWrite(t *testing.T) {
-	all := bundles(t)
-	for _, c := range changes {
+	dir, all := layout(t, runtime.GOARCH)
+	for _, c := range append(changes, change{"first fetch", nil, []string{newer}, func(ctx context.Context, h *Host, _ map[string]*hostbundle.Bundle) error {
+		_, err := h.Fetch(ctx, Wanted{Version: newer}, keysOf(t, dir), sourceOf(t, dir))
+		return err
+	}}) {
 		t.Run(c.name, func(t *testing.T) {
 			begin, before := installed(t, all, c.from...)
 			done, _ := installed(t, all, c.to...)

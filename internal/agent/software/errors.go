@@ -16,6 +16,8 @@ const (
 	ReasonInUse Reason = "InUse"
 	// ReasonNotInstalled means that there is no such version to uninstall.
 	ReasonNotInstalled Reason = "NotInstalled"
+	// ReasonOtherBundle means that a source has another bundle of the version than the wanted one.
+	ReasonOtherBundle Reason = "OtherBundle"
 	// ReasonBusy means that another command is at work on the host.
 	ReasonBusy Reason = "Busy"
 )

@@ -26,7 +26,7 @@ const (
 	StateInstalling State = "Installing"
 	// StateRemoving means that an uninstall was begun; the same command goes on with it.
 	StateRemoving State = "Removing"
-	// StateInstalled means that all of it is on the host.
+	// StateInstalled means that all of it is on the host, and was started.
 	StateInstalled State = "Installed"
 )
 
@@ -35,6 +35,9 @@ type Release struct {
 	State State `json:"state"`
 	// Digest of the bundle's manifest.
 	Digest digest.Digest `json:"digest"`
+	// Index is the digest of the bundle's index, which names it for all architectures; empty
+	// in records of earlier agents.
+	Index digest.Digest `json:"index,omitempty"`
 	hostbundle.Contents
 }
 

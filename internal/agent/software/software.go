@@ -27,6 +27,9 @@ type Host struct {
 	Services *Services
 	// Progress is told each component that is about to be unpacked. May be nil.
 	Progress func(done, all int, what string)
+	// Fetching is told how much of a component's content came from a source, of so much, in
+	// bytes. May be nil.
+	Fetching func(c hostbundle.Component, have, size int64)
 
 	// before is called ahead of each change of the host; for tests.
 	before func(effect, path string) error
@@ -52,23 +55,46 @@ func (h *Host) Install(ctx context.Context, b *hostbundle.Bundle) error {
 		return err
 	}
 	defer unlock()
-	record, err := readRecord(h.Root)
+	record, err := h.adding(b)
 	if err != nil {
 		return err
 	}
+	return h.install(ctx, record, b)
+}
+
+// adding is the record with one more version, on a host that may have it.
+func (h *Host) adding(b *hostbundle.Bundle) (Record, error) {
+	record, err := readRecord(h.Root)
+	if err != nil {
+		return record, err
+	}
 	if len(record.Releases) == 0 {
 		if err := checkForeign(h.Root); err != nil {
+			return record, err
+		}
+	}
+	record.Releases = record.with(Release{State: StateInstalling, Digest: b.Digest, Index: b.Index(), Contents: b.Contents})
+	return record, nil
+}
+
+// install says that a version is installed once it was started, too: whoever goes on after an
+// interruption knows from the record what is left to do.
+func (h *Host) install(ctx context.Context, record Record, b *hostbundle.Bundle) error {
+	record, _, err := h.converge(ctx, record, b)
+	if err != nil {
+		return err
+	}
+	if h.Services != nil {
+		if err := h.Services.Start(ctx, b.Contents); err != nil {
 			return err
 		}
 	}
-	record.Releases = record.with(Release{State: StateInstalling, Digest: b.Digest, Contents: b.Contents})
-	if _, err := h.converge(ctx, record, b); err != nil {
-		return err
+	for i := range record.Releases {
+		if record.Releases[i].KubernetesVersion == b.KubernetesVersion {
+			record.Releases[i].State = StateInstalled
+		}
 	}
-	if h.Services == nil {
-		return nil
-	}
-	return h.Services.Start(ctx, b.Contents)
+	return h.disk(ctx).save(record)
 }
 
 // Uninstall takes versions away; all of them when none is named. Whatever nothing needs
@@ -83,6 +109,12 @@ func (h *Host) Uninstall(ctx context.Context, versions ...string) (Result, error
 	if err != nil {
 		return Result{}, err
 	}
+	return h.uninstall(ctx, record, versions)
+}
+
+// uninstall does it. The caller holds the lock.
+func (h *Host) uninstall(ctx context.Context, record Record, versions []string) (Result, error) {
+	var err error
 	if record.Releases, err = marked(record.Releases, versions); err != nil {
 		return Result{}, err
 	}
@@ -101,7 +133,10 @@ func (h *Host) Uninstall(ctx context.Context, versions ...string) (Result, error
 			return Result{}, err
 		}
 	}
-	result, err := h.converge(ctx, record, nil)
+	if err := h.disk(ctx).removeAll(staging); err != nil {
+		return Result{}, err
+	}
+	_, result, err := h.converge(ctx, record, nil)
 	if err == nil && h.Services != nil {
 		err = h.Services.Forget(ctx)
 	}
@@ -124,10 +159,32 @@ func marked(releases []Release, versions []string) ([]Release, error) {
 	return marked, nil
 }
 
-// converge makes the host what the releases of the record want. The record is written
-// before anything it announces, and again once all is done.
-func (h *Host) converge(ctx context.Context, record Record, b *hostbundle.Bundle) (Result, error) {
-	d := disk{root: h.Root, before: func(effect, path string) error {
+// converge makes the host what the releases of the record want, and returns the record of
+// that. It is written before anything it announces, and again once all is done.
+func (h *Host) converge(ctx context.Context, record Record, b *hostbundle.Bundle) (Record, Result, error) {
+	d := h.disk(ctx)
+	p, err := h.plan(record)
+	if err != nil {
+		return record, Result{}, err
+	}
+	if err := h.checkSpace(store, p.size()); err != nil {
+		return record, Result{}, err
+	}
+	record.Entries = p.before(record.Entries)
+	if err := d.save(record); err != nil {
+		return record, Result{}, err
+	}
+	kept, err := h.do(d, p, b)
+	if err != nil {
+		return record, Result{}, err
+	}
+	record.Releases = slices.DeleteFunc(record.Releases, func(r Release) bool { return r.State == StateRemoving })
+	record.Entries = p.owned
+	return record, Result{Kept: append(p.kept, kept...)}, d.save(record)
+}
+
+func (h *Host) disk(ctx context.Context) disk {
+	return disk{root: h.Root, before: func(effect, path string) error {
 		if h.before != nil {
 			if err := h.before(effect, path); err != nil {
 				return err
@@ -135,32 +192,16 @@ func (h *Host) converge(ctx context.Context, record Record, b *hostbundle.Bundle
 		}
 		return ctx.Err()
 	}}
+}
+
+// plan compares the host with what the releases of a record want.
+func (h *Host) plan(record Record) (plan, error) {
 	want := wanted(record.Releases)
 	found, err := look(h.Root, slices.Concat(record.Entries, want))
 	if err != nil {
-		return Result{}, err
+		return plan{}, err
 	}
-	p, err := planned(record.Entries, want, found)
-	if err != nil {
-		return Result{}, err
-	}
-	if err := h.checkSpace(p.size()); err != nil {
-		return Result{}, err
-	}
-	record.Entries = p.before(record.Entries)
-	if err := d.save(record); err != nil {
-		return Result{}, err
-	}
-	kept, err := h.do(d, p, b)
-	if err != nil {
-		return Result{}, err
-	}
-	record.Releases = slices.DeleteFunc(record.Releases, func(r Release) bool { return r.State == StateRemoving })
-	for i := range record.Releases {
-		record.Releases[i].State = StateInstalled
-	}
-	record.Entries = p.owned
-	return Result{Kept: append(p.kept, kept...)}, d.save(record)
+	return planned(record.Entries, want, found)
 }
 
 // save writes the record; one that says nothing is removed.
@@ -248,24 +289,18 @@ func (d disk) unmake(e Entry) (bool, error) {
 	return true, d.remove(e.Path)
 }
 
-// checkSpace refuses before anything is written.
-func (h *Host) checkSpace(size int64) error {
+// checkSpace refuses before anything is written below a directory.
+func (h *Host) checkSpace(below string, size int64) error {
 	if size == 0 {
 		return nil
 	}
-	dir := store
-	for ; dir != "/"; dir = path.Dir(dir) {
-		if _, err := os.Stat(h.Root.Path(dir)); err == nil {
-			break
-		}
-	}
-	var s unix.Statfs_t
-	if err := unix.Statfs(h.Root.Path(dir), &s); err != nil {
+	free, _, err := h.Root.Space(below)
+	if err != nil {
 		return err
 	}
-	if free := int64(s.Bavail) * s.Bsize; free < size+spare {
+	if free < size+spare {
 		return refuse(ReasonNoSpace, "the bundle takes %d MiB below %s, of which %d MiB are free and %d MiB shall stay so; make room or mount a larger disk there",
-			size>>20, store, free>>20, int64(spare)>>20)
+			size>>20, below, free>>20, int64(spare)>>20)
 	}
 	return nil
 }

@@ -19,12 +19,14 @@ import (
 )
 
 const usage = `Usage: slipway-agent uninstall [-o table|json]
+       slipway-agent uninstall --check
 
 Take this agent off the host for good: stop it, uninstall the software it installed,
 remove its configuration, its state and its programs, and tell what is left. A host that
 is a node is refused: delete its Machine first. "slipway host remove" does it from afar,
 and deletes the Host. It may be interrupted and run again. It exits with 0 when nothing
 is left, 1 when something is or it failed, 2 when it was called wrongly, 3 on a node.
+With --check change nothing, and tell whether a package manager may take the program away.
 
 Flags:
 `
@@ -46,6 +48,7 @@ func Command(ctx context.Context, args []string, out, log io.Writer) error {
 		flags.PrintDefaults()
 	}
 	format := flags.String("o", "table", "output: table or json")
+	check := flags.Bool("check", false, "change nothing: exit with 0 when the program alone may go, 3 on a node, 1 where software is left that it installed")
 	root := flags.String("root", "", "directory that stands for / of the host, such as a mounted disk; nothing is stopped then")
 	err := flags.Parse(args)
 	switch {
@@ -65,6 +68,9 @@ func Command(ctx context.Context, args []string, out, log io.Writer) error {
 	h, err := open(hostfs.Root(strings.TrimSuffix(*root, "/")), log)
 	if err != nil {
 		return err
+	}
+	if *check {
+		return h.dispensable()
 	}
 	report, err := h.Run(ctx)
 	if err != nil {

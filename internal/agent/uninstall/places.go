@@ -41,6 +41,8 @@ type place struct {
 func places(c *config.AgentConfiguration) []place {
 	return slices.Concat([]place{file(c.BootstrapKubeconfig)}, state(c.StateDir), []place{
 		{path: logPath},
+		// Keys that somebody put elsewhere are not the agent's.
+		file(config.Default().Software.PublicKeyFile),
 		file(config.DefaultPath),
 		{path: filepath.Dir(config.DefaultPath), directory: true},
 		{path: "/etc/systemd/system/multi-user.target.wants/" + unitName},

@@ -25,6 +25,22 @@ func (e *ServesError) Error() string {
 		"`kubeadm reset` and remove /etc/kubernetes, /var/lib/kubelet and the agent's state directory first", e.Why)
 }
 
+// dispensable refuses a host that serves, and one that has software which this program alone
+// can take away.
+func (h *Host) dispensable() error {
+	if err := h.free(); err != nil {
+		return err
+	}
+	releases, err := h.Software.Installed()
+	if err != nil {
+		return err
+	}
+	if len(releases) > 0 {
+		return fmt.Errorf("the software of a node that this agent installed is on the host, Kubernetes %s among it: take it away with `slipway-agent uninstall` first", releases[len(releases)-1].KubernetesVersion)
+	}
+	return nil
+}
+
 // free refuses a host that serves. The journal tells of what the agent did; the node files
 // tell of the rest, but for a node of somebody else, which the agent found and let be.
 func (h *Host) free() error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -51,6 +52,7 @@ func enroll(t *testing.T, root hostfs.Root) {
 	for path, content := range map[string]string{
 		"/usr/local/bin/slipway-agent": "program", "/usr/local/bin/slipway-agent.new": "torn",
 		"/etc/slipway/agent.yaml": configuration, "/etc/slipway/.agent.yaml.123": "torn",
+		"/etc/slipway/hostbundle.pub": "key", "/etc/slipway/.hostbundle.pub.7": "torn",
 		"/etc/slipway/bootstrap-kubeconfig": "secret", "/etc/slipway/.bootstrap-kubeconfig.9": "torn",
 		"/etc/systemd/system/slipway-agent.service": "[Unit]", "/etc/systemd/system/slipway-agent.service.new": "torn",
 		"/var/lib/slipway-agent/identity.key": "secret", "/var/lib/slipway-agent/lock": "", "/var/lib/slipway-agent/a/b": "of a later version",
@@ -178,6 +180,9 @@ func TestServes(t *testing.T) {
 			}
 			ctl := &systemctl{}
 			h.Systemctl = ctl
+			if err := Command(t.Context(), []string{"--check", "--root", string(root)}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("a package manager may take the agent away: %v", err)
+			}
 			_, err = h.Run(t.Context())
 			var serves *ServesError
 			if !errors.As(err, &serves) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "nothing was changed") {
@@ -187,6 +192,26 @@ func TestServes(t *testing.T) {
 				t.Errorf("the host was changed, systemctl was told %q", ctl.told)
 			}
 		})
+	}
+}
+
+// A package manager may take the program away where nothing needs it any more.
+func TestCheck(t *testing.T) {
+	root := bare(t)
+	enroll(t, root)
+	before := tree(t, root)
+	check := func() error {
+		return Command(t.Context(), []string{"--check", "--root", string(root)}, io.Discard, io.Discard)
+	}
+	if err := check(); err != nil {
+		t.Errorf("a host that is no node keeps its agent: %v", err)
+	}
+	if !maps.Equal(tree(t, root), before) {
+		t.Error("the host was changed")
+	}
+	put(t, root, "/var/lib/slipway-software.json", `{"releases": [{"state": "Installed", "kubernetesVersion": "v1.36.3"}]}`)
+	if err := check(); err == nil || !strings.Contains(err.Error(), "Kubernetes v1.36.3") || !strings.Contains(err.Error(), "`slipway-agent uninstall` first") {
+		t.Errorf("software is left that nobody else takes away: %v", err)
 	}
 }
 

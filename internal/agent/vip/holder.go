@@ -64,7 +64,7 @@ func (h Holder) Hold(ip netip.Addr, lifetime time.Duration) error {
 	}
 	h.Log.Info("holding the virtual IP", "address", ip, "interface", link)
 	if err := h.Network.Announce(link, ip); err != nil {
-		h.Log.Warn("the neighbours learn the virtual IP late", "address", ip, "error", err)
+		h.Log.Warn("the neighbours learn the virtual IP late", "address", ip, "err", err)
 	}
 	return nil
 }

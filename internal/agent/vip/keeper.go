@@ -132,6 +132,23 @@ func (k *Keeper) Release(ip netip.Addr) error {
 	return k.Holder.Release(ip)
 }
 
+// HandOver gives the address to another host before the API server of this one stops for a
+// while. Others take it within a second; when none does, this host takes it back. It does
+// nothing on a host that does not hold the address.
+func (k *Keeper) HandOver(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.follow()
+	if !k.leading {
+		return
+	}
+	if k.drop("the API server of this host is about to stop") {
+		k.release(ctx)
+	}
+	k.yields = k.Now().Add(LeaseDuration + renewInterval)
+	k.publish()
+}
+
 // Held reports whether the host has the address.
 func (k *Keeper) Held(ip netip.Addr) (bool, error) { return k.Holder.Held(ip) }
 
@@ -179,7 +196,7 @@ func (k *Keeper) drop(why string) bool {
 	k.Log.Warn("giving up the virtual IP", "address", k.candidate.Address, "reason", why)
 	err := k.Holder.Release(k.candidate.Address)
 	if err != nil {
-		k.Log.Error("cannot remove the virtual IP; the kernel does at the end of its lifetime", "address", k.candidate.Address, "error", err)
+		k.Log.Error("cannot remove the virtual IP; the kernel does at the end of its lifetime", "address", k.candidate.Address, "err", err)
 	}
 	return err == nil
 }
@@ -239,7 +256,7 @@ func (k *Keeper) note(err error) {
 		return
 	}
 	if k.problem == "" {
-		k.Log.Warn("the virtual IP is not in order, trying again", "address", k.candidate.Address, "error", err)
+		k.Log.Warn("the virtual IP is not in order, trying again", "address", k.candidate.Address, "err", err)
 	}
 	k.problem = err.Error()
 }

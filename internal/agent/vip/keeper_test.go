@@ -55,6 +55,33 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// A host whose API server is about to stop gives the address away before that, and takes
+// it back when nobody else can have it.
+func TestHandOver(t *testing.T) {
+	w := settled(t)
+	old := w.holder()
+	old.keeper.HandOver(t.Context())
+	if old.holds() {
+		t.Fatal("the address is still there")
+	}
+	took := w.until(2*time.Second, "taken over", func() bool { return w.holder() != nil })
+	t.Logf("taken over after %s", took)
+	if w.holder() == old {
+		t.Fatal("the host took the address back although others could have it")
+	}
+	other := w.holder()
+	old.keeper.HandOver(t.Context())
+	if w.run(20 * time.Second); w.holder() != other {
+		t.Errorf("%v have the address, want %s: a host gave away what it does not hold", w.holders(), other.name)
+	}
+
+	for _, m := range w.hosts {
+		m.down = m != other
+	}
+	other.keeper.HandOver(t.Context())
+	w.until(takeoverLimit, "taken back", other.holds)
+}
+
 func TestRestartedAgentKeepsTheAddress(t *testing.T) {
 	w := settled(t)
 	m := w.holder()

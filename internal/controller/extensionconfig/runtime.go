@@ -50,7 +50,7 @@ func NewRuntime(reader client.Reader, catalog *hook.Catalog, options sdkclient.O
 	options.Metrics = metrics.Registry
 	options.OnBreaker = r.breakerChanged
 	options.OnIgnored = func(ctx context.Context, err error) {
-		log.FromContext(ctx).Info("Ignored an error of a runtime extension, as its failure policy says", "error", err.Error())
+		log.FromContext(ctx).Info("Ignored an error of a runtime extension, as its failure policy says", "err", err.Error())
 	}
 	options.OnReload = func(err error) {
 		logger := log.Log.WithName("extensions")

@@ -62,13 +62,14 @@ func (r *Reconciler) announce(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// annotate writes into a Lease, in memory, the interval of the heartbeat, who signs
-// hand-overs, and the one that is requested. Who signs is told only to an agent that reads
+// annotate writes into a Lease, in memory, the interval of the heartbeat, where host
+// bundles are, who signs hand-overs, and the one that is requested. Who signs is told only to an agent that reads
 // it: see told.
 func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease, read bool) error {
 	if err := r.askInterval(ctx, lease); err != nil {
 		return err
 	}
+	r.tellBundles(lease)
 	handOver, problem, err := r.handOver(ctx, lease.Namespace)
 	if err != nil {
 		return err
@@ -87,6 +88,21 @@ func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease, 
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverAnnotation, handOver.Revision())
 	return nil
+}
+
+// tellBundles writes into a Lease, in memory, where host bundles are served.
+func (r *Reconciler) tellBundles(lease *coordinationv1.Lease) {
+	var server BundleServer
+	if r.Bundles != nil {
+		server = r.Bundles()
+	}
+	for key, value := range map[string]string{infrav1.HostBundlesAnnotation: server.URL, infrav1.HostBundlesCAHashAnnotation: server.CAHash} {
+		if value == "" {
+			delete(lease.Annotations, key)
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, key, value)
+	}
 }
 
 // told says whether the agent knows who signs hand-overs: its Lease says it, and the agent

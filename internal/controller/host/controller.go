@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/reconciler"
 	"github.com/slipway-dev/slipway/internal/throttle"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 // FieldOwner owns phase and conditions in the status of a Host.
@@ -51,6 +52,8 @@ type Reconciler struct {
 	Version string
 	// Hooks may hold back a released host. Default: none.
 	Hooks *hosthooks.Hooks
+	// Tracer tells what operations did. Default: no traces.
+	Tracer *tracing.Tracer
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
@@ -59,6 +62,8 @@ type Reconciler struct {
 	// succeeds is written at once: in a large pool most states pass before anybody
 	// reads them.
 	StatusDelay time.Duration
+	// Bundles is where hosts are told that host bundles are served. Default: nowhere.
+	Bundles func() BundleServer
 
 	statuses   throttle.Status
 	fleet      fleet
@@ -66,6 +71,10 @@ type Reconciler struct {
 	operations operations
 	signers    signers
 }
+
+// BundleServer is where host bundles are served: its URL, and the digest of its CA where
+// that is not the one of the management cluster.
+type BundleServer struct{ URL, CAHash string }
 
 // scope holds what the phases saw in one reconcile.
 type scope struct {
@@ -94,7 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.operations.forget(req.NamespacedName)
 		return ctrl.Result{}, err
 	}
-	r.operations.note(req.NamespacedName, h.Status.ObservedOperation)
+	if op := h.Status.ObservedOperation; r.operations.ended(req.NamespacedName, op) {
+		count(op, tracing.Exemplar(r.traceOperation(ctx, h, op)))
+	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, h, infrav1.HostFinalizer); err != nil || added {
 		return ctrl.Result{}, err
 	}

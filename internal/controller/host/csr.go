@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -148,7 +149,7 @@ func (r *CSRReconciler) createHost(ctx context.Context, request *request) (*refu
 	if err := r.Client.Create(ctx, h); err != nil {
 		return nil, fmt.Errorf("create Host %s/%s: %w", request.namespace, request.name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Enrolled host", "Host", h.Name, "namespace", h.Namespace, "approval", h.Spec.Approval)
+	ctrl.LoggerFrom(ctx).Info("Enrolled host", "Host", klog.KObj(h), "approval", h.Spec.Approval)
 	return nil, nil
 }
 

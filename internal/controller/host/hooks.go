@@ -10,6 +10,7 @@ import (
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 // callReleaseHooks calls AfterHostRelease for a host on which it is due. Until it
@@ -18,7 +19,11 @@ func (r *Reconciler) callReleaseHooks(ctx context.Context, s *scope) (bool, erro
 	if !host.HookPending(s.host) {
 		return true, nil
 	}
-	outcome := r.Hooks.AfterRelease(ctx, s.host)
+	hookCtx := ctx
+	if op := s.host.Status.ObservedOperation; op != nil {
+		hookCtx = r.Tracer.Join(ctx, tracing.OfOperation(op.ID))
+	}
+	outcome := r.Hooks.AfterRelease(hookCtx, s.host)
 	if !outcome.Passed() {
 		s.facts.ReleaseHooks = outcome.Condition(infrav1.ReleaseHooksPassedCondition)
 		s.hookRetry = outcome.RetryAfter

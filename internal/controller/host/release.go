@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -130,7 +131,7 @@ func (r *Reconciler) clearClaim(ctx context.Context, s *scope) (bool, error) {
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("clear the claim: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Host is clean and free", "HostMachine", claim.MachineName, "claimID", claim.ClaimID)
+	ctrl.LoggerFrom(ctx).Info("Host is clean and free", "HostMachine", klog.KRef(s.host.Namespace, claim.MachineName), "claim", claim.ClaimID)
 	r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Clean of HostMachine %s and free again", claim.MachineName)
 	return false, nil
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -169,7 +170,7 @@ func (r *SecretAccessReconciler) judge(ctx context.Context, h *infrav1.Host, sec
 	case why == "":
 		return true, nil
 	}
-	ctrl.LoggerFrom(ctx).Info("The agent may not read the Secret that its operation names", "Host", h.Name, "Secret", secret.Name, "reason", why)
+	ctrl.LoggerFrom(ctx).Info("The agent may not read the Secret that its operation names", "Host", klog.KObj(h), "Secret", klog.KRef(h.Namespace, secret.Name), "reason", why)
 	r.Recorder.Eventf(h.DeepCopy(), nil, "Warning", "BootstrapDataRefused", "Bootstrap",
 		"Secret %s is not the bootstrap data of HostMachine %s: %s. The agent may not read it", secret.Name, h.Spec.Claim.MachineName, why)
 	return false, nil

@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get
@@ -28,14 +29,27 @@ const (
 	controlPlaneRetry = 2 * time.Second
 )
 
-// controlPlaneHosts says which hosts the control plane may use. KubeadmControlPlane chooses
-// the failure domain of a new machine before anything is known of its host, and waits for
-// one there however long that takes. What passes by itself counts for nothing: a host that
-// is away, enrolls or is released will be there, and the domain that a machine has just
-// left is the best for the next one. Of a control plane that is none of kubeadm's, or not
-// on hosts, nothing is known: it may use all.
-func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*infrav1.Host) bool, error) {
-	all := func(*infrav1.Host) bool { return true }
+// standing is what a host is worth to the control plane.
+type standing int
+
+const (
+	// never: it may not use the host.
+	never standing = iota
+	// later: it may, and another machine would have to wait for the host: one of its own
+	// has it, or the host is away or needs an operator.
+	later
+	// now: the host is free. What passes by itself within moments counts for nothing: a
+	// host that enrolls or is released will be there, and the domain that a machine has
+	// just left is the best for the next one.
+	now
+)
+
+// controlPlaneHosts says what each host is worth to the control plane. KubeadmControlPlane
+// chooses the failure domain of a new machine before anything is known of its host, and
+// waits for one there however long that takes. Of a control plane that is none of
+// kubeadm's, or not on hosts, nothing is known: it may use all.
+func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*infrav1.Host) standing, error) {
+	all := func(*infrav1.Host) standing { return now }
 	ref := s.cluster.Spec.ControlPlaneRef
 	if ref.APIGroup != controlplanev1.GroupVersion.Group || ref.Kind != "KubeadmControlPlane" {
 		return all, nil
@@ -52,24 +66,74 @@ func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*inf
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: machine.Name}, template); err != nil {
 		return all, s.awaitControlPlane(err, "HostMachineTemplate "+machine.Name)
 	}
-	chooser, err := placement.NewChooser(placement.Request{Version: plane.Spec.Version, Placement: template.Spec.Template.Spec.Placement})
+	release, err := inputs.ReleaseOf(ctx, r.Client, plane.Spec.Version)
+	if err != nil {
+		return nil, err
+	}
+	chooser, err := placement.NewChooser(placement.Request{Version: plane.Spec.Version, Release: release, Placement: template.Spec.Template.Spec.Placement})
 	if err != nil {
 		return nil, fmt.Errorf("HostMachineTemplate %s: %w", machine.Name, err)
 	}
+	owners, err := r.owners(ctx, s.cluster, ptr.Deref(plane.Spec.Replicas, 1))
+	if err != nil {
+		return nil, err
+	}
+	return func(h *infrav1.Host) standing {
+		switch {
+		case !chooser.Suits(h) || heldBack(h) || !mayOffer(h, plane.Spec.Version, release):
+			return never
+		case h.Spec.Claim == nil || host.Releasing(h):
+			return claimable(h)
+		default:
+			return owners(h.Spec.Claim.MachineName)
+		}
+	}, nil
+}
+
+// owners says what the host is worth to the control plane that a machine has: nothing, but
+// for its own and for a claim whose machine is gone. A control plane with machines to spare
+// makes none, it deletes: first those in domains that are not for it, then one where most
+// are. So its own hosts count as free then, or it would leave the domains that it fills,
+// and stay in those with hosts to spare.
+func (r *Reconciler) owners(ctx context.Context, cluster *clusterv1.Cluster, replicas int32) (func(string) standing, error) {
 	machines := &infrav1.HostMachineList{}
-	if err := r.Client.List(ctx, machines, client.InNamespace(s.cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, machines, client.InNamespace(cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the machines of hosts: %w", err)
 	}
-	others := map[string]bool{}
+	others, staying := map[string]bool{}, int32(0)
 	for i := range machines.Items {
 		m := &machines.Items[i]
 		_, isControlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
-		ours := isControlPlane && m.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name
-		others[m.Name] = !ours && m.DeletionTimestamp.IsZero()
+		ours := isControlPlane && m.Labels[clusterv1.ClusterNameLabel] == cluster.Name
+		others[m.Name] = !ours
+		if ours && m.DeletionTimestamp.IsZero() {
+			staying++
+		}
 	}
-	return func(h *infrav1.Host) bool {
-		return chooser.Suits(h) && !heldBack(h) && mayOffer(h, plane.Spec.Version) && (h.Spec.Claim == nil || !others[h.Spec.Claim.MachineName])
+	return func(machine string) standing {
+		isOther, lives := others[machine]
+		switch {
+		case isOther:
+			return never
+		case lives && staying > replicas:
+			return now
+		default:
+			return later
+		}
 	}, nil
+}
+
+// claimable says what a host is worth that nobody has, or that is given up.
+func claimable(h *infrav1.Host) standing {
+	why := host.Unavailable(h, !host.Disconnected(h))
+	switch {
+	case why == host.State{}:
+		return now
+	case host.Disconnected(h), why.Quarantined(), why.Phase == infrav1.HostPhaseAvailable:
+		return later
+	default:
+		return now
+	}
 }
 
 // heldBack says whether the host's operator keeps new machines from it.
@@ -77,9 +141,9 @@ func heldBack(h *infrav1.Host) bool {
 	return !host.Approved(h) || ptr.Deref(h.Spec.Unschedulable, false) || ptr.Deref(h.Spec.Evacuate, false) || !h.DeletionTimestamp.IsZero()
 }
 
-// mayOffer says whether a host offers a version, or has yet to tell which.
-func mayOffer(h *infrav1.Host, version string) bool {
-	return len(h.Status.Inventory.KubernetesVersions) == 0 || host.Offers(h, version)
+// mayOffer says whether a host has or installs a version, or has yet to tell.
+func mayOffer(h *infrav1.Host, version string, release *infrav1.KubernetesReleaseSpec) bool {
+	return len(h.Status.Inventory.KubernetesVersions) == 0 || host.OfferOf(h, version, release) != host.OfferNone
 }
 
 // awaitControlPlane looks again soon for what is not there yet. Until then the Cluster must

@@ -26,11 +26,11 @@ func (r *Reconciler) collectFailureDomains(ctx context.Context, s *scope) error 
 		return fmt.Errorf("list hosts: %w", err)
 	}
 	s.hosts = hosts.Items
-	fits, err := r.controlPlaneHosts(ctx, s)
+	worth, err := r.controlPlaneHosts(ctx, s)
 	if err != nil {
 		return err
 	}
-	domains := failureDomains(s.hostCluster.Spec, hosts.Items, fits)
+	domains := failureDomains(s.hostCluster.Spec, hosts.Items, worth)
 	if len(domains) > maxFailureDomains {
 		ctrl.LoggerFrom(ctx).Info("Too many failure domains, the last ones by name are left out", "found", len(domains), "limit", maxFailureDomains)
 		domains = domains[:maxFailureDomains]
@@ -40,24 +40,30 @@ func (r *Reconciler) collectFailureDomains(ctx context.Context, s *scope) error 
 }
 
 // failureDomains are the domains that the spec lists, else those that hosts name, by name.
-// The control plane may use those of them that have a host for it; what the spec says of
-// that, counts.
-func failureDomains(spec infrav1.HostClusterSpec, hosts []infrav1.Host, fits func(*infrav1.Host) bool) []clusterv1.FailureDomain {
-	holds := map[string]bool{}
+// The control plane may use those of them that have a free host for it; where none has,
+// those with any host for it. What the spec says of that, counts.
+func failureDomains(spec infrav1.HostClusterSpec, hosts []infrav1.Host, worth func(*infrav1.Host) standing) []clusterv1.FailureDomain {
+	best := map[string]standing{}
 	for i := range hosts {
 		if name := host.FailureDomain(&hosts[i], spec.FailureDomainLabel); name != "" {
-			holds[name] = holds[name] || fits(&hosts[i])
+			best[name] = max(best[name], worth(&hosts[i]))
 		}
 	}
 	domains := slices.Clone(spec.FailureDomains)
 	if len(domains) == 0 {
-		for name := range maps.Keys(holds) {
+		for name := range maps.Keys(best) {
 			domains = append(domains, clusterv1.FailureDomain{Name: name})
+		}
+	}
+	wanted := later
+	for _, domain := range domains {
+		if ptr.Deref(domain.ControlPlane, true) {
+			wanted = max(wanted, best[domain.Name])
 		}
 	}
 	for i := range domains {
 		if domains[i].ControlPlane == nil {
-			domains[i].ControlPlane = ptr.To(holds[domains[i].Name])
+			domains[i].ControlPlane = ptr.To(best[domains[i].Name] >= wanted)
 		}
 	}
 	slices.SortFunc(domains, func(a, b clusterv1.FailureDomain) int { return cmp.Compare(a.Name, b.Name) })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -25,13 +27,19 @@ func rackedHosts(t *testing.T, namespace string) {
 	claim := func(machine string) *infrav1.HostClaim {
 		return &infrav1.HostClaim{ClusterName: "c1", MachineName: machine, ClaimID: "claim-of-" + machine}
 	}
+	release := func(h *infrav1.Host) {
+		h.Spec.Claim, h.Spec.ClaimGeneration = claim("gone-1"), 1
+		host.RequestReset(h, "")
+	}
 	for rack, change := range map[string]func(*infrav1.Host){
 		"free":           func(*infrav1.Host) {},
 		"away":           func(*infrav1.Host) {},
 		"enrolling":      func(*infrav1.Host) {},
-		"released":       func(h *infrav1.Host) { h.Spec.Claim, h.Spec.ClaimGeneration = claim("gone-1"), 1 },
+		"released":       release,
+		"released-away":  release,
+		"quarantined":    func(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 },
+		"orphaned":       func(h *infrav1.Host) { h.Spec.Claim, h.Spec.ClaimGeneration = claim("gone-2"), 1 },
 		"of-the-other":   func(h *infrav1.Host) { h.Spec.Claim, h.Spec.ClaimGeneration = claim("other-plane-1"), 1 },
-		"of-one-leaving": func(h *infrav1.Host) { h.Spec.Claim, h.Spec.ClaimGeneration = claim("leaving-1"), 1 },
 		"held":           func(h *infrav1.Host) { h.Spec.Claim, h.Spec.ClaimGeneration = claim("plane-1"), 1 },
 		"of-a-worker":    func(h *infrav1.Host) { h.Spec.Claim, h.Spec.ClaimGeneration = claim("worker-1"), 1 },
 		"for-workers":    func(h *infrav1.Host) { h.Labels["role"] = "worker" },
@@ -44,35 +52,21 @@ func rackedHosts(t *testing.T, namespace string) {
 			change(h)
 		})
 		switch rack {
+		case "quarantined":
+			agent.Report(t, func(s *infrav1.HostStatus) { s.CleanProof = nil })
 		case "older-versions":
 			agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.KubernetesVersions = []string{"v1.30.0"} })
 		case "enrolling":
 			agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.KubernetesVersions = nil })
 		}
-		h := agent.Host(t)
-		connected := metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue, Reason: "HeartbeatFresh"}
-		if rack == "away" || rack == "held" {
-			connected.Status, connected.Reason = metav1.ConditionFalse, "HeartbeatStale"
-		}
-		conditions.Set(h, connected)
-		if err := env.Client.Status().Update(ctx, h); err != nil {
-			t.Fatal(err)
-		}
+		agent.Connect(t, !strings.HasSuffix(rack, "away") && rack != "held")
 	}
 	for name, labels := range map[string]map[string]string{
 		"plane-1":       {clusterv1.ClusterNameLabel: "c1", clusterv1.MachineControlPlaneLabel: ""},
 		"other-plane-1": {clusterv1.ClusterNameLabel: "c2", clusterv1.MachineControlPlaneLabel: ""},
 		"worker-1":      {clusterv1.ClusterNameLabel: "c1"},
-		"leaving-1":     {clusterv1.ClusterNameLabel: "c1"},
 	} {
-		m := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Finalizers: []string{"test.slipway.dev/stay"}}}
-		create(t, m)
-		if name != "leaving-1" {
-			continue
-		}
-		if err := env.Client.Delete(ctx, m); err != nil {
-			t.Fatal(err)
-		}
+		create(t, &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}})
 	}
 }
 
@@ -108,7 +102,7 @@ func forControlPlanes(hc *infrav1.HostCluster) string {
 }
 
 // KubeadmControlPlane chooses a domain first and waits for a host in it for ever: it may
-// only choose among those with hosts for it.
+// only choose among those with free hosts for it, as long as there are some.
 func TestFailureDomainsOfTheControlPlane(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
@@ -130,13 +124,35 @@ func TestFailureDomainsOfTheControlPlane(t *testing.T) {
 	}
 
 	newControlPlane(t, namespace)
-	hc = reconcile(t, hc)
-	if got, want := forControlPlanes(hc), "away enrolling free held of-one-leaving released"; got != want || len(hc.Status.FailureDomains) != 12 {
-		t.Errorf("for control planes %q, want %q, of %v", got, want, hc.Status.FailureDomains)
+	expect := func(why, want string) {
+		t.Helper()
+		hc = reconcile(t, hc)
+		if got := forControlPlanes(hc); got != want || len(hc.Status.FailureDomains) != 14 {
+			t.Errorf("%s: for control planes %q, want %q, of %v", why, got, want, hc.Status.FailureDomains)
+		}
 	}
+	expect("where hosts are free, or soon are", "enrolling free released")
 	if !ptr.Deref(hc.Status.Initialization.Provisioned, false) || !conditions.IsTrue(hc, clusterv1.ReadyCondition) {
 		t.Errorf("not provisioned: %+v", hc.Status)
 	}
+
+	surplus := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "plane-2", Labels: map[string]string{
+		clusterv1.ClusterNameLabel: "c1", clusterv1.MachineControlPlaneLabel: "",
+	}}}
+	create(t, surplus)
+	expect("one machine too many, so that one is deleted next", "enrolling free held released")
+	if err := env.Client.Delete(ctx, surplus); err != nil {
+		t.Fatal(err)
+	}
+	expect("as many machines as wanted", "enrolling free released")
+
+	for _, rack := range []string{"free", "enrolling", "released"} {
+		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "host-" + rack}}
+		if err := env.Client.Patch(ctx, h, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("no host is free", "away held orphaned quarantined released-away")
 
 	hc.Spec.FailureDomains = []clusterv1.FailureDomain{
 		{Name: "held"}, {Name: "for-workers"}, {Name: "unschedulable", ControlPlane: ptr.To(true)},

@@ -61,13 +61,15 @@ func hostChanged() predicate.Predicate {
 // hostUse is all of a Host but its labels that failure domains depend on.
 type hostUse struct {
 	domain, machine, versions string
-	heldBack                  bool
+	managed                   bool
+	heldBack, releasing       bool
+	claimable                 standing
 }
 
 func use(h *infrav1.Host) hostUse {
 	u := hostUse{
 		domain: h.Spec.FailureDomain, versions: strings.Join(h.Status.Inventory.KubernetesVersions, " "),
-		heldBack: heldBack(h),
+		managed: host.Managed(h), heldBack: heldBack(h), releasing: host.Releasing(h), claimable: claimable(h),
 	}
 	if h.Spec.Claim != nil {
 		u.machine = h.Spec.Claim.MachineName

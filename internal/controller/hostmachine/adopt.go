@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -155,7 +156,7 @@ func (r *Reconciler) withdraw(ctx context.Context, s *scope, h *infrav1.Host) er
 		return fmt.Errorf("end the claim on Host %s: %w", h.Name, err)
 	}
 	s.withdrawn = true
-	ctrl.LoggerFrom(ctx).Info("Withdrew the claim on a node that was not adopted", "Host", h.Name, "claimID", claimID)
+	ctrl.LoggerFrom(ctx).Info("Withdrew the claim on a node that was not adopted", "Host", klog.KObj(h), "claim", claimID)
 	r.Recorder.Eventf(s.hostMachine, h, "Normal", "AdoptionWithdrawn", "Release", "Gave Host %s back as it is: its node was not adopted", h.Name)
 	return nil
 }

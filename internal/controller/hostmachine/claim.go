@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 // recordIntent writes the claimID before any host is touched, so that a host
@@ -47,6 +49,7 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (bool, error) {
 			take = r.takeNode
 		}
 		if claimed, err = take(ctx, s); err != nil || claimed == nil {
+			s.hostless = err == nil
 			return false, err
 		}
 	}
@@ -188,8 +191,8 @@ func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*i
 		return nil, fmt.Errorf("claim Host %s: %w", live.Name, err)
 	}
 	claims.Inc()
-	claimSeconds.Observe(r.Clock.Since(s.hostMachine.CreationTimestamp.Time).Seconds())
-	ctrl.LoggerFrom(ctx).Info("Claimed host", "Host", live.Name, "claimID", s.hostMachine.Spec.ClaimID)
+	observe(claimSeconds, r.Clock.Since(s.hostMachine.CreationTimestamp.Time), tracing.Exemplar(r.traceClaim(ctx, s, live)))
+	ctrl.LoggerFrom(ctx).Info("Claimed host", "Host", klog.KObj(live), "claim", s.hostMachine.Spec.ClaimID)
 	return live, nil
 }
 

@@ -27,12 +27,14 @@ import (
 	"github.com/slipway-dev/slipway/internal/reconciler"
 	"github.com/slipway-dev/slipway/internal/seen"
 	"github.com/slipway-dev/slipway/internal/throttle"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostmachines/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters;hostmachinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=kubernetesreleases,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -47,6 +49,8 @@ type Reconciler struct {
 	Clock clock.Clock
 	// Hooks may hold back a claim. Default: none.
 	Hooks *hosthooks.Hooks
+	// Tracer tells how a machine came to its Node. Default: no traces.
+	Tracer *tracing.Tracer
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
@@ -62,6 +66,7 @@ type Reconciler struct {
 	nodes seen.Values[client.ObjectKey, nodeView]
 	// machines are the writes to machines, hosts those to hosts.
 	machines, hosts written
+	unfinished      unfinished
 }
 
 // Reconcile brings one HostMachine a step further.
@@ -97,6 +102,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	// Races for a host end with a conflict.
 	err = reconciler.Run(ctx, s, r.phases(s))
 	s.partial = err != nil
+	if err == nil {
+		err = r.spareWaiting(ctx, s)
+	}
 	return reconciler.Result(ctx, s.requeueAfter, err)
 }
 
@@ -110,6 +118,9 @@ func precedesCluster(m *infrav1.HostMachine, cluster *clusterv1.Cluster) bool {
 func (r *Reconciler) report(ctx context.Context, s *scope, result ctrl.Result, failed error) (ctrl.Result, error) {
 	if s.movedAway {
 		return result, failed
+	}
+	if r.Tracer != nil {
+		r.unfinished.note(s.hostMachine, r.Clock.Now())
 	}
 	if !s.partial {
 		setConditions(s.hostMachine, s)
@@ -166,11 +177,15 @@ type scope struct {
 	owner       *inputs.Owner
 	// host is the claimed host; nil until there is one.
 	host *infrav1.Host
+	// release is the KubernetesRelease of the version; nil without one.
+	release *infrav1.KubernetesReleaseSpec
 	// claimed is the host that this very reconcile claimed or found claimed, newer
 	// than what the cache may show.
 	claimed *infrav1.Host
 	// waiting says why there is no claim yet; why the claim is lost, when lost.
 	waiting *waiting
+	// hostless is true when the machine has all that it needs but a host.
+	hostless bool
 	// takeover says why a claimed host has no operation yet; empty when nothing holds it back.
 	takeover string
 	// ailment says what is wrong with a machine that was provisioned; nil when nothing is.

@@ -6,12 +6,14 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 // infrav1.HostMachineWaitingForHookReason is why a machine has no host although one fits.
 // claimHooksPass asks BeforeHostClaim whether the machine may have the host. It is
 // called before the claim is written, and so again after a crash or a conflict.
 func (r *Reconciler) claimHooksPass(ctx context.Context, s *scope, h *infrav1.Host) bool {
+	ctx = r.Tracer.Join(ctx, tracing.OfClaim(s.hostMachine.Spec.ClaimID))
 	outcome := r.Hooks.BeforeClaim(ctx, s.hostMachine, s.cluster.Name, h)
 	condition := outcome.Condition(infrav1.ClaimHooksPassedCondition)
 	if condition == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,6 +107,7 @@ func (r *Reconciler) judgeView(ctx context.Context, s *scope, machine *clusterv1
 	case nodeDeleted:
 		return r.nodeDeleted(ctx, s, machine, r.nodes.Since(key, view, r.Clock.Now()))
 	case nodeReady:
+		r.traceNode(ctx, s, machine)
 		r.nodes.Forget(key)
 	case nodeWithoutNetwork, nodeNotReady:
 		r.nodeNotReady(s, machine, view, r.nodes.Since(key, view, r.Clock.Now()))
@@ -182,7 +184,7 @@ func (r *Reconciler) rebootForNode(ctx context.Context, s *scope, node string) e
 	if err != nil {
 		return fmt.Errorf("request a reboot: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Rebooting a host whose Node was deleted", "Host", s.host.Name, "Node", node)
+	ctrl.LoggerFrom(ctx).Info("Rebooting a host whose Node was deleted", "Host", klog.KObj(s.host), "Node", klog.KRef("", node))
 	return nil
 }
 

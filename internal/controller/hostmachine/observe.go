@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,10 +108,10 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) {
 	switch {
 	case host.Bootstrapped(s.host):
 		if op != nil && op.Phase == infrav1.HostDesiredBootstrapped && !ptr.Deref(status.Initialization.Provisioned, false) {
-			ctrl.LoggerFrom(ctx).Info("Bootstrapped host", "Host", s.host.Name)
+			ctrl.LoggerFrom(ctx).Info("Bootstrapped host", "Host", klog.KObj(s.host))
 		}
 		if op != nil && op.Phase == infrav1.HostDesiredAdopted && !ptr.Deref(status.Initialization.Provisioned, false) {
-			ctrl.LoggerFrom(ctx).Info("Adopted the node on a host", "Host", s.host.Name)
+			ctrl.LoggerFrom(ctx).Info("Adopted the node on a host", "Host", klog.KObj(s.host))
 			r.Recorder.Eventf(s.hostMachine, s.host, "Normal", "Adopted", "Adopt", "Adopted the node on Host %s as it is", s.host.Name)
 		}
 		// It never goes back: the contract wants it so.

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,20 +24,19 @@ import (
 // it takes it away, since an agent may read the Secret only while it is named, and
 // records that the bootstrap is done, since the agent's report may be lost.
 func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) {
+	var err error
+	if s.release, err = inputs.ReleaseOf(ctx, r.Client, s.version()); err != nil {
+		return false, err
+	}
 	if host.Releasing(s.host) || (s.host.Spec.Desired == nil && s.owner == nil) {
 		return true, nil
 	}
 	if r.hosts.stale(s.host) {
 		return true, nil
 	}
-	changed := s.host.DeepCopy()
-	// A reboot comes first: what is wrong with the host would fail the upgrade, too.
-	if !host.RequestReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0)) && !host.RequestUpgrade(changed, s.hostMachine.Spec.Version) {
-		wanted, err := r.desired(ctx, s)
-		if err != nil {
-			return false, err
-		}
-		changed.Spec.Desired = wanted
+	changed, err := r.nextOperation(ctx, s)
+	if err != nil {
+		return false, err
 	}
 	if equality.Semantic.DeepEqual(s.host.Spec.Desired, changed.Spec.Desired) {
 		return true, nil
@@ -48,6 +48,22 @@ func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) 
 	r.reportOperation(ctx, s, changed)
 	s.host = changed
 	return true, nil
+}
+
+// nextOperation is the host with the operation that it should have now. A reboot comes
+// first: what is wrong with the host would fail the upgrade, too.
+func (r *Reconciler) nextOperation(ctx context.Context, s *scope) (*infrav1.Host, error) {
+	changed := s.host.DeepCopy()
+	if host.RequestReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0)) || host.RequestUpgrade(changed, s.hostMachine.Spec.Version, s.release) {
+		return changed, nil
+	}
+	desired, err := r.desired(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	changed.Spec.Desired = desired
+	host.FollowRelease(changed, s.release)
+	return changed, nil
 }
 
 // writeOperation changes the operation of a host that nobody changed since it was read. To
@@ -74,7 +90,7 @@ func (r *Reconciler) reportOperation(ctx context.Context, s *scope, changed *inf
 	if s.host.Spec.Desired == nil || s.host.Spec.Desired.OperationID == desired.OperationID {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("Requested an operation of a running host", "Host", changed.Name, "phase", desired.Phase, "version", desired.Version)
+	ctrl.LoggerFrom(ctx).Info("Requested an operation of a running host", "Host", klog.KObj(changed), "operation", desired.OperationID, "phase", desired.Phase, "version", desired.Version)
 	switch desired.Phase {
 	case infrav1.HostDesiredUpgraded:
 		r.Recorder.Eventf(s.hostMachine, changed, "Normal", "UpgradeRequested", "Upgrade", "Requested the upgrade of Host %s to %s", changed.Name, desired.Version)
@@ -112,6 +128,8 @@ func (r *Reconciler) newOperation(ctx context.Context, s *scope) (*infrav1.HostD
 		OperationID: host.BootstrapOperationID(s.hostMachine.Spec.ClaimID),
 		Version:     s.version(),
 		ProviderID:  s.hostMachine.Spec.ProviderID,
+
+		ReleaseDigest: host.ReleaseDigest(s.host, s.version(), s.release),
 	}
 	if !s.owner.ControlPlane {
 		return desired, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -80,7 +81,7 @@ func (r *Reconciler) reset(ctx context.Context, s *scope, h *infrav1.Host) error
 	if err := r.Client.Update(ctx, h); err != nil {
 		return fmt.Errorf("request the reset of Host %s: %w", h.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Requested reset of host", "Host", h.Name, "claimID", s.hostMachine.Spec.ClaimID)
+	ctrl.LoggerFrom(ctx).Info("Requested reset of host", "Host", klog.KObj(h), "claim", s.hostMachine.Spec.ClaimID)
 	r.Recorder.Eventf(s.hostMachine, h, "Normal", "Releasing", "Release", "Requested the reset of Host %s", h.Name)
 	return nil
 }

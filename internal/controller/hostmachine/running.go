@@ -29,9 +29,9 @@ func upToDate(m *infrav1.HostMachine, s *scope) metav1.Condition {
 			"which tries again, or delete the Machine to replace it", h.Name, wanted, state.Message)
 	case state.Reason == infrav1.HostUpgradingReason:
 		condition.Reason, condition.Message = state.Reason, state.Message
-	case !host.Offers(h, wanted):
+	case host.OfferOf(h, wanted, s.release) == host.OfferNone:
 		condition.Reason = infrav1.HostMachineVersionNotOfferedReason
-		condition.Message = fmt.Sprintf("Host %s does not offer Kubernetes %s. Install it on the host", h.Name, wanted)
+		condition.Message = host.NotOffered(h, wanted)
 	default:
 		condition.Reason = infrav1.HostMachineUpgradePendingReason
 		condition.Message = fmt.Sprintf("Host %s is to be upgraded to %s. %s", h.Name, wanted, state.Message)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,6 +66,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(changed, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
 		Watches(&infrav1.HostCluster{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines), builder.WithPredicates(changed)).
+		Watches(&infrav1.KubernetesRelease{}, handler.EnqueueRequestsFromMapFunc(r.releaseToMachines)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the HostMachine controller: %w", err)
@@ -90,6 +92,24 @@ func (r *Reconciler) hostToMachines(ctx context.Context, o client.Object) []reco
 // names other failure domains.
 func (r *Reconciler) toWaiting(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.waiting(ctx, o.GetNamespace())
+}
+
+// releaseToMachines maps a KubernetesRelease to the machines that wait for a host or for
+// their bootstrap, and to those that ask for its version.
+func (r *Reconciler) releaseToMachines(ctx context.Context, o client.Object) []reconcile.Request {
+	machines := &infrav1.HostMachineList{}
+	if err := r.Client.List(ctx, machines, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List HostMachines")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		if m.Spec.Version == o.GetName() || !ptr.Deref(m.Status.Initialization.Provisioned, false) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
+		}
+	}
+	return requests
 }
 
 // gone passes deletions only.

@@ -21,6 +21,8 @@ type hostView struct {
 	// key of the spread.
 	key    string
 	byName map[string]*infrav1.Host
+	// release is the KubernetesRelease of the version of the pool; nil without one.
+	release *infrav1.KubernetesReleaseSpec
 	// free is the number of hosts that members could claim now; domains are those
 	// of the spread.
 	free    int
@@ -70,7 +72,7 @@ func viewHosts(hosts []placement.Candidate, request placement.Request, spread *i
 	if err != nil {
 		return nil, err
 	}
-	view := &hostView{byName: make(map[string]*infrav1.Host, len(hosts))}
+	view := &hostView{byName: make(map[string]*infrav1.Host, len(hosts)), release: request.Release}
 	if spread != nil {
 		view.key = spread.Key
 	}

@@ -54,7 +54,7 @@ func (s *scope) member(m *infrav1.HostMachine) rollout.Member {
 	}
 	if h := s.hosts.of(m); h != nil {
 		member.Domain = s.hosts.domain(h)
-		member.Upgradable = host.Offers(h, s.version())
+		member.Upgradable = host.OfferOf(h, s.version(), s.hosts.release) != host.OfferNone
 	}
 	return member
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,7 +54,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, m *infrav1.HostMachine
 		return err
 	}
 	action := d.Attempt.Action
-	ctrl.LoggerFrom(ctx).Info("Remediating machine", "HostMachine", m.Name, "action", action, "step", d.Attempt.Step)
+	ctrl.LoggerFrom(ctx).Info("Remediating machine", "HostMachine", klog.KObj(m), "action", action, "step", d.Attempt.Step)
 	r.Recorder.Eventf(m, nil, "Normal", "Remediating", "Remediate", "Step %d: %s. %s", d.Attempt.Step+1, action, d.Message)
 	if err := r.report(ctx, machine, d); err != nil || action == infrav1.RemediationReboot {
 		return err

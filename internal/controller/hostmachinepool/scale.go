@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -102,7 +103,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps []rollout.Step)
 			if err := r.Client.Create(ctx, machine); err != nil {
 				return fmt.Errorf("create a HostMachine: %w", err)
 			}
-			ctrl.LoggerFrom(ctx).Info("Created HostMachine", "HostMachine", machine.Name, "reason", step.Reason)
+			ctrl.LoggerFrom(ctx).Info("Created HostMachine", "HostMachine", klog.KObj(machine), "reason", step.Reason)
 			made[i] = machine
 			return nil
 		})
@@ -126,16 +127,16 @@ func (r *Reconciler) do(ctx context.Context, s *scope, step rollout.Step) error 
 		return nil
 	case rollout.ActionDeleteMachine:
 		err = r.Client.Delete(ctx, &clusterv1.Machine{ObjectMeta: key})
-		log = log.WithValues("Machine", step.Name)
+		log = log.WithValues("Machine", klog.KRef(key.Namespace, key.Name))
 	case rollout.ActionDeleteHostMachine:
 		err = r.Client.Delete(ctx, &infrav1.HostMachine{ObjectMeta: key})
-		log = log.WithValues("HostMachine", step.Name)
+		log = log.WithValues("HostMachine", klog.KRef(key.Namespace, key.Name))
 	case rollout.ActionUpgrade:
 		err = r.change(ctx, s, step.Name, func(m *infrav1.HostMachine) { m.Spec.Version = s.version() })
-		log = log.WithValues("HostMachine", step.Name)
+		log = log.WithValues("HostMachine", klog.KRef(key.Namespace, key.Name))
 	case rollout.ActionMove:
 		err = r.change(ctx, s, step.Name, func(m *infrav1.HostMachine) { m.Spec.Spread = spreadOf(s, step.Domain) })
-		log = log.WithValues("HostMachine", step.Name, "domain", step.Domain)
+		log = log.WithValues("HostMachine", klog.KRef(key.Namespace, key.Name), "domain", step.Domain)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("%s %s: %w", step.Action, step.Name, err)

@@ -39,11 +39,27 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.machineToPool), builder.WithPredicates(changed)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToPools),
 			builder.WithPredicates(changed, predicates.ClusterPausedTransitions(scheme, log))).
+		Watches(&infrav1.KubernetesRelease{}, handler.EnqueueRequestsFromMapFunc(r.releaseToPools)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the HostMachinePool controller: %w", err)
 	}
 	return nil
+}
+
+// releaseToPools maps a KubernetesRelease to all pools: what hosts offer to their members
+// changes with it.
+func (r *Reconciler) releaseToPools(ctx context.Context, _ client.Object) []reconcile.Request {
+	pools := &infrav1.HostMachinePoolList{}
+	if err := r.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List HostMachinePools")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(pools.Items))
+	for i := range pools.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pools.Items[i])})
+	}
+	return requests
 }
 
 func hostMachineToPool(_ context.Context, o client.Object) []reconcile.Request {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -115,7 +116,7 @@ func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdi
 		}
 		v, err := h.verdict(asking, e, policy)
 		if err != nil && policy.Spec.Mode == lifecyclev1.ModeAudit {
-			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "namespace", policy.Namespace, "policy", policy.Name, "cluster", e.cluster.Name)
+			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "LifecyclePolicy", klog.KObj(policy), "Cluster", klog.KObj(e.cluster))
 			continue
 		}
 		if err != nil {
@@ -228,8 +229,8 @@ func (h *Handler) start(ctx context.Context, e event, c call, policy *lifecyclev
 		run := newRun(e, c, policy, attempt)
 		err := h.Client.Create(ctx, run)
 		if err == nil {
-			log.FromContext(ctx).Info("Created a LifecycleRun", "namespace", run.Namespace, "run", run.Name,
-				"cluster", c.cluster, "policy", c.policy, "hook", c.hook)
+			log.FromContext(ctx).Info("Created a LifecycleRun", "LifecycleRun", klog.KObj(run),
+				"Cluster", klog.KRef(run.Namespace, c.cluster), "LifecyclePolicy", klog.KRef(run.Namespace, c.policy), "hook", c.hook)
 			return run, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -31,7 +32,7 @@ func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) (
 		mismatch, err := h.matcher.Match(ctx, policy, e.cluster)
 		switch {
 		case err != nil && policy.Spec.Mode == lifecyclev1.ModeAudit:
-			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "namespace", policy.Namespace, "policy", policy.Name, "cluster", e.cluster.Name)
+			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "LifecyclePolicy", klog.KObj(policy), "Cluster", klog.KObj(e.cluster))
 		case err != nil:
 			return nil, err
 		case mismatch == match.None:

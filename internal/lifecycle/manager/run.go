@@ -19,8 +19,6 @@ import (
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -79,7 +77,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 			&corev1.Secret{}, &corev1.ConfigMap{}, &batchv1.Job{}, &corev1.Pod{},
 		}}},
-		Metrics:                o.metrics(),
+		Metrics:                program.Metrics(o.MetricsAddress, o.InsecureMetrics),
 		WebhookServer:          webhook.NewServer(webhook.Options{Host: o.WebhookHost, Port: o.WebhookPort, CertDir: o.CertDir}),
 		HealthProbeBindAddress: o.ProbeAddress,
 	}
@@ -103,13 +101,6 @@ func (o Options) namespaces() map[string]cache.Config {
 		return nil
 	}
 	return map[string]cache.Config{o.Namespace: {}}
-}
-
-func (o Options) metrics() metricsserver.Options {
-	if o.InsecureMetrics {
-		return metricsserver.Options{BindAddress: o.MetricsAddress}
-	}
-	return metricsserver.Options{BindAddress: o.MetricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization}
 }
 
 // setup adds all parts to the manager.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,7 +39,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete LifecycleRun %s: %w", old.Name, err)
 		}
-		ctrl.LoggerFrom(ctx).V(2).Info("Pruned a LifecycleRun", "run", old.Name)
+		ctrl.LoggerFrom(ctx).V(2).Info("Pruned a LifecycleRun", "LifecycleRun", klog.KObj(old))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -67,7 +68,7 @@ func (r *Reconciler) settled(ctx context.Context, run *lifecyclev1.LifecycleRun)
 	}
 	cluster, err := r.clusterOf(ctx, run)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Find the Cluster of a LifecycleRun", "run", run.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Find the Cluster of a LifecycleRun", "LifecycleRun", klog.KObj(run))
 	}
 	return cluster == nil || plan.Settled(run, cluster, r.Clock.Now())
 }

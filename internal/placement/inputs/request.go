@@ -32,7 +32,8 @@ func RequestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine, ow
 		request.Version = cmp.Or(m.Spec.Version, owner.Version)
 		request.FailureDomains, request.MachinePool = owner.FailureDomains, owner.MachinePool
 	}
-	return request, nil
+	request.Release, err = ReleaseOf(ctx, c, request.Version)
+	return request, err
 }
 
 // RequestForMember is what a machine asks of a host that a pool would add now. It leaves
@@ -42,8 +43,13 @@ func RequestForMember(ctx context.Context, c client.Reader, pool *infrav1.HostMa
 	if err != nil {
 		return placement.Request{}, err
 	}
+	release, err := ReleaseOf(ctx, c, machinePool.Spec.Template.Spec.Version)
+	if err != nil {
+		return placement.Request{}, err
+	}
 	return placement.Request{
 		Version:            machinePool.Spec.Template.Spec.Version,
+		Release:            release,
 		FailureDomains:     machinePool.Spec.FailureDomains,
 		FailureDomainLabel: label,
 		ClusterName:        machinePool.Spec.ClusterName,

@@ -81,6 +81,34 @@ type State struct {
 	IgnoredChecks []string `json:"ignoredChecks,omitempty"`
 	// Baseline is what the host looked like before the bootstrap.
 	Baseline *Baseline `json:"baseline,omitempty"`
+
+	// ControlPlaneUpgrade is the upgrade of a control-plane host that has begun to change
+	// it and has not come to its end; nil when there is none.
+	ControlPlaneUpgrade *ControlPlaneUpgrade `json:"controlPlaneUpgrade,omitempty"`
+	// EtcdSnapshot is the last one; nil when there is none.
+	EtcdSnapshot *EtcdSnapshot `json:"etcdSnapshot,omitempty"`
+}
+
+// ControlPlaneUpgrade says where the files of the control plane are as they were before
+// an upgrade. It is recorded once they are all there, and before anything changes.
+type ControlPlaneUpgrade struct {
+	// Version that the host is being upgraded to.
+	Version string `json:"version"`
+	// Kept is the directory with the files.
+	Kept string `json:"kept"`
+}
+
+// EtcdSnapshot is a snapshot of the cluster's etcd, for people: nothing restores it by
+// itself. It is recorded once it is complete, and before another etcd starts.
+type EtcdSnapshot struct {
+	// Path of the file.
+	Path string `json:"path"`
+	// Size in bytes.
+	Size int64 `json:"size"`
+	// Before is the Kubernetes version before whose upgrade it was taken.
+	Before string `json:"before"`
+	// Time it was complete.
+	Time time.Time `json:"time"`
 }
 
 // MaxFound bounds State.Found: it is reported in the status of the Host.
@@ -115,6 +143,19 @@ type Operation struct {
 	StartTime     time.Time `json:"startTime"`
 	// CompletionTime is zero while the operation is running.
 	CompletionTime time.Time `json:"completionTime,omitzero"`
+	// Steps are the last MaxSteps steps that were begun, with those of earlier tries.
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// MaxSteps bounds Operation.Steps: they are reported in the status of the Host.
+const MaxSteps = 32
+
+// Step is when a step was carried out. End is zero while it is under way, and stays so
+// when a crash or a reboot cut it short.
+type Step struct {
+	Name  string    `json:"name"`
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end,omitzero"`
 }
 
 // Baseline records the parts of the host that Kubernetes adds to and whose
@@ -128,6 +169,9 @@ type Baseline struct {
 	NFTables []string `json:"nfTables,omitempty"`
 	// CNIConfigs are the files of the CNI configuration directory.
 	CNIConfigs []string `json:"cniConfigs,omitempty"`
+	// DropIns maps directories of programs that a node runs as root to their entries, and
+	// these to what they are; directories that are not judged are missing.
+	DropIns map[string]map[string]string `json:"dropIns,omitempty"`
 	// Absent are directories that a node makes and that were not there.
 	Absent []string `json:"absent,omitempty"`
 	// Images are the container images of Kubernetes' namespace in the runtime.

@@ -31,6 +31,7 @@ const (
 	ReasonOrderUnknown        = "OrderUnknown"
 	ReasonNodeExists          = "NodeExists"
 	ReasonKubeletMasked       = "KubeletMasked"
+	ReasonSoftwareUnavailable = "SoftwareUnavailable"
 
 	ReasonNotAWorkerNode  = "NotAWorkerNode"
 	ReasonOtherCluster    = "OtherCluster"
@@ -41,6 +42,9 @@ const (
 	ReasonWithdrawn       = "Withdrawn"
 
 	ReasonControlPlaneHost  = "ControlPlaneHost"
+	ReasonControlPlaneWaits = "ControlPlaneUnhealthy"
+	ReasonStaticPods        = "StaticPodsNotRunning"
+	ReasonEtcdSnapshot      = "EtcdSnapshotFailed"
 	ReasonControlPlaneOlder = "ControlPlaneOlder"
 	ReasonDowngrade         = "DowngradeRefused"
 	ReasonVersionSkew       = "VersionSkew"
@@ -136,6 +140,14 @@ type Adoption struct {
 	ClusterCAs []string
 }
 
+// Software is what an operation needs of a host before its own first step.
+type Software struct {
+	// Version of Kubernetes; empty takes what the host has.
+	Version string
+	// ReleaseDigest names the host bundle to install unless it is there; empty installs none.
+	ReleaseDigest string
+}
+
 // Upgrade is one operation to change the Kubernetes version of a node in place.
 type Upgrade struct {
 	// Version to run.
@@ -161,6 +173,12 @@ type Progress interface {
 // agent or of the host, and can then be called again. When the context ends
 // they leave no process running.
 type Executor interface {
+	// Install brings the Kubernetes version of an operation onto the host, where the agent
+	// installs versions.
+	Install(ctx context.Context, requested Software, progress Progress) error
+	// Tidy removes versions that nothing uses, where the agent installs versions. inUse is
+	// that of the Host's operation, empty on a free host.
+	Tidy(ctx context.Context, inUse string) error
 	// Bootstrap makes the host a node. Before its first effect it records
 	// residue in the journal.
 	Bootstrap(ctx context.Context, requested Bootstrap, progress Progress) error

@@ -56,7 +56,7 @@ func (a Adopter) Adopt(ctx context.Context, requested operation.Adoption, progre
 		}
 		return err
 	}
-	a.Log.Info("the node is adopted", "node", node.Name, "providerID", requested.ProviderID)
+	a.Log.Info("the node is adopted", slog.Group("Node", "name", node.Name), "providerID", requested.ProviderID)
 	return progress.Update(func(s *journal.State) {
 		s.Residue, s.ResidueGeneration = journal.ResidueCommands, s.ClaimGeneration
 		s.Baseline, s.CleanProof, s.Found = baseline, nil, nil

@@ -19,7 +19,8 @@ import (
 // contract of Cluster API's bootstrap providers).
 const Sentinel = "/run/cluster-api/bootstrap-success.complete"
 
-// LogFile receives the output of the bootstrap commands, readable by root only.
+// LogFile receives the output of the bootstrap commands, readable by root only. It is that
+// of one claim: see BeginLog.
 const LogFile = "/var/log/slipway-bootstrap.log"
 
 // Applier carries out a cloud-config.

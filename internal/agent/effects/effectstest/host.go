@@ -36,6 +36,8 @@ type Host struct {
 	Node *Node
 	// Clock of upgrades; each wait moves it on.
 	Clock time.Time
+	// PowerCut ends the agent at once, when there is one.
+	PowerCut func()
 	// Candidate is what the host may do about the virtual IP.
 	Candidate func() vip.Candidate
 
@@ -147,6 +149,9 @@ type Programs struct {
 	Answer map[string]string
 	// On is called for a command line that begins so.
 	On map[string]func()
+	// Does, when it is not nil, is what a command line does besides; its error is the
+	// program's.
+	Does func(line string) error
 	// Missing programs are not on PATH.
 	Missing []string
 }
@@ -178,6 +183,11 @@ func (p *Programs) RunInput(ctx context.Context, input []byte, name string, args
 	for prefix, effect := range p.On {
 		if strings.HasPrefix(line, prefix) {
 			effect()
+		}
+	}
+	if p.Does != nil {
+		if err := p.Does(line); err != nil {
+			return nil, err
 		}
 	}
 	last := ""

@@ -22,6 +22,8 @@ type Node struct {
 	pods []corev1.Pod
 	// Server is the version of the API server.
 	Server string
+	// Config is kubeadm's ClusterConfiguration.
+	Config string
 	// Budgets are the names of pods that a disruption budget holds.
 	Budgets []string
 	// Evicted are the names of pods that were evicted.
@@ -157,4 +159,11 @@ func (n *Node) ServerVersion(context.Context) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.Server, n.away()
+}
+
+// ClusterConfiguration implements upgrade.Node.
+func (n *Node) ClusterConfiguration(context.Context) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.Config, n.away()
 }

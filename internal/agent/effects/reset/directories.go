@@ -16,7 +16,7 @@ var directories = []string{
 }
 
 // pluginDirectories are where the kubelet looks for FlexVolume drivers, from the top. It
-// makes them; what is in them is the operator's.
+// makes them; what was in them before is the operator's.
 var pluginDirectories = []string{
 	"/usr/libexec/kubernetes", "/usr/libexec/kubernetes/kubelet-plugins",
 	"/usr/libexec/kubernetes/kubelet-plugins/volume", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",

@@ -91,7 +91,7 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 			if ctx.Err() != nil {
 				return err
 			}
-			c.Log.Warn("a step of the reset failed", "step", s.name, "error", err)
+			c.Log.Warn("a step of the reset failed", "step", s.name, "err", err)
 			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
 		}
 	}
@@ -235,7 +235,7 @@ func (c Cleaner) files(state journal.State) error {
 			}
 		}
 	}
-	return errors.Join(append(errs, c.removeAbsent(state.Baseline))...)
+	return errors.Join(append(errs, c.removeDropIns(state.Baseline), c.removeAbsent(state.Baseline))...)
 }
 
 func (c Cleaner) newCNIConfigs(baseline *journal.Baseline) []string {

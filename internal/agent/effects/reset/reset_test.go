@@ -206,8 +206,12 @@ func TestDirectoriesThatWereNotThereBefore(t *testing.T) {
 			stay:   []string{"/etc/kubernetes", "/var/lib/kubelet", plugins},
 		},
 		"driver of the operator": {
+			before: []string{plugins + "/volume/exec/example.com~driver"},
+			stay:   []string{plugins + "/volume/exec/example.com~driver"},
+		},
+		"driver of a pod": {
 			node: []string{plugins + "/volume/exec/example.com~driver"},
-			stay: []string{plugins + "/volume/exec/example.com~driver"},
+			gone: []string{"/usr/libexec/kubernetes"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,6 +40,7 @@ func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, err
 		c.leftMounts,
 		c.leftFiles,
 		func() ([]string, error) { return c.leftCNIConfigs(state.Baseline), nil },
+		func() ([]string, error) { return c.leftDropIns(state.Baseline) },
 		func() ([]string, error) { return c.leftLinks(state.Programs), nil },
 		func() ([]string, error) { return c.leftLogins(state) },
 		func() ([]string, error) { return c.leftNetwork(state.Baseline) },
@@ -290,7 +291,11 @@ func (c Cleaner) Baseline(ctx context.Context) (*journal.Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &journal.Baseline{Images: images, Logins: before, Absent: c.absent()}
+	programs, err := c.captureDropIns()
+	if err != nil {
+		return nil, err
+	}
+	b := &journal.Baseline{Images: images, Logins: before, Absent: c.absent(), DropIns: programs}
 	entries, err := os.ReadDir(c.Root.Path(cniConfigs))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -15,14 +15,25 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 )
 
-// joinConfig is the configuration that Cluster API's bootstrap data gives kubeadm
-// for a node that joins. It is on a file system that a reboot empties.
-const joinConfig = "/run/kubeadm/kubeadm-join-config.yaml"
+// The configurations that Cluster API's bootstrap data gives kubeadm, for a node that
+// joins and for the first one of a cluster. They are on a file system that a reboot empties.
+const (
+	joinConfig = "/run/kubeadm/kubeadm-join-config.yaml"
+	initConfig = "/run/kubeadm/kubeadm.yaml"
+)
 
-// IgnoredChecks reads which of kubeadm's preflight checks the node was joined
-// without; nothing when the host was not joined by a kubeadm configuration.
+// IgnoredChecks reads without which of kubeadm's preflight checks the node was made;
+// nothing when that was not by a kubeadm configuration.
 func IgnoredChecks(root hostfs.Root) ([]string, error) {
-	data, err := os.ReadFile(root.Path(joinConfig))
+	ignored, err := ignoredBy(root.Path(joinConfig))
+	if len(ignored) > 0 || err != nil {
+		return ignored, err
+	}
+	return ignoredBy(root.Path(initConfig))
+}
+
+func ignoredBy(path string) ([]string, error) {
+	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -36,17 +47,17 @@ func IgnoredChecks(root hostfs.Root) ([]string, error) {
 			return nil, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", joinConfig, err)
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		var join struct {
+		var config struct {
 			NodeRegistration struct {
 				IgnorePreflightErrors []string `json:"ignorePreflightErrors"`
 			} `json:"nodeRegistration"`
 		}
-		if err := yaml.Unmarshal(document, &join); err != nil {
-			return nil, fmt.Errorf("%s: %w", joinConfig, err)
+		if err := yaml.Unmarshal(document, &config); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		if ignored := join.NodeRegistration.IgnorePreflightErrors; len(ignored) > 0 {
+		if ignored := config.NodeRegistration.IgnorePreflightErrors; len(ignored) > 0 {
 			return ignored, nil
 		}
 	}

@@ -1,7 +1,11 @@
-// Package upgrade brings the worker node on this host to another Kubernetes
-// version, in place and without a new Machine:
+// Package upgrade brings the node on this host to another Kubernetes version, in place
+// and without a new Machine. A worker:
 //
-//	check ── cordon ── drain ── kubeadm upgrade node ── switch programs ── restart kubelet ── Ready ── uncordon
+//	mend ── check ── cordon ── drain ── keep ── kubeadm upgrade node ── switch programs ── restart kubelet ── Ready ── finish ── uncordon
+//
+// A host of a control plane, of which at least two others serve on:
+//
+//	mend ── check ── keep ── snapshot ── etcd ── kubeadm upgrade node ── static pods ── switch programs ── restart kubelet ── Ready ── finish
 //
 // Every step may be repeated: after a crash the whole sequence runs again and what
 // is done already is quickly found done. What the steps need to remember stands

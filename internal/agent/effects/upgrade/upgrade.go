@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -25,9 +24,6 @@ const (
 	// crash never leaves one without the other.
 	CordonAnnotation = "slipway.dev/cordoned-for-upgrade"
 
-	// apiServerManifest is there on the hosts of a control plane only.
-	apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-
 	kubeadmTimeout = 5 * time.Minute
 	unitTimeout    = 2 * time.Minute
 	// readyTimeout is how long the new kubelet may take until its Node is ready.
@@ -46,6 +42,8 @@ type Node interface {
 	Pods(ctx context.Context) ([]corev1.Pod, error)
 	Evict(ctx context.Context, pod *corev1.Pod) error
 	ServerVersion(ctx context.Context) (string, error)
+	// ClusterConfiguration is kubeadm's document of that name.
+	ClusterConfiguration(ctx context.Context) (string, error)
 }
 
 // Versions finds and selects installed versions; kubelet.Versions implements it.
@@ -56,7 +54,7 @@ type Versions interface {
 	Offered(ctx context.Context, version string) bool
 }
 
-// Upgrader upgrades the worker node on this host.
+// Upgrader upgrades the node on this host.
 type Upgrader struct {
 	Root     hostfs.Root
 	Runner   command.Runner
@@ -65,6 +63,15 @@ type Upgrader struct {
 	Switch func(ctx context.Context, version string, progress operation.Progress) error
 	// Connect reaches the Node with the kubelet's credential.
 	Connect func() (Node, error)
+	// ConnectLocal reaches the API server of this host itself, with the same credential.
+	ConnectLocal func() (ControlPlane, error)
+	// ConnectEtcd reaches the member that a manifest of this host is of.
+	ConnectEtcd func(manifest *corev1.Pod) (Etcd, error)
+	// HandOver has another host take the control-plane address before the API server here
+	// stops, if this host holds it.
+	HandOver func(ctx context.Context)
+	// CRISocket of the container runtime, for kubeadm.
+	CRISocket string
 	// DrainTimeout bounds how long pods may hold the upgrade up.
 	DrainTimeout time.Duration
 	// Now is the clock, Sleep its wait.
@@ -75,6 +82,12 @@ type Upgrader struct {
 
 // Upgrade brings the node to the version. It may be repeated at any point.
 func (u Upgrader) Upgrade(ctx context.Context, version string, progress operation.Progress) error {
+	if u.hasControlPlane(progress.State()) {
+		return u.upgradeControlPlane(ctx, version, progress)
+	}
+	if err := operation.Step(progress, "upgrade: mend", u.mendWorker); err != nil {
+		return err
+	}
 	node, done, err := u.check(ctx, version, progress)
 	if err != nil || done {
 		return err
@@ -90,6 +103,7 @@ func (u Upgrader) Upgrade(ctx context.Context, version string, progress operatio
 		{"upgrade: switch", func() error { return u.Switch(ctx, version, progress) }},
 		{"upgrade: kubelet", func() error { restarted = u.Now(); return u.restart(ctx) }},
 		{"upgrade: ready", func() error { return u.ready(ctx, node, version, restarted) }},
+		{"upgrade: finish", u.finishWorker},
 		{"upgrade: uncordon", func() error { return u.uncordon(ctx, node) }},
 	} {
 		if err := operation.Step(progress, s.name, s.run); err != nil {
@@ -104,10 +118,6 @@ func (u Upgrader) Upgrade(ctx context.Context, version string, progress operatio
 // that the node is of the version already.
 func (u Upgrader) check(ctx context.Context, version string, progress operation.Progress) (node Node, done bool, err error) {
 	err = operation.Step(progress, "upgrade: check", func() error {
-		if _, err := os.Stat(u.Root.Path(apiServerManifest)); err == nil {
-			return &operation.Error{Reason: operation.ReasonControlPlaneHost, Retry: operation.RetryNever, Message: "this host is of a control plane, " +
-				"which is not upgraded in place: change the version of the Cluster or of its control-plane object, which replaces the Machine"}
-		}
 		if _, err := u.Versions.Program(ctx, version, "kubeadm"); err != nil {
 			return err
 		}
@@ -152,6 +162,7 @@ func (u Upgrader) prepare(ctx context.Context, node Node, version string, progre
 				return progress.Update(func(s *journal.State) { s.Operation.Message = waiting })
 			})
 		}},
+		{"upgrade: keep", u.keepWorker},
 		{"upgrade: kubeadm", func() error { return u.kubeadm(ctx, version, progress) }},
 	} {
 		if err := operation.Step(progress, s.name, s.run); err != nil {
@@ -217,15 +228,23 @@ func (u Upgrader) change(ctx context.Context, node Node, what string, write func
 // kubeadm writes the kubelet's configuration of the new version, or runs one phase
 // of that.
 func (u Upgrader) kubeadm(ctx context.Context, version string, progress operation.Progress, phase ...string) error {
+	return u.kubeadmWithin(ctx, kubeadmTimeout, version, progress, phase...)
+}
+
+func (u Upgrader) kubeadmWithin(ctx context.Context, timeout time.Duration, version string, progress operation.Progress, more ...string) error {
+	args := append([]string{"upgrade", "node"}, more...)
+	if ignored := progress.State().IgnoredChecks; len(ignored) > 0 {
+		args = append(args, "--ignore-preflight-errors="+strings.Join(ignored, ","))
+	}
+	return u.runKubeadm(ctx, timeout, version, args...)
+}
+
+func (u Upgrader) runKubeadm(ctx context.Context, timeout time.Duration, version string, args ...string) error {
 	program, err := u.Versions.Program(ctx, version, "kubeadm")
 	if err != nil {
 		return err
 	}
-	args := append([]string{"upgrade", "node"}, phase...)
-	if ignored := progress.State().IgnoredChecks; len(ignored) > 0 {
-		args = append(args, "--ignore-preflight-errors="+strings.Join(ignored, ","))
-	}
-	ctx, cancel := context.WithTimeout(ctx, kubeadmTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if _, err := u.Runner.Run(ctx, program, args...); err != nil {
 		return operation.Failf(operation.ReasonKubeadmFailed, operation.RetryAfterReset, err,
@@ -247,23 +266,17 @@ func (u Upgrader) restart(ctx context.Context) error {
 
 // ready waits until the kubelet that was started since reports the version and a
 // ready Node. Both clocks are this host's.
-func (u Upgrader) ready(ctx context.Context, node Node, version string, since time.Time) error {
-	deadline := u.Now().Add(readyTimeout)
-	for {
+func (u Upgrader) ready(ctx context.Context, node interface {
+	Get(ctx context.Context) (*corev1.Node, error)
+}, version string, since time.Time) error {
+	return u.await(ctx, readyTimeout, func() error {
 		current, err := node.Get(ctx)
 		if err != nil {
 			// The control plane may be replaced at the same time.
-			err = operation.Unreachable(err, "read the Node of this host")
-		} else if err = notReady(current, version, since); err == nil {
-			return nil
+			return operation.Unreachable(err, "read the Node of this host")
 		}
-		if u.Now().After(deadline) {
-			return err
-		}
-		if err := u.Sleep(ctx, readyInterval); err != nil {
-			return err
-		}
-	}
+		return notReady(current, version, since)
+	})
 }
 
 func notReady(node *corev1.Node, version string, since time.Time) error {

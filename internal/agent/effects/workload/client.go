@@ -24,6 +24,10 @@ import (
 // KubeletConfig is the kubelet's kubeconfig; kubeadm writes it.
 const KubeletConfig = "/etc/kubernetes/kubelet.conf"
 
+// LocalConfig is the controller manager's kubeconfig, of which the server is the API server
+// of the same host, wherever the control-plane address is.
+const LocalConfig = "/etc/kubernetes/controller-manager.conf"
+
 // requestTimeout bounds every request.
 const requestTimeout = 10 * time.Second
 
@@ -37,7 +41,7 @@ var (
 )
 
 func init() {
-	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.PodList{}, &policyv1.Eviction{})
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.PodList{}, &corev1.ConfigMap{}, &policyv1.Eviction{})
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	scheme.AddKnownTypes(policyv1.SchemeGroupVersion, &policyv1.Eviction{})
 	metav1.AddToGroupVersion(scheme, policyv1.SchemeGroupVersion)
@@ -67,6 +71,23 @@ func ConnectTrusting(path string, authorities []byte) (*Client, error) {
 		return nil, err
 	}
 	config.Insecure, config.CAFile, config.CAData = false, "", authorities
+	return connect(path, config)
+}
+
+// ConnectLocal makes a client with the kubelet's credential for the API server of this
+// host itself, which the kubeconfig at local names: kubeadm writes it for the controller
+// manager. It sends nothing.
+func ConnectLocal(path, local string) (*Client, error) {
+	config, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	server, err := clientcmd.BuildConfigFromFlags("", local)
+	if err != nil {
+		return nil, fmt.Errorf("the address of this host's API server: %w", err)
+	}
+	config.Host, config.Insecure, config.ServerName = server.Host, false, server.ServerName
+	config.CAFile, config.CAData = server.CAFile, server.CAData
 	return connect(path, config)
 }
 
@@ -209,4 +230,17 @@ func (c *Client) ServerVersion(ctx context.Context) (string, error) {
 	}
 	var info apiversion.Info
 	return info.GitVersion, json.Unmarshal(body, &info)
+}
+
+// Live returns an error unless the API server says that it lives.
+func (c *Client) Live(ctx context.Context) error {
+	return c.core.Get().AbsPath("/livez").MaxRetries(0).Do(ctx).Error()
+}
+
+// ClusterConfiguration returns the document by which kubeadm makes control planes of the
+// cluster. Nodes may read it: kubeadm needs it to upgrade them.
+func (c *Client) ClusterConfiguration(ctx context.Context) (string, error) {
+	config := &corev1.ConfigMap{}
+	err := c.core.Get().Namespace(metav1.NamespaceSystem).Resource("configmaps").Name("kubeadm-config").Do(ctx).Into(config)
+	return config.Data["ClusterConfiguration"], err
 }

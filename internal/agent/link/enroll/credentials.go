@@ -70,7 +70,7 @@ func (e *Enroller) load(file string, key *ecdsa.PrivateKey, users ...string) *tl
 	}
 	c, err := parseCertificate(data, key, e.Now(), users...)
 	if err != nil {
-		e.Log.Warn("the certificate is not usable, asking for a new one", "file", path, "why", err)
+		e.Log.Warn("the certificate is not usable, asking for a new one", "file", path, "err", err)
 		return nil
 	}
 	return c
@@ -96,7 +96,7 @@ func (e *Enroller) loadWorking(names names) *tls.Certificate {
 			return c
 		}
 	}
-	e.Log.Warn("the client certificate is not usable, asking for a new one", "file", path, "why", err)
+	e.Log.Warn("the client certificate is not usable, asking for a new one", "file", path, "err", err)
 	return nil
 }
 

@@ -149,7 +149,7 @@ func (e *Enroller) await(ctx context.Context, client *kube.Client, key *ecdsa.Pr
 			return nil, false, fmt.Errorf("the management cluster does not accept the bootstrap token or certificate: %w; put a fresh token into %s", err, e.BootstrapKubeconfig)
 		case err != nil && !apierrors.IsAlreadyExists(err):
 			wait := outage.Next(e.Now())
-			e.Log.Warn("cannot ask for a certificate, trying again", "error", err, "in", wait.Round(time.Millisecond))
+			e.Log.Warn("cannot ask for a certificate, trying again", "err", err, "in", wait.Round(time.Millisecond))
 			if !backoff.Sleep(ctx, wait) {
 				return nil, false, context.Cause(ctx)
 			}

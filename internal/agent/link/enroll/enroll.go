@@ -87,7 +87,7 @@ func (e *Enroller) Enroll(ctx context.Context) (*Session, error) {
 			return nil, context.Cause(ctx)
 		}
 		wait := retry.Next(e.Now())
-		e.Log.Error("cannot enroll, trying again", "error", err, "in", wait.Round(time.Millisecond))
+		e.Log.Error("cannot enroll, trying again", "err", err, "in", wait.Round(time.Millisecond))
 		if !backoff.Sleep(ctx, wait) {
 			return nil, context.Cause(ctx)
 		}

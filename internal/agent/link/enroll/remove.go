@@ -33,7 +33,7 @@ func (s *Session) Served() {
 	e := s.enroller
 	switch removed, err := e.removeBootstrapKubeconfig(configured); {
 	case err != nil:
-		e.Log.Warn("cannot remove the bootstrap kubeconfig; remove it by hand, its token lets others enroll hosts", "file", e.BootstrapKubeconfig, "error", err)
+		e.Log.Warn("cannot remove the bootstrap kubeconfig; remove it by hand, its token lets others enroll hosts", "file", e.BootstrapKubeconfig, "err", err)
 	case removed:
 		e.Log.Info("enrolled; removed the bootstrap kubeconfig", "file", e.BootstrapKubeconfig)
 	}

@@ -61,7 +61,7 @@ func (s *Session) Run(ctx context.Context) {
 			continue
 		}
 		if err := s.renew(ctx, refused); err != nil && ctx.Err() == nil {
-			s.enroller.Log.Error("cannot renew the certificates, trying again", "expires", s.Expires(), "error", err, "in", s.pause())
+			s.enroller.Log.Error("cannot renew the certificates, trying again", "expires", s.Expires(), "err", err, "in", s.pause())
 		}
 		if !backoff.Sleep(ctx, s.pause()) {
 			return
@@ -136,7 +136,7 @@ func (s *Session) renewEnrollment(ctx context.Context, withToken bool) error {
 		if !otherwise(err) {
 			return err
 		}
-		e.Log.Warn("the certificate of this host asks in vain, enrolling with the bootstrap token", "error", err)
+		e.Log.Warn("the certificate of this host asks in vain, enrolling with the bootstrap token", "err", err)
 	}
 	config, err := e.bootstrap()
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *Session) renewWorking(ctx context.Context) error {
 	why.orToken, why.gone = true, s.gone
 	fresh, err := e.ask(ctx, s.server, s.asking(), key, why)
 	if otherwise(err) {
-		e.Log.Warn("the enrollment certificate asks in vain, enrolling with the bootstrap token", "error", err)
+		e.Log.Warn("the enrollment certificate asks in vain, enrolling with the bootstrap token", "err", err)
 		if tokenErr := s.renewEnrollment(ctx, true); tokenErr != nil {
 			return errors.Join(err, tokenErr)
 		}

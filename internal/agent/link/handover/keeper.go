@@ -136,7 +136,7 @@ func (k *Keeper) Served() {
 		served := k.state
 		served.LetGo = false
 		if err := served.save(k.options.StateDir); err != nil {
-			k.options.Log.Error("cannot forget that this management cluster let the host go, trying again", "error", err)
+			k.options.Log.Error("cannot forget that this management cluster let the host go, trying again", "err", err)
 		} else {
 			k.state = served
 		}

@@ -44,7 +44,7 @@ func (k *Keeper) leave(ctx context.Context) bool {
 		return k.stays(ctx, err)
 	}
 	if err := k.remember(func(s *state) { *s = state{} }); err != nil {
-		k.options.Log.Error("cannot forget the hand-over that is done", "error", err)
+		k.options.Log.Error("cannot forget the hand-over that is done", "err", err)
 	}
 	k.options.Log.Info("handed over to another management cluster", "revision", handOver.Revision())
 	return true
@@ -80,7 +80,7 @@ func (k *Keeper) settle(ctx context.Context, other identity) error {
 
 func (k *Keeper) stays(ctx context.Context, err error) bool {
 	if ctx.Err() == nil {
-		k.options.Log.Warn("cannot go to the other management cluster, trying again", "error", err)
+		k.options.Log.Warn("cannot go to the other management cluster, trying again", "err", err)
 	}
 	return false
 }
@@ -104,10 +104,10 @@ func (k *Keeper) recognize(ctx context.Context, config *rest.Config) (*infrav1.H
 			}
 			if !k.letGo() && k.tell() {
 				k.options.Log.Warn("the management cluster that serves this host does not answer, and did not let go of it. If it is gone for good, say so on the Host in the other one",
-					"Host", there.Name, "annotation", infrav1.RestoredAnnotation+"="+string(there.UID))
+					"annotation", infrav1.RestoredAnnotation+"="+string(there.UID))
 			}
 		} else {
-			k.options.Log.Debug("the other management cluster does not show the host yet", "error", err)
+			k.options.Log.Debug("the other management cluster does not show the host yet", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -16,11 +16,11 @@ import (
 // its Host is gone, and looks for a hand-over by itself.
 func (k *Keeper) prepare(ctx context.Context) {
 	if err := k.learn(); err != nil {
-		k.options.Log.Error("cannot keep what is known of hand-overs, trying again", "error", err)
+		k.options.Log.Error("cannot keep what is known of hand-overs, trying again", "err", err)
 		return
 	}
 	if err := k.note(); err != nil {
-		k.options.Log.Error("cannot keep that this management cluster let the host go, trying again", "error", err)
+		k.options.Log.Error("cannot keep that this management cluster let the host go, trying again", "err", err)
 	}
 	k.mu.Lock()
 	heard, announced, gone, prepared := k.heard, k.announced, k.released(), k.state.Prepared
@@ -89,7 +89,7 @@ func (k *Keeper) learn() error {
 // revision does not tell, and returns it. That nobody can say changes nothing.
 func (k *Keeper) renew(ctx context.Context) *host.HandOver {
 	if _, err := k.read(ctx); err != nil {
-		k.options.Log.Debug("cannot look when the hand-over ends", "error", err)
+		k.options.Log.Debug("cannot look when the hand-over ends", "err", err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

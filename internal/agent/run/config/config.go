@@ -61,6 +61,8 @@ type AgentConfiguration struct {
 	// DrainTimeout is how long pods, or disruption budgets, may hold up the upgrade
 	// of this host to another Kubernetes version. Defaults to 10m.
 	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
+	// Software says who brings Kubernetes versions onto this host.
+	Software Software `json:"software,omitempty"`
 	// HealthAddress to serve /healthz, /readyz and /metrics on: a loopback
 	// address with a port, or unix: and a path. Empty serves nothing.
 	HealthAddress string `json:"healthAddress,omitempty"`
@@ -140,6 +142,7 @@ func (c *AgentConfiguration) setDefaults() {
 	if c.DrainTimeout.Duration == 0 {
 		c.DrainTimeout.Duration = 10 * time.Minute
 	}
+	c.Software.setDefaults()
 	if len(c.KubernetesDirectories) == 0 {
 		c.KubernetesDirectories = []string{"/opt/slipway/kubernetes"}
 	}
@@ -178,6 +181,7 @@ func (c *AgentConfiguration) validate() error {
 	if _, err := netip.ParseAddr(c.NodeIP); c.NodeIP != "" && err != nil {
 		fail("nodeIP", "must be an IP address, not %q", c.NodeIP)
 	}
+	c.Software.validate(fail)
 	if err := validateHealthAddress(c.HealthAddress); err != nil {
 		fail("healthAddress", "%s", err)
 	}

@@ -1,0 +1,43 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/slipway-dev/slipway/internal/tracing/otlp"
+	"github.com/slipway-dev/slipway/internal/version"
+)
+
+// flushPatience is how long the end of the manager waits for a collector to take what is
+// left.
+const flushPatience = 5 * time.Second
+
+// setupTraces returns what makes spans: nil unless the environment or the options ask for
+// them.
+func setupTraces(ctx context.Context, mgr ctrl.Manager, o Options) (trace.TracerProvider, error) {
+	if o.Tracer != nil {
+		return o.Tracer, nil
+	}
+	provider, err := otlp.FromEnvironment(ctx, reportedBy, version.Version)
+	if err != nil || provider == nil {
+		return nil, err
+	}
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushPatience)
+		defer cancel()
+		if err := provider.Shutdown(flush); err != nil {
+			ctrl.LoggerFrom(ctx).Info("The last spans did not reach the collector", "err", err)
+		}
+		return nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("add the export of traces: %w", err)
+	}
+	return provider, nil
+}

@@ -1,0 +1,285 @@
+package manager_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
+	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/hosthooks"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/tracing/otlp"
+	"github.com/slipway-dev/slipway/sdk/extension"
+	"github.com/slipway-dev/slipway/sdk/hooks/host"
+	hostv1 "github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/test/simagent"
+)
+
+// collector takes spans by OTLP, as those that people run do.
+type collector struct {
+	collectorv1.UnimplementedTraceServiceServer
+
+	mu    sync.Mutex
+	spans []*tracev1.Span
+	from  map[string]string // span ID: service
+}
+
+func (c *collector) Export(_ context.Context, r *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, of := range r.GetResourceSpans() {
+		service := ""
+		for _, a := range of.GetResource().GetAttributes() {
+			if a.GetKey() == "service.name" {
+				service = a.GetValue().GetStringValue()
+			}
+		}
+		for _, scope := range of.GetScopeSpans() {
+			for _, span := range scope.GetSpans() {
+				c.spans = append(c.spans, span)
+				c.from[string(span.GetSpanId())] = service
+			}
+		}
+	}
+	return &collectorv1.ExportTraceServiceResponse{}, nil
+}
+
+// startCollector has the environment name it, so that traces are on.
+func startCollector(t *testing.T) *collector {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, server := &collector{from: map[string]string{}}, grpc.NewServer()
+	collectorv1.RegisterTraceServiceServer(server, c)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+	return c
+}
+
+// tree writes the trace whose root has that name: each span below its parent, by begin. What
+// is done again, as a hook whose claim met a conflict, is written once.
+func (c *collector) tree(root string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.spans, func(s *tracev1.Span) bool { return s.GetName() == root && len(s.GetParentSpanId()) == 0 })
+	if i < 0 {
+		return "", fmt.Errorf("no root %q among %d spans", root, len(c.spans))
+	}
+	children, known := map[string][]*tracev1.Span{}, map[string]bool{}
+	for _, s := range c.spans {
+		if string(s.GetTraceId()) == string(c.spans[i].GetTraceId()) && !known[string(s.GetSpanId())] {
+			known[string(s.GetSpanId())] = true
+			children[string(s.GetParentSpanId())] = append(children[string(s.GetParentSpanId())], s)
+		}
+	}
+	var out strings.Builder
+	shown := 0
+	var write func(parent, indent string, again bool)
+	write = func(parent, indent string, again bool) {
+		written := map[string]bool{}
+		slices.SortStableFunc(children[parent], func(a, b *tracev1.Span) int {
+			return cmp.Compare(a.GetStartTimeUnixNano()/1e6, b.GetStartTimeUnixNano()/1e6)
+		})
+		for _, s := range children[parent] {
+			again := again || written[s.GetName()]
+			if !again {
+				fmt.Fprintf(&out, "%s%s (%s)\n", indent, s.GetName(), c.from[string(s.GetSpanId())])
+			}
+			written[s.GetName()] = true
+			shown++
+			write(string(s.GetSpanId()), indent+"  ", again)
+		}
+	}
+	write("", "", false)
+	if shown != len(known) {
+		return "", fmt.Errorf("of %d spans of the trace %d are below its root:\n%s", len(known), shown, &out)
+	}
+	return out.String(), nil
+}
+
+func (c *collector) await(t *testing.T, root, want string) {
+	t.Helper()
+	want = strings.TrimLeft(strings.ReplaceAll(want, "\t", ""), "\n")
+	eventually(t, "the trace "+root, func() error {
+		got, err := c.tree(root)
+		if err == nil && got != want {
+			err = fmt.Errorf("the trace is\n%swant\n%s", got, want)
+		}
+		return err
+	})
+}
+
+// gate is an extension with traces of its own that is called about one namespace.
+func gate(t *testing.T, namespace string) {
+	t.Helper()
+	catalog, err := hosthooks.Catalog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := otlp.FromEnvironment(t.Context(), "gate", "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = provider.Shutdown(context.WithoutCancel(t.Context())) })
+	ext := hooktest.Start(t, extension.Options{Catalog: catalog, Tracer: provider}, func(s *extension.Server) error {
+		return errors.Join(
+			extension.Handle(s, host.BeforeHostClaim, "claim", func(context.Context, *hostv1.BeforeHostClaimRequest) (*hostv1.BeforeHostClaimResponse, error) {
+				return nil, nil
+			}),
+			extension.Handle(s, host.AfterHostRelease, "release", func(context.Context, *hostv1.AfterHostReleaseRequest) (*hostv1.AfterHostReleaseResponse, error) {
+				return nil, nil
+			}),
+		)
+	})
+	config := &runtimev1alpha1.HostExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	config.Spec.ClientConfig = runtimev1.ClientConfig{URL: ext.URL, CABundle: ext.CA.PEM}
+	config.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+	if err := env.Client.Create(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), config) })
+	eventually(t, "the extension is discovered", func() error {
+		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(config), config)
+		if err == nil && len(config.Status.Handlers) != 2 {
+			err = fmt.Errorf("status %+v", config.Status)
+		}
+		return err
+	})
+}
+
+// nowhere has no Nodes: core is played.
+type nowhere struct{}
+
+func (nowhere) Join(context.Context, simagent.Node) error { return nil }
+
+// agentOf runs the agent of an enrolled host, whose effects are simulated.
+func agentOf(t *testing.T, namespace, name string) {
+	t.Helper()
+	if err := env.Client.Create(t.Context(), simagent.Enrolled(namespace, name)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent has its rights", func() error {
+		return env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: hostcontroller.RoleName(name)}, &rbacv1.RoleBinding{})
+	})
+	fleet, err := simagent.New(simagent.Options{Config: env.Config, Namespace: namespace, Nodes: nowhere{}, Version: testenv.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := fleet.Start(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); fleet.Wait() })
+}
+
+// Everything between the claim of a HostMachine and its Node is one trace, by whichever
+// process it was done: the manager, the agent on the host, an extension. So is a reset.
+func TestTraceOfAMachine(t *testing.T) {
+	testenv.Skip(t)
+	c, namespace := startCollector(t), env.Namespace(t)
+	startManager(t, optionsFor(namespace))
+	gate(t, namespace)
+	testenv.NewCluster(t, env.Client, namespace)
+	agentOf(t, namespace, "host-1")
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bootstrap-m1", Labels: map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName}},
+		Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": []byte(testenv.BootstrapData)},
+	}
+	if err := env.Client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	m := testenv.NewMachine(t, env.Client, namespace, "m1")
+	eventually(t, "the machine is provisioned", func() error {
+		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m)
+		if err == nil && !ptr.Deref(m.Status.Initialization.Provisioned, false) {
+			err = fmt.Errorf("status %+v", m.Status)
+		}
+		return err
+	})
+	machine := &clusterv1.Machine{}
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), machine); err != nil {
+		t.Fatal(err)
+	}
+	before := machine.DeepCopy()
+	conditions.Set(machine, metav1.Condition{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineNodeReadyReason})
+	if err := env.Client.Status().Patch(t.Context(), machine, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	c.await(t, "provision a machine", `
+		provision a machine (slipway-manager)
+		  claim a host (slipway-manager)
+		  call BeforeHostClaim (slipway-manager)
+		    serve BeforeHostClaim (gate)
+		  operation Bootstrapped (slipway-manager)
+		    bootstrap data (slipway-manager)
+		    Kubernetes version (slipway-manager)
+		    baseline (slipway-manager)
+		    virtual IP (slipway-manager)
+		    kubelet arguments (slipway-manager)
+		    write_files (slipway-manager)
+		    hostname (slipway-manager)
+		    runcmd 1 of 1 (slipway-manager)
+		  wait for the Node (slipway-manager)
+	`)
+	c.attributes(t, "runcmd 1 of 1", map[string]string{
+		"k8s.namespace.name": namespace, "slipway.cluster": testenv.ClusterName, "slipway.host": "host-1", "slipway.claim": m.Spec.ClaimID,
+		"slipway.operation": "bootstrap-" + m.Spec.ClaimID, "slipway.phase": "Bootstrapped",
+	})
+
+	if err := env.Client.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	c.await(t, "operation Reset", `
+		operation Reset (slipway-manager)
+		  call AfterHostRelease (slipway-manager)
+		    serve AfterHostRelease (gate)
+	`)
+}
+
+func (c *collector) attributes(t *testing.T, name string, want map[string]string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spans {
+		if s.GetName() != name {
+			continue
+		}
+		got := map[string]string{}
+		for _, a := range s.GetAttributes() {
+			got[a.GetKey()] = a.GetValue().GetStringValue()
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("span %s of trace %s has %v, want %v", name, hex.EncodeToString(s.GetTraceId()), got, want)
+		}
+		if s.GetEndTimeUnixNano() <= s.GetStartTimeUnixNano() {
+			t.Errorf("span %s took no time: %d to %d", name, s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano())
+		}
+	}
+}
