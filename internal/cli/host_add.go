@@ -12,6 +12,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/provision"
 	"github.com/slipway-dev/slipway/internal/provision/remote"
@@ -25,6 +26,7 @@ type hostAddFlags struct {
 	hostBundle      string
 	publicKey       string
 	version         string
+	management      string
 	labels          map[string]string
 	failureDomain   string
 	approve         bool
@@ -64,12 +66,17 @@ func (f *hostAddFlags) bind(command *cobra.Command) {
 	flags.StringVar(&f.hostBundle, "host-bundle", "", "directory with host bundles, whose software is installed; without one the machines have it already")
 	flags.StringVar(&f.publicKey, "public-key", "", "file with the public keys of which one must have signed the host bundle")
 	flags.StringVar(&f.version, "kubernetes-version", "", "version to install of the host bundles; the newest when empty")
+	flags.StringVar(&f.management, "software-management", string(infrav1.HostSoftwareManaged), "who installs the Kubernetes versions that are asked of the hosts later: Managed for their agents, by the keys of --public-key, where --host-bundle is given; Provided for you")
 	flags.StringToStringVar(&f.labels, "labels", nil, "labels of the hosts, as in rack=a,disk=ssd")
 	flags.StringVar(&f.failureDomain, "failure-domain", "", "failure domain that the hosts stand in, such as a rack")
 	flags.BoolVar(&f.approve, "approve", false, "approve the hosts, whatever the HostApprovalPolicy of the namespace asks for")
 	flags.StringSliceVar(&f.ignorePreflight, "ignore-preflight-errors", nil, "checks of the agent's preflight whose errors do not count, or all")
+	completeFlag(command, "software-management", softwareManagements)
 	outputFlag(command, &f.output, listFormats...)
 }
+
+// softwareManagements are those that a host can have.
+var softwareManagements = []string{string(infrav1.HostSoftwareManaged), string(infrav1.HostSoftwareProvided)}
 
 func (f *hostAddFlags) add(cmd *cobra.Command, s *session, args []string) error {
 	o, err := f.options()
@@ -113,7 +120,10 @@ func (f *hostAddFlags) options() (provision.Options, error) {
 		return o, errors.New("--host-bundle and --public-key go together: nothing unsigned is installed")
 	case f.hostBundle == "" && f.version != "":
 		return o, errors.New("--kubernetes-version: want --host-bundle, too")
+	case !slices.Contains(softwareManagements, f.management):
+		return o, fmt.Errorf("--software-management: %q is none: want one of %q", f.management, softwareManagements)
 	}
+	o.Provided = f.management == string(infrav1.HostSoftwareProvided)
 	if errs := metav1validation.ValidateLabels(f.labels, field.NewPath("--labels")); len(errs) > 0 {
 		return o, errs.ToAggregate()
 	}

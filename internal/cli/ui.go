@@ -16,6 +16,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/slipway-dev/slipway/internal/console"
+	"github.com/slipway-dev/slipway/internal/management"
 )
 
 func uiCommand(p *Program) *cobra.Command {
@@ -37,25 +38,11 @@ browser. From another machine: ssh -L 8080:127.0.0.1:8080, and --address 127.0.0
 			if err != nil {
 				return err
 			}
-			// The page tells what goes wrong with a watch; the terminal is for the address.
-			ctrllog.SetLogger(logr.Discard())
-			return cluster.Explain(func() error {
-				config, err := cluster.Config()
-				if err != nil {
-					return err
-				}
-				client, err := cluster.Client()
-				if err != nil {
-					return err
-				}
-				c, err := console.Listen(cmd.Context(), console.Config{
-					Address: address, Rest: config, Client: client, Namespace: f.namespace, Name: cluster.Name, Explain: cluster.Explain,
-				})
-				if err != nil {
-					return err
-				}
-				return serveConsole(cmd, c, cluster.Name, open)
-			}())
+			c, err := ListenConsole(cmd.Context(), cluster, address, f.namespace)
+			if err != nil {
+				return err
+			}
+			return cluster.Explain(serveConsole(cmd, c, cluster.Name, open))
 		},
 	}
 	f.bindCluster(command)
@@ -64,6 +51,24 @@ browser. From another machine: ssh -L 8080:127.0.0.1:8080, and --address 127.0.0
 	command.Flags().StringVar(&address, "address", console.DefaultAddress, "address of the loopback device to listen on, host:port; a free port for 0")
 	command.Flags().BoolVar(&open, "open", false, "open it in the browser")
 	return command
+}
+
+// ListenConsole makes the console of a management cluster; it answers once it is served.
+func ListenConsole(ctx context.Context, cluster *management.Cluster, address, namespace string) (*console.Console, error) {
+	// The page tells what goes wrong with a watch; the terminal is for the address.
+	ctrllog.SetLogger(logr.Discard())
+	config, err := cluster.Config()
+	if err != nil {
+		return nil, cluster.Explain(err)
+	}
+	client, err := cluster.Client()
+	if err != nil {
+		return nil, cluster.Explain(err)
+	}
+	c, err := console.Listen(ctx, console.Config{
+		Address: address, Rest: config, Client: client, Namespace: namespace, Name: cluster.Name, Explain: cluster.Explain,
+	})
+	return c, cluster.Explain(err)
 }
 
 func serveConsole(cmd *cobra.Command, c *console.Console, name string, open bool) error {

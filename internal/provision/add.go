@@ -25,6 +25,9 @@ type Options struct {
 	Unit []byte
 	// Bundles bring the software of a node; nil where machines have it already.
 	Bundles *Bundles
+	// Provided leaves the Kubernetes versions that are asked of the hosts later to their
+	// operators. Otherwise the agents install them, where there are Bundles, by the keys of those.
+	Provided bool
 	// Labels and FailureDomain are put on the Hosts before anybody can claim them.
 	Labels        map[string]string
 	FailureDomain string

@@ -199,7 +199,7 @@ func (w *world) report(ctx context.Context, b *bare) {
 	name := strings.TrimSpace(b.read("/var/lib/slipway-agent/host-name"))
 	if name == "" {
 		_, name, _ = strings.Cut(b.read("/etc/slipway/agent.yaml"), "hostName: ")
-		name = strings.TrimSpace(name)
+		name, _, _ = strings.Cut(name, "\n")
 	}
 	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: w.options.Namespace, Name: name}}
 	if err := client.IgnoreAlreadyExists(env.Client.Create(ctx, h)); err != nil {
@@ -321,6 +321,13 @@ func TestBareMachine(t *testing.T) {
 	if out := b.sh("/usr/local/bin/slipway-agent software list -o json"); !strings.Contains(out, `"state": "Installed"`) {
 		t.Errorf("software %s", out)
 	}
+	key, err := os.ReadFile(filepath.Join(w.dir, "key.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !managed(b) || b.read("/etc/slipway/hostbundle.pub") != string(key) {
+		t.Errorf("the agent is to install versions by the key, and has %s", b.read("/etc/slipway/agent.yaml"))
+	}
 	if unit := b.read("/etc/systemd/system/slipway-agent.service"); unit != string(config.AgentUnit) {
 		t.Errorf("the unit is %q", unit)
 	}
@@ -413,6 +420,7 @@ func TestSeveralMachines(t *testing.T) {
 	w := newWorld(t)
 	good, bad := w.machine("good"), w.machine("bad")
 	bad.sh("rmdir /run/systemd/system")
+	w.options.Provided = true
 	second := good.listen()
 	w.learn(second, good.key)
 	results, _ := w.add(at(good.port), at(bad.port), at(second), "127.0.0.1:1")
@@ -424,6 +432,14 @@ func TestSeveralMachines(t *testing.T) {
 	if !slices.Equal(states, []provision.State{provision.StateAdded, provision.StateSame}) {
 		t.Errorf("of one machine: %+v, %+v", results[0], results[2])
 	}
+	if managed(good) || good.has("/etc/slipway/hostbundle.pub") {
+		t.Errorf("the operator installs versions, and the agent has %s", good.read("/etc/slipway/agent.yaml"))
+	}
+}
+
+// managed says whether the agent of the machine is to install versions.
+func managed(b *bare) bool {
+	return strings.HasSuffix(b.read("/etc/slipway/agent.yaml"), "\nsoftware:\n  management: Managed\n")
 }
 
 // A bundle that is damaged, or signed by somebody else, reaches no machine.
@@ -476,6 +492,23 @@ func TestLostConnection(t *testing.T) {
 	}
 	if sent := b.received.Load() - before; sent > 3<<19 {
 		t.Errorf("%d bytes were sent again", sent)
+	}
+}
+
+// A machine that has the software already gets the keys all the same.
+func TestSoftwareThatIsThere(t *testing.T) {
+	w := newWorld(t)
+	b := w.machine("bare-6")
+	server := w.options.Server
+	w.options.Server = "https://example.com:1"
+	if results, _ := w.add(at(b.port)); results[0].Step != provision.StepEnroll {
+		t.Fatalf("%+v", results)
+	}
+	b.sh("cp /var/lib/slipway-host-add/slipway-agent /usr/local/bin/ && rm -rf /var/lib/slipway-host-add")
+	w.options.Server = server
+	results, steps := w.add(at(b.port))
+	if results[0].State != provision.StateAdded || slices.Contains(steps[at(b.port)], provision.StepBundle) || !managed(b) || !b.has("/etc/slipway/hostbundle.pub") {
+		t.Errorf("%+v, %v, the agent has %s", results, steps, b.read("/etc/slipway/agent.yaml"))
 	}
 }
 

@@ -71,8 +71,10 @@ func (a *addition) bringBundle(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := a.bringKeys(ctx); err != nil {
+		return err
+	}
 	for path, content := range map[string][]byte{
-		stagedKey: b.publicKey,
 		stagedBundle + "/" + ocispec.ImageLayoutFile: fmt.Appendf(nil, `{"imageLayoutVersion":%q}`, ocispec.ImageLayoutVersion),
 		stagedBundle + "/" + ocispec.ImageIndexFile:  b.layout.Index,
 	} {
@@ -81,6 +83,12 @@ func (a *addition) bringBundle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// bringKeys sends the public keys of host bundles.
+func (a *addition) bringKeys(ctx context.Context) error {
+	keys := a.want.bundle.publicKey
+	return a.bring(ctx, stagedKey, sum(keys), "0600", bytes.NewReader(keys))
 }
 
 func (a *addition) bringBlob(ctx context.Context, blob ocispec.Descriptor) error {

@@ -137,6 +137,12 @@ func (a *addition) enroll(ctx context.Context) error {
 	if err := enroll.Ensure(ctx, a.Client, t); err != nil {
 		return err
 	}
+	// They came with the bundle, where that was brought.
+	if a.want.managed && !lacksSoftware(a.facts, a.want) {
+		if err := a.bringKeys(ctx); err != nil {
+			return err
+		}
+	}
 	script, err := a.joinScript()
 	if err != nil {
 		return err
@@ -173,6 +179,9 @@ func (a *addition) joinScript() (string, error) {
 	o := join.Options{Server: a.Server, CA: a.CA, Namespace: a.Namespace, TokenFile: "/dev/stdin"}
 	if a.facts.Namespace == "" || a.facts.ConfiguredName != "" {
 		o.HostName = a.result.Name
+	}
+	if a.want.managed {
+		o.PublicKeyFile = stagedKey
 	}
 	args, err := join.Args(o)
 	if err != nil {

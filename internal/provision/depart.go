@@ -130,7 +130,7 @@ const servesCode = 3
 const leftScript = `
 for path in ` + agentPath + ` ` + agentPath + `.new ` + unitPath + ` ` + unitPath + `.new /etc/systemd/system/*.wants/` + unitName + ` ` + unitPath + `.d \
   ` + stateDir + ` ` + staging + ` /etc/slipway /var/log/slipway-bootstrap.log \
-  ` + componentsDir + `/store /var/lib/slipway /var/lib/slipway-software.json \
+  ` + componentsDir + `/store /var/lib/slipway /var/lib/slipway-software.json /var/lib/slipway-software.fetched \
   /etc/systemd/system/slipway-*.service /etc/systemd/system/*.wants/slipway-*.service /etc/modules-load.d/slipway.conf /etc/sysctl.d/90-slipway.conf; do
   if [ -e "$path" ] || [ -L "$path" ]; then printf '%s\n' "$path"; fi
 done

@@ -266,3 +266,24 @@ func TestSilentJumpHost(t *testing.T) {
 		ended(t, "the login", done)
 	})
 }
+
+// A machine that somebody else commands has not the memory of this one.
+func TestMachineThatPrintsForEver(t *testing.T) {
+	w := newWorld(t)
+	b := w.machine("endless")
+	m, err := w.dialer(remote.Options{}).Dial(t.Context(), at(b.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if out, err := m.Run(t.Context(), "head -c 7000000 /dev/zero", nil); err != nil || len(out) != 7000000 {
+		t.Fatalf("%d bytes, %v", len(out), err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := m.Run(ctx, "exec cat /dev/zero", nil)
+	var p *provision.Problem
+	if !errors.As(err, &p) || p.Reason != provision.ReasonCommandFailed || !strings.Contains(p.Message, "printed more than 8 MiB") || out != "" || ctx.Err() != nil {
+		t.Errorf("%d bytes, %v, %v", len(out), err, ctx.Err())
+	}
+}

@@ -147,7 +147,9 @@ type wanted struct {
 	architectures []string
 	// bundle is nil where the operator prepares the software.
 	bundle *bundle
-	unit   []byte
+	// managed has the agent install the versions that are asked of the host later.
+	managed bool
+	unit    []byte
 	// labels and failureDomain of the Host, and whether it is approved.
 	labels        map[string]string
 	failureDomain string
@@ -179,5 +181,6 @@ func (o *Options) choose(f Facts) (*wanted, error) {
 	}
 	var err error
 	w.bundle, err = o.Bundles.of(f.architecture())
+	w.managed = !o.Provided
 	return w, err
 }

@@ -36,6 +36,17 @@ type Host struct {
 type Operation struct {
 	Phase, State, Step, Reason, Message string
 	Begun, Ended                        time.Time
+	// Steps are those that were begun, the oldest first.
+	Steps []Step
+}
+
+// Step is one of an operation.
+type Step struct {
+	Name  string
+	Begun time.Time
+	// Took is what the step took to the tenth of a second; empty while it is under way, and
+	// for one that a crash or a reboot cut short.
+	Took string
 }
 
 // Moment is something that happened to a host.
@@ -71,10 +82,18 @@ func operationOf(h *infrav1.Host) *Operation {
 	if op == nil {
 		return nil
 	}
-	return &Operation{
+	v := &Operation{
 		Phase: string(op.Phase), State: string(op.State), Step: op.Step, Reason: op.Reason, Message: op.Message,
 		Begun: op.StartTime.UTC(), Ended: op.CompletionTime.UTC(),
 	}
+	for _, s := range op.Steps {
+		step := Step{Name: s.Name, Begun: s.StartTime.UTC()}
+		if !s.CompletionTime.IsZero() {
+			step.Took = s.CompletionTime.Sub(s.StartTime.Time).Round(100 * time.Millisecond).String()
+		}
+		v.Steps = append(v.Steps, step)
+	}
+	return v
 }
 
 // timelineOf has the newest first.

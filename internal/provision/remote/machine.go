@@ -17,8 +17,13 @@ import (
 // prologue makes messages English and finds what belongs to administrators.
 const prologue = "export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
 
-// maxStderr is how much of what a script complains about is kept, in bytes.
-const maxStderr = 8 << 10
+const (
+	// maxStderr is how much of what a script complains about is kept, in bytes.
+	maxStderr = 8 << 10
+	// maxStdout is more than any script prints, in bytes. A machine that somebody else
+	// commands may print for ever.
+	maxStdout = 8 << 20
+)
 
 // machine is a login on one machine.
 type machine struct {
@@ -53,18 +58,22 @@ func (m *machine) Run(ctx context.Context, script string, stdin io.Reader) (stri
 		return "", m.lost(ctx, err)
 	}
 	defer func() { _ = session.Close() }()
-	var out strings.Builder
+	// The end of a script that prints on is not waited for.
+	out := &bounded{limit: maxStdout, exceeded: func() { _ = m.cut() }}
 	complaints := &tail{limit: maxStderr}
-	session.Stdin, session.Stdout, session.Stderr = stdin, &out, complaints
+	session.Stdin, session.Stdout, session.Stderr = stdin, out, complaints
 	err = session.Run(m.sudo + "sh -c " + quote(prologue+script))
 	var exit *ssh.ExitError
 	switch {
+	case errors.Is(out.err, errTooMuch):
+		return "", &provision.Problem{Reason: provision.ReasonCommandFailed, Err: out.err,
+			Message: fmt.Sprintf("%s printed more than %d MiB, which no machine does that is well", m.target.address(), maxStdout>>20), Remedy: "see who commands it"}
 	case err == nil:
-		return out.String(), nil
+		return out.kept.String(), nil
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case errors.As(err, &exit):
-		return out.String(), &provision.ExitError{Code: exit.ExitStatus(), Stderr: complaints.String()}
+		return out.kept.String(), &provision.ExitError{Code: exit.ExitStatus(), Stderr: complaints.String()}
 	}
 	return "", m.lost(ctx, err)
 }
@@ -142,6 +151,28 @@ func (m *machine) becomeRoot(ctx context.Context) error {
 
 // quote makes one word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// errTooMuch ends the copy of what a script prints.
+var errTooMuch = errors.New("too much output")
+
+// bounded keeps what is written to it, up to a limit.
+type bounded struct {
+	kept  strings.Builder
+	limit int
+	// exceeded is called at the limit.
+	exceeded func()
+	err      error
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.kept.Len()+len(p) > b.limit {
+		b.err = errTooMuch
+		b.exceeded()
+		return 0, errTooMuch
+	}
+	return b.kept.Write(p)
+}
 
 // tail keeps the end of what is written to it.
 type tail struct {

@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+)
+
+// bundleFlags say which directory of bundles a command is about.
+type bundleFlags struct {
+	program *Program
+	dir     string
+	// cluster that serves the directory.
+	cluster managementFlags
+}
+
+func bundleCommand(p *Program) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "bundle",
+		Short: "Load, list and remove the host bundles that are served to hosts",
+		Long: `Look after a directory of host bundles, which hold what a host needs of a Kubernetes
+version. slipway-manager serves it to hosts with --host-bundle-dir.`,
+	}
+	if p.Local != nil {
+		command.Long = `Look after the host bundles that a plane serves to hosts on other machines, once it
+has --listen; or, with --dir, those of a directory that slipway-manager serves.`
+	}
+	command.AddCommand(bundleLoadCommand(p), bundleListCommand(p), bundleRemoveCommand(p))
+	return command
+}
+
+func (f *bundleFlags) bind(command *cobra.Command) {
+	usage := "directory of the bundles; required"
+	if f.program.Local != nil {
+		usage = "directory of the bundles; that of the plane of this machine when empty"
+	}
+	command.Flags().StringVar(&f.dir, "dir", "", usage)
+}
+
+// bindCluster adds the flags of commands that change what hosts can install.
+func (f *bundleFlags) bindCluster(command *cobra.Command) {
+	f.bind(command)
+	f.cluster = managementFlags{program: f.program}
+	command.Flags().StringVar(&f.cluster.kubeconfig, "kubeconfig", "", "with --dir: kubeconfig of the management cluster that serves it, whose KubernetesReleases follow; none do when empty")
+	command.Flags().StringVar(&f.cluster.context, "context", "", "with --dir: context of the kubeconfig")
+}
+
+// store is the directory that is meant.
+func (f *bundleFlags) store() (hostbundle.Store, error) {
+	if f.dir != "" {
+		return hostbundle.Store{Dir: f.dir}, nil
+	}
+	if f.program.Local == nil {
+		return hostbundle.Store{}, errors.New("--dir: want the directory of the bundles, which slipway-manager serves with --host-bundle-dir")
+	}
+	plane, err := f.program.Local.Plane()
+	if err != nil {
+		return hostbundle.Store{}, fmt.Errorf("%w; for the directory of a slipway-manager there is --dir", err)
+	}
+	return hostbundle.Store{Dir: filepath.Join(plane.Dir(), hostbundle.PlaneStore)}, nil
+}
+
+func bundleLoadCommand(p *Program) *cobra.Command {
+	f := &bundleFlags{program: p}
+	var versions []string
+	var publicKey, output string
+	command := &cobra.Command{
+		Use:   "load DIRECTORY|ARCHIVE",
+		Short: "Copy host bundles into the directory that is served",
+		Long: `Copy host bundles into the directory that is served, from one that make host-bundle
+wrote or from host-bundle.tar of a release. What is there already is compared and not
+copied again. All content is compared with its digests; with --public-key a signature by
+that key must hold, too. Hosts verify the signature themselves in any case.
+
+A KubernetesRelease tells Machines that hosts can install the version now. It is written into
+the plane or, beside --dir, into the management cluster of --kubeconfig or --context.`,
+		Example: `  slipway bundle load host-bundle.tar --public-key hostbundle.pub
+  slipway bundle load /media/hostbundle --kubernetes-version v1.36.3`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := f.store()
+			if err != nil {
+				return err
+			}
+			keys, err := readPublicKeys(publicKey)
+			if err != nil {
+				return err
+			}
+			releases, err := f.releases(cmd)
+			if err != nil {
+				return err
+			}
+			from, done, err := openBundles(args[0], store.Dir)
+			if err != nil {
+				return err
+			}
+			loaded, err := store.Load(from, keys, versions...)
+			if err = errors.Join(err, done()); err != nil {
+				return err
+			}
+			if releases != nil {
+				if err := publish(cmd.Context(), releases, loaded); err != nil {
+					return err
+				}
+			}
+			return bundlesResult(loaded).write(cmd.OutOrStdout(), output)
+		},
+	}
+	f.bindCluster(command)
+	command.Flags().StringSliceVar(&versions, "kubernetes-version", nil, "versions to load; all of the source when empty")
+	command.Flags().StringVar(&publicKey, "public-key", "", "file with the public keys of which one must have signed the bundles; not verified here when empty")
+	outputFlag(command, &output, listFormats...)
+	return command
+}
+
+func readPublicKeys(path string) (*hostbundle.PublicKeys, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--public-key: %w", err)
+	}
+	keys, err := hostbundle.ParsePublicKeys(data)
+	if err != nil {
+		return nil, fmt.Errorf("--public-key %s: %w", path, err)
+	}
+	return &keys, nil
+}
+
+// openBundles opens a directory, or an archive, which is taken out beside the store; done
+// takes that away.
+func openBundles(source, store string) (d *hostbundle.Directory, done func() error, err error) {
+	done = func() error { return nil }
+	info, err := os.Stat(source)
+	if err != nil {
+		return nil, done, err
+	}
+	if !info.IsDir() {
+		if err := os.MkdirAll(filepath.Dir(store), 0o755); err != nil {
+			return nil, done, err
+		}
+		archive := source
+		if source, err = os.MkdirTemp(filepath.Dir(store), ".host-bundle-"); err != nil {
+			return nil, done, err
+		}
+		extracted := source
+		done = func() error { return os.RemoveAll(extracted) }
+		if err := hostbundle.Extract(archive, source); err != nil {
+			return nil, done, errors.Join(err, done())
+		}
+	}
+	if d, err = hostbundle.OpenDirectory(source); err != nil {
+		return nil, done, errors.Join(err, done())
+	}
+	return d, done, nil
+}
+
+func bundleListCommand(p *Program) *cobra.Command {
+	f := &bundleFlags{program: p}
+	var output string
+	command := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the host bundles that were loaded",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := f.store()
+			if err != nil {
+				return err
+			}
+			there, err := store.List()
+			// what is damaged does not hide the rest
+			return errors.Join(bundlesResult(there).write(cmd.OutOrStdout(), output), err)
+		},
+	}
+	f.bind(command)
+	outputFlag(command, &output, listFormats...)
+	return command
+}
+
+func bundleRemoveCommand(p *Program) *cobra.Command {
+	f := &bundleFlags{program: p}
+	command := &cobra.Command{
+		Use:     "remove VERSION...",
+		Aliases: []string{"rm"},
+		Short:   "Take host bundles out of the directory that is served",
+		Long: `Take host bundles out of the directory that is served, and the content that no other
+one there has, and the KubernetesReleases that bundle load wrote. Hosts keep what they
+installed; while one is to install such a bundle, nothing is removed.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := f.store()
+			if err != nil {
+				return err
+			}
+			slices.Sort(args)
+			args = slices.Compact(args)
+			if err := f.withdraw(cmd, store, args); err != nil {
+				return err
+			}
+			if err := store.Remove(args...); err != nil {
+				return err
+			}
+			for _, version := range args {
+				fmt.Fprintf(cmd.OutOrStdout(), "hostbundle/%s removed\n", version)
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			store, err := f.store()
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			there, _ := store.List()
+			var versions []string
+			for _, v := range there {
+				versions = append(versions, v.KubernetesVersion)
+			}
+			return versions, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	f.bindCluster(command)
+	return command
+}
+
+// bundleRow is a bundle as it is shown.
+type bundleRow struct {
+	KubernetesVersion string   `json:"kubernetesVersion"`
+	Architectures     []string `json:"architectures"`
+	// Size of all of it in bytes; bundles share some.
+	Size   int64  `json:"size"`
+	Digest string `json:"digest"`
+}
+
+func bundlesResult(versions []hostbundle.Version) result {
+	rows := []bundleRow{}
+	var names []string
+	for _, v := range versions {
+		rows = append(rows, bundleRow{v.KubernetesVersion, v.Architectures, v.Size(), v.Digest.String()})
+		names = append(names, "hostbundle/"+v.KubernetesVersion)
+	}
+	return result{object: rows, names: names, table: func(out io.Writer, wide bool) error {
+		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		header := "KUBERNETES\tARCHITECTURES\tSIZE"
+		if wide {
+			header += "\tDIGEST"
+		}
+		fmt.Fprintln(w, header)
+		for _, r := range rows {
+			fmt.Fprintf(w, "%s\t%s\t%d MiB", r.KubernetesVersion, strings.Join(r.Architectures, ","), r.Size>>20)
+			if wide {
+				fmt.Fprintf(w, "\t%s", r.Digest)
+			}
+			fmt.Fprintln(w)
+		}
+		return w.Flush()
+	}}
+}
