@@ -22,10 +22,11 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 )
 
-// Options configure a Server. All fields but Listener, Advertise, NoAuditLog and
-// ExtraArgs are required.
+// Options configure a Server. All fields but Listener, Doors, Advertise, NoAuditLog
+// and ExtraArgs are required.
 type Options struct {
 	// Dir holds the files that configure the server, and the audit log. It is made
 	// with mode 0700.
@@ -46,6 +47,10 @@ type Options struct {
 
 	// Listener is used instead of Bind; the server closes it.
 	Listener net.Listener
+
+	// Doors are further sockets by which the server is reached, whatever namespace they are
+	// in; the server closes them. Default none.
+	Doors []network.Door
 
 	// Advertise is the IP address at which others reach the server. Default
 	// the host of Bind or of Listener.
@@ -106,6 +111,9 @@ func (s *Server) Init(ctx context.Context) error {
 			return fmt.Errorf("cannot listen on %s, the address of the API server: %w: stop what uses it, or choose another port", s.opts.Bind, err)
 		}
 		s.opts.Listener = ln
+	}
+	if len(s.opts.Doors) > 0 {
+		s.opts.Listener = network.Gather(ctx, s.opts.Listener, s.opts.Doors...)
 	}
 	client, err := rest.HTTPClientFor(s.opts.Probe)
 	if err != nil {

@@ -32,8 +32,17 @@ func hostCommands(g *global) []*cobra.Command {
 	}
 }
 
-// manager of the local hosts of an instance. The programs of the hosts lie
-// beside this one.
+// Programs that the plane runs lie beside this one.
+const (
+	sandboxProgram   = "slipway-sandbox"
+	agentProgram     = "slipway-agent"
+	lifecycleProgram = "slipway-lifecycle"
+)
+
+// programs are all of them.
+var programs = []string{sandboxProgram, agentProgram, lifecycleProgram}
+
+// manager of the local hosts of an instance.
 func manager(inst *instance.Instance) (*localhost.Manager, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -42,7 +51,7 @@ func manager(inst *instance.Instance) (*localhost.Manager, error) {
 	bin := filepath.Dir(self)
 	return &localhost.Manager{
 		StateDir: inst.Dir, Name: inst.Name, Bundle: inst.Bundle,
-		Sandbox: filepath.Join(bin, "slipway-sandbox"), Agent: filepath.Join(bin, "slipway-agent"),
+		Sandbox: filepath.Join(bin, sandboxProgram), Agent: filepath.Join(bin, agentProgram),
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/private"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/up"
@@ -154,6 +155,9 @@ func install(cmd *cobra.Command, g *global, inst *instance.Instance) (*service.S
 	if err != nil {
 		return nil, err
 	}
+	if err := checkOwners(unit, inst.Bundle, g.services.Emptied); err != nil {
+		return nil, err
+	}
 	installed, changed, err := g.services.Install(cmd.Context(), unit)
 	if err != nil {
 		return nil, err
@@ -169,6 +173,27 @@ func install(cmd *cobra.Command, g *global, inst *instance.Instance) (*service.S
 func unitOf(inst *instance.Instance) (service.Unit, error) {
 	self, err := os.Executable()
 	return service.Unit{Plane: inst.Name, Program: self, StateDir: inst.Dir, Beside: inst.Beside}, err
+}
+
+// checkOwners refuses to have systemd run as root, at each boot, what another user of the
+// machine could put there.
+func checkOwners(unit service.Unit, bundle string, emptied []string) error {
+	const remedy = "systemd would run it as root at each boot. Copy the programs of slipway and the node bundle to where only root writes, such as /usr/local/lib/slipway, and run `slipway install` there"
+	for _, program := range programs {
+		if err := private.CheckReplaceable(filepath.Join(filepath.Dir(unit.Program), program), emptied...); err != nil {
+			return fmt.Errorf("%w: %s", err, remedy)
+		}
+	}
+	if err := private.CheckReplaceable(unit.Program, emptied...); err != nil {
+		return fmt.Errorf("%w: %s", err, remedy)
+	}
+	if err := private.CheckAllReplaceable(bundle, emptied...); err != nil {
+		return fmt.Errorf("--bundle: %w: %s", err, remedy)
+	}
+	if err := private.CheckReplaceable(unit.StateDir, emptied...); err != nil {
+		return fmt.Errorf("--state-dir: %w: choose a directory where only root writes, such as %s", err, instance.DefaultStateDir)
+	}
+	return nil
 }
 
 func uninstallCommand(g *global) *cobra.Command {

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/private"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/service/fakesystemd"
 	"github.com/slipway-dev/slipway/plane/internal/up"
@@ -162,6 +163,41 @@ func TestInstallRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) || len(s.Calls()) > 0 {
 		t.Errorf("something was made: %v", err)
+	}
+}
+
+// systemd runs as root, at each boot, what is found there then.
+func TestInstallRunsNothingOfOthers(t *testing.T) {
+	for name, spoil := range map[string]func(s *serviceTest, bundle string) error{
+		"the bundle of another user": func(_ *serviceTest, bundle string) error { return os.Chown(bundle, 65534, 65534) },
+		"a program in the bundle": func(_ *serviceTest, bundle string) error {
+			return os.WriteFile(filepath.Join(bundle, "kubelet"), nil, 0o777)
+		},
+		"a directory above": func(s *serviceTest, _ string) error { return os.Chown(filepath.Dir(s.dir), 65534, 65534) },
+		"a program that the next boot removes": func(s *serviceTest, _ string) error {
+			self, err := os.Executable()
+			s.Machine.Emptied = []string{filepath.Dir(self)}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServiceTest(t)
+			s.plane()
+			bundle := filepath.Join(filepath.Dir(s.dir), "bundle")
+			if err := errors.Join(os.Mkdir(bundle, 0o755), spoil(s, bundle), os.Chmod(bundle, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			if name == "a program in the bundle" {
+				if err := os.Chmod(filepath.Join(bundle, "kubelet"), 0o777); err != nil { // whatever the umask is
+					t.Fatal(err)
+				}
+			}
+			var open *private.ReplaceableError
+			out, err := s.run("install", "--bundle", bundle)
+			if !errors.As(err, &open) || s.unit() != "" || len(s.Calls()) > 0 {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
@@ -18,14 +19,16 @@ import (
 // other machines is passed on into the namespace of the plane.
 const outsideListener = "outside-"
 
+// bundleListener is likewise that of a socket where they fetch host bundles.
+const bundleListener = "bundles-"
+
 const (
 	// outsideConnections bounds the connections from other machines at each address; an agent
 	// has two.
 	outsideConnections = 4096
-	// outsideDescriptors are those of the plane that one takes: the sockets of the client and
-	// of the API server, with the one between them, and a pipe each way, through which the
-	// kernel copies.
-	outsideDescriptors = 7
+	// outsideDescriptors are those of the plane that one takes: its socket, and that of what it
+	// asks the API server to reach.
+	outsideDescriptors = 2
 )
 
 // connectionsAt is how many connections each of so many addresses may have: anybody may make
@@ -35,11 +38,6 @@ func connectionsAt(addresses int, descriptors uint64) int {
 	return max(1, min(outsideConnections, int(min(descriptors, enough))/2/outsideDescriptors/addresses))
 }
 
-// dialAPI connects to the API server from the namespace of the plane.
-func dialAPI(ctx context.Context) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:6443")
-}
-
 // listenOutside opens the sockets for hosts on other machines, if the plane is for them, and
 // adds them to files. It is called in the machine's namespace, where names are known.
 func listenOutside(ctx context.Context, inst *instance.Instance, files map[string]*os.File) error {
@@ -47,40 +45,67 @@ func listenOutside(ctx context.Context, inst *instance.Instance, files map[strin
 	if err != nil || at == nil {
 		return err
 	}
-	listeners, err := network.ListenAt(ctx, at.Host, at.Port)
-	if err != nil {
-		return err
-	}
-	for i, l := range listeners {
-		if files[outsideListener+strconv.Itoa(i)], err = l.File(); err != nil {
+	for prefix, port := range map[string]uint16{outsideListener: at.Port, bundleListener: at.BundlePort()} {
+		listeners, err := network.ListenAt(ctx, at.Host, port)
+		if err != nil && port != at.Port {
+			err = fmt.Errorf("host bundles are served at the port after the one of --listen: %w", err)
+		}
+		if err != nil {
 			return err
+		}
+		for i, l := range listeners {
+			if files[prefix+strconv.Itoa(i)], err = l.File(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+// bundlesOf are the host bundles of a plane, which it serves to hosts on other machines; none
+// on a plane without. Local hosts have their software in the node bundle.
+func bundlesOf(inst *instance.Instance, files map[string]*os.File) (bundleserver.Options, error) {
+	o := bundleserver.DefaultOptions()
+	at, err := inst.ListensAt()
+	if err != nil || at == nil {
+		return o, err
+	}
+	o.Dir, o.URL = inst.HostBundles(), at.BundleServer()
+	// They verify it by the CA of the plane, which they know.
+	o.CertFile, o.KeyFile, o.ClientCAFile = serve.Certificates(inst.Dir)
+	o.CAFile = ""
+	for i := 0; files[bundleListener+strconv.Itoa(i)] != nil; i++ {
+		listener, err := net.FileListener(files[bundleListener+strconv.Itoa(i)])
+		if err != nil {
+			return o, fmt.Errorf("take over the socket for host bundles: %w", err)
+		}
+		o.Listeners = append(o.Listeners, listener)
+	}
+	return o, nil
+}
+
 // outsideOf takes over the sockets of listenOutside; nil for a plane without.
-func outsideOf(inst *instance.Instance, files map[string]*os.File) (*serve.Outside, []*network.Forwarder, error) {
+func outsideOf(inst *instance.Instance, files map[string]*os.File) (*serve.Outside, []network.Door, error) {
 	at, err := inst.ListensAt()
 	if err != nil || at == nil {
 		return nil, nil, err
 	}
 	outside := &serve.Outside{Server: at.Server(), Names: append([]string{at.Host}, at.Names...), Listen: inst.Listen, TLSNames: inst.TLSNames}
-	var forwarders []*network.Forwarder
+	var doors []network.Door
 	for i := 0; files[outsideListener+strconv.Itoa(i)] != nil; i++ {
 		listener, err := net.FileListener(files[outsideListener+strconv.Itoa(i)])
 		if err != nil {
 			return nil, nil, fmt.Errorf("take over the socket for hosts on other machines: %w", err)
 		}
 		outside.Addresses = append(outside.Addresses, listener.Addr().String())
-		forwarders = append(forwarders, &network.Forwarder{Listener: listener, Dial: dialAPI})
+		doors = append(doors, door(listener))
 	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, nil, fmt.Errorf("read how many files the plane may open: %w", err)
 	}
-	for _, f := range forwarders {
-		f.Max = connectionsAt(len(forwarders), limit.Cur)
+	for i := range doors {
+		doors[i].Max = connectionsAt(len(doors), limit.Cur)
 	}
-	return outside, forwarders, nil
+	return outside, doors, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/provider"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
@@ -112,7 +114,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 	if err != nil {
 		return err
 	}
-	outside, forwarders, err := doors(inst, files)
+	outside, doors, err := doorsOf(inst, files)
 	if err != nil {
 		return err
 	}
@@ -125,7 +127,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		return err
 	}
 	besideCtx, stop := context.WithCancel(ctx)
-	ended := beside(besideCtx, forwarders, proxy, hosts)
+	ended := beside(besideCtx, proxy, hosts)
 	if by.up {
 		go planelog.Bound(besideCtx, inst.PlaneLog(), reportLog)
 	}
@@ -137,8 +139,15 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		return forwardClusters(besideCtx, mgr, inst, machine, dialCluster)
 	}
 	// What runs on the machine's loopback can be registered as an extension.
-	dialer := extensions.Dialer{Namespace: machine, Services: lifecycle.Services()}
-	slipway, err := provider.Slipway(dialer.DialContext, clusters)
+	services := lifecycle.Services()
+	maps.Copy(services, provider.Services())
+	dialer := extensions.Dialer{Namespace: machine, Services: services}
+	bundles, err := bundlesOf(inst, files)
+	if err != nil {
+		return err
+	}
+	authority := pki.New(pki.Options{Dir: inst.Path("pki")})
+	slipway, err := provider.Slipway(provider.Options{Dial: dialer.DialContext, Authority: authority, HostBundles: bundles}, clusters)
 	if err != nil {
 		return err
 	}
@@ -151,26 +160,35 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		NoAuditLog:       inst.NoAuditLog,
 		Advertise:        net.IP(inst.Network().Address().AsSlice()),
 		Outside:          outside,
+		Doors:            doors,
 		Foreground:       !by.up && !by.systemd,
 		Service:          by.systemd,
 		Ready:            by.ready,
 		AdminServer:      "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
 		DialExtension:    dialer.DialContext,
 		Providers:        []serve.Provider{slipway},
-		LifecycleProgram: filepath.Join(filepath.Dir(hosts.Sandbox), "slipway-lifecycle"),
+		Extensions:       []serve.Extension{provider.Extension()},
+		LifecycleProgram: filepath.Join(filepath.Dir(hosts.Sandbox), lifecycleProgram),
 		LoggingFormat:    loggingFormat,
 	})
 }
 
-// doors take over the sockets by which the API server is reached: for other machines, and on
-// the machine's loopback.
-func doors(inst *instance.Instance, files map[string]*os.File) (*serve.Outside, []*network.Forwarder, error) {
+// doorsOf take over the sockets by which the API server is reached: for other machines, and
+// on the machine's loopback.
+func doorsOf(inst *instance.Instance, files map[string]*os.File) (*serve.Outside, []network.Door, error) {
 	listener, err := net.FileListener(files[apiListener])
 	if err != nil {
 		return nil, nil, fmt.Errorf("take over the socket on 127.0.0.1: %w", err)
 	}
-	outside, forwarders, err := outsideOf(inst, files)
-	return outside, append(forwarders, &network.Forwarder{Listener: listener, Dial: dialAPI}), err
+	outside, doors, err := outsideOf(inst, files)
+	return outside, append(doors, door(listener)), err
+}
+
+// door tells in the log of the plane what keeps callers out.
+func door(l net.Listener) network.Door {
+	return network.Door{Listener: l, OnError: func(err error) {
+		klog.ErrorS(err, "Cannot take in connections to the API server", "address", l.Addr().String())
+	}}
 }
 
 // forwardClusters gives each cluster's API server a port of the machine's loopback, until ctx ends.
@@ -185,11 +203,8 @@ func forwardClusters(ctx context.Context, mgr ctrl.Manager, inst *instance.Insta
 
 // beside runs what a plane needs besides its components, until ctx ends, and returns what
 // waits for its end.
-func beside(ctx context.Context, forwarders []*network.Forwarder, proxy *egress.Proxy, hosts *localhost.Manager) (wait func()) {
+func beside(ctx context.Context, proxy *egress.Proxy, hosts *localhost.Manager) (wait func()) {
 	var running sync.WaitGroup
-	for _, f := range forwarders {
-		running.Go(func() { serveForwarder(ctx, f) })
-	}
 	if proxy != nil {
 		running.Go(func() { serveProxy(ctx, proxy) })
 	}
@@ -201,21 +216,10 @@ func reportLog(err error) {
 	klog.ErrorS(err, "Cannot keep the log of the plane from growing, trying again")
 }
 
-// serveForwarder lets in who calls the API server, until ctx ends.
-func serveForwarder(ctx context.Context, f *network.Forwarder) {
-	address := f.Listener.Addr().String()
-	f.OnAcceptError = func(err error) {
-		klog.ErrorS(err, "Cannot take in connections to the API server, trying again", "address", address)
-	}
-	if err := f.Serve(ctx); err != nil {
-		klog.ErrorS(err, "The API server is no longer reached at an address, until the plane is started again", "address", address)
-	}
-}
-
 func reportReboot(host string, err error) {
 	if err != nil {
-		klog.ErrorS(err, "Cannot switch a local host on again, trying again", "host", host)
+		klog.ErrorS(err, "Cannot switch a local host on again, trying again", "localHost", host)
 		return
 	}
-	klog.InfoS("Switched on a local host that was rebooted", "host", host)
+	klog.InfoS("Switched on a local host that was rebooted", "localHost", host)
 }

@@ -25,6 +25,8 @@ type upFlags struct {
 	// controlPlanes of the default cluster.
 	controlPlanes int
 	timeout       time.Duration
+	// ui shows the plane in the browser until the command is interrupted.
+	ui bool
 	// forceConflicts takes back what others have changed.
 	forceConflicts bool
 }
@@ -57,6 +59,7 @@ machine pool of two. With three control planes the cluster outlives any one host
 	flags.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the default cluster, one of the node bundle's; the newest by default")
 	flags.BoolVar(&f.noCluster, "no-cluster", false, "bring up the plane and the hosts only")
 	flags.IntVar(&f.controlPlanes, "control-planes", 1, "control planes of the default cluster: 1, 3 or 5")
+	flags.BoolVar(&f.ui, "ui", false, "serve the console, as \"slipway ui\" does, from when the plane answers until interrupted; what was brought up stays")
 	flags.DurationVar(&f.timeout, "timeout", upTimeout, "how long to wait until all is ready; 0 waits as long as it takes")
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "apply objects also where others have changed them since; without it those are left as they are, and named")
 	f.bind(command)
@@ -157,7 +160,18 @@ func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
 	if session.Service, err = g.service(); err != nil {
 		return err
 	}
-	return runSession(cmd, g, session)
+	if !f.ui {
+		return runSession(cmd, g, session)
+	}
+	shown := &upConsole{global: g}
+	session.Console = func() (string, error) { return shown.open(cmd.Context()) }
+	if err := runSession(cmd, g, session); err != nil {
+		return err
+	}
+	// Others may work on the plane while somebody looks at it.
+	lock.Release()
+	fmt.Fprintln(cmd.OutOrStdout(), "\nThe console is served until you press Ctrl-C, which ends nothing else.")
+	return <-shown.ended
 }
 
 // runSession brings up what a session is for, and tells what to do next.

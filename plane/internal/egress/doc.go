@@ -9,7 +9,7 @@
 //	proxy.go        the proxy
 //	dial.go         the same for this process, without the proxy
 //	environment.go  what makes this process and its children use it, and no other
-//	address.go      what no one is connected to: the loopback of the machine, and link-local addresses
+//	address.go      what no one is connected to: the loopback of the machine, and the metadata of clouds
 //
 // A plane has it only if it listens for other machines. It is imported by internal/cli; it
 // imports internal/network.

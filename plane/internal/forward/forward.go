@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,7 +105,7 @@ func (r *Reconciler) start(key client.ObjectKey, target string, listener net.Lis
 	ctx, cancel := context.WithCancel(r.ctx)
 	run := &running{target: target, cancel: cancel, done: make(chan struct{})}
 	r.running[key.String()] = run
-	log := ctrl.LoggerFrom(r.ctx).WithName("forward").WithValues("cluster", key.String(), "address", listener.Addr().String())
+	log := ctrl.LoggerFrom(r.ctx).WithName("forward").WithValues("Cluster", klog.KRef(key.Namespace, key.Name), "address", listener.Addr().String())
 	forwarder := &network.Forwarder{
 		Listener:      listener,
 		Dial:          func(ctx context.Context) (net.Conn, error) { return r.Dial(ctx, "tcp", target) },

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/plane/internal/private"
 )
 
@@ -240,6 +241,9 @@ func (i *Instance) Path(elem ...string) string {
 
 // Kubeconfig is the path of the admin kubeconfig of the plane.
 func (i *Instance) Kubeconfig() string { return i.Path("kubeconfig") }
+
+// HostBundles is the directory of the host bundles that were loaded.
+func (i *Instance) HostBundles() string { return i.Path(hostbundle.PlaneStore) }
 
 // PlaneLog is the path of the plane's log.
 func (i *Instance) PlaneLog() string { return i.Path("plane.log") }

@@ -15,6 +15,9 @@ import (
 // a port: the one that API servers have elsewhere.
 const DefaultListenPort = 6443
 
+// maxListenPort leaves the one after it for host bundles.
+const maxListenPort = 65534
+
 // Listen is where hosts on other machines reach the plane's API server.
 type Listen struct {
 	// Host is an address of this machine or a name of one; Port of it.
@@ -42,14 +45,19 @@ func (c Config) ListensAt() (*Listen, error) {
 	if l.Names, err = parseNames(c.TLSNames); err != nil {
 		return nil, fmt.Errorf("--tls-san: %w", err)
 	}
+	if l.Port > maxListenPort {
+		return nil, fmt.Errorf("--listen %s: host bundles are served at the port after it; want one up to %d", c.Listen, maxListenPort)
+	}
 	if !unspecified(l.Host) {
 		return l, nil
 	}
 	if len(l.Names) == 0 {
 		return nil, fmt.Errorf("--listen %s: that is every address of this machine, now and later: name one of them, or give the names and addresses by which hosts reach it with --tls-san", c.Listen)
 	}
-	if int(l.Port) == c.APIPort {
-		return nil, fmt.Errorf("--listen %s: port %d of 127.0.0.1 is the one of --api-port: choose another one", c.Listen, l.Port)
+	for _, port := range []uint16{l.Port, l.BundlePort()} {
+		if int(port) == c.APIPort {
+			return nil, fmt.Errorf("--listen %s: port %d of 127.0.0.1 is the one of --api-port: choose another one", c.Listen, port)
+		}
 	}
 	return l, nil
 }
@@ -62,6 +70,12 @@ func (l *Listen) Server() string {
 	}
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(int(l.Port)))
 }
+
+// BundlePort is where they fetch host bundles: the one after the API server's.
+func (l *Listen) BundlePort() uint16 { return l.Port + 1 }
+
+// BundleServer is the URL of that: at whatever name or address a host knows the plane by.
+func (l *Listen) BundleServer() string { return "https://:" + strconv.Itoa(int(l.BundlePort())) }
 
 func parseListen(text string) (host string, port uint16, err error) {
 	host, port = text, DefaultListenPort

@@ -48,6 +48,8 @@ func TestListenNamesTheRemedy(t *testing.T) {
 		{"https://192.0.2.1:6443", "", "without a scheme"},
 		{"192.0.2.1:0", "", "1 to 65535"},
 		{"192.0.2.1:65536", "", "1 to 65535"},
+		{"192.0.2.1:65535", "", "up to 65534"},
+		{"0.0.0.0:36442", "a.example", "port 36443 of 127.0.0.1"},
 		{"192.0.2.1:", "", "1 to 65535"},
 		{"192.0.2.256", "", "neither an IP address nor a host name"},
 		{":6443", "", "neither an IP address nor a host name"},

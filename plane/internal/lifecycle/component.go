@@ -8,15 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/pki"
+	"github.com/slipway-dev/slipway/plane/internal/registration"
 )
 
 // Options configure a Component. All fields are required.
@@ -78,15 +78,17 @@ func (c *Component) kubeconfig() string { return filepath.Join(c.opts.Dir, "kube
 // Start registers the extension, then starts the program. In this order no policy
 // can be created, which takes the program's webhook, before it counts.
 func (c *Component) Start(ctx context.Context) error {
-	extension, err := c.register(ctx)
+	manifest, err := fs.ReadFile(config.Lifecycle, "lifecycle/extension/extensionconfig.yaml")
+	if err != nil {
+		return err
+	}
+	extension, err := registration.Register(ctx, registration.Options{Admin: c.opts.Admin, Manifest: manifest, CABundle: c.opts.CABundle})
 	if err != nil {
 		return err
 	}
 	c.Go(func(ctx context.Context) error {
-		ticker := time.NewTicker(pki.CheckInterval)
-		defer ticker.Stop()
 		var following sync.WaitGroup
-		following.Go(func() { c.follow(ctx, extension, ticker.C) })
+		following.Go(func() { extension.Keep(ctx) })
 		c.supervise(ctx, extension)
 		following.Wait()
 		return nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-dev/slipway/plane/internal/capi"
+	"github.com/slipway-dev/slipway/plane/internal/registration"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 )
 
 // supervise keeps the program running until ctx ends.
-func (c *Component) supervise(ctx context.Context, extension *registration) {
+func (c *Component) supervise(ctx context.Context, extension *registration.Registration) {
 	// The kernel ends the program with the thread that started it, which must not
 	// end before. It is not given back: a locked thread ends with its goroutine.
 	runtime.LockOSThread()
@@ -56,7 +57,7 @@ func (c *Component) supervise(ctx context.Context, extension *registration) {
 
 // run runs the program once, in the network namespace of this process. Its log goes
 // where the plane's goes.
-func (c *Component) run(ctx context.Context, extension *registration) error {
+func (c *Component) run(ctx context.Context, extension *registration.Registration) error {
 	cmd := exec.CommandContext(ctx, c.opts.Program,
 		"--cert-dir="+c.opts.CertDir,
 		"--extension-address="+extensionAddress,
@@ -96,11 +97,11 @@ func (c *Component) run(ctx context.Context, extension *registration) error {
 }
 
 // announce has the extension discovered as soon as it serves.
-func announce(ctx context.Context, extension *registration) {
+func announce(ctx context.Context, extension *registration.Registration) {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
 	for {
-		if serves(ctx) && extension.started(ctx) == nil {
+		if serves(ctx) && extension.Started(ctx) == nil {
 			return
 		}
 		select {

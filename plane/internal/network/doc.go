@@ -3,7 +3,7 @@
 // with one bridge that all local hosts hang on.
 //
 //	machine's namespace            namespace <instance>           host
-//	127.0.0.1:36443 ── Forwarder ──> 10.88.0.1 (br0) ── h-host-1 ═ eth0 10.88.0.11
+//	127.0.0.1:36443 ── Gather ───> 10.88.0.1 (br0) ── h-host-1 ═ eth0 10.88.0.11
 //
 // Hosts on other machines come the same way, by an address of the machine (ListenAt).
 //
@@ -12,7 +12,8 @@
 //
 // The machine's own network is left alone: no route, no firewall rule, no
 // address. Processes cross the border by sockets only: ListenIn opens a socket
-// in another namespace, DialContext connects from one, Forwarder joins the two.
+// in another namespace, Gather has a server accept there, DialContext connects from one, and
+// Forwarder joins a socket with a connection.
 //
 // The package knows nothing of sandboxes but the process whose namespace a link
 // is put into. It may be imported by everything in the plane; it imports the

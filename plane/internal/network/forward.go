@@ -16,7 +16,7 @@ import (
 // dialTimeout bounds how long a client of a Forwarder waits for the other side.
 const dialTimeout = 10 * time.Second
 
-// acceptPause is how long a Forwarder waits after an error that ends by itself.
+// acceptPause is how long is waited after an error that ends by itself.
 const acceptPause = 50 * time.Millisecond
 
 // Forwarder passes each connection that its listener accepts on to the address
@@ -26,8 +26,6 @@ type Forwarder struct {
 	Listener net.Listener
 	// Dial opens the other side.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// Max bounds the connections at once; those beyond wait until one ends. 0 for no bound.
-	Max int
 	// OnDialError, if set, hears why a client was turned away.
 	OnDialError func(error)
 	// OnAcceptError, if set, hears the first in a row of errors that end by themselves.
@@ -44,24 +42,11 @@ func (f *Forwarder) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = f.Listener.Close() })
 	defer stop()
 	defer f.Listener.Close()
-	var free chan struct{}
-	if f.Max > 0 {
-		free = make(chan struct{}, f.Max)
-	}
 	for {
-		if !take(ctx, free) {
-			return nil
-		}
-		c, err := f.accept(ctx)
-		if err != nil {
-			give(free)
-		}
+		c, err := accept(ctx, f.Listener, f.OnAcceptError)
 		switch {
 		case err == nil:
-			conns.Go(func() {
-				defer give(free)
-				f.forward(ctx, c)
-			})
+			conns.Go(func() { f.forward(ctx, c) })
 		case ctx.Err() != nil:
 			return nil
 		default:
@@ -72,39 +57,21 @@ func (f *Forwarder) Serve(ctx context.Context) error {
 
 // accept waits for the next connection. An error that is not of the listener ends by itself:
 // it is the one of a connection, or connections that end give the machine back what it lacks.
-func (f *Forwarder) accept(ctx context.Context) (net.Conn, error) {
+// The first in a row is told.
+func accept(ctx context.Context, l net.Listener, tell func(error)) (net.Conn, error) {
 	for told := false; ; told = true {
-		c, err := f.Listener.Accept()
+		c, err := l.Accept()
 		if err == nil || ctx.Err() != nil || !isTransient(err) {
 			return c, err
 		}
-		if !told && f.OnAcceptError != nil {
-			f.OnAcceptError(err)
+		if !told && tell != nil {
+			tell(err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(acceptPause):
 		}
-	}
-}
-
-// take waits for one of so many; without a bound there is always one.
-func take(ctx context.Context, free chan struct{}) bool {
-	if free == nil {
-		return true
-	}
-	select {
-	case free <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func give(free chan struct{}) {
-	if free != nil {
-		<-free
 	}
 }
 

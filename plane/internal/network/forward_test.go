@@ -166,7 +166,7 @@ func TestForwarderOutlivesErrors(t *testing.T) {
 	for _, cause := range []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.EPROTO, unix.ECONNABORTED, unix.EHOSTUNREACH} {
 		front := listen(t)
 		told := make(chan error, 10)
-		f := &Forwarder{Listener: &failing{front, []error{cause, cause}}, Dial: dialTo(target), Max: 1, OnAcceptError: func(err error) { told <- err }}
+		f := &Forwarder{Listener: &failing{front, []error{cause, cause}}, Dial: dialTo(target), OnAcceptError: func(err error) { told <- err }}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- f.Serve(ctx) }()

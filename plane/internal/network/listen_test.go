@@ -1,15 +1,12 @@
 package network
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -116,45 +113,4 @@ func TestGone(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// Those beyond the bound wait until one ends, and none is turned away.
-func TestForwarderBoundsItsConnections(t *testing.T) {
-	target, front := listen(t), listen(t)
-	arrived := make(chan net.Conn, 2)
-	go func() {
-		for {
-			c, err := target.Accept()
-			if err != nil {
-				return
-			}
-			arrived <- c
-		}
-	}()
-	f := &Forwarder{Listener: front, Dial: dialTo(target), Max: 1}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- f.Serve(ctx) }()
-	first := dial(t, front.Addr().String())
-	served := <-arrived
-	second := dial(t, front.Addr().String())
-	if err := second.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := second.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || len(arrived) > 0 {
-		t.Errorf("the second connection got through: %v", err)
-	}
-	if err := errors.Join(first.Close(), served.Close()); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case c := <-arrived:
-		_ = c.Close()
-	case <-time.After(30 * time.Second):
-		t.Error("the second connection never got through")
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }

@@ -8,10 +8,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/internal/bundleserver"
+	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/manager"
 	"github.com/slipway-dev/slipway/internal/version"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
@@ -20,21 +23,62 @@ import (
 // wait for its host anyway.
 const hostMachineConcurrency = 30
 
-// Slipway returns the provider, which connects to runtime extensions by dial. The
-// setups are added to its manager: what of the plane watches Cluster API's objects
-// needs no caches of its own.
-func Slipway(dial func(ctx context.Context, network, address string) (net.Conn, error), setups ...func(context.Context, ctrl.Manager) error) (serve.Provider, error) {
+// hooksAddress is where the hooks of updates in place are served, on loopback of the plane's
+// namespace.
+const hooksAddress = "127.0.0.1:9547"
+
+// The Service of the hooks in a management cluster. The plane has none, and connects to
+// the manager itself.
+const (
+	namespace = "slipway-system"
+	service   = "slipway-extension-service"
+)
+
+// Services are the addresses, in the namespace of the plane, of what the ExtensionConfig
+// names by its Service.
+func Services() map[string]string {
+	return map[string]string{service + "." + namespace + ".svc:443": hooksAddress}
+}
+
+// Extension is what the manager answers Cluster API.
+func Extension() serve.Extension {
+	return serve.Extension{
+		Server:   pki.Server{Name: "slipway-manager", DNSNames: []string{service + "." + namespace + ".svc"}},
+		Manifest: config.InPlaceUpdates,
+	}
+}
+
+// Options of the provider. Dial and Authority are required.
+type Options struct {
+	// Dial connects to runtime extensions.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Authority has the certificate of Extension, and the CA of who calls it.
+	Authority *pki.Authority
+	// HostBundles are served to hosts.
+	HostBundles bundleserver.Options
+}
+
+// Slipway returns the provider. The setups are added to its manager: what of the plane
+// watches Cluster API's objects needs no caches of its own.
+func Slipway(o Options, setups ...func(context.Context, ctrl.Manager) error) (serve.Provider, error) {
 	byObject, err := manager.CacheByObject()
 	if err != nil {
 		return serve.Provider{}, err
 	}
 	info := manifests.Provider{
 		Name: "slipway", Type: clusterctlv1.InfrastructureProviderType,
-		Namespace: "slipway-system", Version: version.Version,
+		Namespace: namespace, Version: version.Version,
 	}
 	options := manager.DefaultOptions()
 	options.SkipNameValidation = true
-	options.DialExtension = dial
+	options.DialExtension = o.Dial
+	options.HostBundles = o.HostBundles
+	if err := options.FeatureGates.SetFromMap(map[string]bool{string(manager.InPlaceUpdates): true}); err != nil {
+		return serve.Provider{}, err
+	}
+	options.WebhookCertDir = o.Authority.ServerCertDir(Extension().Server.Name)
+	// The plane's CA signs for others, too.
+	options.Hooks = hookserver.Options{Address: hooksAddress, ClientCAFile: o.Authority.CACertFile(), ClientNames: []string{capi.ExtensionCaller.User}}
 	options.HostMachineConcurrency = hostMachineConcurrency
 	setup := func(ctx context.Context, mgr ctrl.Manager) error {
 		if err := manager.SetupWithManager(ctx, mgr, options); err != nil {

@@ -34,7 +34,7 @@ func newHealth(path string, stages [][]component.Component, hooks http.Handler) 
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", h.readyz)
-	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.Handle("/lifecycle/metrics", lifecycle.Metrics())
 	// Profiles can hold secrets; only root can connect to the socket.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -12,6 +12,8 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
+	"github.com/slipway-dev/slipway/plane/internal/network"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
 )
 
 // Defaults of Options.
@@ -36,6 +38,10 @@ type Options struct {
 
 	// Listener, when set, is used instead of Bind.
 	Listener net.Listener
+
+	// Doors are further sockets by which the API server is reached: on the loopback of the
+	// machine, and for hosts on other machines. Default none.
+	Doors []network.Door
 
 	// Advertise is the address by which hosts reach the API server; it is in
 	// the serving certificate. Default none beyond loopback.
@@ -77,6 +83,9 @@ type Options struct {
 	// Providers are run, and their manifests installed, beside upstream's.
 	Providers []Provider
 
+	// Extensions are served by the providers, and registered.
+	Extensions []Extension
+
 	// LifecycleProgram is the path of slipway-lifecycle, which runs beside the plane.
 	// Empty for a plane without.
 	LifecycleProgram string
@@ -90,6 +99,14 @@ type Options struct {
 
 	// Ready, when set, is called once all components are ready. An error ends the plane.
 	Ready func() error
+}
+
+// Extension is a runtime extension that a provider serves in this process.
+type Extension struct {
+	// Server is its certificate.
+	Server pki.Server
+	// Manifest is its ExtensionConfig, as clusterctl would install it.
+	Manifest []byte
 }
 
 // Outside is how hosts on other machines reach a plane.
@@ -195,6 +212,13 @@ func (o *Options) webhookURL() string {
 
 // Kubeconfig is where the administrator's kubeconfig of a plane is.
 func Kubeconfig(stateDir string) string { return filepath.Join(stateDir, "kubeconfig") }
+
+// Certificates are the files of a plane that who else serves hosts needs: the certificate of
+// the API server with its key, and the CA of the hosts' certificates.
+func Certificates(stateDir string) (cert, key, clientCA string) {
+	authority := pki.New(pki.Options{Dir: filepath.Join(stateDir, "pki")})
+	return authority.ServingCertFile(), authority.ServingKeyFile(), authority.CACertFile()
+}
 
 // Socket is where a plane serves /healthz, /readyz and /metrics.
 func Socket(stateDir string) string { return filepath.Join(stateDir, "plane.sock") }

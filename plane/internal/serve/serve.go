@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
+	"github.com/slipway-dev/slipway/plane/internal/registration"
 )
 
 // Run runs a plane until ctx ends, then stops it. It returns nil when it was
@@ -83,6 +84,9 @@ func assemble(opts Options) [][]component.Component {
 		clients = append(clients, lifecycle.Client())
 		servers = append(servers, lifecycle.Server())
 	}
+	for _, e := range opts.Extensions {
+		servers = append(servers, e.Server)
+	}
 	serverIPs, serverNames := opts.subjects()
 	authority := pki.New(pki.Options{
 		Dir:             filepath.Join(opts.StateDir, "pki"),
@@ -127,11 +131,25 @@ func assemble(opts Options) [][]component.Component {
 			Providers:      capiProviders,
 		})},
 	}
-	if opts.LifecycleProgram == "" {
-		return stages
+	if extensions := newExtensions(opts, authority); len(extensions) > 0 {
+		stages = append(stages, extensions)
 	}
-	// Its registration passes Cluster API's webhooks.
-	return append(stages, []component.Component{newLifecycle(opts, authority)})
+	return stages
+}
+
+// newExtensions returns what is registered as an extension, which passes Cluster API's
+// webhooks.
+func newExtensions(opts Options, authority *pki.Authority) []component.Component {
+	var all []component.Component
+	for _, e := range opts.Extensions {
+		all = append(all, registration.NewComponent(e.Server.Name, registration.Options{
+			Admin: authority.RESTConfig(pki.Admin.Name, opts.loopback()), Manifest: e.Manifest, CABundle: authority.CABundle,
+		}))
+	}
+	if opts.LifecycleProgram != "" {
+		all = append(all, newLifecycle(opts, authority))
+	}
+	return all
 }
 
 func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint, encryptionConfig string, converted func(schema.GroupVersionKind) bool) *apiserver.Server {
@@ -142,6 +160,7 @@ func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint, encrypti
 		EtcdEndpoint:          etcdEndpoint,
 		Bind:                  opts.Bind,
 		Listener:              opts.Listener,
+		Doors:                 opts.Doors,
 		Advertise:             opts.Advertise,
 		ServingCertFile:       authority.ServingCertFile(),
 		ServingKeyFile:        authority.ServingKeyFile(),

@@ -17,11 +17,18 @@ type Machine struct {
 	UnitDir string
 	// Booted is a directory that is there when systemd runs the machine.
 	Booted string
+	// Emptied are directories whose contents do not outlive a boot: no place for what
+	// systemd runs.
+	Emptied []string
 }
 
 // Local is this machine.
 func Local() Machine {
-	return Machine{UnitDir: "/etc/systemd/system", Booted: "/run/systemd/system"} // see sd_booted(3)
+	return Machine{
+		UnitDir: "/etc/systemd/system",
+		Booted:  "/run/systemd/system", // see sd_booted(3)
+		Emptied: []string{"/tmp", "/var/tmp", "/run", "/dev"},
+	}
 }
 
 // ErrNoSystemd means that systemd does not run the machine.

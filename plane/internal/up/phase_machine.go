@@ -154,11 +154,20 @@ func CheckListen(ctx context.Context, stateDir string, config instance.Config) e
 	if at == nil {
 		return nil
 	}
-	var held []netip.AddrPort
+	var held, bundles []netip.AddrPort
 	if record != nil && record.Outside != nil {
 		held = record.Outside.Held()
 	}
-	return network.TryListenAt(ctx, at.Host, at.Port, held)
+	for _, h := range held {
+		bundles = append(bundles, netip.AddrPortFrom(h.Addr(), h.Port()+1))
+	}
+	if err := network.TryListenAt(ctx, at.Host, at.Port, held); err != nil {
+		return err
+	}
+	if err := network.TryListenAt(ctx, at.Host, at.BundlePort(), bundles); err != nil {
+		return fmt.Errorf("host bundles are served at the port after the one of --listen: %w", err)
+	}
+	return nil
 }
 
 // outdated says whether a plane listens for other machines elsewhere than was chosen.

@@ -31,6 +31,9 @@ type Session struct {
 	Options Options
 	// Progress shows what is waited for.
 	Progress *progress.Tree
+	// Console opens the console once the plane answers, and returns its address; nil when
+	// nobody asked for it.
+	Console func() (string, error)
 	// Service is how systemd runs the plane; nil for a plane that is not a service.
 	Service *service.Service
 
@@ -62,6 +65,7 @@ var stages = [][]phase{
 	{
 		{name: "enrollment", skip: (*Session).withoutEnrollment, run: (*Session).enrollHosts},
 		{name: "cluster", skip: (*Session).withoutCluster, run: (*Session).applyCluster},
+		{name: "console", skip: (*Session).withoutConsole, run: (*Session).openConsole},
 	},
 	{{name: "nodes", skip: (*Session).withoutCluster, run: (*Session).waitForNodes}},
 }
@@ -71,6 +75,19 @@ func (s *Session) withoutHosts() bool { return s.hostless }
 func (s *Session) withoutEnrollment() bool { return s.withoutHosts() || s.away }
 
 func (s *Session) withoutCluster() bool { return s.Options.File == nil || s.away }
+
+func (s *Session) withoutConsole() bool { return s.Console == nil }
+
+// openConsole shows the plane in a browser while the rest comes up.
+func (s *Session) openConsole(_ context.Context, step *progress.Step) error {
+	address, err := s.Console()
+	if err != nil {
+		return err
+	}
+	s.Progress.Note("Watch it in one browser at " + address)
+	step.Donef("")
+	return nil
+}
 
 // Begun reports whether Run has got beyond looking: there may be something now
 // that `slipway down` has to take down.

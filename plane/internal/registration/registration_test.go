@@ -1,8 +1,9 @@
-package lifecycle
+package registration_test
 
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -12,7 +13,9 @@ import (
 
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
+	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/plane/internal/registration"
 )
 
 var env *testenv.Env
@@ -27,8 +30,13 @@ func TestRenewedCAIsRegistered(t *testing.T) {
 	testenv.Skip(t)
 	var ca atomic.Value
 	ca.Store("-----BEGIN CERTIFICATE-----\none\n")
-	c := New(Options{Admin: env.Config, CABundle: func() ([]byte, error) { return []byte(ca.Load().(string)), nil }})
-	registered, err := c.register(t.Context())
+	manifest, err := fs.ReadFile(config.Lifecycle, "lifecycle/extension/extensionconfig.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registered, err := registration.Register(t.Context(), registration.Options{
+		Admin: env.Config, Manifest: manifest, CABundle: func() ([]byte, error) { return []byte(ca.Load().(string)), nil },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +58,7 @@ func TestRenewedCAIsRegistered(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.follow(ctx, registered, ticks)
+		registered.Follow(ctx, ticks)
 	}()
 	ca.Store("-----BEGIN CERTIFICATE-----\ntwo\n")
 	// The second tick is taken when the first was worked off.

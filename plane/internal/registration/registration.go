@@ -1,22 +1,21 @@
-package lifecycle
+package registration
 
 import (
 	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io/fs"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 )
 
@@ -27,40 +26,47 @@ const (
 	startedAnnotation = "slipway.dev/lifecycle-started"
 )
 
-// registration is the ExtensionConfig of the program.
-type registration struct {
+// Options of a registration. All are required.
+type Options struct {
+	// Admin registers the extension.
+	Admin *rest.Config
+	// Manifest is the ExtensionConfig that clusterctl would install.
+	Manifest []byte
+	// CABundle returns the PEM that verifies the extension. It is asked again while
+	// the plane runs.
+	CABundle func() ([]byte, error)
+}
+
+// Registration is the ExtensionConfig of an extension.
+type Registration struct {
+	opts   Options
 	client dynamic.ResourceInterface
 	object *unstructured.Unstructured
 	// ca that the ExtensionConfig has, PEM.
 	ca []byte
 }
 
-// register applies the ExtensionConfig that clusterctl would install, with the
-// plane's CA.
-func (c *Component) register(ctx context.Context) (*registration, error) {
-	data, err := fs.ReadFile(config.Lifecycle, "lifecycle/extension/extensionconfig.yaml")
-	if err != nil {
-		return nil, err
-	}
+// Register applies the ExtensionConfig with the plane's CA.
+func Register(ctx context.Context, opts Options) (*Registration, error) {
 	object := &unstructured.Unstructured{}
-	if err := yaml.UnmarshalStrict(data, &object.Object); err != nil {
+	if err := yaml.UnmarshalStrict(opts.Manifest, &object.Object); err != nil {
 		return nil, fmt.Errorf("read the ExtensionConfig: %w", err)
 	}
 	object.SetAnnotations(nil)
-	client, err := dynamic.NewForConfig(c.opts.Admin)
+	client, err := dynamic.NewForConfig(opts.Admin)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	r := &registration{client: client.Resource(runtimev1.GroupVersion.WithResource("extensionconfigs")), object: object}
-	ca, err := c.opts.CABundle()
+	r := &Registration{opts: opts, client: client.Resource(runtimev1.GroupVersion.WithResource("extensionconfigs")), object: object}
+	ca, err := opts.CABundle()
 	if err != nil {
 		return nil, err
 	}
 	return r, r.trust(ctx, ca)
 }
 
-// trust has callers verify the program by a CA.
-func (r *registration) trust(ctx context.Context, ca []byte) error {
+// trust has callers verify the extension by a CA.
+func (r *Registration) trust(ctx context.Context, ca []byte) error {
 	if bytes.Equal(ca, r.ca) {
 		return nil
 	}
@@ -68,33 +74,40 @@ func (r *registration) trust(ctx context.Context, ca []byte) error {
 		return err
 	}
 	if _, err := r.client.Apply(ctx, r.object.GetName(), r.object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
-		return fmt.Errorf("register slipway-lifecycle: %w", err)
+		return fmt.Errorf("register %s: %w", r.object.GetName(), err)
 	}
 	r.ca = ca
 	return nil
 }
 
-// follow keeps the ExtensionConfig up with the plane's CA, which is renewed while the
+// Keep is Follow as often as the plane looks after its certificates, until ctx ends.
+func (r *Registration) Keep(ctx context.Context) {
+	ticker := time.NewTicker(pki.CheckInterval)
+	defer ticker.Stop()
+	r.Follow(ctx, ticker.C)
+}
+
+// Follow keeps the ExtensionConfig up with the plane's CA, which is renewed while the
 // plane runs. The ticks say when to look.
-func (c *Component) follow(ctx context.Context, r *registration, ticks <-chan time.Time) {
+func (r *Registration) Follow(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks:
 		}
-		ca, err := c.opts.CABundle()
+		ca, err := r.opts.CABundle()
 		if err == nil {
 			err = r.trust(ctx, ca)
 		}
 		if err != nil && ctx.Err() == nil {
-			klog.Background().WithName("lifecycle").Error(err, "The ExtensionConfig may not have the plane's CA, looking again", "after", pki.CheckInterval)
+			klog.Background().WithName("registration").Error(err, "The ExtensionConfig may not have the plane's CA, looking again", "extensionConfig", r.object.GetName(), "after", pki.CheckInterval)
 		}
 	}
 }
 
-// started has the extension discovered now.
-func (r *registration) started(ctx context.Context) error {
+// Started has the extension discovered now.
+func (r *Registration) Started(ctx context.Context) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, startedAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
 	_, err := r.client.Patch(ctx, r.object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
