@@ -76,6 +76,7 @@ type step struct {
 var steps = []step{
 	{"binaries", (*release).buildBinaries},
 	{"images", (*release).writeImages},
+	{"packages", (*release).writePackages},
 	{"host bundles", (*release).writeHostBundle},
 	{"plugin of kubectl", (*release).writePlugin},
 	{"SBOMs", (*release).writeSBOMs},

@@ -93,6 +93,7 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("image", func(t *testing.T) { checkImage(t, r) })
 	t.Run("command line", func(t *testing.T) { checkCommandLine(t, r) })
+	t.Run("packages", func(t *testing.T) { checkPackages(t, r) })
 	t.Run("plugin of kubectl", func(t *testing.T) { checkPlugin(t, r) })
 	t.Run("SBOM", func(t *testing.T) {
 		bill := all["assets/slipway-manager-linux-"+runtime.GOARCH+".cdx.json"]
