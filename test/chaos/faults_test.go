@@ -265,10 +265,13 @@ func restoreSecret(ctx context.Context, p *plane, _ schedule.Step) error {
 	return client.IgnoreAlreadyExists(p.create(ctx, secretResource, p.removed))
 }
 
-// kinds are what the planner sees of the faults.
-func kinds() []schedule.Kind {
+// kinds are what the planner sees of the faults. The one that is left out never fits.
+func kinds(without string) []schedule.Kind {
 	all := make([]schedule.Kind, 0, len(faults))
 	for _, f := range faults {
+		if f.Name == without {
+			f.Fits = func(*schedule.State) bool { return false }
+		}
 		all = append(all, f.Kind)
 	}
 	return all

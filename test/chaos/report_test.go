@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,9 +37,17 @@ func (r *run) fail(message string, entry history.Entry, hosts []string) {
 	if err := r.save(dir, entries); err != nil {
 		report.WriteString(err.Error() + "\n")
 	}
-	report.WriteString("\nto repeat it:            make chaos SEED=" + strconv.FormatUint(*seed, 10) + " DURATION=" + duration.String() +
+	report.WriteString("\nto repeat it:            make chaos SEED=" + strconv.FormatUint(*seed, 10) + " DURATION=" + duration.String() + leftOut() +
 		"\nto judge it again:       go test ./test/chaos -run TestHistory -args -history " + filepath.Join(dir, "history.jsonl") + "\n")
 	r.t.Error(report.String())
+}
+
+// leftOut is how make is told what -without says.
+func leftOut() string {
+	if *without == "" {
+		return ""
+	}
+	return fmt.Sprintf(" WITHOUT=%q", *without)
 }
 
 // save keeps the history and the logs.

@@ -20,7 +20,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%q lacks an effect, or is undone and has no time for it", f.Name)
 		}
 	}
-	plan := schedule.New(1, kinds(), begin())
+	plan := schedule.New(1, kinds(""), begin())
 	for range 60 {
 		for _, s := range plan.Round(faultsPerRound) {
 			delete(names, s.Name)
@@ -31,11 +31,25 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// What is left out never happens, and all else does.
+func TestWithout(t *testing.T) {
+	t.Parallel()
+	plan, seen := schedule.New(1, kinds("kill the plane"), begin()), map[string]bool{}
+	for range 60 {
+		for _, s := range plan.Round(faultsPerRound) {
+			seen[s.Name] = true
+		}
+	}
+	if seen["kill the plane"] || len(seen) != len(faults)-1 {
+		t.Errorf("without the death of the plane there are %v", seen)
+	}
+}
+
 // Whatever is drawn, there is a host for each machine that is asked for, and one to spare.
 func TestPlansFitTheHosts(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(1000) {
-		plan := schedule.New(seed, kinds(), begin())
+		plan := schedule.New(seed, kinds(""), begin())
 		for range 20 {
 			steps := plan.Round(faultsPerRound)
 			s := plan.State

@@ -29,7 +29,7 @@ var (
 
 // foreign are flags of other programs that documents speak of.
 var foreign = []string{
-	"bootstrap-token-ttl", "control-plane-machine-count", "cluster-signing-cert-file", "enable-bootstrap-token-auth", "from-directory",
+	"bootstrap-token-ttl", "client-ca-file", "control-plane-machine-count", "cluster-signing-cert-file", "enable-bootstrap-token-auth", "from-directory",
 	"kubernetes-version", "provider-id", "register-node", "target-namespace", "to-directory", "worker-machine-count",
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/slipway-dev/slipway/internal/agent/run"
+	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
 	"github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
@@ -43,6 +44,7 @@ func TestMetricsReference(t *testing.T) {
 		collectors []prometheus.Collector
 	}{
 		{"Hosts", "slipway-manager", host.Collectors(nil)},
+		{"Host bundles", "slipway-manager", bundleserver.Collectors()},
 		{"Machines", "slipway-manager", hostmachine.Collectors(nil)},
 		{"Pools", "slipway-manager", hostmachinepool.Collectors()},
 		{"Runtime extensions", "slipway-manager", extensionconfig.Collectors()},

@@ -43,8 +43,14 @@ func TestAgentConfigurationReference(t *testing.T) {
 		"written by `make docs` from the type that reads it.\nUnknown fields and fields given twice are refused.\n\n"+
 		"```yaml\napiVersion: %s\nkind: %s\nnamespace: default\n```\n\n| field | type | default | meaning |\n|---|---|---|---|\n",
 		config.DefaultPath, config.APIVersion, config.Kind)
-	comments := fieldComments(t, "internal/agent/run/config", "AgentConfiguration")
-	configuration := reflect.ValueOf(*config.Default())
+	writeFields(t, &page, reflect.ValueOf(*config.Default()), "")
+	compare(t, "docs/reference/agent-configuration.md", []byte(page.String()))
+}
+
+// writeFields writes a row for each field, and for those of a struct below its name.
+func writeFields(t *testing.T, page *strings.Builder, configuration reflect.Value, below string) {
+	t.Helper()
+	comments := fieldComments(t, "internal/agent/run/config", configuration.Type().Name())
 	for i := range configuration.NumField() {
 		field := configuration.Type().Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -54,9 +60,12 @@ func TestAgentConfigurationReference(t *testing.T) {
 		if comments[field.Name] == "" {
 			t.Errorf("%s has no comment", field.Name)
 		}
-		fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", name, typeName(field.Type), defaultOf(configuration.Field(i)), comments[field.Name])
+		if field.Type == reflect.TypeFor[config.Software]() {
+			writeFields(t, page, configuration.Field(i), name+".")
+			continue
+		}
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", below+name, typeName(field.Type), defaultOf(configuration.Field(i)), comments[field.Name])
 	}
-	compare(t, "docs/reference/agent-configuration.md", []byte(page.String()))
 }
 
 func typeName(t reflect.Type) string {

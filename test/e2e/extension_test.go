@@ -101,7 +101,7 @@ func TestExtension(t *testing.T) {
 	if err := dead.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	p.up("--fast", "--no-cluster", "--hosts", "0")
+	console := upWithConsole(t, p, "--fast", "--no-cluster", "--hosts", "0")
 	if hosts := p.mustKubectl("", "get", "hosts", "-o", "name"); hosts != "" {
 		t.Errorf("hosts that nobody asked for: %s", hosts)
 	}
@@ -112,6 +112,10 @@ func TestExtension(t *testing.T) {
 
 	p.apply("", gatedCluster("held")+"---"+gatedCluster("doomed")+"---"+gatedCluster("other"))
 	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/other", "--timeout=5m")
+	if page := console.get(t, "/clusters"); !strings.Contains(page, `href="/clusters/default/other"`) {
+		t.Errorf("the console of `up --ui` does not show the cluster:\n%s", page)
+	}
+	console.leave(t)
 	blocked := func(cluster, text string) {
 		t.Helper()
 		message := ""

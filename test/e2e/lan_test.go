@@ -180,6 +180,10 @@ func otherMachines(t *testing.T, p *plane) {
 	}
 	reached(t, l, p.Port, cluster.CertificateAuthorityData)
 	enrolled(t, p, l, run)
+	audited, err := os.ReadFile(filepath.Join(p.StateDir, "apiserver", "audit.log"))
+	if err != nil || !strings.Contains(string(audited), `"sourceIPs":["`+otherAddress+`"]`) {
+		t.Errorf("the audit log does not tell that %s called (%v)", otherAddress, err)
+	}
 }
 
 func pids(numbers []int) []string {
@@ -273,6 +277,7 @@ func enrolled(t *testing.T, p *plane, l lan, run func(...string) string) {
 		}
 		return false
 	})
+	fetched(t, run, agent, config)
 	end()
 	run("host", "remove", "other-1", "--no-ssh")
 }

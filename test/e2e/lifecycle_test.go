@@ -197,6 +197,8 @@ func TestLifecycle(t *testing.T) {
 	}{
 		{"created upon approval, with its network", createdUponApproval},
 		{"upgraded in its window, with Jobs in between", upgradedInWindow},
+		// The runs go with the cluster.
+		{"seen on dashboards", func(t *testing.T, _ *lifecycle) { server.AssertData(t, dashboards, "lifecycle", "runtime-sdk") }},
 		{"deleted once it is exported", deletedOnceExported},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
@@ -207,7 +209,6 @@ func TestLifecycle(t *testing.T) {
 			return
 		}
 	}
-	server.AssertData(t, dashboards, "lifecycle", "runtime-sdk")
 	if got := l.order(); !slices.Equal(got, guideOrder) {
 		t.Errorf("the hooks were called in the order\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(guideOrder, "\n"))
 	}

@@ -89,7 +89,7 @@ func rollingUpgrade(t *testing.T, p *plane) {
 func joining(t *testing.T, p *plane, limit time.Duration) string {
 	t.Helper()
 	controlPlane := ""
-	for begin := time.Now(); time.Since(begin) < live.Patience(limit); time.Sleep(20 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < live.Patience(limit); time.Sleep(100 * time.Millisecond) {
 		for _, pid := range p.ProcessesOn("[^/]+", "kubeadm") {
 			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))

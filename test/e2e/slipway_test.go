@@ -22,6 +22,8 @@ type plane struct {
 	live.Plane
 	t   *testing.T
 	bin string
+	// own is the plane's kubeconfig, once it is known.
+	own string
 }
 
 // status mirrors what `slipway status -o json` promises; it is written down
@@ -144,42 +146,58 @@ func (p *plane) status() status {
 	return s
 }
 
-// eventually looks at the status until ok says nothing is missing.
+// eventually follows the status until nothing is missing. One program shows it all the
+// while: to start one for each look took more of the processors than what was waited for.
 func (p *plane) eventually(limit time.Duration, what string, missing func(status) string) status {
 	p.t.Helper()
 	begin := time.Now()
-	for {
-		s := p.status()
-		why := missing(s)
-		if why == "" {
+	ctx, cancel := context.WithTimeout(p.t.Context(), live.Patience(limit))
+	shown := p.follow(ctx)
+	defer func() {
+		cancel()
+		for range shown { // until its program has ended
+		}
+	}()
+	why := "no status"
+	for s := range shown {
+		if why = missing(s); why == "" {
 			p.t.Logf("%s: %.1fs", what, time.Since(begin).Seconds())
 			return s
 		}
-		if time.Since(begin) > live.Patience(limit) {
-			p.t.Fatalf("%s: not after %s: %s\n%+v", what, live.Patience(limit), why, s)
-		}
-		// Each look starts a program: a long wait is none of a long row of them.
-		time.Sleep(min(max(time.Since(begin)/20, 250*time.Millisecond), time.Second))
 	}
+	p.t.Fatalf("%s: not after %s: %s\n%+v", what, live.Patience(limit), why, p.status())
+	return status{}
 }
 
 // kubectl against the plane, or against a workload cluster when one is named.
 func (p *plane) kubectl(cluster string, args ...string) (string, error) {
-	kubeconfig := []string{"kubeconfig"}
-	if cluster != "" {
-		kubeconfig = append(kubeconfig, cluster)
-	}
-	path, err := p.run(30*time.Second, kubeconfig...)
+	path, err := p.kubeconfig(cluster)
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.Command(filepath.Join(p.bin, "kubectl"), args...)
-	cmd.Env = append(p.Environ(), "KUBECONFIG="+strings.TrimSpace(path))
+	cmd.Env = append(p.Environ(), "KUBECONFIG="+path)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out), nil
+}
+
+// kubeconfig is the file for the plane, which stays what it is, or for a workload cluster.
+func (p *plane) kubeconfig(cluster string) (string, error) {
+	args := []string{"kubeconfig"}
+	if cluster != "" {
+		args = append(args, cluster)
+	} else if p.own != "" {
+		return p.own, nil
+	}
+	out, err := p.run(30*time.Second, args...)
+	path := strings.TrimSpace(out)
+	if cluster == "" {
+		p.own = path
+	}
+	return path, err
 }
 
 func (p *plane) mustKubectl(cluster string, args ...string) string {

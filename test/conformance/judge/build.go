@@ -35,6 +35,16 @@ type Subject struct {
 	folder string
 }
 
+// Elected are the flags by which a manager of this project is elected in a namespace. Its
+// lease is long: nobody starts a manager anew that could not renew it in time on a loaded
+// machine, as a Deployment does.
+func Elected(namespace string) []string {
+	return []string{
+		"--leader-elect", "--leader-election-namespace=" + namespace,
+		"--leader-elect-lease-duration=5m", "--leader-elect-renew-deadline=4m",
+	}
+}
+
 var diagnostics = []string{"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics", "--leader-elect=false"}
 
 func upstream(folder, namespace, account string, flags ...string) Subject {

@@ -26,6 +26,7 @@ const (
 	poolController  = "internal/controller/hostmachinepool/"
 	clusterEndpoint = "internal/controller/hostcluster/endpoint.go"
 	clusterLoop     = "internal/controller/hostcluster/controller.go"
+	clusterDomains  = "internal/controller/hostcluster/failuredomains.go"
 	v1beta1         = "v1beta1"
 )
 
@@ -153,7 +154,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraCluster/failureDomains", Breaks: "no failure domain is told",
-		File: "internal/controller/hostcluster/failuredomains.go", Old: "s.hostCluster.Status.FailureDomains = domains", New: "_ = domains",
+		File: clusterDomains, Old: "s.hostCluster.Status.FailureDomains = domains", New: "_ = domains",
 	},
 	{
 		Rule: "InfraCluster/template", Breaks: "the list of cluster templates has another name",
@@ -228,6 +229,10 @@ var mutations = []mutation{
 		Rule: "MachineHealthCheck/machine", Breaks: "a host is given up without a reset",
 		File: "internal/controller/hostmachine/release.go", Old: "r.reset(ctx, s, &hosts[i])", New: "r.withdraw(ctx, s, &hosts[i])",
 	},
+	{
+		Rule: "MachineHealthCheck/waitingMachine", Breaks: "a machine that waits for a host is deleted, for another one to wait",
+		File: "internal/controller/hostmachine/healthcheck.go", Old: "		return setMark, 0, nil\n", New: "		return unmark, 0, nil\n",
+	},
 
 	{
 		Rule: "Hazards/rotatedSecret", Breaks: "a new token replaces the machines that run",
@@ -239,6 +244,10 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "Hazards/controlPlaneRacks", Breaks: "a control plane is sent to a rack that has hosts for workers only",
-		File: "internal/controller/hostcluster/failuredomains.go", Old: "= ptr.To(holds[domains[i].Name])", New: "= ptr.To(holds[domains[i].Name] || true)",
+		File: clusterDomains, Old: ">= wanted)", New: ">= never)",
+	},
+	{
+		Rule: "Hazards/controlPlaneRacks", Breaks: "a control plane is sent to a rack whose hosts are taken, while another has a free one",
+		File: clusterDomains, Old: ">= wanted)", New: ">= later)",
 	},
 }

@@ -101,6 +101,16 @@ subjects:
 		Package: trust, Test: "TestTrust/tenant who may write Secrets",
 	},
 	{
+		Rule: "Trust/hardwareLabels", Breaks: "who maintains hosts labels them as hardware that they are not",
+		File: "config/admission/host_policy.yaml", Old: "        variables.mayOrder\n        || (object.metadata.?labels", New: "        true\n        || (object.metadata.?labels",
+		Package: trust, Test: "TestTrust/operator of hosts",
+	},
+	{
+		Rule: "Trust/orders", Breaks: "who maintains hosts has an agent read any Secret and execute it",
+		File: "config/admission/host_policy.yaml", Old: "object.?spec.?desired == oldObject.?spec.?desired || variables.mayOrder", New: "true",
+		Package: trust, Test: "TestTrust/operator of hosts",
+	},
+	{
 		Rule: "Trust/everybody", Breaks: "every user files requests as hosts do",
 		File: agentRoles, Old: "    name: slipway:hosts\n", New: "    name: system:authenticated\n",
 		Package: trust, Test: "TestTrust/tenant without rights",

@@ -72,10 +72,9 @@ func startEngine(t *testing.T) *engine {
 	e.subject = judge.Subject{
 		Name: "slipway-lifecycle", Package: module + "/cmd/slipway-lifecycle", CertDirFlag: "cert-dir",
 		Namespace: engineNamespace, ServiceAccount: "slipway-lifecycle", Objects: manifests(t, kit),
-		Flags: []string{
+		Flags: append(judge.Elected(engineNamespace),
 			fmt.Sprintf("--extension-address=127.0.0.1:%d", free[0]), fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", free[1]),
-			"--insecure-hooks", "--drain-delay=0s", "--leader-elect", "--leader-election-namespace=" + engineNamespace,
-		},
+			"--insecure-hooks", "--drain-delay=0s"),
 	}
 	e.Plane, err = judge.Start(t.Context(), judge.Options{Kit: kit, Dir: t.TempDir(), Scheme: scheme, Audit: true, Subjects: []judge.Subject{e.subject}})
 	if err != nil {

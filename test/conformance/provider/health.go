@@ -24,6 +24,7 @@ import (
 var healthRules = []Rule{
 	{"poolMachine", false, unhealthyPoolMachine},
 	{"machine", false, unhealthyMachine},
+	{"waitingMachine", false, waitingMachine},
 }
 
 // The machine of a pool: core leaves it to the provider. Nothing is done while the
@@ -75,24 +76,10 @@ func unhealthyMachine(t *testing.T, s *Suite) {
 	f := newReadyFixture(t, s)
 	f.addControlPlane()
 	hosts := s.addHosts(t, f.namespace, 2)
-	meta := metav1.ObjectMeta{Namespace: f.namespace, Name: "set"}
-	labels := map[string]string{clusterv1.ClusterNameLabel: clusterName, clusterv1.MachineSetNameLabel: meta.Name}
-	set := &clusterv1.MachineSet{ObjectMeta: *meta.DeepCopy()}
-	set.Spec = clusterv1.MachineSetSpec{
-		ClusterName: clusterName, Replicas: ptr.To(int32(1)), Selector: metav1.LabelSelector{MatchLabels: labels},
-		Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: clusterv1.MachineSpec{
-			ClusterName: clusterName, Version: version,
-			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("bootstrap-set")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: "HostMachineTemplate", Name: meta.Name},
-		}},
-	}
-	f.create(f.bootstrapSecret("bootstrap-set"), &infrav1.HostMachineTemplate{ObjectMeta: meta}, set)
-	check := f.newHealthCheck(clusterv1.MachineSetNameLabel, meta.Name, 1)
+	check := f.newHealthCheck(clusterv1.MachineSetNameLabel, f.newMachineSet(1), 1)
 	f.awaitHealthy(check, 1)
 
-	machines := &clusterv1.MachineList{}
-	f.list(machines, client.MatchingLabels(labels))
-	sick := machines.Items[0]
+	sick := f.machinesOf(clusterv1.MachineSetNameLabel)[0]
 	f.sicken(sick.Status.NodeRef.Name)
 	gone(t, s.Client, &sick)
 	f.awaitHealthy(check, 1)
@@ -100,6 +87,63 @@ func unhealthyMachine(t *testing.T, s *Suite) {
 	if host.executor.finishedResets() == 0 {
 		t.Errorf("host %s was given up without a reset", host.key.Name)
 	}
+}
+
+// A Machine that waits for a host for longer than the check waits for a Node: nobody deletes
+// it, since another one would wait, too. It gets the host that comes, and is looked at again.
+func waitingMachine(t *testing.T, s *Suite) {
+	f := newReadyFixture(t, s)
+	f.addControlPlane()
+	s.addHosts(t, f.namespace, 1)
+	set := f.newMachineSet(2)
+	check := f.newHealthCheck(clusterv1.MachineSetNameLabel, set, 2)
+	change(t, s, check, func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks.NodeStartupTimeoutSeconds = ptr.To(int32(30)) })
+
+	waits := func(m clusterv1.Machine) bool { return !m.Status.NodeRef.IsDefined() }
+	var waiting clusterv1.Machine
+	eventually(t, "one machine has a Node, and one waits for a host", func() error {
+		machines := f.machinesOf(clusterv1.MachineSetNameLabel)
+		i := slices.IndexFunc(machines, waits)
+		if len(machines) != 2 || i < 0 || waits(machines[1-i]) {
+			return fmt.Errorf("there are %d machines, number %d waits", len(machines), i)
+		}
+		waiting = machines[i]
+		return nil
+	})
+	// The check judges again once its time is over: 31 s after the creation.
+	time.Sleep(time.Until(waiting.CreationTimestamp.Add(40 * time.Second)))
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&waiting), &waiting); err != nil || !waiting.DeletionTimestamp.IsZero() {
+		t.Fatalf("a machine that waited for a host was remediated: %v, deleted %v", err, waiting.DeletionTimestamp)
+	}
+
+	s.addHost(t, f.namespace, "late")
+	f.awaitHealthy(check, 2)
+	for _, m := range f.machinesOf(clusterv1.MachineSetNameLabel) {
+		if value, marked := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]; marked {
+			t.Errorf("Machine %s with Node %s is still passed over by health checks: %q", m.Name, m.Status.NodeRef.Name, value)
+		}
+	}
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&waiting), &waiting); err != nil {
+		t.Errorf("the machine that waited did not get the host that came: %v", err)
+	}
+}
+
+// newMachineSet makes a MachineSet and tells its name, which its Machines have in a label.
+func (f *fixture) newMachineSet(replicas int32) string {
+	f.t.Helper()
+	meta := metav1.ObjectMeta{Namespace: f.namespace, Name: "set"}
+	labels := map[string]string{clusterv1.ClusterNameLabel: clusterName, clusterv1.MachineSetNameLabel: meta.Name}
+	set := &clusterv1.MachineSet{ObjectMeta: *meta.DeepCopy()}
+	set.Spec = clusterv1.MachineSetSpec{
+		ClusterName: clusterName, Replicas: ptr.To(replicas), Selector: metav1.LabelSelector{MatchLabels: labels},
+		Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: clusterv1.MachineSpec{
+			ClusterName: clusterName, Version: version,
+			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("bootstrap-set")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: "HostMachineTemplate", Name: meta.Name},
+		}},
+	}
+	f.create(f.bootstrapSecret("bootstrap-set"), &infrav1.HostMachineTemplate{ObjectMeta: meta}, set)
+	return meta.Name
 }
 
 // newHealthCheck makes a MachineHealthCheck of the machines with a label. It allows

@@ -47,9 +47,9 @@ func TestInPlaceUpdates(t *testing.T) {
 	}
 	cert, key := ca.Files(dir, "core")
 	address := fmt.Sprintf("127.0.0.1:%d", free[0])
-	subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta2},
-		"--leader-elect", "--leader-election-namespace=slipway-system",
+	flags := append(judge.Elected("slipway-system"),
 		"--feature-gates=InPlaceUpdates=true", "--extension-address="+address, "--extension-client-ca-file="+caFile)
+	subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta2}, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

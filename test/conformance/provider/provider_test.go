@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 	rights := rights{used: map[judge.Right]bool{}}
 	for _, contract := range []provider.Contract{provider.V1Beta2, provider.V1Beta1} {
 		t.Run(string(contract), func(t *testing.T) {
-			subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{contract}, "--leader-elect", "--leader-election-namespace=slipway-system")
+			subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{contract}, judge.Elected("slipway-system")...)
 			if err != nil {
 				t.Fatal(err)
 			}

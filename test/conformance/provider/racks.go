@@ -24,27 +24,28 @@ import (
 // roleLabel tells hosts for control planes from those for workers.
 const roleLabel = "role"
 
-// A cluster over three racks, of which two have hosts for control planes: it comes up, with
-// control planes in these two. KubeadmControlPlane chooses the rack of a machine before
-// anything is known of its host; in the third one it would wait for ever.
+// A cluster over three racks, of which two have hosts for control planes, and one of these
+// a single one: it comes up. KubeadmControlPlane chooses the rack of a machine before
+// anything is known of its host; in the third one, or in that with the single host, which it
+// would prefer, it would wait for ever.
 func controlPlaneRacks(t *testing.T, s *Suite) {
 	f := &fixture{t: t, Suite: s, namespace: s.namespaceFor(t)}
 	for name, place := range map[string]struct{ rack, role string }{
-		"h1": {"rack-1", "control-plane"}, "h2": {"rack-1", "control-plane"},
-		"h3": {"rack-2", "control-plane"}, "h4": {"rack-2", "control-plane"},
+		"h1": {"rack-1", "control-plane"},
+		"h2": {"rack-2", "control-plane"}, "h3": {"rack-2", "control-plane"}, "h4": {"rack-2", "control-plane"},
 		"h5": {"rack-3", "worker"}, "h6": {"rack-3", "worker"},
 	} {
 		s.addHost(t, f.namespace, name, func(h *infrav1.Host) {
 			h.Labels = map[string]string{corev1.LabelTopologyZone: place.rack, roleLabel: place.role}
 		})
 	}
-	f.createFlavor("ha", withExternalEtcd, withHostsByRole)
-	f.awaitMachines(3, 2)
+	f.createFlavor("ha", withExternalEtcd, withHostsByRole, withFourControlPlanes)
+	f.awaitMachines(4, 2)
 	racks := map[string]int{}
 	for _, m := range f.machinesOf(clusterv1.MachineControlPlaneLabel) {
 		racks[m.Spec.FailureDomain]++
 	}
-	if racks["rack-1"]+racks["rack-2"] != 3 || racks["rack-1"]*racks["rack-2"] == 0 {
+	if racks["rack-1"] != 1 || racks["rack-2"] != 3 {
 		t.Errorf("the control planes are in %v", racks)
 	}
 	for _, m := range f.machinesOf(clusterv1.MachineDeploymentNameLabel) {
@@ -88,6 +89,14 @@ func withHostsByRole(object *unstructured.Unstructured) error {
 	}
 	role := strings.TrimPrefix(object.GetName(), clusterName+"-")
 	return unstructured.SetNestedField(object.Object, role, "spec", "template", "spec", "hostSelector", "matchLabels", roleLabel)
+}
+
+// withFourControlPlanes has all hosts for them used.
+func withFourControlPlanes(object *unstructured.Unstructured) error {
+	if object.GetKind() != "KubeadmControlPlane" {
+		return nil
+	}
+	return unstructured.SetNestedField(object.Object, int64(4), "spec", "replicas")
 }
 
 // withExternalEtcd spares the control plane an etcd of its own: simulated hosts have none, and

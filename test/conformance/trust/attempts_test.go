@@ -77,6 +77,11 @@ func handOver(in string) *corev1.Secret {
 	return s
 }
 
+// desired requests an operation of the agent.
+func desired(operation map[string]any) map[string]any {
+	return map[string]any{"spec": map[string]any{"desired": operation}}
+}
+
 // onHosts are what nobody but the manager, and the victim's agent where it says so, may do.
 func onHosts() []attempt {
 	host, lease := &infrav1.Host{ObjectMeta: meta(namespace, victim)}, &coordinationv1.Lease{ObjectMeta: meta(namespace, victim)}
@@ -91,9 +96,12 @@ func onHosts() []attempt {
 		{"hand the Hosts over", create(handOver(namespace))},
 		{"make a Secret for something else a hand-over", create(&corev1.Secret{ObjectMeta: meta(namespace, infrav1.HandOverSecretName)})},
 		{"read the token of a hand-over", read(handOver(namespace))},
-		{"request a reset", patch(host, map[string]any{"spec": map[string]any{"claim": nil, "desired": nil}})},
+		{"request a reset", patch(host, desired(map[string]any{"phase": infrav1.HostDesiredReset, "operationID": "theirs"}))},
 		{"claim the Host", patch(host, map[string]any{"spec": map[string]any{"claim": map[string]any{"machineName": "m", "clusterName": "c", "claimID": "x"}}})},
-		{"request other bootstrap data", patch(host, map[string]any{"spec": map[string]any{"desired": map[string]any{"bootstrapSecretName": "database"}}})},
+		{"request other bootstrap data", patch(host, desired(map[string]any{
+			"phase": infrav1.HostDesiredBootstrapped, "operationID": "theirs", "bootstrapSecretName": "database",
+		}))},
+		{"label the Host as other hardware", patch(host, map[string]any{"metadata": map[string]any{"labels": map[string]any{infrav1.HardwareLabelPrefix + "gpu": "theirs"}}})},
 		{"approve the Host", patch(host, map[string]any{"spec": map[string]any{"approval": "Approved"}})},
 		{"deny the Host", patch(host, map[string]any{"spec": map[string]any{"approval": "Denied"}})},
 		{"approve all Hosts", create(&infrav1.HostApprovalPolicy{
@@ -163,6 +171,7 @@ func approve() attempt {
 var may = map[string][]string{
 	"the victim's own agent": {"read the Host", "forge facts", "forge a heartbeat"},
 	"decider":                {"approve"},
+	"operator of hosts":      {"read the Host", "list Hosts"},
 	theEngine:                {"list Hosts"},
 }
 

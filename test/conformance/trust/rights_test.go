@@ -36,6 +36,7 @@ func (w *world) personas() []persona {
 	}
 	runs := rbacv1.PolicyRule{APIGroups: []string{lifecyclev1.GroupVersion.Group}, Resources: []string{"lifecycleruns"}, Verbs: []string{"get", "create"}}
 	secrets := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "update", "patch"}}
+	hosts := rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, Verbs: []string{"get", "list", "watch", "patch"}}
 	policies := rbacv1.PolicyRule{APIGroups: []string{lifecyclev1.GroupVersion.Group}, Resources: []string{"lifecyclepolicies"}, Verbs: []string{"get", "create", "update", "patch"}}
 	thief := rest.AnonymousClientConfig(w.Config)
 	thief.BearerToken = tokenID + "." + tokenSecret
@@ -48,8 +49,11 @@ func (w *world) personas() []persona {
 		{"agent with the name of v0.1", w.impersonate("slipway:host:"+namespace+":"+victim, "slipway:hosts"), everywhere(requests)},
 		{"thief of an enrollment token", thief, everywhere(requests)},
 		{"tenant without rights", w.impersonate("tina"), everywhere(nil)},
-		{"tenant who may write Secrets", w.user("sam", namespace, secrets), map[string][]string{namespace: {"create secrets", "patch secrets", "update secrets"}}},
-		{"tenant who may create runs", w.user("rudi", namespace, runs), map[string][]string{namespace: {
+		{"tenant who may write Secrets", w.user("sam", secrets), map[string][]string{namespace: {"create secrets", "patch secrets", "update secrets"}}},
+		{"operator of hosts", w.user("olga", hosts), map[string][]string{namespace: {
+			"get hosts.infrastructure.slipway.dev", "list hosts.infrastructure.slipway.dev", "patch hosts.infrastructure.slipway.dev", "watch hosts.infrastructure.slipway.dev",
+		}}},
+		{"tenant who may create runs", w.user("rudi", runs), map[string][]string{namespace: {
 			"create lifecycleruns.lifecycle.slipway.dev", "get lifecycleruns.lifecycle.slipway.dev",
 		}}},
 		{"decider", w.bound("dora", namespace, "slipway-lifecycle-decider"), map[string][]string{namespace: {
@@ -58,7 +62,7 @@ func (w *world) personas() []persona {
 			"retry lifecyclepolicies.lifecycle.slipway.dev", "skip lifecyclepolicies.lifecycle.slipway.dev",
 			"watch lifecyclepolicies.lifecycle.slipway.dev", "watch lifecycleruns.lifecycle.slipway.dev",
 		}}},
-		{"author of policies", w.user("paul", namespace, policies), map[string][]string{namespace: {
+		{"author of policies", w.user("paul", policies), map[string][]string{namespace: {
 			"create lifecyclepolicies.lifecycle.slipway.dev", "get lifecyclepolicies.lifecycle.slipway.dev",
 			"patch lifecyclepolicies.lifecycle.slipway.dev", "update lifecyclepolicies.lifecycle.slipway.dev",
 		}}},

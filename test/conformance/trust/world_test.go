@@ -221,10 +221,10 @@ func (w *world) agent(in, name, hostID string) *rest.Config {
 	return w.impersonate(infrav1.AgentUser(in, name, hostID), infrav1.AgentGroup)
 }
 
-// user is a person with rights in a namespace.
-func (w *world) user(name, in string, rules ...rbacv1.PolicyRule) *rest.Config {
+// user is a person with rights in the namespace.
+func (w *world) user(name string, rules ...rbacv1.PolicyRule) *rest.Config {
 	w.t.Helper()
-	meta := metav1.ObjectMeta{Namespace: in, Name: name}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	w.create(&rbacv1.Role{ObjectMeta: meta, Rules: rules})
 	w.create(&rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},

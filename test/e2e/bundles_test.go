@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+)
+
+// bundleVersion is one that no local host has.
+const bundleVersion = "v1.34.99"
+
+// fetched loads a host bundle into the plane, and has the host on the other machine install
+// it from there with the certificate of its agent.
+func fetched(t *testing.T, run func(...string) string, agent func(...string) *exec.Cmd, config string) {
+	t.Helper()
+	layout, key := hostBundle(t)
+	run("bundle", "load", layout, "--public-key", key)
+	if out := run("bundle", "list", "-o", "name"); out != "hostbundle/"+bundleVersion+"\n" {
+		t.Errorf("bundles of the plane: %q", out)
+	}
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "var", "lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	install := func() (string, error) {
+		out, err := agent("software", "install", "--from", "management", "--config", config, "--public-key", key, "--root", root).CombinedOutput()
+		return string(out), err
+	}
+	out, err := install()
+	for until := time.Now().Add(2 * time.Minute); err != nil && strings.Contains(out, "serves no host bundles to this host") && time.Now().Before(until); out, err = install() {
+		time.Sleep(time.Second)
+	}
+	if err != nil {
+		t.Fatalf("install from the plane: %v\n%s", err, out)
+	}
+	if got, err := os.ReadFile(filepath.Join(root, "opt", "slipway", "kubernetes", bundleVersion, "kubelet")); err != nil || string(got) != "a kubelet" {
+		t.Errorf("the kubelet is %q: %v", got, err)
+	}
+	run("bundle", "remove", bundleVersion)
+}
+
+// hostBundle writes one that holds next to nothing.
+func hostBundle(t *testing.T) (layout, publicKey string) {
+	t.Helper()
+	dir := t.TempDir()
+	layout, publicKey = filepath.Join(dir, "layout"), filepath.Join(dir, "key.pub")
+	private, public, err := note.GenerateKey(rand.Reader, "e2e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "hyperkube")
+	if err := errors.Join(os.WriteFile(publicKey, []byte(public), 0o600), os.WriteFile(program, []byte("a kubelet"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w, err := hostbundle.NewWriter(layout, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.Component("kubernetes", bundleVersion, []hostbundle.Source{{Path: "hyperkube", From: program, Mode: 0o755}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(w.Bundle(bundleVersion, hostbundle.Contents{KubernetesVersion: bundleVersion, Architecture: runtime.GOARCH, Components: []hostbundle.Component{c},
+		Links: []hostbundle.Link{{Path: "/opt/slipway/kubernetes/" + bundleVersion + "/kubelet", Component: "kubernetes", Target: "hyperkube"}}}), w.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layout, publicKey
+}

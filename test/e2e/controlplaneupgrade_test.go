@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/test/live"
+	"github.com/slipway-dev/slipway/test/probe"
+)
+
+// inPlaceCluster has three control planes that must not be replaced.
+const inPlaceCluster = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}
+spec:
+  clusterNetwork: {pods: {cidrBlocks: [10.244.0.0/16]}, services: {cidrBlocks: [10.96.0.0/16]}}
+  topology:
+    classRef: {name: slipway-local}
+    version: v1.35.4
+    controlPlane: {replicas: 3, metadata: {annotations: {infrastructure.slipway.dev/in-place-updates: Required}}}
+    variables: [{name: controlPlaneEndpointHost, value: ` + virtualIP + `}]
+`
+
+// TestControlPlaneInPlace takes three control planes from 1.35.4 to 1.36.3 on their three
+// hosts, by KubeadmControlPlane as it is, while one of the hosts loses its power in the
+// middle.
+func TestControlPlaneInPlace(t *testing.T) {
+	if os.Getenv("SLIPWAY_TEST_CONTROL_PLANE") == "" {
+		t.Skip("takes minutes: `make test-control-plane-in-place` runs it")
+	}
+	p := newPlane(t, 3)
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(inPlaceCluster), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.up("--fast", "--hosts", "3", "-f", file)
+	p.eventually(3*time.Minute, "three nodes of v1.35.4", all(readyNodes(3), nodesOf("v1.35.4", 3)))
+	p.mustKubectl("", "label", "namespace", "default", "infrastructure.slipway.dev/in-place-updates=enabled")
+	kcp := strings.TrimSpace(p.mustKubectl("", "get", "kubeadmcontrolplane", "-o", "name"))
+	// There is no fourth host.
+	p.mustKubectl("", "patch", kcp, "--type", "merge", "-p", `{"spec":{"rollout":{"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":0}}}}}`)
+	before := identities(p)
+	prober := probe.Start(t, p.Name, probe.APIServer(virtualIP))
+	begin := time.Now()
+	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
+
+	host := awaitControlPlaneStep(p, "upgrade: kubeadm")
+	p.t.Logf("cutting the power of %s after %.0fs", host, time.Since(begin).Seconds())
+	p.must(time.Minute, "host", "power-cycle", host)
+	p.eventually(8*time.Minute, "three nodes of v1.36.3, each up to date", all(readyNodes(3), nodesOf("v1.36.3", 3), func(status) string {
+		return differs("3 3 3", p.mustKubectl("", "get", kcp, "-o", "jsonpath={.status.replicas} {.status.upToDateReplicas} {.status.readyReplicas}"))
+	}))
+	took := time.Since(begin)
+	prober.AnswerAfter(t, time.Now(), time.Minute)
+	gap, failures := prober.LongestGap(begin)
+	t.Logf("took %.0fs; the longest time without an answer was %.1fs, %d attempts failed", took.Seconds(), gap.Seconds(), len(failures))
+	// Once for the power cut; docs/ha.md has the sum.
+	if limit := live.Patience(2 * takeOverLimit); gap > limit {
+		t.Errorf("the API was away for %s, longer than %s", gap, limit)
+	}
+	if after := identities(p); !slices.Equal(before, after) {
+		t.Errorf("machines and nodes were\n%s\nand are\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+	for _, m := range controlPlanes(p) {
+		upgradedControlPlane(p, m.host())
+	}
+}
+
+// identities tell Machines, their hosts and Nodes from any others.
+func identities(p *plane) []string {
+	p.t.Helper()
+	var all []string
+	for _, m := range controlPlanes(p) {
+		all = append(all, m.Metadata.Name+" "+m.Metadata.UID+" "+m.Spec.ProviderID)
+	}
+	all = append(all, strings.Split(p.mustKubectl("local", "get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{"\n"}{end}`), "\n")...)
+	slices.Sort(all)
+	return all
+}
+
+// upgradedControlPlane looks at the host itself: each static pod is of the new version, and
+// what is left is a snapshot of the old etcd.
+func upgradedControlPlane(p *plane, host string) {
+	p.t.Helper()
+	dir := filepath.Join("/proc", strconv.Itoa(sandboxOf(p, host)), "root")
+	state, err := journal.Read(filepath.Join(dir, "var/lib/slipway-agent/journal"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if state.ControlPlaneUpgrade != nil || state.EtcdSnapshot == nil {
+		p.t.Fatalf("%s: record %+v, snapshot %+v", host, state.ControlPlaneUpgrade, state.EtcdSnapshot)
+	}
+	info, err := os.Stat(filepath.Join(dir, state.EtcdSnapshot.Path))
+	if err != nil || info.Size() != state.EtcdSnapshot.Size || info.Mode().Perm() != 0o600 {
+		p.t.Errorf("%s: the snapshot is %+v: %v", host, info, err)
+	}
+	for component, image := range map[string]string{
+		"kube-apiserver": ":v1.36.3", "kube-controller-manager": ":v1.36.3", "kube-scheduler": ":v1.36.3", "etcd": ":3.6.8-0",
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, "etc/kubernetes/manifests", component+".yaml"))
+		if err != nil || !strings.Contains(string(data), "/"+component+image+"\n") {
+			p.t.Errorf("%s: the manifest of %s is not of %s: %v\n%s", host, component, image, err, data)
+		}
+	}
+}
+
+// awaitControlPlaneStep waits until some host of the control plane is at a step, and returns it.
+func awaitControlPlaneStep(p *plane, step string) string {
+	p.t.Helper()
+	said := map[string]string{}
+	for deadline := time.Now().Add(live.Patience(5 * time.Minute)); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		for i := range 3 {
+			host := fmt.Sprintf("host-%d", i+1)
+			state, err := journal.Read(filepath.Join(p.StateDir, "hosts", host, "var/lib/slipway-agent/journal"))
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			o := state.Operation
+			if o == nil {
+				continue
+			}
+			if said[host] != o.Step+o.Message {
+				said[host] = o.Step + o.Message
+				p.t.Logf("%s: %s %s %s", host, o.Phase, o.Step, o.Message)
+			}
+			switch {
+			case o.Step == step && o.Active:
+				return host
+			case o.State == infrav1.OperationFailed:
+				p.t.Fatalf("%s: %s at %s: %s", host, o.Reason, o.Step, o.Message)
+			}
+		}
+	}
+	p.t.Fatalf("no host comes to step %q", step)
+	return ""
+}
