@@ -56,6 +56,9 @@ const (
 	HostUnschedulableReason = "Unschedulable"
 	// HostEvacuateReason means that spec.evacuate is set. Unset it when maintenance is done.
 	HostEvacuateReason = "Evacuate"
+	// HostAssignedReason means that spec.assignedNamespace gives the host to another
+	// namespace. `slipway host assign` deletes this Host once its agent is there.
+	HostAssignedReason = "Assigned"
 	// HostDuplicateIdentityReason means that another Host has the same key or machine-id, as
 	// cloned disks have. Give the clone an identity of its own, as the message says.
 	HostDuplicateIdentityReason = "DuplicateIdentity"

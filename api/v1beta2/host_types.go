@@ -45,6 +45,18 @@ type HostSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
+	// assignedNamespace takes a free host to another namespace of this management
+	// cluster: nobody may claim it here any more, and its agent goes over to the Host of
+	// the same name and hostID there as soon as that exists. This Host then stays without
+	// an agent, until it is deleted. `slipway host assign` does all of it. To write it
+	// takes the verb order on hosts, as it does to make the other Host. The Host's own
+	// namespace means nothing.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	AssignedNamespace string `json:"assignedNamespace,omitempty"`
+
 	// resetPolicy says how a released host is cleaned. A claim's own policy
 	// wins over it.
 	// +optional

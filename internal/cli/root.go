@@ -76,12 +76,12 @@ func asPlugin(root *cobra.Command) {
 func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "host",
-		Short: "Look at hosts, add, enroll, approve and remove them",
+		Short: "Look at hosts, add, enroll, approve, assign and remove them",
 	}
 	if p.Local != nil {
 		command.Short = "Look at hosts, add, enroll, approve, enter and remove them, and break and mend local ones"
 	}
-	command.AddCommand(hostListCommand(p), hostAddCommand(p), hostRemoveCommand(p), hostTokenCommand(p), hostApproveCommand(p))
+	command.AddCommand(hostListCommand(p), hostAddCommand(p), hostRemoveCommand(p), hostTokenCommand(p), hostApproveCommand(p), hostAssignCommand(p))
 	command.AddCommand(own...)
 	return command
 }

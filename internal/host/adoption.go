@@ -52,6 +52,8 @@ func Unadoptable(h *infrav1.Host, connected bool) State {
 		return no(infrav1.HostWaitingForHookReason, "is held back by the hook AfterHostRelease; its condition %s tells why", infrav1.ReleaseHooksPassedCondition)
 	case state.Reason != infrav1.HostAdoptionRefusedReason:
 		return no(state.Reason, "tells of no node to adopt: %s", state.Message)
+	case Leaving(h):
+		return no(infrav1.HostAssignedReason, "goes to namespace %s, as spec.assignedNamespace says", h.Spec.AssignedNamespace)
 	case !connected:
 		return no(infrav1.HostAgentNotConnectedReason, "has no connected agent; start slipway-agent on it")
 	case !Approved(h):

@@ -49,6 +49,7 @@ func TestUnadoptable(t *testing.T) {
 		"unproved, no node":     {found(func(h *infrav1.Host) { h.Status.Residue = nil }), false, infrav1.HostNotCleanReason, "no node to adopt"},
 		"agent away":            {found(), true, infrav1.HostAgentNotConnectedReason, "start slipway-agent"},
 		"unschedulable":         {found(func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }), false, infrav1.HostUnschedulableReason, ""},
+		"assigned":              {found(func(h *infrav1.Host) { h.Spec.AssignedNamespace = "team-a" }), false, infrav1.HostAssignedReason, ""},
 		"evacuated":             {found(func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }), false, infrav1.HostEvacuateReason, ""},
 		"hook pending": {found(func(h *infrav1.Host) {
 			h.Annotations = map[string]string{"runtime.slipway.dev/pending-hooks": "AfterHostRelease"}

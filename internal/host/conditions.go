@@ -96,6 +96,9 @@ func ready(h *infrav1.Host, f Facts) metav1.Condition {
 		condition.Reason, condition.Message = infrav1.HostDeletingReason, "Waiting for the claim to be released"
 	case f.Orphaned && h.Spec.Claim != nil:
 		condition.Reason, condition.Message = infrav1.HostOrphanedClaimReason, orphanMessage(h.Spec.Claim, Adopting(h))
+	case state.Phase == infrav1.HostPhaseAvailable && Leaving(h):
+		why := leavingState(h)
+		condition.Reason, condition.Message = why.Reason, why.Message
 	case !f.Connection.Connected && state.Phase != infrav1.HostPhaseEnrolling:
 		connected := agentConnected(h, f.Connection)
 		condition.Reason, condition.Message = infrav1.HostAgentNotConnectedReason, connected.Message

@@ -51,6 +51,13 @@ func claimed(desired infrav1.HostDesiredPhase, state infrav1.OperationState, cha
 	return h
 }
 
+// leaving is a free host that goes to another namespace.
+func leaving() *infrav1.Host {
+	h := free()
+	h.Spec.AssignedNamespace = "team-a"
+	return h
+}
+
 func TestStateOf(t *testing.T) {
 	const (
 		boot    = infrav1.HostDesiredBootstrapped
@@ -128,8 +135,12 @@ func TestUnavailable(t *testing.T) {
 		disconnected bool
 		reason       string
 	}{
-		"available":     {change: func(*infrav1.Host) {}},
-		"disconnected":  {change: func(*infrav1.Host) {}, disconnected: true, reason: infrav1.HostAgentNotConnectedReason},
+		"available":    {change: func(*infrav1.Host) {}},
+		"disconnected": {change: func(*infrav1.Host) {}, disconnected: true, reason: infrav1.HostAgentNotConnectedReason},
+		"assigned":     {change: func(h *infrav1.Host) { h.Spec.AssignedNamespace = "team-a" }, reason: infrav1.HostAssignedReason},
+		"assigned, and its agent gone": {
+			change: func(h *infrav1.Host) { h.Spec.AssignedNamespace = "team-a" }, disconnected: true, reason: infrav1.HostAssignedReason,
+		},
 		"unschedulable": {change: func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, reason: infrav1.HostUnschedulableReason},
 		"deleting":      {change: func(h *infrav1.Host) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, reason: infrav1.HostDeletingReason},
 		"claimed":       {change: func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }, reason: infrav1.HostClaimedReason},
@@ -155,6 +166,8 @@ func TestConditions(t *testing.T) {
 	}{
 		"free":         {free(), host.Facts{Connection: connected}, metav1.ConditionTrue, infrav1.HostAvailableReason},
 		"running":      {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: connected}, metav1.ConditionTrue, infrav1.HostRunningReason},
+		"assigned":     {leaving(), host.Facts{Connection: connected}, metav1.ConditionFalse, infrav1.HostAssignedReason},
+		"gone over":    {leaving(), host.Facts{Connection: host.Connection{LastSeen: time.Now()}}, metav1.ConditionFalse, infrav1.HostAssignedReason},
 		"silent":       {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: host.Connection{LastSeen: time.Now()}}, metav1.ConditionFalse, infrav1.HostAgentNotConnectedReason},
 		"orphaned":     {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), host.Facts{Connection: connected, Orphaned: true}, metav1.ConditionFalse, infrav1.HostOrphanedClaimReason},
 		"resetting":    {claimed(infrav1.HostDesiredReset, infrav1.OperationRunning), host.Facts{Connection: connected}, metav1.ConditionFalse, infrav1.HostResettingReason},

@@ -39,6 +39,8 @@ func TwinOf(h *infrav1.Host, hosts []infrav1.Host) *Twin {
 			continue
 		}
 		switch {
+		case Successor(h, other), Successor(other, h):
+			// One machine on its way, and claimed on neither side.
 		case h.Spec.HostID != "" && other.Spec.HostID == h.Spec.HostID:
 			first = nearer(first, other, near, "key")
 		case near && h.Status.Inventory.MachineID != "" && other.Status.Inventory.MachineID == h.Status.Inventory.MachineID:

@@ -19,6 +19,35 @@ func identified(namespace, name, hostID, machineID string) infrav1.Host {
 	return *h
 }
 
+func assigned(h infrav1.Host, namespace string) infrav1.Host {
+	h.Spec.AssignedNamespace = namespace
+	return h
+}
+
+// A machine that goes from one namespace to another has a Host in both for a while.
+func TestSuccessorIsNoTwin(t *testing.T) {
+	here, there := identified("ns", "b", "key-1", "machine-1"), identified("other", "b", "key-1", "machine-1")
+	for name, tc := range map[string]struct {
+		here, there infrav1.Host
+		twins       bool
+	}{
+		"assigned there":                    {assigned(here, "other"), there, false},
+		"assigned elsewhere":                {assigned(here, "third"), there, true},
+		"to its own namespace":              {assigned(here, "ns"), there, true},
+		"another name there":                {assigned(here, "other"), identified("other", "c", "key-1", ""), true},
+		"a clone in the namespace it is in": {assigned(here, "other"), identified("ns", "c", "key-1", ""), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := host.TwinOf(&tc.here, []infrav1.Host{tc.there}); (got != nil) != tc.twins {
+				t.Errorf("the twin of the one that goes is %+v", got)
+			}
+			if got := host.TwinOf(&tc.there, []infrav1.Host{tc.here}); (got != nil) != tc.twins {
+				t.Errorf("the twin of the one that is gone to is %+v", got)
+			}
+		})
+	}
+}
+
 func TestTwinOf(t *testing.T) {
 	h := identified("ns", "b", "key-1", "machine-1")
 	for name, tc := range map[string]struct {

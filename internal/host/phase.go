@@ -179,6 +179,8 @@ func Unavailable(h *infrav1.Host, connected bool) State {
 		return State{state.Phase, infrav1.HostDeletingReason, "The host is being deleted"}
 	case state.Phase != infrav1.HostPhaseAvailable:
 		return state
+	case Leaving(h):
+		return leavingState(h)
 	case !connected:
 		return State{state.Phase, infrav1.HostAgentNotConnectedReason, "The agent is not connected"}
 	case ptr.Deref(h.Spec.Unschedulable, false):

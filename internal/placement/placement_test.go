@@ -60,6 +60,7 @@ func TestReject(t *testing.T) {
 		"quarantined":                 {placement.Request{}, func(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 }, "quarantined"},
 		"not reported":                {placement.Request{}, func(h *infrav1.Host) { h.Status = infrav1.HostStatus{} }, "enrolling"},
 		"unschedulable":               {placement.Request{}, func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, "unschedulable"},
+		"assigned":                    {placement.Request{}, func(h *infrav1.Host) { h.Spec.AssignedNamespace = "team-a" }, "assigned to another namespace"},
 		"evacuated":                   {placement.Request{}, func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }, "evacuated"},
 		"not approved":                {placement.Request{}, func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending }, "not approved"},
 		"denied":                      {placement.Request{}, func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalDenied }, "approval denied"},

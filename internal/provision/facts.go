@@ -57,7 +57,8 @@ type Facts struct {
 	StagedAgentDigest string
 	// AgentRuns says whether the agent's unit is active and starts at boot.
 	AgentRuns bool
-	// Namespace and ConfiguredName are in the agent's configuration; empty without one.
+	// Namespace and ConfiguredName are in the agent's configuration; empty without one. A host
+	// that was assigned to another namespace since is in that.
 	Namespace, ConfiguredName string
 	// KeptName is what the agent called itself at its first start.
 	KeptName string
@@ -105,6 +106,8 @@ put stagedAgentDigest "$(sum ` + stagedAgent + `)"
 put unitDigest "$(sum ` + unitPath + `)"
 if systemctl --quiet is-active ` + unitName + ` 2>/dev/null && systemctl --quiet is-enabled ` + unitName + ` 2>/dev/null; then put agentRuns true; fi
 put namespace "$(entry namespace /etc/slipway/agent.yaml)"
+put assigned "$(sed -n 's/.*"namespace":"\([^"]*\)".*/\1/p' ` + stateDir + `/assigned.json 2>/dev/null)"
+put assignedFrom "$(sed -n 's/.*"configured":"\([^"]*\)".*/\1/p' ` + stateDir + `/assigned.json 2>/dev/null)"
 put name "$(cat ` + stateDir + `/host-name 2>/dev/null)"
 put configuredName "$(entry hostName /etc/slipway/agent.yaml)"
 [ ! -f ` + stateDir + `/identity.key ] || put identity true
@@ -115,10 +118,12 @@ if [ -x ` + agentPath + ` ]; then put software "$(` + agentPath + ` software lis
 // parseFacts reads what the script printed.
 func parseFacts(printed string) (Facts, error) {
 	f := Facts{Software: map[string]Software{}}
+	var assigned, assignedFrom string
 	text := map[string]*string{
 		"kernel": &f.Kernel, "machine": &f.Machine, "system": &f.System, "hostname": &f.HostName, "machineID": &f.MachineID, "bootID": &f.BootID,
 		"agentDigest": &f.AgentDigest, "stagedAgentDigest": &f.StagedAgentDigest, "unitDigest": &f.UnitDigest,
 		"namespace": &f.Namespace, "configuredName": &f.ConfiguredName, "name": &f.KeptName, "server": &f.Server,
+		"assigned": &assigned, "assignedFrom": &assignedFrom,
 	}
 	flags := map[string]*bool{"systemd": &f.Systemd, "oneDisk": &f.OneDisk, "agentRuns": &f.AgentRuns, "identity": &f.Identity}
 	kibibytes := map[string]*int64{"stateFree": &f.StateFree, "componentsFree": &f.ComponentsFree, "staged": &f.Staged}
@@ -150,6 +155,9 @@ func parseFacts(printed string) (Facts, error) {
 				return f, err
 			}
 		}
+	}
+	if assigned != "" && assignedFrom == f.Namespace {
+		f.Namespace = assigned
 	}
 	if f.Kernel == "" || f.Clock.IsZero() {
 		return f, fmt.Errorf("its shell printed no facts, but %.80q", printed)

@@ -79,6 +79,7 @@ var rules = []rule{
 	{folder: "internal/providercheck", may: []string{"internal/version"}},
 	{folder: "internal/runs", may: []string{"api", "internal/lifecycle"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/approval", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/assignment", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/runs", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/status", may: []string{"api", "internal/lifecycle/plan", "internal/placement"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/management", may: []string{"api", "internal/agent/link/enroll", "internal/atomicfile", "internal/lifecycle/workload", "internal/status"},
@@ -94,7 +95,7 @@ var rules = []rule{
 	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/cli/clitest"},
 	// What runs wherever kubectl does.
-	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/approval", "internal/atomicfile", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
+	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/approval", "internal/assignment", "internal/atomicfile", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
 		"internal/host", "internal/hostbundle", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/status", "internal/support", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},

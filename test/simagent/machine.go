@@ -2,6 +2,7 @@ package simagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -62,21 +63,28 @@ func (m *Machine) Run(ctx context.Context) error {
 	if interval == 0 {
 		interval, duration = DefaultHeartbeatInterval, DefaultLeaseDuration
 	}
-	serving := &run.Service{
-		Enroller: &enroll.Enroller{
-			StateDir: m.StateDir, BootstrapKubeconfig: m.BootstrapKubeconfig, Namespace: m.Namespace, HostName: m.Name, Log: m.Log, Now: time.Now,
-			AllowLoopback: true,
-		},
-		Journal: kept, Patience: m.Patience, Log: m.Log,
-		Options: link.Options{
-			Namespace: m.Namespace, HostName: m.Name, HostID: identity, BootID: fmt.Sprintf("simulated-boot-%d-%d", m.number, m.boots),
-			Executor: effects, Inventory: facts(m.Name, m.number, m.Version), HeartbeatInterval: interval, LeaseDuration: duration, Log: m.Log,
-		},
+	for {
+		namespace, err := enroll.Namespace(m.StateDir, m.Namespace, m.BootstrapKubeconfig)
+		if err != nil {
+			return err
+		}
+		serving := &run.Service{
+			Enroller: &enroll.Enroller{
+				StateDir: m.StateDir, BootstrapKubeconfig: m.BootstrapKubeconfig, Namespace: namespace, HostName: m.Name, Log: m.Log, Now: time.Now,
+				AllowLoopback: true,
+			},
+			Configured: m.Namespace, Journal: kept, Patience: m.Patience, Log: m.Log,
+			Options: link.Options{
+				Namespace: namespace, HostName: m.Name, HostID: identity, BootID: fmt.Sprintf("simulated-boot-%d-%d", m.number, m.boots),
+				Executor: effects, Inventory: facts(m.Name, m.number, m.Version), HeartbeatInterval: interval, LeaseDuration: duration, Log: m.Log,
+			},
+		}
+		if err := serving.Run(ctx); !errors.Is(err, run.ErrAssigned) {
+			if ctx.Err() != nil {
+				// It was switched off.
+				return nil
+			}
+			return err
+		}
 	}
-	err = serving.Run(ctx)
-	if ctx.Err() != nil {
-		// It was switched off.
-		return nil
-	}
-	return err
 }

@@ -48,7 +48,7 @@ type Options struct {
 	// it did not accept the certificate. May be nil.
 	Disconnected, Refused func()
 	// Served is called with each version of the Host that the server shows. May be nil.
-	Served func()
+	Served func(*infrav1.Host)
 	// CertificateExpires is when the certificate ends that the agent works with, which it
 	// tells with each heartbeat. May be nil.
 	CertificateExpires func() time.Time
@@ -159,7 +159,7 @@ func (a *Agent) observe(host *infrav1.Host) {
 		a.options.HandOver.Served()
 	}
 	if a.options.Served != nil {
-		a.options.Served()
+		a.options.Served(host)
 	}
 	if host.Status.BootID == "" {
 		// The server lost the report, or never had one.

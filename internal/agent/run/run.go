@@ -35,9 +35,11 @@ type Agent struct {
 	Log  *slog.Logger
 
 	name, identity string
-	journal        *journal.Journal
-	executor       *effects.Executor
-	keeper         *vip.Keeper
+	// namespace that the host is in now.
+	namespace string
+	journal   *journal.Journal
+	executor  *effects.Executor
+	keeper    *vip.Keeper
 	// recollect is signalled when the inventory changed.
 	recollect chan struct{}
 }
@@ -64,7 +66,21 @@ func (a *Agent) Run(parent context.Context) error {
 	if a.identity, err = enroll.Identity(dir); err != nil {
 		return err
 	}
-	a.Log = a.Log.With(slog.Group("Host", "name", a.name, "namespace", a.Config.Namespace))
+	log := a.Log
+	for {
+		// An assigned host is free: but for journal and identity all begins anew.
+		if a.namespace, err = enroll.Namespace(dir, a.Config.Namespace, a.Config.BootstrapKubeconfig); err != nil {
+			return err
+		}
+		a.Log = log.With(slog.Group("Host", "name", a.name, "namespace", a.namespace))
+		if err := a.live(parent); !errors.Is(err, ErrAssigned) {
+			return err
+		}
+	}
+}
+
+// live runs the agent in one namespace, until the context ends or the host is in another one.
+func (a *Agent) live(parent context.Context) error {
 	a.Log.Info("slipway-agent starts", "version", version.Version, "hostID", a.identity)
 	a.executor, a.keeper = effects.New(effects.Options{
 		Root: a.Root, Identity: a.identity, NodeIP: a.Config.NodeIP, NodeInterface: a.Config.NodeInterface,
@@ -80,7 +96,7 @@ func (a *Agent) Run(parent context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return a.enrollAndServe(ctx) })
-	err = group.Wait()
+	err := group.Wait()
 	if parent.Err() != nil && errors.Is(err, context.Cause(parent)) {
 		// It was asked to end.
 		err = nil
@@ -92,9 +108,9 @@ func (a *Agent) enrollAndServe(ctx context.Context) error {
 	serving := &Service{
 		Enroller: &enroll.Enroller{
 			StateDir: a.Config.StateDir, BootstrapKubeconfig: a.Config.BootstrapKubeconfig,
-			Namespace: a.Config.Namespace, HostName: a.name, Log: a.Log, Now: time.Now,
+			Namespace: a.namespace, HostName: a.name, Log: a.Log, Now: time.Now,
 		},
-		Journal: a.journal, Options: a.options(), Log: a.Log,
+		Configured: a.Config.Namespace, Journal: a.journal, Options: a.options(), Log: a.Log,
 	}
 	if a.Config.HealthAddress != "" {
 		serving.Serving = func(ctx context.Context, served *link.Agent, session *enroll.Session) error {
@@ -115,7 +131,7 @@ func (a *Agent) options() link.Options {
 		Software: a.softwareStatus, Hardware: (&hardware.Reader{Root: a.Root}).Read, NodeIP: a.Config.NodeIP, AgentVersion: version.Version,
 	}
 	return link.Options{
-		Namespace: a.Config.Namespace, HostName: a.name, HostID: a.identity,
+		Namespace: a.namespace, HostName: a.name, HostID: a.identity,
 		Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
 		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
 		VirtualIP: virtualIP{a.keeper}, InventoryChanged: a.recollect, Log: a.Log,

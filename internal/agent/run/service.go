@@ -1,26 +1,36 @@
 package run
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/link"
+	"github.com/slipway-dev/slipway/internal/agent/link/assignment"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/internal/agent/link/handover"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
 )
 
-// Service serves one host.
+// ErrAssigned means that the host is in another namespace by now: enroll.Namespace has it.
+var ErrAssigned = errors.New("the host was assigned to another namespace")
+
+// Service serves one host in one namespace.
 type Service struct {
 	Enroller *enroll.Enroller
 	Journal  *journal.Journal
 	// Options of the agent, but Config, Journal, HandOver, Disconnected, Refused, Served and
 	// CertificateExpires, which depend on the management cluster.
 	Options link.Options
+	// Configured is the namespace in the configuration of the agent, which the host may have
+	// left since. Default that of Options.
+	Configured string
 	// Patience is how long a management cluster may be away before the agent looks for
 	// its host where it was told to. Default handover.DefaultPatience.
 	Patience time.Duration
@@ -30,8 +40,8 @@ type Service struct {
 	Log     *slog.Logger
 }
 
-// Run blocks until the context ends. Any other error means that the state directory
-// cannot be used, or is that of Serving.
+// Run blocks until the context ends, or the host is in another namespace: ErrAssigned. Any
+// other error means that the state directory cannot be used, or is that of Serving.
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		session, err := s.Enroller.Enroll(ctx)
@@ -47,7 +57,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// serve returns when the host was taken over by another management cluster.
+// serve returns when the host was taken over by another management cluster, or went to another
+// namespace of this one.
 func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 	client, err := kube.New(session.Config())
 	if err != nil {
@@ -61,10 +72,18 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 	if err != nil {
 		return err
 	}
+	follower := assignment.New(assignment.Options{
+		Namespace: s.Options.Namespace, HostName: s.Options.HostName, HostID: s.Options.HostID, Configured: cmp.Or(s.Configured, s.Options.Namespace),
+		Session: session, Progress: s.progress, Log: s.Log,
+	})
 	session.OnGone(func() { keeper.Unserved(nil) })
 	o := s.Options
 	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
-	o.Disconnected, o.Refused, o.Served = session.CloseConnections, session.Refused, session.Served
+	o.Disconnected, o.Refused = session.CloseConnections, session.Refused
+	o.Served = func(h *infrav1.Host) {
+		session.Served()
+		follower.Served(h)
+	}
 	o.CertificateExpires = session.Expires
 	if served, err = link.New(o); err != nil {
 		return err
@@ -84,6 +103,12 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 	group.Go(func() error {
 		keeper.Run(ctx)
 		cancel()
+		return nil
+	})
+	group.Go(func() error {
+		if follower.Run(ctx) != "" {
+			return ErrAssigned
+		}
 		return nil
 	})
 	err = group.Wait()

@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/version"
@@ -92,7 +93,11 @@ func ReadStatus(ctx context.Context, c *config.AgentConfiguration) (Status, erro
 	if err != nil {
 		return Status{}, err
 	}
-	s := Status{Version: version.Version, Namespace: c.Namespace, Host: c.HostName, Connection: Connection{State: ConnectionNone},
+	namespace, err := enroll.Namespace(c.StateDir, c.Namespace, c.BootstrapKubeconfig)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{Version: version.Version, Namespace: namespace, Host: c.HostName, Connection: Connection{State: ConnectionNone},
 		Journal: Journal{j.ClaimID, j.ClaimGeneration, j.Operation, j.Residue, j.Found, j.VirtualIP, j.CleanProof}}
 	if kept, err := os.ReadFile(filepath.Join(c.StateDir, "host-name")); err == nil && s.Host == "" {
 		s.Host = strings.TrimSpace(string(kept))
@@ -103,7 +108,7 @@ func ReadStatus(ctx context.Context, c *config.AgentConfiguration) (Status, erro
 	if err == nil {
 		s.Server, s.CertificateExpires = credentials.Host, expiry(credentials)
 		s.EnrollmentExpires = expiry(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: filepath.Join(c.StateDir, "enrollment.crt")}})
-		s.Connection, h = ask(ctx, credentials, c.Namespace, s.Host)
+		s.Connection, h = ask(ctx, credentials, s.Namespace, s.Host)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}

@@ -114,6 +114,27 @@ func TestEnrollment(t *testing.T) {
 		"somebody else's request": {
 			enrollment: enrollment{commonName: "jane", subject: func(n *pkix.Name) { n.Organization = []string{"dev"} }}, noHost: true,
 		},
+		"assigned by another namespace": {
+			enrollment: enrollment{user: "slipway:enrollment:other:h1:" + id, group: "slipway:enrollments", existing: &same}, want: "Approved",
+		},
+		"assigned, before its Host": {
+			enrollment: enrollment{user: "slipway:enrollment:other:h1:" + id, group: "slipway:enrollments"}, want: "Denied", message: "does not exist", noHost: true,
+		},
+		"assigned, to a Host without a key": {
+			enrollment: enrollment{user: "slipway:enrollment:other:h1:" + id, group: "slipway:enrollments", existing: &empty}, want: "Denied", message: "another key",
+		},
+		"assigned, to another's place": {
+			enrollment: enrollment{user: "slipway:enrollment:other:h1:" + id, group: "slipway:enrollments", existing: &other}, want: "Denied", message: "another key",
+		},
+		"assigned, with the certificate of another name": {
+			enrollment: enrollment{user: "slipway:enrollment:other:h2:" + id, group: "slipway:enrollments", existing: &same}, want: "Denied", message: "neither the agent",
+		},
+		"assigned, with the certificate of another key": {
+			enrollment: enrollment{user: "slipway:enrollment:other:h1:0123", group: "slipway:enrollments", existing: &same}, want: "Denied", message: "neither the agent",
+		},
+		"assigned, with the working certificate": {
+			enrollment: enrollment{user: "slipway:host:other:h1:" + id, group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent",
+		},
 		"handed over, before its Host":    {enrollment: enrollment{handedOver: true}, noHost: true},
 		"handed over, after its Host":     {enrollment: enrollment{handedOver: true, existing: &same}, want: "Approved"},
 		"handed over, to another's place": {enrollment: enrollment{handedOver: true, existing: &other}, want: "Denied", message: "another key"},

@@ -111,7 +111,7 @@ func (r *request) checkWorking(csr *certificatesv1.CertificateSigningRequest, us
 func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest) (*request, bool) {
 	asAgent := slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) &&
 		(csr.Spec.Username == r.user || csr.Spec.Username == host.FormerAgentUser(r.namespace, r.name))
-	asEnrollment := slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) && host.AgentOfEnrollment(csr.Spec.Username) == r.user
+	asEnrollment := slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) && r.sameMachine(csr.Spec.Username)
 	if asAgent || asEnrollment {
 		r.renewal = true
 		return r, true
@@ -129,6 +129,14 @@ func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest) 
 	}
 	return r.refuse(infrav1.HostRequesterNotAllowedReason, "user %s is neither the agent of the host nor in group %s or %s: "+
 		"use a bootstrap token with one of them in auth-extra-groups", csr.Spec.Username, one, all)
+}
+
+// sameMachine says whether an enrollment certificate is of the host that asks, in whichever
+// namespace: one that is assigned to another has a certificate of the one it leaves. Who
+// made a Host with its key there had the right to have it come.
+func (r *request) sameMachine(enrollment string) bool {
+	namespace, name, ok := host.ParseEnrollmentUser(enrollment)
+	return ok && name == r.name && enrollment == infrav1.EnrollmentUser(namespace, name, r.hostID)
 }
 
 // isOf says whether a Host is that of the machine which asks.

@@ -168,7 +168,7 @@ func identityChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*infrav1.Host)
 			after, ok2 := e.ObjectNew.(*infrav1.Host)
-			return ok1 && ok2 && (before.Spec.HostID != after.Spec.HostID || before.Status.Inventory.MachineID != after.Status.Inventory.MachineID)
+			return ok1 && ok2 && (before.Spec.HostID != after.Spec.HostID || before.Spec.AssignedNamespace != after.Spec.AssignedNamespace || before.Status.Inventory.MachineID != after.Status.Inventory.MachineID)
 		},
 	}
 }

@@ -108,6 +108,7 @@ func onHosts() []attempt {
 			ObjectMeta: meta(namespace, infrav1.HostApprovalPolicyName), Spec: infrav1.HostApprovalPolicySpec{Mode: infrav1.HostApprovalAuto},
 		})},
 		{"take the Host over with another key", patch(host, map[string]any{"spec": map[string]any{"hostID": formerHostID}})},
+		{"assign the Host to another namespace", patch(host, map[string]any{"spec": map[string]any{"assignedNamespace": elsewhere}})},
 		{"forge facts", patch(host, map[string]any{"status": map[string]any{"observed": map[string]any{"phase": "Available"}}}, "status")},
 		{"forge a heartbeat", patch(lease, map[string]any{"spec": map[string]any{"renewTime": "2099-01-01T00:00:00.000000Z"}})},
 		{"end the heartbeat", remove(lease)},
@@ -193,6 +194,7 @@ func TestTrust(t *testing.T) {
 	t.Run("a smuggled host", w.smuggled)
 	t.Run("a token that is used up", w.usedUp)
 	t.Run("a host with keys of its own", w.rotated)
+	t.Run("a host that is assigned", w.assigned)
 	t.Run("the manager taken over", w.takenOver)
 	t.Run("the lifecycle engine taken over", w.engineTakenOver)
 }

@@ -59,6 +59,9 @@ func (e *Enroller) loadEnrollment(key *ecdsa.PrivateKey, names names) *tls.Certi
 	if c := e.load(enrollmentFile, key, names.enrollment); c != nil {
 		return c
 	}
+	if c := e.assignedEnrollment(key, names); c != nil {
+		return c
+	}
 	return e.load(formerFile, key, names.agent, host.FormerAgentUser(e.Namespace, e.HostName))
 }
 

@@ -51,6 +51,8 @@ type Session struct {
 	gone func()
 	// targetKey is that of the working certificate in another management cluster.
 	targetKey *ecdsa.PrivateKey
+	// assignedKey is that of the working certificate in another namespace.
+	assignedKey *ecdsa.PrivateKey
 
 	mu sync.Mutex
 	// enrollment is the certificate of the identity key, working the one that the agent

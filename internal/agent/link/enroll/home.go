@@ -42,8 +42,11 @@ func (e *Enroller) target() (*host.Target, error) {
 }
 
 // configuredDigest is empty when there is no configured bootstrap kubeconfig.
-func (e *Enroller) configuredDigest() (string, error) {
-	data, err := os.ReadFile(e.BootstrapKubeconfig)
+func (e *Enroller) configuredDigest() (string, error) { return digestOf(e.BootstrapKubeconfig) }
+
+// digestOf is empty for a file that is not there.
+func digestOf(path string) (string, error) {
+	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -54,12 +57,18 @@ func (e *Enroller) configuredDigest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// lastDigest is that of the configured bootstrap kubeconfig, or of the one that was removed last.
+func (e *Enroller) lastDigest() (string, error) {
+	digest, err := e.configuredDigest()
+	if err == nil && digest == "" {
+		digest, err = e.removedDigest()
+	}
+	return digest, err
+}
+
 // moveHome writes down, in one step, that the host belongs to another management cluster.
 func (e *Enroller) moveHome(kubeconfig []byte) error {
-	supersedes, err := e.configuredDigest()
-	if err == nil && supersedes == "" {
-		supersedes, err = e.removedDigest()
-	}
+	supersedes, err := e.lastDigest()
 	if err != nil {
 		return err
 	}

@@ -51,12 +51,22 @@ func (e *Enroller) removeBootstrapKubeconfig(digest string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	elsewhere, err := loadAssigned(e.StateDir)
+	if err != nil {
+		return false, err
+	}
 	if err := atomicfile.Write(filepath.Join(e.StateDir, removedFile), []byte(digest), 0o600); err != nil {
 		return false, err
 	}
 	if superseded {
 		// Without the kubeconfig, the host would go back there.
 		if err := os.Remove(filepath.Join(e.StateDir, host.HomeFile)); err != nil {
+			return false, err
+		}
+	}
+	if elsewhere != nil && elsewhere.Supersedes != digest {
+		// Likewise, to the namespace that it was assigned to.
+		if err := os.Remove(filepath.Join(e.StateDir, assignedFile)); err != nil {
 			return false, err
 		}
 	}

@@ -1,0 +1,172 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
+	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
+	"github.com/slipway-dev/slipway/internal/agent/link/kube"
+	"github.com/slipway-dev/slipway/internal/host"
+)
+
+const (
+	// headStart is for who assigns a host: the Host there is made a moment later.
+	headStart = time.Second
+	// attempt bounds one try; the requests that it has filed stand.
+	attempt = 2 * time.Minute
+	// retryEvery is how long after a try that failed the next one begins, and how often it
+	// is looked whether the Host there is shown.
+	retryEvery = 5 * time.Second
+)
+
+// errMeanwhile means that the host is not to go any more, or that an operation has begun.
+var errMeanwhile = errors.New("the Host here says otherwise by now, or an operation has begun")
+
+// Options of a Follower. All are required.
+type Options struct {
+	// Namespace, HostName and HostID name the host; Configured is the namespace that the
+	// agent's configuration has for it.
+	Namespace, HostName, HostID, Configured string
+	// Session is the identity in Namespace.
+	Session *enroll.Session
+	// Progress tells the claim generation that the host has served, and whether an
+	// operation is at work.
+	Progress func() (generation int64, busy bool)
+	Log      *slog.Logger
+}
+
+// Follower follows what the Host says about its namespace.
+type Follower struct {
+	options Options
+
+	mu sync.Mutex
+	// wanted is the namespace that the host is to be in; empty for the one it is in.
+	wanted string
+	// changed is closed when wanted changes.
+	changed chan struct{}
+}
+
+// New returns a Follower of a host that stays where it is.
+func New(o Options) *Follower { return &Follower{options: o, changed: make(chan struct{})} }
+
+// Served is called with each version of the Host. It does not block.
+func (f *Follower) Served(h *infrav1.Host) {
+	wanted := ""
+	if h.Spec.AssignedNamespace != f.options.Namespace && h.Spec.Claim == nil {
+		wanted = h.Spec.AssignedNamespace
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if wanted == f.wanted {
+		return
+	}
+	f.wanted = wanted
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *Follower) wish() (string, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wanted, f.changed
+}
+
+// Run blocks until the host is in another namespace, where the agent then has to enroll, and
+// returns it; or until the context ends, and returns nothing.
+func (f *Follower) Run(ctx context.Context) string {
+	for {
+		namespace, changed := f.wish()
+		var again <-chan time.Time
+		if namespace != "" {
+			err := f.follow(ctx, namespace, changed)
+			if err == nil {
+				return namespace
+			}
+			if ctx.Err() == nil && !errors.Is(err, errMeanwhile) {
+				f.options.Log.Warn("cannot go to the namespace that the host is assigned to, trying again", "assignedNamespace", namespace, "err", err)
+			}
+			again = time.After(retryEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-changed:
+		case <-again:
+		}
+	}
+}
+
+// follow makes one try, which ends when the Host says something else.
+func (f *Follower) follow(ctx context.Context, namespace string, changed <-chan struct{}) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, attempt, fmt.Errorf("namespace %s has no Host %s for this machine yet, or slipway-manager does not look after it", namespace, f.options.HostName))
+	defer cancel()
+	ctx, called := context.WithCancelCause(ctx)
+	defer called(nil)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-changed:
+			called(errMeanwhile)
+		}
+	}()
+	if !backoff.Sleep(ctx, headStart) {
+		return context.Cause(ctx)
+	}
+	f.options.Log.Info("the host is assigned to another namespace, asking for certificates there", "assignedNamespace", namespace)
+	there, err := f.options.Session.Assign(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	if err := f.recognize(ctx, there, namespace); err != nil {
+		return err
+	}
+	if wanted, _ := f.wish(); wanted != namespace {
+		return errMeanwhile
+	}
+	if err := there.Commit(f.options.Configured); err != nil {
+		return fmt.Errorf("write down that the host is in namespace %s: %w", namespace, err)
+	}
+	f.options.Log.Info("went over to the namespace that the host is assigned to", "assignedNamespace", namespace)
+	return nil
+}
+
+// recognize waits until the Host there is shown to this agent, and that nothing is at work
+// here. The right to see it comes a moment after the certificate.
+func (f *Follower) recognize(ctx context.Context, there *enroll.Assignment, namespace string) error {
+	client, err := kube.New(there.Config())
+	if err != nil {
+		return err
+	}
+	for {
+		h, err := client.GetHost(ctx, namespace, f.options.HostName)
+		if err == nil {
+			if may, err := f.mayGo(h); err != nil || may {
+				return err
+			}
+		} else {
+			f.options.Log.Debug("the namespace that the host is assigned to does not show it yet", "assignedNamespace", namespace, "err", err)
+		}
+		if !backoff.Sleep(ctx, retryEvery/5) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// mayGo judges the Host there, as for a hand-over.
+func (f *Follower) mayGo(there *infrav1.Host) (bool, error) {
+	generation, busy := f.options.Progress()
+	switch {
+	case there.Spec.HostID != f.options.HostID:
+		return false, fmt.Errorf("the Host %s/%s is of another machine: its hostID is %s", there.Namespace, there.Name, there.Spec.HostID)
+	case there.Spec.ClaimGeneration < generation:
+		return false, fmt.Errorf("the Host %s/%s has claim generation %d, and this machine has served %d: set its spec.claimGeneration to that at the least", there.Namespace, there.Name, there.Spec.ClaimGeneration, generation)
+	}
+	return !busy && !host.Leaving(there), nil
+}

@@ -1,0 +1,159 @@
+package enroll
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/slipway-dev/slipway/internal/atomicfile"
+)
+
+// assignedFile says in which namespace the host is by now, in one piece with the certificate
+// by which it asks there: nobody else would give it one.
+const assignedFile = "assigned.json"
+
+// assigned is the content of assignedFile.
+type assigned struct {
+	Namespace string `json:"namespace"`
+	// Configured is the namespace in the configuration at that time, and Supersedes the digest
+	// of the bootstrap kubeconfig, or of the one removed last. Another one of either is a later
+	// word of the operator, and wins.
+	Configured string `json:"configured"`
+	Supersedes string `json:"supersedes"`
+	// Certificate is the enrollment certificate in Namespace, as PEM.
+	Certificate []byte `json:"certificate"`
+}
+
+// Namespace returns the namespace of the host: the one of its configuration, or the one that
+// it was assigned to since.
+func Namespace(stateDir, configured, bootstrapKubeconfig string) (string, error) {
+	a, err := loadAssigned(stateDir)
+	if err != nil || a == nil || a.Configured != configured {
+		return configured, err
+	}
+	if over, err := a.superseded(bootstrapKubeconfig); err != nil || over {
+		return configured, err
+	}
+	return a.Namespace, nil
+}
+
+// superseded says whether there is a bootstrap kubeconfig that was not there then.
+func (a *assigned) superseded(bootstrapKubeconfig string) (bool, error) {
+	digest, err := digestOf(bootstrapKubeconfig)
+	return digest != "" && digest != a.Supersedes, err
+}
+
+// loadAssigned returns nil for a host that never was assigned.
+func loadAssigned(stateDir string) (*assigned, error) {
+	data, err := os.ReadFile(filepath.Join(stateDir, assignedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	a := &assigned{}
+	if err == nil {
+		err = json.Unmarshal(data, a)
+	}
+	if err == nil && a.Namespace == "" {
+		err = errors.New("it names no namespace")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s in %s: %w; remove it, and enroll the host again with a bootstrap token of the namespace it is to be in", assignedFile, stateDir, err)
+	}
+	return a, nil
+}
+
+// assignedEnrollment is the enrollment certificate that came with the namespace, for an agent
+// that was stopped before it kept it where it belongs; nil without one.
+func (e *Enroller) assignedEnrollment(key *ecdsa.PrivateKey, names names) *tls.Certificate {
+	a, err := loadAssigned(e.StateDir)
+	if err != nil || a == nil {
+		return nil
+	}
+	c, err := parseCertificate(a.Certificate, key, e.Now(), names.enrollment)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// Assignment is the agent's identity in another namespace of its management cluster: the
+// same key and name, certificates of its own. It is not in force before Commit.
+type Assignment struct {
+	enroller            *Enroller
+	namespace           string
+	enrollment, working *tls.Certificate
+	key                 *ecdsa.PrivateKey
+	config              *rest.Config
+	close               func()
+}
+
+// errNoEnrollment means that this agent has no certificate yet by which it could ask.
+var errNoEnrollment = errors.New("the host has no enrollment certificate yet")
+
+// Assign asks for certificates in another namespace, with the enrollment certificate of this
+// one. They are granted once the Host of the same name and key is there; it blocks until then,
+// or until the context ends.
+func (s *Session) Assign(ctx context.Context, namespace string) (*Assignment, error) {
+	if s.former() || !s.enrolled() {
+		return nil, errNoEnrollment
+	}
+	there := *s.enroller
+	there.Namespace = namespace
+	names, err := there.names(s.key)
+	if err != nil {
+		return nil, err
+	}
+	if s.assignedKey == nil {
+		// The same for all tries of this session, which find the request of the first.
+		if s.assignedKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return nil, err
+		}
+	}
+	a := &Assignment{enroller: s.enroller, namespace: namespace, key: s.assignedKey}
+	const reason = "assigned"
+	if a.enrollment, err = there.ask(ctx, s.server, s.asking(), s.key, enrollmentRequest(names, reason)); err != nil {
+		return nil, err
+	}
+	if a.working, err = there.ask(ctx, s.server, a.enrollment, a.key, workingRequest(names, reason)); err != nil {
+		return nil, err
+	}
+	a.config, a.close, err = following(s.server, func() *tls.Certificate { return a.working })
+	return a, err
+}
+
+// Config reaches the management cluster as the agent of the other namespace.
+func (a *Assignment) Config() *rest.Config { return a.config }
+
+// Close drops the connections.
+func (a *Assignment) Close() { a.close() }
+
+// Commit makes the other namespace that of the host, for good, in one write. configured is
+// the namespace of the configuration. What comes after spares the next start two requests.
+func (a *Assignment) Commit(configured string) error {
+	e := a.enroller
+	supersedes, err := e.lastDigest()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(assigned{Namespace: a.namespace, Configured: configured, Supersedes: supersedes, Certificate: encode(a.enrollment)})
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(filepath.Join(e.StateDir, assignedFile), data, 0o600); err != nil {
+		return err
+	}
+	if err := errors.Join(e.saveEnrollment(a.enrollment), e.saveWorking(a.working, a.key)); err != nil {
+		e.Log.Warn("cannot keep the certificates of the namespace that the host was assigned to, asking for others", "err", err)
+	}
+	return nil
+}
