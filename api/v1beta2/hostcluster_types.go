@@ -194,10 +194,11 @@ type HostClusterTemplateResource struct {
 	// metadata is copied to the HostCluster.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec is copied to the HostCluster.
+	// spec is copied to the HostCluster, and always there: patches of ClusterClasses add
+	// fields to it.
 	// +optional
 	// +kubebuilder:default={}
-	Spec HostClusterSpec `json:"spec,omitempty,omitzero"`
+	Spec HostClusterSpec `json:"spec"`
 }
 
 // HostClusterTemplate is used by ClusterClasses.

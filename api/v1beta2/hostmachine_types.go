@@ -14,6 +14,15 @@ type Placement struct {
 	// +optional
 	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
 
+	// minCapacity is what a host must have at the least of cpu, memory and
+	// ephemeral-storage, compared with status.capacity of the Host: all that the machine
+	// has, of which kubelet and system keep a part for themselves. Any host is large enough
+	// when it is unset.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=3
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name in ['cpu', 'memory', 'ephemeral-storage'])",message="only cpu, memory and ephemeral-storage are known of a host; select other hardware by spec.hostSelector"
+	MinCapacity corev1.ResourceList `json:"minCapacity,omitempty"`
+
 	// preferred raises hosts that match; the order of equal hosts is by name.
 	// +optional
 	// +listType=atomic
@@ -211,10 +220,11 @@ type HostMachineTemplateResource struct {
 	// metadata is copied to the HostMachine.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec is copied to the HostMachine.
+	// spec is copied to the HostMachine, and always there: patches of ClusterClasses add
+	// fields to it.
 	// +optional
 	// +kubebuilder:default={}
-	Spec HostMachineTemplateResourceSpec `json:"spec,omitempty,omitzero"`
+	Spec HostMachineTemplateResourceSpec `json:"spec"`
 }
 
 // HostMachineTemplateResourceSpec is HostMachineSpec less what belongs to one

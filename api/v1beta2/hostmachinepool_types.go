@@ -137,8 +137,8 @@ type HostMachinePoolStatus struct {
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 
 	// revision stands for what a machine is made from besides its version: the
-	// bootstrap data without its token, and hostSelector. Each machine keeps the
-	// revision it was made from in the label infrastructure.slipway.dev/revision.
+	// bootstrap data without its token, hostSelector and minCapacity. Each machine keeps
+	// the revision it was made from in the label infrastructure.slipway.dev/revision.
 	// It is empty until there is bootstrap data.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
@@ -231,10 +231,11 @@ type HostMachinePoolTemplateResource struct {
 	// metadata is copied to the HostMachinePool.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
-	// spec is copied to the HostMachinePool.
+	// spec is copied to the HostMachinePool, and always there: patches of ClusterClasses add
+	// fields to it.
 	// +optional
 	// +kubebuilder:default={}
-	Spec HostMachinePoolTemplateResourceSpec `json:"spec,omitempty,omitzero"`
+	Spec HostMachinePoolTemplateResourceSpec `json:"spec"`
 }
 
 // HostMachinePoolTemplateResourceSpec is HostMachinePoolSpec less what belongs to

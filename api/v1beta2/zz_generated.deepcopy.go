@@ -1583,6 +1583,13 @@ func (in *Placement) DeepCopyInto(out *Placement) {
 		*out = new(v1.LabelSelector)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.MinCapacity != nil {
+		in, out := &in.MinCapacity, &out.MinCapacity
+		*out = make(corev1.ResourceList, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
 	if in.Preferred != nil {
 		in, out := &in.Preferred, &out.Preferred
 		*out = make([]PreferredHosts, len(*in))

@@ -13,7 +13,7 @@ import (
 // Suits says whether a host is what the request asks for, free or not.
 func (c *Chooser) Suits(h *infrav1.Host) bool {
 	r := c.request
-	return c.selector.Matches(host.Labels(h)) &&
+	return c.selector.Matches(host.Labels(h)) && c.rejectCapacity(h) == "" &&
 		(len(r.FailureDomains) == 0 || slices.Contains(r.FailureDomains, host.FailureDomain(h, r.FailureDomainLabel)))
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -52,6 +53,46 @@ func TestPlacementByHardware(t *testing.T) {
 			}
 			if tc.want == unreported && !strings.Contains(chooser.Choose([]placement.Candidate{c}).Explain(), "1 "+unreported+" (a)") {
 				t.Error("the explanation does not say so")
+			}
+		})
+	}
+}
+
+// A machine that asks for a size gets a host whose agent reported as much.
+func TestPlacementByCapacity(t *testing.T) {
+	has := func(cpu, memory string) func(*infrav1.Host) {
+		return func(h *infrav1.Host) {
+			h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+		}
+	}
+	asked := func(name corev1.ResourceName, quantity string) corev1.ResourceList {
+		return corev1.ResourceList{name: resource.MustParse(quantity)}
+	}
+	for name, tc := range map[string]struct {
+		least corev1.ResourceList
+		host  func(*infrav1.Host)
+		want  string
+	}{
+		"as much":               {asked("cpu", "8"), has("8", "16Gi"), ""},
+		"in other units":        {asked("memory", "16384Mi"), has("8", "16Gi"), ""},
+		"less":                  {asked("memory", "16Gi"), has("8", "16383Mi"), "less memory than the 16Gi of spec.minCapacity"},
+		"the first by name":     {corev1.ResourceList{"memory": resource.MustParse("1Ti"), "cpu": resource.MustParse("100")}, has("8", "16Gi"), "less cpu than the 100 of spec.minCapacity"},
+		"not told of":           {asked("ephemeral-storage", "1Gi"), has("8", "16Gi"), "less ephemeral-storage than the 1Gi of spec.minCapacity"},
+		"nothing known":         {asked("cpu", "8"), func(h *infrav1.Host) { h.Status.Capacity = nil }, unreported},
+		"less, and claimed":     {asked("cpu", "8"), func(h *infrav1.Host) { has("4", "16Gi")(h); h.Spec.Claim = &infrav1.HostClaim{} }, "less cpu than the 8 of spec.minCapacity"},
+		"any, and another size": {nil, has("1", "1Gi"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chooser, err := placement.NewChooser(placement.Request{Placement: infrav1.Placement{MinCapacity: tc.least}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := candidate("a", tc.host)
+			if got := chooser.Reject(c); got != tc.want {
+				t.Errorf("rejected because %q, want %q", got, tc.want)
+			}
+			if suits := chooser.Suits(c.Host); suits != !strings.HasPrefix(tc.want, "less") {
+				t.Errorf("suits: %v", suits)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -193,6 +194,9 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	case r.Spread != nil && ptr.Deref(r.Spread.Hard, false) && !c.inDomain(h):
 		return fmt.Sprintf("not in failure domain %s, which spec.spread asks for", r.Spread.Value)
 	}
+	if reason := c.rejectCapacity(h); reason != "" {
+		return reason
+	}
 	if why := host.Unavailable(h, candidate.Connected); why != (host.State{}) {
 		return rejection(h, why)
 	}
@@ -212,6 +216,22 @@ func (c *Chooser) rejectLabels(h *infrav1.Host) string {
 		return notReported
 	}
 	return "labels do not match spec.hostSelector"
+}
+
+// rejectCapacity says of which resource a host has too little, the first by name. Of a free
+// host that has not told, host.Unavailable says so.
+func (c *Chooser) rejectCapacity(h *infrav1.Host) string {
+	if !host.InventoryReported(h) {
+		return ""
+	}
+	least := c.request.Placement.MinCapacity
+	for _, name := range slices.Sorted(maps.Keys(least)) {
+		asked, has := least[name], h.Status.Capacity[name]
+		if has.Cmp(asked) < 0 {
+			return fmt.Sprintf("less %s than the %s of spec.minCapacity", name, asked.String())
+		}
+	}
+	return ""
 }
 
 // identities are what no other host may have.
@@ -272,6 +292,8 @@ func rejection(h *infrav1.Host, why host.State) string {
 		return "unschedulable"
 	case infrav1.HostEvacuateReason:
 		return "evacuated"
+	case infrav1.HostAssignedReason:
+		return "assigned to another namespace"
 	case infrav1.HostDuplicateIdentityReason:
 		return duplicate
 	case infrav1.HostAgentTooOldReason:

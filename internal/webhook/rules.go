@@ -30,6 +30,11 @@ func invalid(kind, name string, errs field.ErrorList) error {
 func validatePlacement(placement infrav1.Placement, path *field.Path) field.ErrorList {
 	options := validation.LabelSelectorValidationOptions{}
 	errs := validation.ValidateLabelSelector(placement.HostSelector, options, path.Child("hostSelector"))
+	for name, quantity := range placement.MinCapacity {
+		if quantity.Sign() <= 0 {
+			errs = append(errs, field.Invalid(path.Child("minCapacity").Key(string(name)), quantity.String(), "must be more than 0: leave it out if any host has enough"))
+		}
+	}
 	for i, preferred := range placement.Preferred {
 		errs = append(errs, validation.ValidateLabelSelector(preferred.HostSelector, options, path.Child("preferred").Index(i).Child("hostSelector"))...)
 	}
@@ -54,7 +59,7 @@ func validateAdoption(m *infrav1.HostMachine, path *field.Path) field.ErrorList 
 		errs = append(errs, field.Forbidden(path.Child("adopt"), "only workers are adopted: take the label "+clusterv1.MachineControlPlaneLabel+" off, or replace the control-plane node"))
 	}
 	chosen := map[string]bool{
-		"hostName": spec.HostName != "", "hostSelector": spec.HostSelector != nil, "preferred": len(spec.Preferred) > 0, "spread": spec.Spread != nil,
+		"hostName": spec.HostName != "", "hostSelector": spec.HostSelector != nil, "minCapacity": len(spec.MinCapacity) > 0, "preferred": len(spec.Preferred) > 0, "spread": spec.Spread != nil,
 	}
 	for _, name := range slices.Sorted(maps.Keys(chosen)) {
 		if chosen[name] {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +30,10 @@ func pooled(value string) infrav1.HostMachinePoolTemplateResourceSpec {
 	return infrav1.HostMachinePoolTemplateResourceSpec{HostMachineTemplateResourceSpec: placed(value)}
 }
 
+func sized(name corev1.ResourceName, quantity string) infrav1.HostMachineSpec {
+	return infrav1.HostMachineSpec{Placement: infrav1.Placement{MinCapacity: corev1.ResourceList{name: resource.MustParse(quantity)}}}
+}
+
 func TestCreate(t *testing.T) {
 	endpoint := func(host string, kind infrav1.EndpointType) infrav1.HostClusterSpec {
 		return infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: host}, Endpoint: infrav1.EndpointSpec{Type: kind}}
@@ -37,15 +43,21 @@ func TestCreate(t *testing.T) {
 		object client.Object
 		want   string
 	}{
-		"HostCluster":                       {&infrav1.HostCluster{Spec: endpoint("10.0.0.1", "")}, ""},
-		"HostCluster without endpoint":      {&infrav1.HostCluster{}, ""},
-		"HostCluster, name held by hosts":   {&infrav1.HostCluster{Spec: endpoint("api.example", infrav1.EndpointHostVIP)}, "must be an IP address with endpoint type HostVIP"},
-		"HostCluster, type unset":           {&infrav1.HostCluster{Spec: endpoint("api.example", "")}, "must be an IP address"},
-		"HostCluster, external name":        {&infrav1.HostCluster{Spec: endpoint("api.example", infrav1.EndpointExternal)}, ""},
-		"HostClusterTemplate, name":         {&infrav1.HostClusterTemplate{Spec: infrav1.HostClusterTemplateSpec{Template: infrav1.HostClusterTemplateResource{Spec: endpoint("api.example", "")}}}, "spec.template.spec.controlPlaneEndpoint.host"},
-		"HostMachine":                       {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("ssd")}}}, ""},
-		"HostMachine, bad selector":         {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("not a value")}}}, "spec.hostSelector.matchLabels"},
-		"HostMachine, bad preference":       {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: preferred}}, "spec.preferred[0].hostSelector"},
+		"HostCluster":                     {&infrav1.HostCluster{Spec: endpoint("10.0.0.1", "")}, ""},
+		"HostCluster without endpoint":    {&infrav1.HostCluster{}, ""},
+		"HostCluster, name held by hosts": {&infrav1.HostCluster{Spec: endpoint("api.example", infrav1.EndpointHostVIP)}, "must be an IP address with endpoint type HostVIP"},
+		"HostCluster, type unset":         {&infrav1.HostCluster{Spec: endpoint("api.example", "")}, "must be an IP address"},
+		"HostCluster, external name":      {&infrav1.HostCluster{Spec: endpoint("api.example", infrav1.EndpointExternal)}, ""},
+		"HostClusterTemplate, name":       {&infrav1.HostClusterTemplate{Spec: infrav1.HostClusterTemplateSpec{Template: infrav1.HostClusterTemplateResource{Spec: endpoint("api.example", "")}}}, "spec.template.spec.controlPlaneEndpoint.host"},
+		"HostMachine":                     {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("ssd")}}}, ""},
+		"HostMachine, bad selector":       {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("not a value")}}}, "spec.hostSelector.matchLabels"},
+		"HostMachine, bad preference":     {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: preferred}}, "spec.preferred[0].hostSelector"},
+		"HostMachine, size":               {&infrav1.HostMachine{Spec: sized("cpu", "8")}, ""},
+		"HostMachine, no size":            {&infrav1.HostMachine{Spec: sized("memory", "0")}, "spec.minCapacity[memory]: Invalid value: \"0\": must be more than 0"},
+		"HostMachine, size of what no host tells": {&infrav1.HostMachine{Spec: sized("nvidia.com/gpu", "1")},
+			"spec.minCapacity: Invalid value: only cpu, memory and ephemeral-storage are known of a host; select other hardware by spec.hostSelector"},
+		"HostMachine, adoption beside a size": {adopting(func(m *infrav1.HostMachine) { m.Spec.Placement = sized("cpu", "8").Placement }),
+			"spec.minCapacity: Forbidden: must not be set with spec.adopt"},
 		"HostMachineTemplate, bad selector": {&infrav1.HostMachineTemplate{Spec: infrav1.HostMachineTemplateSpec{Template: infrav1.HostMachineTemplateResource{Spec: placed("not a value")}}}, "spec.template.spec.hostSelector"},
 		"HostMachinePool, bad selector":     {&infrav1.HostMachinePool{Spec: infrav1.HostMachinePoolSpec{HostMachinePoolTemplateResourceSpec: pooled("not a value")}}, "spec.hostSelector"},
 		"HostMachinePoolTemplate, bad selector": {&infrav1.HostMachinePoolTemplate{Spec: infrav1.HostMachinePoolTemplateSpec{

@@ -20,6 +20,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/bootstrapdata"
 )
 
@@ -86,7 +87,7 @@ func (r *Reconciler) computeRevision(ctx context.Context, s *scope, lately bool)
 	if r.Clock.Now().Before(data.outOfDateUntil) {
 		s.outOfDate = fmt.Sprintf("waiting for the bootstrap data in Secret %s to follow its config, which has changed: it does with the next token", secretName)
 	}
-	revision, err := revisionOf(data.fingerprint, s.pool.Spec.HostSelector)
+	revision, err := revisionOf(data.fingerprint, s.pool.Spec.Placement)
 	s.revision = revision
 	return err
 }
@@ -123,13 +124,14 @@ func (r *Reconciler) readBootstrap(ctx context.Context, s *scope, secretName str
 // revisionOf names what a member is made from besides its version. What is not in
 // it changes nothing of members that exist: preferences count when a host is chosen,
 // the reset policy is passed on to them.
-func revisionOf(fingerprint string, selector *metav1.LabelSelector) (string, error) {
+func revisionOf(fingerprint string, placement infrav1.Placement) (string, error) {
 	made, err := json.Marshal(struct {
 		Bootstrap    string                `json:"bootstrap"`
 		HostSelector *metav1.LabelSelector `json:"hostSelector"`
-	}{fingerprint, selector})
+		MinCapacity  corev1.ResourceList   `json:"minCapacity,omitempty"`
+	}{fingerprint, placement.HostSelector, placement.MinCapacity})
 	if err != nil {
-		return "", fmt.Errorf("encode spec.hostSelector: %w", err)
+		return "", fmt.Errorf("encode spec.hostSelector and spec.minCapacity: %w", err)
 	}
 	sum := sha256.Sum256(made)
 	return hex.EncodeToString(sum[:5]), nil

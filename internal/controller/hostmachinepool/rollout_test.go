@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -189,6 +190,21 @@ func TestHostSelectorMakesARevision(t *testing.T) {
 	})
 	if w.reconcile(); len(w.staying()) != 2 {
 		t.Errorf("%d members", len(w.staying()))
+	}
+}
+
+// The same size in another unit replaces nobody.
+func TestMinCapacityMakesARevision(t *testing.T) {
+	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{})
+	revision := func(memory string) string {
+		w.changePool(func(p *infrav1.HostMachinePool) {
+			p.Spec.MinCapacity = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+		})
+		return w.reconcile().Status.Revision
+	}
+	whichever, one, same := w.reconcile().Status.Revision, revision("1Gi"), revision("1024Mi")
+	if whichever == one || one != same {
+		t.Errorf("revision %s, of 1Gi %s, of 1024Mi %s", whichever, one, same)
 	}
 }
 

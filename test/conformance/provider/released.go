@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -65,13 +66,15 @@ func releasedClass(t *testing.T, s *Suite) {
 		t.Errorf("the machine deployment waits for a spare host: maxUnavailable %v", unavailable)
 	}
 
-	f = newTopologyOf(t, s, "slipway", data, 1, variable("failureDomainLabel", `"rack"`), variable("workerHostLabels", `{"role":"worker"}`),
+	// what somebody wrote into its templates stays beside the variables
+	data = bytes.ReplaceAll(data, []byte("  template: {}\n"), []byte("  template: {spec: {resetPolicy: Full}}\n"))
+	f = newTopologyOf(t, s, "slipway", data, 1, variable("failureDomainLabel", `"rack"`), variable("workerHostLabels", `{"role":"worker"}`), variable("workerMinCapacity", `{"cpu":"2","memory":"4096Mi"}`),
 		variable("workerPoolStrategy", `{"type":"InPlace","maxUnavailable":"30%"}`), variable("workerPoolRemediation", `{"maxInFlight":2}`))
-	f.expectPool(`{"hostSelector":{"matchLabels":{"role":"worker"}},"strategy":{"type":"InPlace","maxUnavailable":"30%"},"spread":{"key":"rack"},"remediation":{"maxInFlight":2}}`)
+	f.expectPool(`{"hostSelector":{"matchLabels":{"role":"worker"}},"minCapacity":{"cpu":"2","memory":"4Gi"},"resetPolicy":"Full","strategy":{"type":"InPlace","maxUnavailable":"30%"},"spread":{"key":"rack"},"remediation":{"maxInFlight":2}}`)
 	f.expectControlPlane(1)
 
 	f = newTopologyOf(t, s, "slipway", data, 3, variable("workerPoolSpread", `{"hard":true}`), variable("controlPlaneMaxSurge", `1`))
-	f.expectPool(`{"strategy":{"maxSurge":1,"maxUnavailable":1},"spread":{"hard":true},"remediation":{"steps":` + steps + `,"maxInFlight":1}}`)
+	f.expectPool(`{"resetPolicy":"Full","strategy":{"maxSurge":1,"maxUnavailable":1},"spread":{"hard":true},"remediation":{"steps":` + steps + `,"maxInFlight":1}}`)
 	f.expectControlPlane(1)
 }
 
