@@ -144,6 +144,7 @@ func TestOnePlane(t *testing.T) {
 		{"JSON and completion", machineReadable},
 		{"a cluster that others manage", managedByOthers},
 		{"hosts on other machines", otherMachines},
+		{"a host for another namespace", assignHost},
 		{"kill -9 of the agent", killAgent},
 		{"kill -9 of the plane", killServe},
 		{"down", downTwice},
@@ -258,6 +259,38 @@ func machineReadable(t *testing.T, p *plane) {
 			t.Errorf("completion %s: %s", shell, out)
 		}
 	}
+}
+
+// assignHost: a namespace that was made a moment ago gets a host, which stays there over a
+// power cut and another up, and comes back.
+func assignHost(t *testing.T, p *plane) {
+	p.mustKubectl("", "create", "namespace", "team-b")
+	in := func(namespace string) {
+		t.Helper()
+		p.mustKubectl("", "-n", namespace, "wait", "--for=condition=Available", "host/host-1", "--timeout=1m")
+		if all := p.mustKubectl("", "get", "hosts", "-A", "-o", "jsonpath={.items[*].metadata.namespace}"); strings.TrimSpace(all) != namespace {
+			t.Errorf("there are Hosts in %s", all)
+		}
+		if says := p.must(time.Minute, "host", "shell", "host-1", "--", "slipway-agent", "status", "-o", "json"); !strings.Contains(says, `"namespace": "`+namespace+`"`) {
+			t.Errorf("the agent says %s", says)
+		}
+	}
+	p.refused([]string{"host", "assign", "host-1", "--to", "team-c"}, "team-c", "kubectl create namespace")
+	agents := p.agents()
+	if out := p.must(time.Minute, "host", "assign", "host-1", "--to", "team-b"); !strings.Contains(out, "Assigned") {
+		t.Errorf("it says %q", out)
+	}
+	in("team-b")
+	if now := p.agents(); !slices.Equal(now, agents) {
+		t.Errorf("agents were %v, are %v", agents, now)
+	}
+	p.must(time.Minute, "host", "power-cycle", "host-1")
+	p.waitFor("an agent that starts", func() bool { now := p.agents(); return len(now) == 1 && now[0] != agents[0] })
+	in("team-b")
+	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
+	in("team-b")
+	p.must(time.Minute, "host", "assign", "host-1", "-n", "team-b", "--to", "default")
+	in("default")
 }
 
 // agents are the processes of slipway-agent on the hosts of p.
