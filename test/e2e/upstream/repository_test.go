@@ -24,10 +24,15 @@ const repositoryRoot = "../../.."
 // flavors are rendered out of the released templates by testdata/flavors: the folder, and
 // the file as clusterctl wants it.
 var flavors = map[string]string{
-	"default":     "cluster-template.yaml",
-	"machinepool": "cluster-template-machinepool.yaml",
-	"topology":    "cluster-template-topology.yaml",
-	"local-class": "clusterclass-slipway.yaml",
+	"default":             "cluster-template.yaml",
+	"kcp-remediation":     "cluster-template-kcp-remediation.yaml",
+	"local-class":         "clusterclass-slipway.yaml",
+	"machinepool":         "cluster-template-machinepool.yaml",
+	"md-remediation":      "cluster-template-md-remediation.yaml",
+	"taints":              "cluster-template-taints.yaml",
+	"topology":            "cluster-template-topology.yaml",
+	"topology-deployment": "cluster-template-topology-deployment.yaml",
+	"topology-taints":     "cluster-template-topology-taints.yaml",
 }
 
 // config is what upstream's suite reads from a file: a clusterctl repository of the versions
@@ -39,6 +44,8 @@ func config(ctx context.Context, c client.Client) *clusterctl.E2EConfig {
 		ManagementClusterName: "slipway",
 		Variables: map[string]string{
 			e2e.KubernetesVersion:                 os.Getenv(e2e.KubernetesVersion),
+			e2e.KubernetesVersionUpgradeFrom:      os.Getenv(e2e.KubernetesVersionUpgradeFrom),
+			e2e.KubernetesVersionUpgradeTo:        os.Getenv(e2e.KubernetesVersion),
 			e2e.CNIPath:                           abs(filepath.Join(repositoryRoot, "templates/local/flannel.yaml")),
 			e2e.IPFamily:                          "IPv4",
 			"SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST": "10.88.0.200",

@@ -22,24 +22,30 @@ type assertions = map[string]func(types.NamespacedName, []metav1.OwnerReference)
 // provisioned (quick_start_test.go), with Slipway's kinds in the place of DevCluster,
 // DevMachine and so on: owners come back when they are taken away or of another version, so
 // do finalizers, and nothing writes when nothing changes.
-func validateResilience(p framework.ClusterProxy, namespace, cluster string) {
-	filter := clusterctlcluster.FilterClusterObjectsWithNameFilter(cluster)
-	owners := []assertions{
-		framework.CoreOwnerReferenceAssertion, framework.ExpOwnerReferenceAssertions, infrastructureOwners,
-		bootstrapOwners(), framework.KubeadmControlPlaneOwnerReferenceAssertions(false), kubernetesOwners(),
+func validateResilience(topology bool) func(p framework.ClusterProxy, namespace, cluster string) {
+	return func(p framework.ClusterProxy, namespace, cluster string) {
+		filter := clusterctlcluster.FilterClusterObjectsWithNameFilter(cluster)
+		owners := []assertions{
+			framework.CoreOwnerReferenceAssertion, framework.ExpOwnerReferenceAssertions, infrastructureOwners(topology),
+			bootstrapOwners(topology), framework.KubeadmControlPlaneOwnerReferenceAssertions(topology), kubernetesOwners(),
+		}
+		By("Checking that owner references are resilient")
+		framework.ValidateOwnerReferencesResilience(ctx, p, namespace, cluster, filter, owners...)
+		By("Checking that owner references are updated to the correct API version")
+		framework.ValidateOwnerReferencesOnUpdate(ctx, p, namespace, cluster, filter, owners...)
+		By("Checking that finalizers are resilient")
+		coreFinalizers := framework.CoreFinalizersAssertionWithLegacyClusters
+		if topology {
+			coreFinalizers = framework.CoreFinalizersAssertionWithClassyClusters
+		}
+		framework.ValidateFinalizersResilience(ctx, p, namespace, cluster, filter, coreFinalizers, framework.KubeadmControlPlaneFinalizersAssertion, framework.ExpFinalizersAssertion, finalizers)
+		By("Checking that resourceVersions are stable")
+		framework.ValidateResourceVersionStable(ctx, framework.ValidateResourceVersionStableInput{
+			ClusterProxy: p, Namespace: namespace, OwnerGraphFilterFunction: filter,
+			WaitToBecomeStable: e2eConfig.GetIntervals("quick-start", "wait-resource-versions-become-stable"),
+			WaitToRemainStable: e2eConfig.GetIntervals("quick-start", "wait-resource-versions-remain-stable"),
+		})
 	}
-	By("Checking that owner references are resilient")
-	framework.ValidateOwnerReferencesResilience(ctx, p, namespace, cluster, filter, owners...)
-	By("Checking that owner references are updated to the correct API version")
-	framework.ValidateOwnerReferencesOnUpdate(ctx, p, namespace, cluster, filter, owners...)
-	By("Checking that finalizers are resilient")
-	framework.ValidateFinalizersResilience(ctx, p, namespace, cluster, filter, framework.CoreFinalizersAssertionWithLegacyClusters, framework.KubeadmControlPlaneFinalizersAssertion, framework.ExpFinalizersAssertion, finalizers)
-	By("Checking that resourceVersions are stable")
-	framework.ValidateResourceVersionStable(ctx, framework.ValidateResourceVersionStableInput{
-		ClusterProxy: p, Namespace: namespace, OwnerGraphFilterFunction: filter,
-		WaitToBecomeStable: e2eConfig.GetIntervals("quick-start", "wait-resource-versions-become-stable"),
-		WaitToRemainStable: e2eConfig.GetIntervals("quick-start", "wait-resource-versions-remain-stable"),
-	})
 }
 
 var (
@@ -65,19 +71,31 @@ func exactly(want ...[]metav1.OwnerReference) func(types.NamespacedName, []metav
 	}
 }
 
-var infrastructureOwners = assertions{
-	"HostCluster":         exactly([]metav1.OwnerReference{owner(core, "Cluster", false)}),
-	"HostMachine":         exactly([]metav1.OwnerReference{machine}, []metav1.OwnerReference{machine, owner(infrastructure, "HostMachinePool", false)}),
-	"HostMachineTemplate": exactly([]metav1.OwnerReference{owner(core, "Cluster", false)}),
-	"HostMachinePool":     exactly([]metav1.OwnerReference{pool}),
-	"Host":                exactly(nil),
+// infrastructureOwners are those of Slipway's kinds. The Cluster controls what a topology made.
+func infrastructureOwners(topology bool) assertions {
+	cluster, class := owner(core, "Cluster", false), []metav1.OwnerReference{owner(core, "ClusterClass", false)}
+	pools := []metav1.OwnerReference{pool}
+	if topology {
+		pools = append(pools, cluster)
+	}
+	return assertions{
+		"HostCluster":             exactly([]metav1.OwnerReference{owner(core, "Cluster", topology)}),
+		"HostClusterTemplate":     exactly(class),
+		"HostMachine":             exactly([]metav1.OwnerReference{machine}, []metav1.OwnerReference{machine, owner(infrastructure, "HostMachinePool", false)}),
+		"HostMachineTemplate":     exactly([]metav1.OwnerReference{cluster}, class),
+		"HostMachinePool":         exactly(pools),
+		"HostMachinePoolTemplate": exactly(class),
+		"Host":                    exactly(nil),
+	}
 }
 
 // bootstrapOwners is upstream's, but for pools without a topology: upstream's templates have
 // none. Their KubeadmConfig has the MachinePool as its only owner.
-func bootstrapOwners() assertions {
+func bootstrapOwners(topology bool) assertions {
 	all := maps.Clone(framework.KubeadmBootstrapOwnerReferenceAssertions)
-	all["KubeadmConfig"] = exactly([]metav1.OwnerReference{machine}, []metav1.OwnerReference{pool})
+	if !topology {
+		all["KubeadmConfig"] = exactly([]metav1.OwnerReference{machine}, []metav1.OwnerReference{pool})
+	}
 	return all
 }
 

@@ -24,7 +24,7 @@ const (
 type row struct{ spec, result, time, remark string }
 
 // results are what a row may say. Specs with the first two are part of the suite.
-var results = []string{"passes", "fails", "passed by hand", "cannot run", "not tried"}
+var results = []string{"passes", "fails", "passed by hand", "failed by hand", "cannot run", "not tried"}
 
 // TestTable holds the page against upstream's source and against the suite: a release of
 // upstream's with a new spec, and a spec that is run or not run and said to be otherwise.
