@@ -219,6 +219,7 @@ test: build-all ## All tests as CI runs them: unit, API server, modules alone, e
 	@$(MAKE) --no-print-directory test-modules
 	@$(MAKE) --no-print-directory test-alone
 	@$(MAKE) --no-print-directory test-e2e
+	@$(MAKE) --no-print-directory test-upstream-fastest
 
 .PHONY: test-full
 test-full: ## Like test, with every case of what CI tries a sample of
@@ -340,15 +341,21 @@ test-control-plane-in-place: export SLIPWAY_TEST_CONTROL_PLANE = 1
 test-control-plane-in-place: build-all ## Upgrade three control planes on their hosts, one of which loses its power (some minutes)
 	@$(call GOTEST,control-plane-in-place,standard-verbose) -count=1 -timeout 60m -run '^TestControlPlaneInPlace$$' ./test/e2e
 
-# What upstream's maintainers hold providers to; docs/upstream-e2e.md tells of each spec. No
-# part of `test`: the framework compiles for minutes, and a spec takes some, too.
-.PHONY: test-upstream
+# What upstream's maintainers hold providers to; docs/upstream-e2e.md tells of each spec. CI
+# runs the fastest of them: each takes minutes, and all of them most of two hours.
+.PHONY: test-upstream test-upstream-fastest
 SPEC ?=
+UPSTREAM_SPECS = $(SPEC)
+test-upstream: UPSTREAM_VERBOSE = -ginkgo.v
 test-upstream: build-all ## Run upstream's end-to-end specs against a plane of 5 local hosts, or those of SPEC=MachinePool,ClusterDeletion
-	@cd test/e2e/upstream && export GOWORK=off KUBERNETES_VERSION=$(BUNDLE_KUBERNETES) && \
+	@$(UPSTREAM)
+test-upstream-fastest: UPSTREAM_SPECS = KCPAdoption,MachineDeploymentRemediation,MachinePool
+test-upstream-fastest: ## The three fastest of upstream's specs
+	@$(UPSTREAM)
+UPSTREAM = cd test/e2e/upstream && export GOWORK=off KUBERNETES_VERSION=$(BUNDLE_KUBERNETES) && \
 	  export KUBERNETES_VERSION_UPGRADE_FROM=$(firstword $(BUNDLE_KUBERNETES_VERSIONS)) && $(FETCH_MODULES) -tags e2e -test ./... && \
-	  go test -tags e2e -count=1 -v -timeout 3h -run '^TestSpecs$$' . -args \
-	  -ginkgo.v -ginkgo.no-color -ginkgo.fail-on-empty -ginkgo.label-filter '$(SPEC)' -e2e.bin $(BIN) -e2e.artifacts-folder $(BIN)/upstream
+	  $(call GOTEST,upstream,standard-verbose) -tags e2e -count=1 -timeout 3h -run '^TestSpecs$$' . -args \
+	  $(UPSTREAM_VERBOSE) -ginkgo.no-color -ginkgo.fail-on-empty -ginkgo.label-filter '$(UPSTREAM_SPECS)' -e2e.bin $(BIN) -e2e.artifacts-folder $(BIN)/upstream
 
 .PHONY: slowest
 slowest: ## The 20 slowest tests of the last runs

@@ -4,10 +4,13 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	. "github.com/onsi/gomega"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -25,6 +28,7 @@ const repositoryRoot = "../../.."
 // the file as clusterctl wants it.
 var flavors = map[string]string{
 	"default":             "cluster-template.yaml",
+	"kcp-adoption":        "cluster-template-kcp-adoption.yaml",
 	"kcp-remediation":     "cluster-template-kcp-remediation.yaml",
 	"local-class":         "clusterclass-slipway.yaml",
 	"machinepool":         "cluster-template-machinepool.yaml",
@@ -76,13 +80,29 @@ func config(ctx context.Context, c client.Client) *clusterctl.E2EConfig {
 func rendered(folder string) []clusterctl.Files {
 	files := make([]clusterctl.Files, 0, len(flavors))
 	for flavor, name := range flavors {
-		cmd := exec.CommandContext(ctx, filepath.Join(*bin, "kubectl"), "kustomize", "--load-restrictor", "LoadRestrictionsNone", filepath.Join("testdata/flavors", flavor))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		Expect(err).NotTo(HaveOccurred(), "flavor %s", flavor)
-		files = append(files, clusterctl.Files{SourcePath: write(folder, name, string(out)), TargetName: name})
+		files = append(files, clusterctl.Files{SourcePath: write(folder, name, kustomize(filepath.Join("testdata/flavors", flavor))), TargetName: name})
 	}
 	return files
+}
+
+// kustomize builds a folder; one without a kustomization has steps, which make the same
+// objects anew, and so are built one by one.
+func kustomize(dir string) string {
+	if _, err := os.Stat(filepath.Join(dir, "kustomization.yaml")); errors.Is(err, fs.ErrNotExist) {
+		steps, err := filepath.Glob(filepath.Join(dir, "*"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(steps).NotTo(BeEmpty(), "flavor %s", dir)
+		built := make([]string, 0, len(steps))
+		for _, step := range steps {
+			built = append(built, kustomize(step))
+		}
+		return strings.Join(built, "---\n")
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(*bin, "kubectl"), "kustomize", "--load-restrictor", "LoadRestrictionsNone", dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	Expect(err).NotTo(HaveOccurred(), "flavor %s", dir)
+	return string(out)
 }
 
 // upstreamIntervals are those of upstream's own suite.

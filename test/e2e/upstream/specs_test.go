@@ -94,6 +94,15 @@ var _ = Describe("Remediation of control planes", Label("KCPRemediation"), func(
 	})
 })
 
+var _ = Describe("Adoption of a control plane", Label("KCPAdoption"), func() {
+	e2e.KCPAdoptionSpec(ctx, func() e2e.KCPAdoptionSpecInput {
+		return e2e.KCPAdoptionSpecInput{
+			E2EConfig: e2eConfig, ClusterctlConfigPath: clusterctlConfigPath, BootstrapClusterProxy: proxy,
+			ArtifactFolder: *artifacts, SkipCleanup: *skipCleanup, PostNamespaceCreated: enrollHosts,
+		}
+	})
+})
+
 var _ = Describe("Draining nodes", Label("NodeDrainTimeout"), func() {
 	e2e.NodeDrainTimeoutSpec(ctx, func() e2e.NodeDrainTimeoutSpecInput {
 		return e2e.NodeDrainTimeoutSpecInput{
