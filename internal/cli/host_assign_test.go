@@ -36,6 +36,7 @@ func follow(t *testing.T, namespace string) {
 				there := &infrav1.Host{}
 				if h := &list.Items[i]; h.Spec.AssignedNamespace != "" && env.Client.Get(ctx, client.ObjectKey{Namespace: h.Spec.AssignedNamespace, Name: h.Name}, there) == nil {
 					conditions.Set(there, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostHeartbeatFreshReason})
+					there.Status.BootID = "boot"
 					_ = env.Client.Status().Update(ctx, there)
 				}
 			}

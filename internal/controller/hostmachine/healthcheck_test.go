@@ -49,7 +49,7 @@ func (w *world) waitingMachine(mutate ...func(*clusterv1.Machine, *infrav1.HostM
 	w.clock.SetTime(w.owner(key).CreationTimestamp.Add(time.Second))
 	_, result := w.reconcile(key)
 	w.expectMark(key, "at first", marked(w.owner(key)))
-	if foreign := marked(w.owner(key)) != "none"; !foreign && (result.RequeueAfter <= 0 || result.RequeueAfter > 19*time.Second) {
+	if foreign := marked(w.owner(key)) != "none"; !foreign && (result.RequeueAfter <= 0 || result.RequeueAfter > 20*time.Second) {
 		w.t.Errorf("the waiting machine is looked at again after %s", result.RequeueAfter)
 	}
 	w.clock.Step(25 * time.Second)
