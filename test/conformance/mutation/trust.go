@@ -107,8 +107,18 @@ subjects:
 	},
 	{
 		Rule: "Trust/orders", Breaks: "who maintains hosts has an agent read any Secret and execute it",
-		File: "config/admission/host_policy.yaml", Old: "object.?spec.?desired == oldObject.?spec.?desired || variables.mayOrder", New: "true",
+		File: "config/admission/host_policy.yaml", Old: "object.?spec.?desired == oldObject.?spec.?desired || variables.mayOrder", New: "'true'",
 		Package: trust, Test: "TestTrust/operator of hosts",
+	},
+	{
+		Rule: "Trust/assignments", Breaks: "who maintains hosts gives them to another namespace",
+		File: "config/admission/host_policy.yaml", Old: "object.?spec.?assignedNamespace.orValue('') == oldObject.?spec.?assignedNamespace.orValue('') || variables.mayOrder", New: "'true'",
+		Package: trust, Test: "TestTrust/operator of hosts",
+	},
+	{
+		Rule: "Trust/assignments", Breaks: "a host that goes from one namespace to another counts as a clone of itself",
+		File: "internal/host/assignment.go", Old: "return Leaving(h) && other.Namespace", New: "return false && other.Namespace",
+		Package: trust, Test: "TestTrust/a host that is assigned",
 	},
 	{
 		Rule: "Trust/everybody", Breaks: "every user files requests as hosts do",
