@@ -54,13 +54,7 @@ func (w *world) guard() {
 		Spec:       infrav1.HostApprovalPolicySpec{Mode: infrav1.HostApprovalManual},
 	})
 	for id, annotations := range map[string]map[string]string{stolenTokenID: nil, singleTokenID: {infrav1.TokenUsesAnnotation: "1"}} {
-		w.create(&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id, Annotations: annotations}, Type: corev1.SecretTypeBootstrapToken,
-			StringData: map[string]string{
-				"token-id": id, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true",
-				"auth-extra-groups": infrav1.BootstrapGroup + "," + infrav1.BootstrapGroupPrefix + guarded,
-			},
-		})
+		w.token(id, infrav1.BootstrapGroupPrefix+guarded, annotations)
 	}
 }
 

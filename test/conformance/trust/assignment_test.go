@@ -2,13 +2,11 @@ package trust
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -97,22 +95,9 @@ func (w *world) assign(t *testing.T, from, to string) {
 // machine is one that enrolls with a token of a namespace.
 func (w *world) machine(t *testing.T, in, name, tokenID string) *simagent.Machine {
 	t.Helper()
-	w.create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + tokenID}, Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			"token-id": tokenID, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true",
-			"auth-extra-groups": infrav1.BootstrapGroup + "," + infrav1.HostBootstrapGroup(in, name),
-		},
-	})
-	file := filepath.Join(t.TempDir(), "bootstrap.kubeconfig")
-	kubeconfig := fmt.Sprintf(`{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-		"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority-data": %q}}], "users": [{"name": "c", "user": {"token": %q}}]}`,
-		w.Config.Host, base64.StdEncoding.EncodeToString(w.Config.CAData), tokenID+"."+tokenSecret)
-	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	w.token(tokenID, infrav1.HostBootstrapGroup(in, name), nil)
 	return &simagent.Machine{
-		StateDir: t.TempDir(), BootstrapKubeconfig: file, Namespace: in, Name: name, Version: testenv.Version,
+		StateDir: t.TempDir(), BootstrapKubeconfig: w.bootstrapKubeconfig(t, tokenID), Namespace: in, Name: name, Version: testenv.Version,
 		HeartbeatInterval: time.Second, LeaseDuration: 10 * time.Second, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 }

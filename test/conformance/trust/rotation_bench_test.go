@@ -2,7 +2,6 @@ package trust
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,19 +22,7 @@ import (
 // release and the signer of kube-controller-manager.
 func BenchmarkRotation(b *testing.B) {
 	w := newWorld(b)
-	ca := w.Config.CAData
-	if len(ca) == 0 {
-		var err error
-		if ca, err = os.ReadFile(w.Config.CAFile); err != nil {
-			b.Fatal(err)
-		}
-	}
-	token := filepath.Join(b.TempDir(), "bootstrap")
-	if err := os.WriteFile(token, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
-clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {token: %s.%s}}]}`,
-		w.Config.Host, base64.StdEncoding.EncodeToString(ca), stolenTokenID, tokenSecret), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	token := w.bootstrapKubeconfig(b, stolenTokenID)
 	hosts := make([]enroll.Enroller, b.N)
 	for i := range hosts {
 		hosts[i] = enroll.Enroller{

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -128,13 +129,7 @@ func (w *world) populate() {
 		Type:       clusterv1.ClusterSecretType, StringData: map[string]string{"value": "#cloud-config", "format": "cloud-config"},
 	})
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "database"}, StringData: map[string]string{"password": "secret"}})
-	w.create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + tokenID}, Type: corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			"token-id": tokenID, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true",
-			"auth-extra-groups": infrav1.BootstrapGroup + "," + infrav1.HostBootstrapGroup(namespace, victim),
-		},
-	})
+	w.token(tokenID, infrav1.HostBootstrapGroup(namespace, victim), nil)
 	for name, in := range map[string]string{victim: namespace, neighbor: namespace, stranger: elsewhere} {
 		w.create(simagent.Enrolled(in, name))
 		w.eventually("the agent of "+name+" gets its rights", func(ctx context.Context) error {
@@ -146,6 +141,37 @@ func (w *world) populate() {
 	}
 	w.gate()
 	w.guard()
+}
+
+// token makes a bootstrap token that enrolls hosts by a group.
+func (w *world) token(id, group string, annotations map[string]string) {
+	w.t.Helper()
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id, Annotations: annotations}, Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"token-id": id, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true",
+			"auth-extra-groups": infrav1.BootstrapGroup + "," + group,
+		},
+	})
+}
+
+// bootstrapKubeconfig is the file that an agent enrolls with, by a token.
+func (w *world) bootstrapKubeconfig(t testing.TB, tokenID string) string {
+	t.Helper()
+	ca := w.Config.CAData
+	if len(ca) == 0 {
+		var err error
+		if ca, err = os.ReadFile(w.Config.CAFile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "bootstrap")
+	if err := os.WriteFile(file, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {token: %s.%s}}]}`,
+		w.Config.Host, base64.StdEncoding.EncodeToString(ca), tokenID, tokenSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // gate makes a policy, and a run of it that waits for an approval.
