@@ -42,3 +42,15 @@ func Cluster(ctx context.Context, c client.Reader, namespace, name string) (*clu
 	}
 	return cluster, nil
 }
+
+// Requests are those for all objects of a list.
+func Requests[T any, P interface {
+	*T
+	client.Object
+}](items []T) []ctrl.Request {
+	requests := make([]ctrl.Request, 0, len(items))
+	for i := range items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(P(&items[i]))})
+	}
+	return requests
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -107,4 +108,11 @@ func Exemplar(ctx context.Context) map[string]string {
 		return map[string]string{"trace_id": span.TraceID().String()}
 	}
 	return nil
+}
+
+// Observe adds a duration to a histogram, in seconds, with what Exemplar returned.
+func Observe(h prometheus.Observer, took time.Duration, exemplar map[string]string) {
+	if exemplars, ok := h.(prometheus.ExemplarObserver); ok {
+		exemplars.ObserveWithExemplar(took.Seconds(), exemplar)
+	}
 }

@@ -3,10 +3,10 @@ package host
 import (
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 // operations tells of each operation of a host when it ends, once. What ended before this
@@ -37,13 +37,9 @@ func (o *operations) ended(key types.NamespacedName, op *infrav1.ObservedOperati
 }
 
 // count counts an operation that has ended; the exemplar names its trace.
-func count(op *infrav1.ObservedOperation, exemplar prometheus.Labels) {
+func count(op *infrav1.ObservedOperation, exemplar map[string]string) {
 	if !op.StartTime.IsZero() && !op.CompletionTime.IsZero() {
-		seconds := op.CompletionTime.Sub(op.StartTime.Time).Seconds()
-		observer := operationSeconds.WithLabelValues(string(op.Phase), string(op.State))
-		if exemplars, ok := observer.(prometheus.ExemplarObserver); ok {
-			exemplars.ObserveWithExemplar(seconds, exemplar)
-		}
+		tracing.Observe(operationSeconds.WithLabelValues(string(op.Phase), string(op.State)), op.CompletionTime.Sub(op.StartTime.Time), exemplar)
 	}
 	if op.State == infrav1.OperationFailed {
 		operationFailures.WithLabelValues(string(op.Phase), op.Step).Inc()

@@ -191,7 +191,7 @@ func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*i
 		return nil, fmt.Errorf("claim Host %s: %w", live.Name, err)
 	}
 	claims.Inc()
-	observe(claimSeconds, r.Clock.Since(s.hostMachine.CreationTimestamp.Time), tracing.Exemplar(r.traceClaim(ctx, s, live)))
+	tracing.Observe(claimSeconds, r.Clock.Since(s.hostMachine.CreationTimestamp.Time), tracing.Exemplar(r.traceClaim(ctx, s, live)))
 	ctrl.LoggerFrom(ctx).Info("Claimed host", "Host", klog.KObj(live), "claim", s.hostMachine.Spec.ClaimID)
 	return live, nil
 }

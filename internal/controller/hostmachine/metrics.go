@@ -29,13 +29,6 @@ var (
 	})
 )
 
-// observe counts a duration; the exemplar names the trace of it.
-func observe(h prometheus.Histogram, took time.Duration, exemplar prometheus.Labels) {
-	if exemplars, ok := h.(prometheus.ExemplarObserver); ok {
-		exemplars.ObserveWithExemplar(took.Seconds(), exemplar)
-	}
-}
-
 // Collectors are the metrics of this controller, to be registered once. The reader should
 // be cached: every scrape lists all HostMachines.
 func Collectors(reader client.Reader) []prometheus.Collector {

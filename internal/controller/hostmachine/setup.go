@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/predicates"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // waitingIndex holds the machines that wait for a host. Each report of each free host
@@ -156,9 +157,5 @@ func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption)
 		ctrl.LoggerFrom(ctx).Error(err, "List HostMachines")
 		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(machines.Items))
-	for i := range machines.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
-	}
-	return requests
+	return reconciler.Requests(machines.Items)
 }

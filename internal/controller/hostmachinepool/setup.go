@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/predicates"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // SetupWithManager watches HostMachinePools, their MachinePools and their members.
@@ -55,11 +56,7 @@ func (r *Reconciler) releaseToPools(ctx context.Context, _ client.Object) []reco
 		ctrl.LoggerFrom(ctx).Error(err, "List HostMachinePools")
 		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(pools.Items))
-	for i := range pools.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pools.Items[i])})
-	}
-	return requests
+	return reconciler.Requests(pools.Items)
 }
 
 func hostMachineToPool(_ context.Context, o client.Object) []reconcile.Request {
