@@ -3,6 +3,8 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
 // HomeFile is in the state directory of an agent once its host was handed over to
@@ -35,4 +37,17 @@ func (h Home) Target() (Target, error) {
 		return target, fmt.Errorf("%s: %w", HomeFile, err)
 	}
 	return target, nil
+}
+
+// Recognize judges the Host that an agent finds in another management cluster or namespace, by
+// the hostID of the agent and the claim generation that it has served: it must be the same
+// host, and not of an earlier time, as the copy of a backup is.
+func Recognize(there *infrav1.Host, hostID string, generation int64) error {
+	switch {
+	case there.Spec.HostID != hostID:
+		return fmt.Errorf("the Host there is of another machine: its hostID is %s", there.Spec.HostID)
+	case there.Spec.ClaimGeneration < generation:
+		return fmt.Errorf("the Host there is of an earlier time: claim generation %d, and this machine has served %d", there.Spec.ClaimGeneration, generation)
+	}
+	return nil
 }

@@ -159,14 +159,11 @@ func (f *Follower) recognize(ctx context.Context, there *enroll.Assignment, name
 	}
 }
 
-// mayGo judges the Host there, as for a hand-over.
+// mayGo judges the Host there.
 func (f *Follower) mayGo(there *infrav1.Host) (bool, error) {
 	generation, busy := f.options.Progress()
-	switch {
-	case there.Spec.HostID != f.options.HostID:
-		return false, fmt.Errorf("the Host %s/%s is of another machine: its hostID is %s", there.Namespace, there.Name, there.Spec.HostID)
-	case there.Spec.ClaimGeneration < generation:
-		return false, fmt.Errorf("the Host %s/%s has claim generation %d, and this machine has served %d: set its spec.claimGeneration to that at the least", there.Namespace, there.Name, there.Spec.ClaimGeneration, generation)
+	if err := host.Recognize(there, f.options.HostID, generation); err != nil {
+		return false, fmt.Errorf("%w; the Host %s/%s takes spec.hostID and spec.claimGeneration of the one here", err, there.Namespace, there.Name)
 	}
 	return !busy && !host.Leaving(there), nil
 }

@@ -3,8 +3,6 @@ package enroll
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -12,8 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
@@ -41,16 +37,10 @@ func Namespace(stateDir, configured, bootstrapKubeconfig string) (string, error)
 	if err != nil || a == nil || a.Configured != configured {
 		return configured, err
 	}
-	if over, err := a.superseded(bootstrapKubeconfig); err != nil || over {
+	if later, err := laterWord(bootstrapKubeconfig, a.Supersedes); err != nil || later {
 		return configured, err
 	}
 	return a.Namespace, nil
-}
-
-// superseded says whether there is a bootstrap kubeconfig that was not there then.
-func (a *assigned) superseded(bootstrapKubeconfig string) (bool, error) {
-	digest, err := digestOf(bootstrapKubeconfig)
-	return digest != "" && digest != a.Supersedes, err
 }
 
 // loadAssigned returns nil for a host that never was assigned.
@@ -86,15 +76,11 @@ func (e *Enroller) assignedEnrollment(key *ecdsa.PrivateKey, names names) *tls.C
 	return c
 }
 
-// Assignment is the agent's identity in another namespace of its management cluster: the
-// same key and name, certificates of its own. It is not in force before Commit.
+// Assignment is the agent's identity in another namespace of its management cluster. It is
+// not in force before Commit.
 type Assignment struct {
-	enroller            *Enroller
-	namespace           string
-	enrollment, working *tls.Certificate
-	key                 *ecdsa.PrivateKey
-	config              *rest.Config
-	close               func()
+	elsewhere
+	namespace string
 }
 
 // errNoEnrollment means that this agent has no certificate yet by which it could ask.
@@ -113,29 +99,17 @@ func (s *Session) Assign(ctx context.Context, namespace string) (*Assignment, er
 	if err != nil {
 		return nil, err
 	}
-	if s.assignedKey == nil {
-		// The same for all tries of this session, which find the request of the first.
-		if s.assignedKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			return nil, err
-		}
+	key, err := onceMade(&s.assignedKey)
+	if err != nil {
+		return nil, err
 	}
-	a := &Assignment{enroller: s.enroller, namespace: namespace, key: s.assignedKey}
+	a := &Assignment{elsewhere: elsewhere{enroller: s.enroller, key: key}, namespace: namespace}
 	const reason = "assigned"
 	if a.enrollment, err = there.ask(ctx, s.server, s.asking(), s.key, enrollmentRequest(names, reason)); err != nil {
 		return nil, err
 	}
-	if a.working, err = there.ask(ctx, s.server, a.enrollment, a.key, workingRequest(names, reason)); err != nil {
-		return nil, err
-	}
-	a.config, a.close, err = following(s.server, func() *tls.Certificate { return a.working })
-	return a, err
+	return a, a.work(ctx, s.server, workingRequest(names, reason))
 }
-
-// Config reaches the management cluster as the agent of the other namespace.
-func (a *Assignment) Config() *rest.Config { return a.config }
-
-// Close drops the connections.
-func (a *Assignment) Close() { a.close() }
 
 // Commit makes the other namespace that of the host, for good, in one write. configured is
 // the namespace of the configuration. What comes after spares the next start two requests.
@@ -152,7 +126,7 @@ func (a *Assignment) Commit(configured string) error {
 	if err := atomicfile.Write(filepath.Join(e.StateDir, assignedFile), data, 0o600); err != nil {
 		return err
 	}
-	if err := errors.Join(e.saveEnrollment(a.enrollment), e.saveWorking(a.working, a.key)); err != nil {
+	if err := a.save(); err != nil {
 		e.Log.Warn("cannot keep the certificates of the namespace that the host was assigned to, asking for others", "err", err)
 	}
 	return nil

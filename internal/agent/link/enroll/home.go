@@ -30,8 +30,7 @@ func (e *Enroller) target() (*host.Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("in %s: %w", e.StateDir, err)
 	}
-	configured, err := e.configuredDigest()
-	if err != nil || configured != "" && configured != home.Supersedes {
+	if later, err := laterWord(e.BootstrapKubeconfig, home.Supersedes); err != nil || later {
 		return nil, err
 	}
 	target, err := home.Target()
@@ -55,6 +54,13 @@ func digestOf(path string) (string, error) {
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// laterWord says whether there is a bootstrap kubeconfig other than that of the digest: the
+// operator has put it there since.
+func laterWord(bootstrapKubeconfig, digest string) (bool, error) {
+	now, err := digestOf(bootstrapKubeconfig)
+	return now != "" && now != digest, err
 }
 
 // lastDigest is that of the configured bootstrap kubeconfig, or of the one that was removed last.

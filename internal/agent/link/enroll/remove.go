@@ -51,7 +51,7 @@ func (e *Enroller) removeBootstrapKubeconfig(digest string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	elsewhere, err := loadAssigned(e.StateDir)
+	assigned, err := loadAssigned(e.StateDir)
 	if err != nil {
 		return false, err
 	}
@@ -64,7 +64,7 @@ func (e *Enroller) removeBootstrapKubeconfig(digest string) (bool, error) {
 			return false, err
 		}
 	}
-	if elsewhere != nil && elsewhere.Supersedes != digest {
+	if assigned != nil && assigned.Supersedes != digest {
 		// Likewise, to the namespace that it was assigned to.
 		if err := os.Remove(filepath.Join(e.StateDir, assignedFile)); err != nil {
 			return false, err

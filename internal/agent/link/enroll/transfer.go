@@ -2,15 +2,9 @@ package enroll
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
 	"github.com/slipway-dev/slipway/internal/host"
@@ -37,15 +31,11 @@ func Probe(ctx context.Context, target host.Target) error {
 	}
 }
 
-// Transfer is the agent's identity in another management cluster: the same key and
-// name, certificates of its own. It is not in force before Commit.
+// Transfer is the agent's identity in another management cluster. It is not in force before
+// Commit.
 type Transfer struct {
-	enroller            *Enroller
-	kubeconfig          []byte
-	enrollment, working *tls.Certificate
-	key                 *ecdsa.PrivateKey
-	config              *rest.Config
-	close               func()
+	elsewhere
+	kubeconfig []byte
 }
 
 // Transfer asks the management cluster of a bootstrap kubeconfig for certificates. It
@@ -57,13 +47,11 @@ func (s *Session) Transfer(ctx context.Context, kubeconfig []byte, reason string
 	if err != nil {
 		return nil, err
 	}
-	if s.targetKey == nil {
-		// The same for all tries of this session, which find the request of the first.
-		if s.targetKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			return nil, err
-		}
+	key, err := onceMade(&s.targetKey)
+	if err != nil {
+		return nil, err
 	}
-	t := &Transfer{enroller: e, kubeconfig: kubeconfig, key: s.targetKey}
+	t := &Transfer{elsewhere: elsewhere{enroller: e, key: key}, kubeconfig: kubeconfig}
 	client, err := kube.New(withToken(target))
 	if err != nil {
 		return nil, err
@@ -73,18 +61,8 @@ func (s *Session) Transfer(ctx context.Context, kubeconfig []byte, reason string
 	if t.enrollment, err = e.obtain(ctx, client, s.key, first); err != nil {
 		return nil, err
 	}
-	if t.working, err = e.ask(ctx, serverOf(target), t.enrollment, t.key, workingRequest(s.names, reason)); err != nil {
-		return nil, err
-	}
-	t.config, t.close, err = following(serverOf(target), func() *tls.Certificate { return t.working })
-	return t, err
+	return t, t.work(ctx, serverOf(target), workingRequest(s.names, reason))
 }
-
-// Config reaches the other management cluster as this agent.
-func (t *Transfer) Config() *rest.Config { return t.config }
-
-// Close drops the connections.
-func (t *Transfer) Close() { t.close() }
 
 // Commit makes the other management cluster that of the host, for good. A crash after
 // the first write leaves certificates that it refuses, and the agent enrolls there
@@ -95,5 +73,5 @@ func (t *Transfer) Commit() error {
 	if err := e.moveHome(t.kubeconfig); err != nil {
 		return err
 	}
-	return errors.Join(e.saveEnrollment(t.enrollment), e.saveWorking(t.working, t.key))
+	return t.save()
 }

@@ -3,7 +3,6 @@ package handover
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -85,9 +84,6 @@ func (k *Keeper) stays(ctx context.Context, err error) bool {
 	return false
 }
 
-// errOtherHost means that the name of the host belongs to another machine there.
-var errOtherHost = errors.New("the Host there is of another machine")
-
 // recognize waits until the other management cluster shows the host to this agent, that
 // it is the same, that it may come, and that nothing is at work here. The right to see it
 // comes once the move has ended: until then its Cluster is paused.
@@ -142,12 +138,8 @@ func (k *Keeper) tell() bool {
 // copy is all there is.
 func (k *Keeper) mayGo(there *infrav1.Host) (bool, error) {
 	generation, busy := k.options.Progress()
-	switch {
-	case there.Spec.HostID != k.options.HostID:
-		return false, fmt.Errorf("%w: its hostID is %s", errOtherHost, there.Spec.HostID)
-	case there.Spec.ClaimGeneration < generation:
-		return false, fmt.Errorf("the Host there is of an earlier time: claim generation %d, and this host has served %d", there.Spec.ClaimGeneration, generation)
-	default:
-		return !busy && (k.letGo() || host.Restored(there)), nil
+	if err := host.Recognize(there, k.options.HostID, generation); err != nil {
+		return false, err
 	}
+	return !busy && (k.letGo() || host.Restored(there)), nil
 }
