@@ -2,9 +2,12 @@ package manager_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -12,6 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // A machine that waits for a host in its failure domain looks again when the HostCluster
@@ -57,4 +61,62 @@ func TestWaitingMachineSeesTheFailureDomains(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A machine that waits because a MachinePool names the Node which its host was is tried again
+// as soon as that no longer is so, whatever takes the place of the name: nothing else
+// happens to a free host. Found by random faults: the pool named another Node instead.
+func TestMachineIsTriedAgainOnceNoPoolNamesItsHost(t *testing.T) {
+	testenv.Skip(t)
+	for name, forget := range map[string]func(*testing.T, *clusterv1.MachinePool){
+		"another Node is named": func(t *testing.T, p *clusterv1.MachinePool) { nameNodes(t, p, "host-9") },
+		"none is named":         func(t *testing.T, p *clusterv1.MachinePool) { nameNodes(t, p) },
+		"the MachinePool is deleted": func(t *testing.T, p *clusterv1.MachinePool) {
+			if err := env.Client.Delete(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := env.Namespace(t)
+			testenv.NewCluster(t, env.Client, namespace)
+			testenv.NewHost(t, env.Client, namespace, "host-1", time.Now(), func(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 })
+			machinePool, _ := testenv.NewMachinePool(t, env.Client, namespace, "workers", 0)
+			nameNodes(t, machinePool, "host-1")
+			startManager(t, optionsFor(namespace))
+			m := testenv.NewMachine(t, env.Client, namespace, "m1")
+			eventually(t, "the machine waits for the MachinePool", func() error {
+				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil {
+					return err
+				}
+				if got := conditions.GetMessage(m, infrav1.HostClaimedCondition); !strings.Contains(got, "MachinePool workers still names its former Node") {
+					return fmt.Errorf("it says %q", got)
+				}
+				return nil
+			})
+			// what making the objects has set off is over
+			time.Sleep(3 * time.Second)
+			forget(t, machinePool)
+			// the lease of the host ends 20 s after it was made, which wakes all that wait
+			poll.Until(t, 10*time.Second, "the host is claimed", func() error {
+				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || m.Spec.ProviderID != "" {
+					return err
+				}
+				return fmt.Errorf("it says %q", conditions.GetMessage(m, infrav1.HostClaimedCondition))
+			})
+		})
+	}
+}
+
+// nameNodes lets core's MachinePool name Nodes.
+func nameNodes(t *testing.T, p *clusterv1.MachinePool, nodes ...string) {
+	t.Helper()
+	p.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	p.Status.NodeRefs = nil
+	for _, node := range nodes {
+		p.Status.NodeRefs = append(p.Status.NodeRefs, corev1.ObjectReference{Kind: "Node", Name: node})
+	}
+	if err := env.Client.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
 }

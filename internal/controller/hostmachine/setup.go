@@ -63,6 +63,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(gone())).
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(r.machinePoolToMachines), builder.WithPredicates(changed)).
 		Watches(&clusterv1.MachinePool{}, handler.Funcs{UpdateFunc: r.takenOver}).
+		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(gone())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
 			builder.WithPredicates(changed, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
 		Watches(&infrav1.HostCluster{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -89,8 +90,8 @@ func (r *Reconciler) hostToMachines(ctx context.Context, o client.Object) []reco
 }
 
 // toWaiting maps an object to the machines of its namespace that wait for a host: a
-// HostMachine or Machine that is gone, whose host may be taken now, or a HostCluster that
-// names other failure domains.
+// HostMachine, Machine or MachinePool that is gone, whose hosts may be taken now, or a
+// HostCluster that names other failure domains.
 func (r *Reconciler) toWaiting(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.waiting(ctx, o.GetNamespace())
 }
@@ -140,7 +141,7 @@ func (r *Reconciler) takenOver(ctx context.Context, e event.UpdateEvent, queue w
 		return
 	}
 	var wake []reconcile.Request
-	if len(before.Status.NodeRefs) != len(after.Status.NodeRefs) {
+	if len(nodeNames(before).Difference(nodeNames(after))) > 0 {
 		wake = r.waiting(ctx, after.Namespace)
 	}
 	for id := range sets.New(after.Spec.ProviderIDList...).Difference(sets.New(before.Spec.ProviderIDList...)) {
@@ -149,6 +150,14 @@ func (r *Reconciler) takenOver(ctx context.Context, e event.UpdateEvent, queue w
 	for _, request := range wake {
 		queue.Add(request)
 	}
+}
+
+func nodeNames(p *clusterv1.MachinePool) sets.Set[string] {
+	names := sets.New[string]()
+	for i := range p.Status.NodeRefs {
+		names.Insert(p.Status.NodeRefs[i].Name)
+	}
+	return names
 }
 
 func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {
