@@ -171,7 +171,7 @@ func blobPath(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" 
 
 // replaceFile writes target through a temporary file beside it and renames that
 // once it is on disk, so target is never half written.
-func replaceFile(target string, write func(io.Writer) error) error {
+func replaceFile(target string, mode os.FileMode, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func replaceFile(target string, write func(io.Writer) error) error {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	err = errors.Join(write(tmp), tmp.Chmod(0o644), tmp.Sync())
+	err = errors.Join(write(tmp), tmp.Chmod(mode), tmp.Sync())
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return err
 	}

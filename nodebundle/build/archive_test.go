@@ -123,7 +123,7 @@ func TestBuildIndexNamesAnUnknownLayer(t *testing.T) {
 func TestReplaceFileKeepsTheOldContentOnFailure(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "dir", "f")
 	write := func(content string, err error) error {
-		return replaceFile(target, func(w io.Writer) error {
+		return replaceFile(target, 0o644, func(w io.Writer) error {
 			_, writeErr := io.WriteString(w, content)
 			return errors.Join(writeErr, err)
 		})

@@ -182,22 +182,39 @@ func (a assembly) pack(all []recipe, target string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(target, func(w io.Writer) error {
+	return replaceFile(target, 0o644, func(w io.Writer) error {
 		buffered := bufio.NewWriterSize(w, 1<<20)
 		return errors.Join(writeArchive(buffered, index), buffered.Flush())
 	})
 }
 
+// kubeadmScript is kubeadm on a local host. Its check SystemVerification is about the kernel
+// and the control groups of the machine, which a local host shares and cannot change, and no
+// configuration of a cluster that also runs elsewhere should know that. Phases take the flag
+// where they check.
+const kubeadmScript = `#!/bin/sh
+hyperkube="$(dirname "$(readlink -f "$0")")/hyperkube"
+case "$1 $2 $3 $4 " in
+init\ phase\ preflight* | join\ phase\ preflight* | upgrade\ *\ phase\ preflight*) ;;
+init\ phase* | join\ phase* | upgrade\ *\ phase*) exec "$hyperkube" kubeadm "$@" ;;
+init\ * | join\ * | upgrade\ node\ * | upgrade\ apply\ *) ;;
+*) exec "$hyperkube" kubeadm "$@" ;;
+esac
+exec "$hyperkube" kubeadm "$@" --ignore-preflight-errors=SystemVerification
+`
+
 // linkComponents gives hyperkube the names that hosts call it by.
 func (a assembly) linkComponents(version string) error {
-	for _, name := range []string{"kubeadm", "kubectl", "kubelet"} {
-		link := filepath.Join(filepath.Dir(a.hyperkube(version)), name)
-		err := os.Symlink("hyperkube", link)
-		if err != nil && !errors.Is(err, fs.ErrExist) {
+	dir := filepath.Dir(a.hyperkube(version))
+	for _, name := range []string{"kubectl", "kubelet"} {
+		if err := os.Symlink("hyperkube", filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
-	return nil
+	return replaceFile(filepath.Join(dir, "kubeadm"), 0o755, func(w io.Writer) error {
+		_, err := io.WriteString(w, kubeadmScript)
+		return err
+	})
 }
 
 // kubeadmImages asks the kubeadm of one version which images its clusters use.

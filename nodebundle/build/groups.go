@@ -41,7 +41,7 @@ func archives(ctx context.Context, a assembly, output string, out io.Writer) err
 		if err != nil {
 			return err
 		}
-		err = replaceFile(filepath.Join(output, name+".tar"), func(w io.Writer) error {
+		err = replaceFile(filepath.Join(output, name+".tar"), 0o644, func(w io.Writer) error {
 			buffered := bufio.NewWriterSize(w, 1<<20)
 			return errors.Join(writeArchive(buffered, index), buffered.Flush())
 		})

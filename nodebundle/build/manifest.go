@@ -68,7 +68,7 @@ func readManifest(bundle string) (manifest, error) {
 }
 
 func writeManifest(bundle string, m manifest) error {
-	return replaceFile(filepath.Join(bundle, manifestName), func(w io.Writer) error {
+	return replaceFile(filepath.Join(bundle, manifestName), 0o644, func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(m)

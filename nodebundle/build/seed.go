@@ -129,7 +129,7 @@ func publishStore(bundle, staging, digest string) error {
 	}
 	// containerd does not flush unpacked files; the digest must not outlive them.
 	syscall.Sync()
-	return replaceFile(stamp, func(w io.Writer) error {
+	return replaceFile(stamp, 0o644, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, digest)
 		return err
 	})

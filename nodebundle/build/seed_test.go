@@ -20,7 +20,7 @@ func testBundle(t *testing.T) string {
 	archive := testArchive(t)
 	m := manifest{Digest: testDigest, Archive: "images/test.tar", Images: shortNames(testRecipes)}
 	err := errors.Join(
-		replaceFile(filepath.Join(bundle, m.Archive), func(w io.Writer) error {
+		replaceFile(filepath.Join(bundle, m.Archive), 0o644, func(w io.Writer) error {
 			_, err := w.Write(archive)
 			return err
 		}),

@@ -23,7 +23,6 @@ nodeRegistration:
   name: %[2]s
   criSocket: unix:///run/containerd/containerd.sock
   imagePullPolicy: Never
-  ignorePreflightErrors: [Swap, SystemVerification, FileContent--proc-sys-net-bridge-bridge-nf-call-iptables]
   kubeletExtraArgs:
   - {name: node-ip, value: %[1]s}
 ---
@@ -32,15 +31,6 @@ kind: ClusterConfiguration
 kubernetesVersion: %[3]s
 controlPlaneEndpoint: %[1]s:6443
 networking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/16}
----
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-cgroupDriver: cgroupfs
-cgroupRoot: /
-failCgroupV1: false
-failSwapOn: false
-imageGCHighThresholdPercent: 100
-evictionHard: {nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%"}
 ---
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -55,7 +45,6 @@ nodeRegistration:
   name: %[2]s
   criSocket: unix:///run/containerd/containerd.sock
   imagePullPolicy: Never
-  ignorePreflightErrors: [Swap, SystemVerification]
   kubeletExtraArgs:
   - {name: node-ip, value: %[1]s}
 `

@@ -2,7 +2,7 @@ package sandbox
 
 import (
 	"crypto/sha256"
-	_ "embed" // containerd.toml
+	_ "embed" // containerd.toml, kubelet.conf
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,12 +16,20 @@ import (
 //go:embed containerd.toml
 var containerdConfig string
 
+// kubeletConfig is what a local host's kubelet needs whatever its cluster says.
+//
+//go:embed kubelet.conf
+var kubeletConfig []byte
+
 // Where the machine's software appears on a host, read-only.
 const (
 	bundleMount  = "/opt/slipway/bundle"
 	programMount = "/opt/slipway/bin"
 	// kubernetesLink is where the agent looks for the versions a host offers.
 	kubernetesLink = "/opt/slipway/kubernetes"
+	// kubeletConfigs is the directory whose files have the last word on the kubelet's
+	// configuration (its flag --config-dir).
+	kubeletConfigs = "/etc/slipway/kubelet.conf.d"
 )
 
 // baseFiles are the files that make a host out of an empty disk.
@@ -33,6 +41,7 @@ func baseFiles(s Spec) []File {
 		{Path: "/etc/resolv.conf", Content: fmt.Appendf(nil, "nameserver %s\n", s.Gateway)},
 		{Path: "/etc/machine-id", Mode: 0o444, Content: []byte(s.MachineID + "\n")},
 		{Path: "/etc/containerd/config.toml", Content: []byte(toml)},
+		{Path: filepath.Join(kubeletConfigs, "10-local-host.conf"), Content: kubeletConfig},
 		{Path: "/etc/crictl.yaml", Content: []byte("runtime-endpoint: unix://" + containerdSocket + "\n")},
 		{Path: kubernetesLink, Target: filepath.Join(bundleMount, "kubernetes")},
 		{Path: "/usr/local/bin/slipway-agent", Target: filepath.Join(programMount, "slipway-agent")},

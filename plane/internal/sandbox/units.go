@@ -10,7 +10,8 @@ import (
 const containerdSocket = "/run/containerd/containerd.sock"
 
 // DefaultUnits are the services of every host, in the order of their start. The
-// kubelet's is the unit file and drop-in that Kubernetes publishes for kubeadm.
+// kubelet's is the unit file and drop-in that Kubernetes publishes for kubeadm, and what a
+// local host adds to the configuration of its cluster.
 func DefaultUnits() []unit.Unit {
 	return []unit.Unit{
 		{
@@ -24,7 +25,7 @@ func DefaultUnits() []unit.Unit {
 			Description: "kubelet: The Kubernetes Node Agent",
 			Argv: []string{"kubelet",
 				"--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf", "--kubeconfig=/etc/kubernetes/kubelet.conf",
-				"--config=/var/lib/kubelet/config.yaml", "$KUBELET_KUBEADM_ARGS", "$KUBELET_EXTRA_ARGS"},
+				"--config=/var/lib/kubelet/config.yaml", "--config-dir=" + kubeletConfigs, "$KUBELET_KUBEADM_ARGS", "$KUBELET_EXTRA_ARGS"},
 			EnvironmentFiles: []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet"},
 			ConditionPath:    "/var/lib/kubelet/config.yaml",
 			After:            []string{"containerd"},

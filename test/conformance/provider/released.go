@@ -59,6 +59,7 @@ func releasedClass(t *testing.T, s *Suite) {
 	f := newTopologyOf(t, s, "slipway", data, 3)
 	f.expectPool(`{"strategy":{"maxSurge":1,"maxUnavailable":1},"remediation":{"steps":` + steps + `,"maxInFlight":1}}`)
 	f.expectControlPlane(0)
+	f.expectKubeProxy("nftables", 0)
 	f.expectHealthChecks("cluster.x-k8s.io/control-plane", "topology.cluster.x-k8s.io/deployment-name")
 	deployments := &clusterv1.MachineDeploymentList{}
 	f.list(deployments)
@@ -73,9 +74,11 @@ func releasedClass(t *testing.T, s *Suite) {
 	f.expectPool(`{"hostSelector":{"matchLabels":{"role":"worker"}},"minCapacity":{"cpu":"2","memory":"4Gi"},"resetPolicy":"Full","strategy":{"type":"InPlace","maxUnavailable":"30%"},"spread":{"key":"rack"},"remediation":{"maxInFlight":2}}`)
 	f.expectControlPlane(1)
 
-	f = newTopologyOf(t, s, "slipway", data, 3, variable("workerPoolSpread", `{"hard":true}`), variable("controlPlaneMaxSurge", `1`))
+	f = newTopologyOf(t, s, "slipway", data, 3, variable("workerPoolSpread", `{"hard":true}`), variable("controlPlaneMaxSurge", `1`),
+		variable("kubeProxyMode", `"iptables"`), variable("kubeProxyConntrackMaxPerCore", `32768`))
 	f.expectPool(`{"resetPolicy":"Full","strategy":{"maxSurge":1,"maxUnavailable":1},"spread":{"hard":true},"remediation":{"steps":` + steps + `,"maxInFlight":1}}`)
 	f.expectControlPlane(1)
+	f.expectKubeProxy("iptables", 32768)
 }
 
 // expectPool compares the spec of the one HostMachinePool, without what the provider writes.
@@ -97,14 +100,29 @@ func (f *fixture) expectPool(want string) {
 
 func (f *fixture) expectControlPlane(surge int32) {
 	f.t.Helper()
+	if got := f.controlPlane().Spec.Rollout.Strategy.RollingUpdate.MaxSurge; got == nil || got.IntVal != surge {
+		f.t.Errorf("maxSurge of the control plane is %v, want %d", got, surge)
+	}
+}
+
+// expectKubeProxy wants the configuration that kubeadm is to keep for every kube-proxy.
+func (f *fixture) expectKubeProxy(mode string, maxPerCore int) {
+	f.t.Helper()
+	want := fmt.Sprintf("---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: %s\nconntrack:\n  maxPerCore: %d\n", mode, maxPerCore)
+	files := f.controlPlane().Spec.KubeadmConfigSpec.Files
+	if len(files) != 2 || files[1].Path != "/etc/slipway/kube-proxy.yaml" || files[1].Content != want {
+		f.t.Errorf("files of the control plane: %+v, want the second to be\n%s", files, want)
+	}
+}
+
+func (f *fixture) controlPlane() controlplanev1.KubeadmControlPlane {
+	f.t.Helper()
 	list := &controlplanev1.KubeadmControlPlaneList{}
 	f.list(list)
 	if len(list.Items) != 1 {
 		f.t.Fatalf("%d control planes", len(list.Items))
 	}
-	if got := list.Items[0].Spec.Rollout.Strategy.RollingUpdate.MaxSurge; got == nil || got.IntVal != surge {
-		f.t.Errorf("maxSurge of the control plane is %v, want %d", got, surge)
-	}
+	return list.Items[0]
 }
 
 // expectHealthChecks wants one check that selects by each of the labels.

@@ -30,7 +30,7 @@ var flavors = map[string]string{
 	"default":             "cluster-template.yaml",
 	"kcp-adoption":        "cluster-template-kcp-adoption.yaml",
 	"kcp-remediation":     "cluster-template-kcp-remediation.yaml",
-	"local-class":         "clusterclass-slipway.yaml",
+	"class":               "clusterclass-slipway.yaml",
 	"machinepool":         "cluster-template-machinepool.yaml",
 	"md-remediation":      "cluster-template-md-remediation.yaml",
 	"taints":              "cluster-template-taints.yaml",

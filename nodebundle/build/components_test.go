@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// kubeadm of a local host leaves out the check of what the machine is, and no other, where
+// kubeadm takes the flag; it finds its own version through the link on a host's PATH.
+func TestKubeadmOfALocalHost(t *testing.T) {
+	a := assembly{bundle: t.TempDir()}
+	program := a.hyperkube("v1.2.3")
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	kubeadm := filepath.Join(filepath.Dir(program), "kubeadm")
+	// what bundles of before have
+	if err := os.Symlink("hyperkube", kubeadm); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.linkComponents("v1.2.3"); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "kubeadm")
+	if err := os.Symlink(kubeadm, link); err != nil {
+		t.Fatal(err)
+	}
+	const ignored = "|--ignore-preflight-errors=SystemVerification|"
+	for args, want := range map[string]string{
+		"init --config /run/kubeadm.yaml":             "kubeadm|init|--config|/run/kubeadm.yaml" + ignored,
+		"init":                                        "kubeadm|init" + ignored,
+		"join 192.0.2.1:6443 --token a.b":             "kubeadm|join|192.0.2.1:6443|--token|a.b" + ignored,
+		"join --ignore-preflight-errors Swap":         "kubeadm|join|--ignore-preflight-errors|Swap" + ignored,
+		"upgrade node --ignore-preflight-errors=Swap": "kubeadm|upgrade|node|--ignore-preflight-errors=Swap" + ignored,
+		"upgrade apply v1.2.4":                        "kubeadm|upgrade|apply|v1.2.4" + ignored,
+		"upgrade node phase kubelet-config":           "kubeadm|upgrade|node|phase|kubelet-config|",
+		"init phase certs all":                        "kubeadm|init|phase|certs|all|",
+		"join phase control-plane-prepare":            "kubeadm|join|phase|control-plane-prepare|",
+		"init phase preflight --config x":             "kubeadm|init|phase|preflight|--config|x" + ignored,
+		"join phase preflight":                        "kubeadm|join|phase|preflight" + ignored,
+		"upgrade node phase preflight":                "kubeadm|upgrade|node|phase|preflight" + ignored,
+		"upgrade apply phase addon all":               "kubeadm|upgrade|apply|phase|addon|all|",
+		"":                                            "kubeadm|",
+		"version -o short":                            "kubeadm|version|-o|short|",
+		"reset --force":                               "kubeadm|reset|--force|",
+		"upgrade plan":                                "kubeadm|upgrade|plan|",
+	} {
+		out, err := exec.CommandContext(t.Context(), link, strings.Fields(args)...).CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("kubeadm %s: called %q (%v), want %q", args, out, err, want)
+		}
+	}
+}
