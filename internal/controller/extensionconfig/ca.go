@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+
+	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
 // caKey is the key of the CA in the Secret, as cert-manager and upstream have it.
@@ -57,6 +59,9 @@ func (r *Reconciler) readCA(ctx context.Context, reference string) ([]byte, erro
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("there is no Secret %s", reference)
 	case err != nil:
+		if why := secretrights.Missing(err, namespace); why != "" {
+			return nil, fmt.Errorf("read Secret %s: %s", reference, why)
+		}
 		return nil, fmt.Errorf("read Secret %s: %w", reference, err)
 	}
 	ca := secret.Data[caKey]

@@ -25,7 +25,8 @@ import (
 
 // +kubebuilder:rbac:groups=runtime.slipway.dev,resources=hostextensionconfigs,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=runtime.slipway.dev,resources=hostextensionconfigs/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=namespaces;secrets,verbs=get
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// Rights on Secrets are not generated: config/rbac/secrets_role.yaml, which is bound by namespace.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 const (

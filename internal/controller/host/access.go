@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
 // RoleName is the name of the Role and of the RoleBinding of a host's agent.
@@ -33,7 +34,7 @@ func (r *Reconciler) ensureLease(ctx context.Context, s *scope) (bool, error) {
 	if err := r.own(s.host, lease); err != nil {
 		return false, err
 	}
-	if err := r.annotate(ctx, lease, true); err != nil {
+	if err := r.annotate(ctx, s.host, lease, true); err != nil {
 		return false, err
 	}
 	if err := r.Client.Create(ctx, lease); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -50,7 +51,7 @@ func (r *Reconciler) announce(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	before := s.lease.DeepCopy()
-	if err := r.annotate(ctx, s.lease, s.facts.Connection.Connected); err != nil {
+	if err := r.annotate(ctx, s.host, s.lease, s.facts.Connection.Connected); err != nil {
 		return false, err
 	}
 	if maps.Equal(before.Annotations, s.lease.Annotations) {
@@ -62,10 +63,11 @@ func (r *Reconciler) announce(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// annotate writes into a Lease, in memory, the interval of the heartbeat, where host
+// annotate writes into the Lease of a host, in memory, the interval of the heartbeat, where host
 // bundles are, who signs hand-overs, and the one that is requested. Who signs is told only to an agent that reads
-// it: see told.
-func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease, read bool) error {
+// it: see told. Without the right to read the key a host is served all the same: it cannot be
+// moved, and is told who signs once the right is there.
+func (r *Reconciler) annotate(ctx context.Context, h *infrav1.Host, lease *coordinationv1.Lease, read bool) error {
 	if err := r.askInterval(ctx, lease); err != nil {
 		return err
 	}
@@ -76,7 +78,9 @@ func (r *Reconciler) annotate(ctx context.Context, lease *coordinationv1.Lease, 
 	}
 	signed := handOver != nil && len(handOver.Signature) > 0 && problem == ""
 	key, err := r.signers.key(ctx, r.APIReader, lease.Namespace, signed)
-	if err != nil {
+	if why := secretrights.Missing(err, lease.Namespace); why != "" {
+		tellForbidden(r.Recorder, h, "Serve", why)
+	} else if err != nil {
 		return err
 	}
 	if key != nil && read {

@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/reconciler"
+	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch
@@ -53,10 +54,26 @@ func (r *CSRReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	}
 	switch {
 	case decided(csr, certificatesv1.CertificateApproved) && request.token != "":
-		return r.retire(ctx, request)
+		return r.withToken(csr, func() (ctrl.Result, error) { return r.retire(ctx, request) })
 	case decided(csr, certificatesv1.CertificateApproved), decided(csr, certificatesv1.CertificateDenied):
 		return ctrl.Result{}, nil
 	}
+	return r.withToken(csr, func() (ctrl.Result, error) { return r.answer(ctx, csr, request) })
+}
+
+// withToken does what may read or change the Secret of a bootstrap token. Without the right to
+// it the request stands, since the agent can do nothing about that.
+func (r *CSRReconciler) withToken(csr *certificatesv1.CertificateSigningRequest, do func() (ctrl.Result, error)) (ctrl.Result, error) {
+	result, err := do()
+	if why := secretrights.Missing(err, metav1.NamespaceSystem); why != "" {
+		tellForbidden(r.Recorder, csr, "Enroll", why)
+		return ctrl.Result{RequeueAfter: secretrights.Retry}, nil
+	}
+	return result, err
+}
+
+// answer decides on a request that nobody has decided on.
+func (r *CSRReconciler) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, request *request) (ctrl.Result, error) {
 	refused := request.refused
 	if refused == nil {
 		if there, err := r.arrived(ctx, request); err != nil || !there {

@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/reconciler"
+	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
 const (
@@ -156,7 +157,12 @@ func (r *SecretAccessReconciler) agents(ctx context.Context, secret client.Objec
 func (r *SecretAccessReconciler) judge(ctx context.Context, h *infrav1.Host, secret client.ObjectKey, data **corev1.Secret) (bool, error) {
 	if *data == nil {
 		found := &corev1.Secret{}
-		if err := r.APIReader.Get(ctx, secret, found); err != nil {
+		err := r.APIReader.Get(ctx, secret, found)
+		if why := secretrights.Missing(err, secret.Namespace); why != "" {
+			tellForbidden(r.Recorder, h.DeepCopy(), "Bootstrap", why)
+			return false, nil
+		}
+		if err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
 		*data = found

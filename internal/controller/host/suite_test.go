@@ -48,31 +48,37 @@ func TestMain(m *testing.M) {
 // installManager makes the user that the manager is.
 func installManager(ctx context.Context) error {
 	const user = "the-manager"
-	data, err := config.FS.ReadFile("rbac/role.yaml")
-	if err != nil {
-		return err
-	}
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(data, role); err != nil {
-		return err
-	}
-	for _, o := range []client.Object{role, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}} {
-		if err := env.Client.Create(ctx, o); err != nil {
+	for _, file := range []string{"rbac/role.yaml", "rbac/secrets_role.yaml"} {
+		data, err := config.FS.ReadFile(file)
+		if err != nil {
 			return err
+		}
+		role := &rbacv1.ClusterRole{}
+		if err := yaml.UnmarshalStrict(data, role); err != nil {
+			return err
+		}
+		for _, o := range []client.Object{role, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}} {
+			if err := env.Client.Create(ctx, o); err != nil {
+				return err
+			}
 		}
 	}
 	asManager = rest.CopyConfig(env.Config)
 	asManager.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	var err error
 	if managed, err = client.New(asManager, client.Options{Scheme: env.Scheme}); err != nil {
 		return err
 	}
-	// The authorizer learns of the binding a moment later.
+	// The authorizer learns of the bindings a moment later.
 	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := managed.List(ctx, &infrav1.HostList{})
+		if err == nil {
+			err = client.IgnoreNotFound(managed.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "none"}, &corev1.Secret{}))
+		}
 		if apierrors.IsForbidden(err) {
 			return false, nil
 		}

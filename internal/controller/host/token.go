@@ -17,8 +17,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
-// The admission policy config/admission/token_policy.yaml limits these to tokens of hosts.
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;patch;delete
+// The rights on Secrets are in config/rbac/secrets_role.yaml, which is bound by namespace; the
+// admission policy config/admission/token_policy.yaml limits patch and delete to tokens of hosts.
 
 // retirePoll is how often it is looked whether a host that enrolled has reported.
 const retirePoll = 5 * time.Second

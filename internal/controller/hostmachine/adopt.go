@@ -17,9 +17,10 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// Rights on Secrets are not generated: config/rbac/secrets_role.yaml, which is bound by namespace.
 
 // clusterCARetry is when to look again for the kubeconfig of a cluster. Secrets are not
 // watched.
@@ -104,6 +105,9 @@ func (r *Reconciler) clusterCAs(ctx context.Context, s *scope) ([]string, error)
 	found, err := secret.GetFromNamespacedName(ctx, r.APIReader, cluster, secret.Kubeconfig)
 	if apierrors.IsNotFound(err) {
 		return unknown("it does not exist")
+	}
+	if why := secretrights.Missing(err, cluster.Namespace); why != "" {
+		return unknown(why)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get Secret %s: %w", name, err)

@@ -22,6 +22,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/bootstrapdata"
+	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
 // bootstrapDataKey is where the bootstrap contract puts the data in its Secret.
@@ -106,6 +107,10 @@ func (r *Reconciler) readBootstrap(ctx context.Context, s *scope, secretName str
 	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.pool.Namespace, Name: secretName}, secret)
 	if apierrors.IsNotFound(err) {
 		s.unknown = fmt.Sprintf("Secret %s with the bootstrap data of MachinePool %s does not exist", secretName, s.machinePool.Name)
+		return bootstrap{}, nil
+	}
+	if why := secretrights.Missing(err, s.pool.Namespace); why != "" {
+		s.unknown = fmt.Sprintf("Secret %s with the bootstrap data of MachinePool %s cannot be read: %s", secretName, s.machinePool.Name, why)
 		return bootstrap{}, nil
 	}
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 )
 
 // module holds upstream's managers and their manifests.
@@ -65,6 +67,9 @@ var (
 
 // Kit builds managers and renders upstream's manifests, each once for all planes.
 type Kit struct {
+	// Variables are those that an administrator sets; the others have their defaults.
+	Variables map[string]string
+
 	dir string
 
 	mu       sync.Mutex
@@ -95,7 +100,8 @@ func (k *Kit) Program(ctx context.Context, pkg string) (string, error) {
 	return path, nil
 }
 
-// Render returns the manifests that a kustomization in a module makes, by kubectl.
+// Render returns the manifests that a kustomization in a module makes, by kubectl, with
+// variables as clusterctl replaces them.
 func (k *Kit) Render(ctx context.Context, module, folder string) ([]*unstructured.Unstructured, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,6 +116,15 @@ func (k *Kit) Render(ctx context.Context, module, folder string) ([]*unstructure
 	data, err := Kustomize(ctx, filepath.Join(strings.TrimSpace(string(dir)), folder))
 	if err != nil {
 		return nil, err
+	}
+	data, err = yamlprocessor.NewSimpleProcessor().Process(data, func(name string) (string, error) {
+		if value, found := k.Variables[name]; found {
+			return value, nil
+		}
+		return "", fmt.Errorf("%s is not given", name)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	if k.rendered[key], err = Decode(data); err != nil {
 		return nil, err

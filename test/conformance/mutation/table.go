@@ -210,7 +210,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraCluster/providerRights", Breaks: "the provider may list all Secrets",
-		File: "config/rbac/role.yaml", Old: "  - secrets\n  verbs:\n  - delete\n  - get\n", New: "  - secrets\n  verbs:\n  - delete\n  - get\n  - list\n",
+		File: "config/rbac/secrets_role.yaml", Old: "verbs: [get, patch, delete]", New: "verbs: [get, list, patch, delete]",
 	},
 	{
 		Rule: "InfraCluster/coreRights", Breaks: "core may not delete what it made",

@@ -38,6 +38,18 @@ subjects:
 		Package: trust, Test: "TestTrust/thief of the victim's enrollment certificate",
 	},
 	{
+		Rule: "Trust/secretsByNamespace", Breaks: "the manager reads all Secrets although an administrator grants them by namespace",
+		File: "config/rbac/secrets_binding.yaml", Old: "kind: ${SLIPWAY_MANAGER_SECRETS_BINDING:=ClusterRoleBinding}", New: "kind: ClusterRoleBinding",
+		Package: trust, Test: "TestSecretsByNamespace",
+	},
+	{
+		Rule: "Trust/secretsByNamespace", Breaks: "a host without bootstrap data tells nobody which right is missing",
+		File: hostController + "secretaccess.go", Old: `why != "" {
+			tellForbidden(r.Recorder, h.DeepCopy(), "Bootstrap", why)
+`, New: "why != \"\" {\n",
+		Package: trust, Test: "TestSecretsByNamespace",
+	},
+	{
 		Rule: "Trust/rightsGoByTheKey", Breaks: "the user name of an agent says nothing about its key",
 		File: "api/v1beta2/names.go", Old: "hostID[:min(len(hostID), agentKeyDigits)]", New: `"key"`,
 		Package: trust, Test: "TestTrust/agent of the machine that the victim replaced",

@@ -205,7 +205,11 @@ func (w *world) ask(by *rest.Config, csr *certificatesv1.CertificateSigningReque
 // pretend has a host report that it is clean and there for long.
 func (w *world) pretend(agent client.Client, name string) {
 	w.t.Helper()
-	key := client.ObjectKey{Namespace: guarded, Name: name}
+	w.report(agent, client.ObjectKey{Namespace: guarded, Name: name})
+}
+
+func (w *world) report(agent client.Client, key client.ObjectKey) {
+	w.t.Helper()
 	w.eventually("the host reports", func(ctx context.Context) error {
 		h, lease := &infrav1.Host{}, &coordinationv1.Lease{}
 		if err := errors.Join(agent.Get(ctx, key, h), agent.Get(ctx, key, lease)); err != nil {
@@ -214,7 +218,7 @@ func (w *world) pretend(agent client.Client, name string) {
 		h.Status.BootID, h.Status.Inventory.KubernetesVersions = "boot", []string{testenv.Version}
 		h.Status.Inventory.Architecture, h.Status.Capacity = "amd64", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 		h.Status.CleanProof = &infrav1.CleanProof{Time: metav1.Now().Rfc3339Copy()}
-		lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(name), &metav1.MicroTime{Time: time.Now()}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(key.Name), &metav1.MicroTime{Time: time.Now()}
 		lease.Spec.LeaseDurationSeconds = ptr.To[int32](3600)
 		return errors.Join(agent.Status().Update(ctx, h), agent.Update(ctx, lease))
 	})
