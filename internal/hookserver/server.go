@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/slipway-dev/slipway/sdk/extension"
 )
@@ -36,6 +37,8 @@ type Options struct {
 	Insecure bool
 	// DrainDelay is how long hooks are still answered after the end was asked for.
 	DrainDelay time.Duration
+	// Tracer makes a span for each call; nil for none.
+	Tracer trace.TracerProvider
 }
 
 // Validate returns ErrOpen when anybody could call.
@@ -69,6 +72,7 @@ func New(o Options, logger logr.Logger) (*Server, error) {
 		KeyFile:    filepath.Join(o.CertDir, "tls.key"),
 		DrainDelay: o.DrainDelay,
 		Metrics:    prometheus.NewRegistry(),
+		Tracer:     o.Tracer,
 		Logger:     logger,
 	}
 	if !o.Insecure {

@@ -29,7 +29,7 @@
 //	rights      what the engine may do in the namespaces of policies
 //	manager     wires it all for cmd/slipway-lifecycle
 //
-// Packages below may import the API, the SDK, and each other in this order: manager
+// Packages below may import the API, the SDK, internal/tracing, and each other in this order: manager
 // all; admission policy; run, policy and admission plan, step, rights and the pure packages;
 // executors step, gate, workload, rights and the pure packages, never each other. Nothing else of
 // this repository imports them but cmd and the plane.

@@ -24,6 +24,12 @@ const (
 	OperationKey   = attribute.Key("slipway.operation")
 	PhaseKey       = attribute.Key("slipway.phase")
 	ReasonKey      = attribute.Key("slipway.reason")
+	PolicyKey      = attribute.Key("slipway.lifecyclepolicy")
+	RunKey         = attribute.Key("slipway.lifecyclerun")
+	HookKey        = attribute.Key("slipway.hook")
+	StepKey        = attribute.Key("slipway.step")
+	KindKey        = attribute.Key("slipway.kind")
+	OutcomeKey     = attribute.Key("slipway.outcome")
 )
 
 // Trace names a trace and its root.
@@ -35,15 +41,27 @@ func OfClaim(claimID string) Trace { return Trace("claim/" + claimID) }
 // OfOperation is the trace of an operation that is no part of becoming a node.
 func OfOperation(operationID string) Trace { return Trace("operation/" + operationID) }
 
+// OfRun is the trace of a LifecycleRun, by its UID.
+func OfRun(uid string) Trace { return Trace("run/" + uid) }
+
 // ids are those of the root.
 func (t Trace) ids() (trace.TraceID, trace.SpanID) {
 	sum := sha256.Sum256([]byte("slipway.dev/" + t))
 	return trace.TraceID(sum[:16]), trace.SpanID(sum[16:24])
 }
 
+// Link leads to the root, from a span of another trace.
+func (t Trace) Link(attributes ...attribute.KeyValue) trace.Link {
+	traceID, root := t.ids()
+	return trace.Link{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: root}), Attributes: attributes}
+}
+
 // Span is one that is told after it has ended.
 type Span struct {
-	Name       string
+	Name string
+	// Part names a child of a root that has children of its own: Within joins it before it
+	// is told. Empty for others.
+	Part       string
 	Start, End time.Time
 	// Failed is why it failed; empty when it did not.
 	Failed     string
@@ -72,6 +90,16 @@ func (t *Tracer) Join(ctx context.Context, of Trace) context.Context {
 	return ctx
 }
 
+// Within returns a context whose spans are children of a part of a trace, whether that is
+// told already or not.
+func (t *Tracer) Within(ctx context.Context, of Trace, part string) context.Context {
+	if t == nil {
+		return ctx
+	}
+	root := trace.SpanContextFromContext(t.Join(ctx, of))
+	return trace.ContextWithSpanContext(ctx, root.WithSpanID(partID(root.TraceID(), part)))
+}
+
 // Root tells the root of a trace. It returns a context for more children.
 func (t *Tracer) Root(ctx context.Context, of Trace, s Span) context.Context {
 	if t == nil {
@@ -89,7 +117,9 @@ func (t *Tracer) Child(ctx context.Context, s Span) context.Context {
 }
 
 func (t *Tracer) tell(ctx context.Context, s Span, options ...trace.SpanStartOption) context.Context {
-	ctx, span := t.tracer.Start(ctx, s.Name, append(options, trace.WithTimestamp(s.Start), trace.WithAttributes(s.Attributes...))...)
+	// Its own children are no part of that name.
+	_, span := t.tracer.Start(context.WithValue(ctx, partKey{}, s.Part), s.Name,
+		append(options, trace.WithTimestamp(s.Start), trace.WithAttributes(s.Attributes...))...)
 	if s.Failed != "" {
 		span.SetStatus(codes.Error, s.Failed)
 	}
@@ -98,7 +128,7 @@ func (t *Tracer) tell(ctx context.Context, s Span, options ...trace.SpanStartOpt
 		s.End = s.Start
 	}
 	span.End(trace.WithTimestamp(s.End))
-	return ctx
+	return trace.ContextWithSpan(ctx, span)
 }
 
 // Exemplar is what a histogram keeps of an observation to find its trace by: nil for none,

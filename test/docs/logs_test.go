@@ -11,25 +11,20 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode"
+
+	"github.com/slipway-dev/slipway/test/logs"
 )
 
 var (
-	// otherNames are words for what has a key already.
-	otherNames = map[string]string{
-		"error": "err", "cause": "err", "host": "Host", "hostName": "Host", "claimID": "claim", "operationID": "operation",
-		"cluster": "Cluster", "clusterName": "Cluster", "machine": "Machine", "node": "Node", "policy": "LifecyclePolicy", "run": "LifecycleRun", "hostMachine": "HostMachine",
-	}
 	// references are what the value of a key that is a kind is made by.
 	references  = map[string]bool{"klog.KObj": true, "klog.KRef": true, "slog.Group": true}
 	aLogger     = regexp.MustCompile(`(?i)(^|\.)(log|logger|klog|log\(\)|loggerfrom\(\)|fromcontext\(\)|background\(\))$`)
-	lowerCamel  = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
 	logFunction = map[string]bool{"Info": true, "Warn": true, "Error": true, "Debug": true, "With": true, "WithValues": true, "InfoS": true, "ErrorS": true}
 )
 
 // TestLogKeys holds the keys of every log line of this repository to the set of
 // docs/observability.md: an object is named by its kind and told with its namespace, and
-// nothing has two names.
+// nothing has two names. Lines that programs wrote are judged by test/logs.
 func TestLogKeys(t *testing.T) {
 	seen := map[string]bool{}
 	for _, root := range []string{"cmd", "internal", "plane"} {
@@ -70,18 +65,13 @@ func TestLogKeys(t *testing.T) {
 	}
 }
 
+// judgeKey holds sources to the keys to which test/logs holds lines.
 func judgeKey(key, value string) string {
-	if other, ok := otherNames[key]; ok {
-		return "has the name " + other + " in docs/observability.md"
+	if wrong := logs.Key(key); wrong != "" {
+		return wrong
 	}
-	if unicode.IsUpper(rune(key[0])) {
-		if !references[value] {
-			return "is a kind: tell the object by klog.KObj, klog.KRef or slog.Group, with its namespace"
-		}
-		return ""
-	}
-	if !lowerCamel.MatchString(key) {
-		return "write it in lowerCamelCase"
+	if logs.IsKind(key) && !references[value] {
+		return "is a kind: tell the object by klog.KObj, klog.KRef or slog.Group, with its namespace"
 	}
 	return ""
 }

@@ -54,7 +54,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope, m *infrav1.HostMachine
 		return err
 	}
 	action := d.Attempt.Action
-	ctrl.LoggerFrom(ctx).Info("Remediating machine", "HostMachine", klog.KObj(m), "action", action, "step", d.Attempt.Step)
+	ctrl.LoggerFrom(ctx).Info("Remediating machine", "HostMachine", klog.KObj(m), "action", action, "remediationStep", d.Attempt.Step)
 	r.Recorder.Eventf(m, nil, "Normal", "Remediating", "Remediate", "Step %d: %s. %s", d.Attempt.Step+1, action, d.Message)
 	if err := r.report(ctx, machine, d); err != nil || action == infrav1.RemediationReboot {
 		return err

@@ -68,6 +68,8 @@ type verdict struct {
 	// after is when to call again; 0 lets pass.
 	after   time.Duration
 	message string
+	// runs are what it was read from.
+	runs []*lifecyclev1.LifecycleRun
 }
 
 // answer returns nil to let the Cluster pass, extension.RetryAfter to hold it back,
@@ -75,7 +77,8 @@ type verdict struct {
 func (h *Handler) answer(ctx context.Context, e event) error {
 	start := h.Clock.Now()
 	v, err := h.decide(ctx, e)
-	observe(e.hook, v, err, h.Clock.Since(start))
+	observe(ctx, e.hook, v, err, h.Clock.Since(start))
+	tell(ctx, e, v, err)
 	if err != nil || v.after == 0 {
 		return err
 	}
@@ -116,7 +119,7 @@ func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdi
 		}
 		v, err := h.verdict(asking, e, policy)
 		if err != nil && policy.Spec.Mode == lifecyclev1.ModeAudit {
-			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "LifecyclePolicy", klog.KObj(policy), "Cluster", klog.KObj(e.cluster))
+			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "LifecyclePolicy", klog.KObj(policy))
 			continue
 		}
 		if err != nil {
@@ -126,20 +129,23 @@ func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdi
 		all = all.and(v)
 	}
 	if len(errs) > 0 || !e.hook.Blocking() {
-		return verdict{}, errors.Join(errs...)
+		return verdict{runs: all.runs}, errors.Join(errs...)
 	}
 	return all, nil
 }
 
 // and asks to call again as soon as either wants it.
 func (v verdict) and(other verdict) verdict {
+	both := verdict{runs: append(v.runs, other.runs...)}
 	switch {
 	case v.after == 0:
-		return other
+		both.after, both.message = other.after, other.message
 	case other.after == 0:
-		return v
+		both.after, both.message = v.after, v.message
+	default:
+		both.after, both.message = min(v.after, other.after), v.message+"; "+other.message
 	}
-	return verdict{after: min(v.after, other.after), message: v.message + "; " + other.message}
+	return both
 }
 
 // cluster returns the Cluster as the API server has it. A request about another one, or
@@ -171,14 +177,15 @@ func (h *Handler) verdict(ctx context.Context, e event, policy *lifecyclev1.Life
 	if err != nil {
 		return verdict{}, err
 	}
+	v := verdict{runs: []*lifecyclev1.LifecycleRun{run}}
 	if policy.Spec.Mode == lifecyclev1.ModeAudit {
-		return verdict{}, nil
+		return v, nil
 	}
 	blocks, message := plan.Blocks(run, h.Clock.Now())
 	if !blocks {
-		return verdict{}, nil
+		return v, nil
 	}
-	v := verdict{after: retryWaiting, message: bound(message)}
+	v.after, v.message = retryWaiting, bound(message)
 	if phase := plan.Phase(run); phase == lifecyclev1.RunPending || phase == lifecyclev1.RunRunning {
 		v.after = retryRunning
 	}
@@ -229,8 +236,8 @@ func (h *Handler) start(ctx context.Context, e event, c call, policy *lifecyclev
 		run := newRun(e, c, policy, attempt)
 		err := h.Client.Create(ctx, run)
 		if err == nil {
-			log.FromContext(ctx).Info("Created a LifecycleRun", "LifecycleRun", klog.KObj(run),
-				"Cluster", klog.KRef(run.Namespace, c.cluster), "LifecyclePolicy", klog.KRef(run.Namespace, c.policy), "hook", c.hook)
+			// Who calls has told the logger the Cluster.
+			log.FromContext(ctx).Info("Created a LifecycleRun", "LifecycleRun", klog.KObj(run), "LifecyclePolicy", klog.KRef(run.Namespace, c.policy))
 			return run, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {

@@ -32,7 +32,7 @@ func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) (
 		mismatch, err := h.matcher.Match(ctx, policy, e.cluster)
 		switch {
 		case err != nil && policy.Spec.Mode == lifecyclev1.ModeAudit:
-			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "LifecyclePolicy", klog.KObj(policy), "Cluster", klog.KObj(e.cluster))
+			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "LifecyclePolicy", klog.KObj(policy))
 		case err != nil:
 			return nil, err
 		case mismatch == match.None:

@@ -1,11 +1,13 @@
 package hooks
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 var duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -17,13 +19,17 @@ var duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 // Collectors returns the metrics of the package.
 func Collectors() []prometheus.Collector { return []prometheus.Collector{duration} }
 
-func observe(hook lifecyclev1.HookName, v verdict, err error, took time.Duration) {
-	answer := "Passed"
+func answerOf(v verdict, err error) string {
 	switch {
 	case err != nil:
-		answer = "Error"
+		return "Error"
 	case v.after > 0:
-		answer = "Held"
+		return "Held"
 	}
-	duration.WithLabelValues(string(hook), answer).Observe(took.Seconds())
+	return "Passed"
+}
+
+// observe keeps the trace of the call as an exemplar, if it has one.
+func observe(ctx context.Context, hook lifecyclev1.HookName, v verdict, err error, took time.Duration) {
+	tracing.Observe(duration.WithLabelValues(string(hook), answerOf(v, err)), took, tracing.Exemplar(ctx))
 }

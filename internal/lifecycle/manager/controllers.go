@@ -24,6 +24,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
+	"github.com/slipway-dev/slipway/internal/tracing"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -45,6 +46,7 @@ func setupControllers(mgr ctrl.Manager, o Options, own *rights.Checker) error {
 		Executors: executors(mgr, networks, own),
 		Recorder:  mgr.GetEventRecorder(reportedBy),
 		Clock:     clock.RealClock{},
+		Tracer:    tracing.New(o.Tracer),
 	}).SetupWithManager(mgr, concurrency(o.RunConcurrency, o))
 	if err != nil {
 		return err

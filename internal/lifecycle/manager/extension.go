@@ -28,6 +28,6 @@ func newHookServer(ctx context.Context, mgr ctrl.Manager, o Options) (*hookserve
 func (o *Options) hooks() hookserver.Options {
 	return hookserver.Options{
 		Address: o.ExtensionAddress, CertDir: o.CertDir, ClientCAFile: o.ExtensionClientCAFile, ClientNames: o.ExtensionClientNames,
-		Insecure: o.InsecureHooks, DrainDelay: o.DrainDelay,
+		Insecure: o.InsecureHooks, DrainDelay: o.DrainDelay, Tracer: o.Tracer,
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/trace"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,9 @@ type engine struct {
 	ca       []byte
 	// callers signs the certificates of who may call.
 	callers *hooktest.CA
-	stop    func()
+	// tracer is that of who calls; nil for none.
+	tracer trace.TracerProvider
+	stop   func()
 }
 
 // startEngine runs a replica until the end of the test, or until it is stopped, and
@@ -115,7 +118,7 @@ func (e *engine) discover(t *testing.T, signer *hooktest.CA, name string) (*sdkc
 		t.Fatal(err)
 	}
 	handlers := registry.New(registry.Options{})
-	options := sdkclient.Options{Catalog: catalog, Registry: handlers}
+	options := sdkclient.Options{Catalog: catalog, Registry: handlers, Tracer: e.tracer}
 	if signer != nil {
 		options.CertFile, options.KeyFile = signer.Files(t.TempDir(), name)
 	}

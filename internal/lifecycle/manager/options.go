@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/slipway-dev/slipway/internal/program"
 )
@@ -56,6 +57,9 @@ type Options struct {
 	RunConcurrency    int
 	PolicyConcurrency int
 
+	// Tracer makes the spans of hooks and runs. Default: that of the environment; see
+	// internal/tracing/otlp. It has no flag.
+	Tracer trace.TracerProvider
 	// SkipNameValidation allows several engines in one process. It has no flag.
 	SkipNameValidation bool
 }

@@ -86,6 +86,12 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)
 	}
+	flush, err := startTraces(ctx, &o)
+	if err != nil {
+		return err
+	}
+	// Hooks are answered until the manager has ended.
+	defer flush()
 	if err := setup(ctx, mgr, o); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 const (
@@ -87,19 +88,22 @@ func (r *Reconciler) record(ctx context.Context, s *scope, action plan.Action) e
 	if action.Do == plan.End {
 		action.Message += r.stopped(ctx, s, current)
 	}
-	plan.Apply(s.run, action, r.Clock.Now())
+	now := r.Clock.Now()
+	plan.Apply(s.run, action, now)
 	if err := r.store(ctx, s); err != nil {
 		return err
 	}
 	s.seen = ""
 	switch action.Do {
 	case plan.Begin:
+		s.began = now
 		r.eventf(s, normal, "StepBegan", "Execute", "%s: step %s", s.run.Spec.Hook, current.Name)
 	case plan.Restart:
+		s.began = now
 		by := step.DecisionsFor(s.run, current.Name).Retry
 		r.eventf(s, normal, "StepRetried", "Execute", "%s: step %s is retried for %s", s.run.Spec.Hook, current.Name, by.By)
 	default:
-		r.ended(s, current)
+		r.ended(ctx, s, current)
 	}
 	return nil
 }
@@ -133,7 +137,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 	}
 	if progress := s.run.Progress(current.Name); progress.Outcome != "" {
 		s.seen = ""
-		r.ended(s, current)
+		r.ended(ctx, s, current)
 		return true, nil
 	}
 	if step.IsUnreached(err) {
@@ -180,10 +184,12 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, action plan.Action) 
 	return r.flights.attempt(ctx, in, action.Last, func(ctx context.Context) (step.Result, error) {
 		attempt, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
+		began := r.Clock.Now()
 		result, err := executor.Execute(attempt, in)
 		if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("the attempt took longer than %s: %w", limit, err)
 		}
+		r.traceAttempt(ctx, in, began, err)
 		return result, err
 	})
 }
@@ -211,16 +217,17 @@ func pause(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, after time.Durati
 }
 
 // ended tells that a step has ended.
-func (r *Reconciler) ended(s *scope, current *lifecyclev1.Step) {
+func (r *Reconciler) ended(ctx context.Context, s *scope, current *lifecyclev1.Step) {
 	progress := s.run.Progress(current.Name)
-	stepDuration.WithLabelValues(string(step.KindOf(current)), string(progress.Outcome)).
-		Observe(max(0, progress.EndTime.Sub(progress.StartTime.Time).Seconds()))
-	kind := normal
+	kind, failed := normal, ""
 	if progress.Outcome == lifecyclev1.OutcomeFailed {
-		kind = warning
+		kind, failed = warning, progress.Message
 	}
+	tracing.Observe(stepDuration.WithLabelValues(string(step.KindOf(current)), string(progress.Outcome)),
+		max(0, progress.EndTime.Sub(progress.StartTime.Time)), tracing.Exemplar(r.traceStep(ctx, s, current, failed)))
 	r.eventf(s, kind, "Step"+string(progress.Outcome), "Execute", "%s: step %s: %s", s.run.Spec.Hook, current.Name, progress.Message)
 	if plan.Phase(s.run) == lifecyclev1.RunSucceeded {
+		r.traceRun(ctx, s, "")
 		r.eventf(s, normal, "RunSucceeded", "Finish", "%s: %s", s.run.Spec.Hook, plan.Explain(s.run))
 	}
 }

@@ -31,7 +31,8 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
 	if reason == "" {
 		return nil
 	}
-	if current := plan.Current(s.run); current != nil {
+	current := plan.Current(s.run)
+	if current != nil {
 		err := r.stop(ctx, s, current)
 		if rights.IsMissing(err) {
 			// Whoever calls an upgrade off relies on its Jobs to end: cancelled, nobody
@@ -48,6 +49,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.stopped = true
+	r.traceCancel(ctx, s, current)
 	r.eventf(s, normal, "RunCancelled", "Cancel", "%s: %s", s.run.Spec.Hook, reason)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecycleruns,verbs=get;list;watch;update
@@ -35,6 +36,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Clock times steps and their retries.
 	Clock clock.PassiveClock
+	// Tracer makes the spans of runs; nil makes none.
+	Tracer *tracing.Tracer
 
 	attempts attempts
 	flights  flights
@@ -58,6 +61,8 @@ type scope struct {
 	nextAttempt time.Time
 	// requeueAfter is when to look again.
 	requeueAfter time.Duration
+	// began is when this reconcile began the current step; zero when it did not.
+	began time.Time
 }
 
 // phase is one part of a reconcile.

@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/test/logs"
 )
 
 // replica is slipway-lifecycle in a process of its own, which is started again as
@@ -58,9 +59,11 @@ func newReplica(t *testing.T, namespace string, flags ...string) *replica {
 	r.args = append([]string{
 		"--cert-dir=" + dir, "--extension-address=" + r.extension, "--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", free[1]),
 		"--diagnostics-address=0", "--health-addr=0", "--drain-delay=0s", "--insecure-hooks", "--webhook-allowed-networks=127.0.0.0/8",
+		"--logging-format=json", "--v=4",
 	}, flags...)
 	t.Cleanup(func() {
 		r.end()
+		logs.Check(t, r.log)
 		if t.Failed() {
 			text, _ := os.ReadFile(r.log)
 			t.Logf("log of the replica:\n%s", text[max(0, len(text)-8000):])

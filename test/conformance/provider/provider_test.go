@@ -2,10 +2,12 @@ package provider_test
 
 import (
 	"flag"
+	"path/filepath"
 	"testing"
 
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
+	"github.com/slipway-dev/slipway/test/logs"
 )
 
 // rulesAtOnce is how many rules are judged at once, unless -parallel says it. They
@@ -39,18 +41,22 @@ func TestConformance(t *testing.T) {
 	rights := rights{used: map[judge.Right]bool{}}
 	for _, contract := range []provider.Contract{provider.V1Beta2, provider.V1Beta1} {
 		t.Run(string(contract), func(t *testing.T) {
-			subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{contract}, judge.Elected("slipway-system")...)
+			subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{contract}, append(judge.Elected("slipway-system"), "--logging-format=json", "--v=4")...)
 			if err != nil {
 				t.Fatal(err)
 			}
+			dir := t.TempDir()
 			plane, err := judge.Start(t.Context(), judge.Options{
-				Kit: kit, Dir: t.TempDir(), Scheme: scheme, Audit: true,
+				Kit: kit, Dir: dir, Scheme: scheme, Audit: true,
 				Subjects: []judge.Subject{subject, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { stop(t, plane) })
+			t.Cleanup(func() {
+				stop(t, plane)
+				logs.Check(t, filepath.Join(dir, subject.Name+".log"))
+			})
 			suite, err := provider.NewSuite(contract, kit, plane, workload)
 			if err != nil {
 				t.Fatal(err)

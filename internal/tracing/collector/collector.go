@@ -1,0 +1,139 @@
+package collector
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+)
+
+// Collector has what was sent to it.
+type Collector struct {
+	collectorv1.UnimplementedTraceServiceServer
+
+	mu    sync.Mutex
+	spans []Span
+}
+
+// Span is one of a service.
+type Span struct {
+	*tracev1.Span
+	Service string
+}
+
+// Start has the environment of the test name a collector, so that traces are on.
+func Start(t *testing.T) *Collector {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, server := &Collector{}, grpc.NewServer()
+	collectorv1.RegisterTraceServiceServer(server, c)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+	return c
+}
+
+// Export implements collectorv1.TraceServiceServer.
+func (c *Collector) Export(_ context.Context, r *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, of := range r.GetResourceSpans() {
+		service := text(of.GetResource().GetAttributes(), "service.name")
+		for _, scope := range of.GetScopeSpans() {
+			for _, span := range scope.GetSpans() {
+				c.spans = append(c.spans, Span{span, service})
+			}
+		}
+	}
+	return &collectorv1.ExportTraceServiceResponse{}, nil
+}
+
+// Spans are all that came, in the order in which they came.
+func (c *Collector) Spans() []Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.spans)
+}
+
+// Named are the spans of a name.
+func (c *Collector) Named(name string) []Span {
+	return slices.DeleteFunc(c.Spans(), func(s Span) bool { return s.GetName() != name })
+}
+
+// Tree writes the trace whose root has that name: each span below its parent, by begin. The
+// error is that there is none, or that spans of it are below none.
+func (c *Collector) Tree(root string) (string, error) {
+	all := c.Spans()
+	i := slices.IndexFunc(all, func(s Span) bool { return s.GetName() == root && len(s.GetParentSpanId()) == 0 })
+	if i < 0 {
+		return "", fmt.Errorf("no root %q among %d spans", root, len(all))
+	}
+	children, total := map[string][]Span{}, 0
+	for _, s := range all {
+		if string(s.GetTraceId()) == string(all[i].GetTraceId()) {
+			children[string(s.GetParentSpanId())] = append(children[string(s.GetParentSpanId())], s)
+			total++
+		}
+	}
+	var out strings.Builder
+	if shown := write(&out, children, "", ""); shown != total {
+		return "", fmt.Errorf("of %d spans of the trace %d are below its root:\n%s", total, shown, &out)
+	}
+	return out.String(), nil
+}
+
+func write(out *strings.Builder, children map[string][]Span, parent, indent string) (shown int) {
+	slices.SortStableFunc(children[parent], func(a, b Span) int {
+		return cmp.Compare(a.GetStartTimeUnixNano()/1e6, b.GetStartTimeUnixNano()/1e6)
+	})
+	for _, s := range children[parent] {
+		fmt.Fprintf(out, "%s%s (%s)\n", indent, s.GetName(), s.Service)
+		shown += 1 + write(out, children, string(s.GetSpanId()), indent+"  ")
+	}
+	return shown
+}
+
+// Attributes of the span that are texts, numbers or lists, as texts.
+func (s Span) Attributes() map[string]string {
+	all := map[string]string{}
+	for _, a := range s.GetAttributes() {
+		all[a.GetKey()] = valueOf(a.GetValue())
+	}
+	return all
+}
+
+func valueOf(v *commonv1.AnyValue) string {
+	switch v.GetValue().(type) {
+	case *commonv1.AnyValue_IntValue:
+		return fmt.Sprint(v.GetIntValue())
+	case *commonv1.AnyValue_ArrayValue:
+		var all []string
+		for _, item := range v.GetArrayValue().GetValues() {
+			all = append(all, valueOf(item))
+		}
+		return strings.Join(all, ",")
+	}
+	return v.GetStringValue()
+}
+
+func text(attributes []*commonv1.KeyValue, key string) string {
+	for _, a := range attributes {
+		if a.GetKey() == key {
+			return a.GetValue().GetStringValue()
+		}
+	}
+	return ""
+}
