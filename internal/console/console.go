@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,6 +68,7 @@ func Listen(ctx context.Context, config Config) (*Console, error) {
 		_ = listener.Close()
 		return nil, err
 	}
+	reader.Follow(&corev1.Event{}, &s.timeline)
 	return &Console{listener: listener, guard: g, handler: g.protect(s.routes())}, nil
 }
 

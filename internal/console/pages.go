@@ -142,10 +142,9 @@ func (s *server) pool(ctx context.Context, read *watch.Lenient, r *http.Request)
 }
 
 func (s *server) events(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	events := &corev1.EventList{}
-	err := listAll(ctx, read, s.Namespace, events)
+	err := read.Watch(ctx, &corev1.Event{})
 	query := r.URL.Query()
-	return "Events", view.EventsOf(events.Items, view.EventFilter{Text: query.Get("q"), Warnings: query.Get("warnings") != "", Page: pageOf(r)}), err
+	return "Events", s.timeline.Events(view.EventFilter{Text: query.Get("q"), Warnings: query.Get("warnings") != "", Page: pageOf(r)}), err
 }
 
 func (s *server) search(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {

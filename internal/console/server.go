@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/console/watch"
 )
 
@@ -35,7 +36,9 @@ type server struct {
 	guard     *guard
 	templates *template.Template
 	streams   streams
-	now       func() time.Time
+	// timeline has the events that the reader knows.
+	timeline view.Timeline
+	now      func() time.Time
 }
 
 func newServer(config Config, reader *watch.Reader, g *guard) (*server, error) {

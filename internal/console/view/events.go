@@ -39,26 +39,6 @@ type Event struct {
 	Count int32
 }
 
-// EventsOf shows events.
-func EventsOf(all []corev1.Event, filter EventFilter) Events {
-	v := Events{Filter: filter}
-	var shown []Event
-	for i := range all {
-		if !ours(all[i].InvolvedObject) {
-			continue
-		}
-		e := eventOf(&all[i])
-		v.Total++
-		v.Warnings += one(e.Warning)
-		if filter.shows(&e) {
-			shown = append(shown, e)
-		}
-	}
-	slices.SortStableFunc(shown, func(a, b Event) int { return b.Time.Compare(a.Time) })
-	v.Shown, v.Pager = paged(shown, filter.Page)
-	return v
-}
-
 // ours leaves out what happens to pods and the like of the management cluster.
 func ours(about corev1.ObjectReference) bool {
 	group := about.GroupVersionKind().Group

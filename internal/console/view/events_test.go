@@ -10,6 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// eventsTold names them: the last has the largest name.
+func eventsTold(all []corev1.Event) *Timeline {
+	t := &Timeline{}
+	for i := range all {
+		all[i].Namespace, all[i].Name = "n", fmt.Sprintf("e%05d", i)
+		t.Set(&all[i])
+	}
+	return t
+}
+
 func event(group, kind, name, reason, kindOf string, at int64) corev1.Event {
 	return corev1.Event{
 		InvolvedObject: corev1.ObjectReference{APIVersion: group, Kind: kind, Namespace: "n", Name: name}, Reason: reason, Type: kindOf,
@@ -29,7 +39,7 @@ func TestEventsAreThoseOfOurObjects(t *testing.T) {
 	for want, filter := range map[string]EventFilter{
 		"Waits Scaled Drained Claimed": {}, "Drained": {Warnings: true}, "Claimed": {Text: "N/H-1"}, "Scaled": {Text: "kubeadm"}, "": {Text: "nothing"},
 	} {
-		v := EventsOf(all, filter)
+		v := eventsTold(all).Events(filter)
 		var got []string
 		for _, e := range v.Shown {
 			got = append(got, e.Reason)
@@ -45,7 +55,7 @@ func TestEventsArePaged(t *testing.T) {
 	for i := range 2*PageSize + 1 {
 		all = append(all, event("infrastructure.slipway.dev/v1beta2", "Host", fmt.Sprint(i), "Claimed", corev1.EventTypeNormal, int64(i)))
 	}
-	if v := EventsOf(all, EventFilter{Page: 3}); len(v.Shown) != 1 || v.Shown[0].Name != "0" || v.Pager.Pages != 3 {
+	if v := eventsTold(all).Events(EventFilter{Page: 3}); len(v.Shown) != 1 || v.Shown[0].Name != "0" || v.Pager.Pages != 3 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -3,8 +3,8 @@
 //
 // A kind is watched from the first time on that somebody asks for it. One that the user
 // may not list, or that is not installed, is an error in the API server's own words, and
-// is asked for again after a while. Objects that a Reader returns are shared: nobody may
-// change them.
+// is asked for again after a while. Objects that a Reader returns, or tells a Follower of,
+// are shared: nobody may change them.
 //
 // It imports nothing of this repository, and is imported by internal/console alone.
 package watch

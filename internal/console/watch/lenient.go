@@ -16,19 +16,24 @@ type Lenient struct {
 
 // List implements client.Reader.
 func (l *Lenient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	err := l.Reader.List(ctx, list, opts...)
+	return l.tolerate(l.Reader.List(ctx, list, opts...))
+}
+
+// Watch has the kind of an object watched. One that is refused has no objects.
+func (l *Lenient) Watch(ctx context.Context, object client.Object) error {
+	return l.tolerate(l.Reader.Watch(ctx, object))
+}
+
+// tolerate keeps a refusal for the page to tell, once.
+func (l *Lenient) tolerate(err error) error {
 	if err == nil || !refusal(err) {
 		return err
 	}
-	l.refuse(err)
-	return nil
-}
-
-func (l *Lenient) refuse(err error) {
 	for _, known := range l.Refused {
 		if known.Error() == err.Error() {
-			return
+			return nil
 		}
 	}
 	l.Refused = append(l.Refused, err)
+	return nil
 }

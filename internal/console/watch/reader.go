@@ -50,7 +50,9 @@ type kind struct {
 	object client.Object
 
 	mu       sync.Mutex
+	follower Follower
 	watching bool
+	feed     *feed
 	refused  error
 	asked    time.Time
 }
@@ -191,12 +193,21 @@ func (r *Reader) ensure(ctx context.Context, object client.Object) error {
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", object, err)
 	}
-	fire := func(any) { r.changed.fire() }
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: fire, UpdateFunc: func(_, _ any) { r.changed.fire() }, DeleteFunc: fire,
-	}); err != nil {
+	f := &feed{follower: k.follower, changed: r.changed}
+	told, err := informer.AddEventHandler(f)
+	if err != nil {
 		return fmt.Errorf("watch %T: %w", object, err)
 	}
+	if k.follower != nil {
+		select {
+		case <-told.HasSyncedChecker().Done():
+		case <-ctx.Done():
+			f.end()
+			_ = informer.RemoveEventHandler(told)
+			return fmt.Errorf("watch %T: %w", object, context.Cause(ctx))
+		}
+	}
+	k.feed = f
 	k.watching, k.refused = true, nil
 	return nil
 }
@@ -246,6 +257,9 @@ func (r *Reader) refuse(ctx context.Context, object client.Object, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_ = r.cache.RemoveInformer(ctx, object)
+	if k.feed != nil {
+		k.feed.end()
+	}
 	k.watching, k.refused, k.asked = false, err, time.Now()
 	r.changed.fire()
 }
