@@ -87,7 +87,7 @@ func TestStrangers(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d errors in %d releases, %d of them true", reported, len(strangers), right)
+	t.Logf("precision %d of %d errors, in %d releases", right, reported, len(strangers))
 }
 
 // release writes the release and returns its directory.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/providercheck"
@@ -161,27 +162,39 @@ func webhook(service, namespace, other string) string {
 		"webhooks: [{name: foo, clientConfig: {%s, service: {name: %s, namespace: %s}}}]\n", other, service, namespace)
 }
 
+// TestViolations holds that each rule finds what breaks it. It prints the recall: how many of
+// the violations that were planted are found.
 func TestViolations(t *testing.T) {
-	for _, v := range violations {
-		t.Run(v.rule, func(t *testing.T) {
-			t.Parallel()
-			r, err := providercheck.Load(plant(t, v))
-			if err != nil {
-				t.Fatal(err)
-			}
-			findings := providercheck.Check(r)
-			i := slices.IndexFunc(findings, func(f providercheck.Finding) bool { return f.Rule == v.rule })
-			if i < 0 {
-				t.Fatalf("the rule found nothing; others found %+v", findings)
-			}
-			f := findings[i]
-			if v.old != "" && v.rule != "file-readable" && (f.File == "" || strings.HasPrefix(f.File, v.file) && f.Line == 0 && f.Object != "") {
-				t.Errorf("no place: %+v", f)
-			}
-			if f.Message == "" || f.Remedy == "" || f.Contract == "" {
-				t.Errorf("incomplete: %+v", f)
-			}
-		})
+	var found atomic.Int64
+	t.Run("planted", func(t *testing.T) {
+		for _, v := range violations {
+			t.Run(v.rule, func(t *testing.T) {
+				t.Parallel()
+				v.mustBeFound(t)
+				found.Add(1)
+			})
+		}
+	})
+	t.Logf("recall %d of %d planted violations, of %d rules", found.Load(), len(violations), len(providercheck.Rules))
+}
+
+func (v violation) mustBeFound(t *testing.T) {
+	t.Helper()
+	r, err := providercheck.Load(plant(t, v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings := providercheck.Check(r)
+	i := slices.IndexFunc(findings, func(f providercheck.Finding) bool { return f.Rule == v.rule })
+	if i < 0 {
+		t.Fatalf("the rule found nothing; others found %+v", findings)
+	}
+	f := findings[i]
+	if v.old != "" && v.rule != "file-readable" && (f.File == "" || strings.HasPrefix(f.File, v.file) && f.Line == 0 && f.Object != "") {
+		t.Errorf("no place: %+v", f)
+	}
+	if f.Message == "" || f.Remedy == "" || f.Contract == "" {
+		t.Errorf("incomplete: %+v", f)
 	}
 }
 
