@@ -191,23 +191,39 @@ func (a assembly) pack(all []recipe, target string) error {
 // kubeadmScript is kubeadm on a local host. Its check SystemVerification is about the kernel
 // and the control groups of the machine, which a local host shares and cannot change, and no
 // configuration of a cluster that also runs elsewhere should know that. Phases take the flag
-// where they check.
+// where they check, and nobody may name a check who leaves out all of them. What runs is
+// called kubeadm, as everywhere.
 const kubeadmScript = `#!/bin/sh
-hyperkube="$(dirname "$(readlink -f "$0")")/hyperkube"
+kubeadm="$(dirname "$(readlink -f "$0")")/unchanged/kubeadm"
 case "$1 $2 $3 $4 " in
 init\ phase\ preflight* | join\ phase\ preflight* | upgrade\ *\ phase\ preflight*) ;;
-init\ phase* | join\ phase* | upgrade\ *\ phase*) exec "$hyperkube" kubeadm "$@" ;;
+init\ phase* | join\ phase* | upgrade\ *\ phase*) exec "$kubeadm" "$@" ;;
 init\ * | join\ * | upgrade\ node\ * | upgrade\ apply\ *) ;;
-*) exec "$hyperkube" kubeadm "$@" ;;
+*) exec "$kubeadm" "$@" ;;
 esac
-exec "$hyperkube" kubeadm "$@" --ignore-preflight-errors=SystemVerification
+before=
+for argument in "$@"; do
+  case "$before $argument" in
+  "--ignore-preflight-errors all" | *\ --ignore-preflight-errors=all) exec "$kubeadm" "$@" ;;
+  "--config "*) config="$argument" ;;
+  *\ --config=*) config="${argument#--config=}" ;;
+  esac
+  before="$argument"
+done
+if [ -n "$config" ] && grep -Eqs "^ *- *[\"']?all[\"']? *\$|^ *ignorePreflightErrors: *\[ *[\"']?all" "$config"; then
+  exec "$kubeadm" "$@"
+fi
+exec "$kubeadm" "$@" --ignore-preflight-errors=SystemVerification
 `
 
 // linkComponents gives hyperkube the names that hosts call it by.
 func (a assembly) linkComponents(version string) error {
 	dir := filepath.Dir(a.hyperkube(version))
-	for _, name := range []string{"kubectl", "kubelet"} {
-		if err := os.Symlink("hyperkube", filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(filepath.Join(dir, "unchanged"), 0o755); err != nil {
+		return err
+	}
+	for link, target := range map[string]string{"kubectl": "hyperkube", "kubelet": "hyperkube", "unchanged/kubeadm": "../hyperkube"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

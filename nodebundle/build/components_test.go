@@ -16,7 +16,7 @@ func TestKubeadmOfALocalHost(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf '%s|' \"$(basename \"$0\")\" \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	kubeadm := filepath.Join(filepath.Dir(program), "kubeadm")
@@ -31,6 +31,16 @@ func TestKubeadmOfALocalHost(t *testing.T) {
 	if err := os.Symlink(kubeadm, link); err != nil {
 		t.Fatal(err)
 	}
+	config := func(text string) string {
+		path := filepath.Join(t.TempDir(), "kubeadm.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	all := config("nodeRegistration:\n  ignorePreflightErrors:\n  - all\n")
+	inline := config("nodeRegistration:\n  ignorePreflightErrors: [all]\n")
+	some := config("nodeRegistration:\n  ignorePreflightErrors:\n  - Swap\napiServer:\n  certSANs:\n  - all.example.org\n")
 	const ignored = "|--ignore-preflight-errors=SystemVerification|"
 	for args, want := range map[string]string{
 		"init --config /run/kubeadm.yaml":             "kubeadm|init|--config|/run/kubeadm.yaml" + ignored,
@@ -47,6 +57,11 @@ func TestKubeadmOfALocalHost(t *testing.T) {
 		"upgrade node phase preflight":                "kubeadm|upgrade|node|phase|preflight" + ignored,
 		"upgrade apply phase addon all":               "kubeadm|upgrade|apply|phase|addon|all|",
 		"":                                            "kubeadm|",
+		"join --ignore-preflight-errors all":          "kubeadm|join|--ignore-preflight-errors|all|",
+		"join --ignore-preflight-errors=all":          "kubeadm|join|--ignore-preflight-errors=all|",
+		"init --config " + all:                        "kubeadm|init|--config|" + all + "|",
+		"init --config=" + inline:                     "kubeadm|init|--config=" + inline + "|",
+		"init --config " + some:                       "kubeadm|init|--config|" + some + ignored,
 		"version -o short":                            "kubeadm|version|-o|short|",
 		"reset --force":                               "kubeadm|reset|--force|",
 		"upgrade plan":                                "kubeadm|upgrade|plan|",
