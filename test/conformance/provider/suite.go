@@ -134,6 +134,10 @@ func manifests(ctx context.Context, kit *judge.Kit, contracts []Contract) ([]*un
 			})
 			object.SetLabels(labels)
 		}
+		// As clusterctl does; all but the binding whose kind is a variable say it themselves.
+		if object.GetKind() == "RoleBinding" && object.GetNamespace() == "" {
+			object.SetNamespace(namespace)
+		}
 		objects = append(objects, object)
 	}
 	return objects, nil
