@@ -9,7 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"k8s.io/client-go/rest"
 )
 
 // assetsVariable names the folder with the programs of the control plane.
@@ -44,6 +47,25 @@ func FindAssets(bin string) error {
 
 // Kubectl is the path of kubectl.
 func Kubectl() string { return asset("kubectl") }
+
+// RunCommand runs a command of kubectl, as a message or a document has it, as an administrator.
+func RunCommand(t testing.TB, config *rest.Config, command string) {
+	t.Helper()
+	data, err := Kubeconfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	words := strings.Fields(command)
+	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil || words[0] != "kubectl" {
+		t.Fatal(command, err)
+	}
+	kubectl := exec.CommandContext(t.Context(), Kubectl(), words[1:]...)
+	kubectl.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	if out, err := kubectl.CombinedOutput(); err != nil {
+		t.Fatal(errors.Join(fmt.Errorf("%s: %s", command, out), err))
+	}
+}
 
 // asset is a program of the control plane.
 func asset(name string) string { return filepath.Join(os.Getenv(assetsVariable), name) }

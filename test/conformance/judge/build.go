@@ -117,12 +117,7 @@ func (k *Kit) Render(ctx context.Context, module, folder string) ([]*unstructure
 	if err != nil {
 		return nil, err
 	}
-	data, err = yamlprocessor.NewSimpleProcessor().Process(data, func(name string) (string, error) {
-		if value, found := k.Variables[name]; found {
-			return value, nil
-		}
-		return "", fmt.Errorf("%s is not given", name)
-	})
+	data, err = Substitute(data, k.Variables)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
@@ -130,6 +125,17 @@ func (k *Kit) Render(ctx context.Context, module, folder string) ([]*unstructure
 		return nil, err
 	}
 	return k.rendered[key], nil
+}
+
+// Substitute replaces variables as clusterctl does: by what is given, else by their defaults. One
+// that has neither is an error.
+func Substitute(text []byte, given map[string]string) ([]byte, error) {
+	return yamlprocessor.NewSimpleProcessor().Process(text, func(name string) (string, error) {
+		if value, found := given[name]; found {
+			return value, nil
+		}
+		return "", fmt.Errorf("%s is not given", name)
+	})
 }
 
 // manifests returns those of a subject; upstream's are what a release of it holds.

@@ -2,11 +2,7 @@ package privilege
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,7 +28,7 @@ func (e *engine) granted(t *testing.T) {
 	commands := 0
 	for part := range strings.SplitSeq(ready.Message, "; ") {
 		if command, ok := strings.CutPrefix(part, "grant it by: "); ok {
-			e.runCommand(command)
+			judge.RunCommand(t, e.Config, command)
 			commands++
 		}
 	}
@@ -105,23 +101,4 @@ func (e *engine) ready(policy, reason string) *metav1.Condition {
 		return nil
 	})
 	return ready
-}
-
-// runCommand runs kubectl as an administrator.
-func (e *engine) runCommand(command string) {
-	e.t.Helper()
-	data, err := judge.Kubeconfig(e.Config)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	kubeconfig := filepath.Join(e.t.TempDir(), "kubeconfig")
-	words := strings.Fields(command)
-	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil || words[0] != "kubectl" {
-		e.t.Fatal(command, err)
-	}
-	kubectl := exec.CommandContext(e.t.Context(), judge.Kubectl(), words[1:]...)
-	kubectl.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	if out, err := kubectl.CombinedOutput(); err != nil {
-		e.t.Fatal(errors.Join(fmt.Errorf("%s: %s", command, out), err))
-	}
 }

@@ -15,7 +15,6 @@ import (
 
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
@@ -35,12 +34,7 @@ func Rendered(flavor string) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	given := map[string]string{"CLUSTER_NAME": clusterName, "KUBERNETES_VERSION": version, "SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST": "10.88.0.200"}
-	text, err := yamlprocessor.NewSimpleProcessor().Process(data, func(name string) (string, error) {
-		if value, found := given[name]; found {
-			return value, nil
-		}
-		return "", fmt.Errorf("%s is not given", name)
-	})
+	text, err := judge.Substitute(data, given)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

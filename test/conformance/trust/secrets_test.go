@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,7 +63,7 @@ func newRestricted(t *testing.T) *world {
 // that the command heals what waits.
 func TestSecretsByNamespace(t *testing.T) {
 	w := newRestricted(t)
-	w.run("kubectl create rolebinding slipway-manager-secrets -n " + namespace + " --clusterrole slipway-manager-secrets --serviceaccount slipway-system:slipway-manager")
+	judge.RunCommand(w.t, w.Config, "kubectl create rolebinding slipway-manager-secrets -n "+namespace+" --clusterrole slipway-manager-secrets --serviceaccount slipway-system:slipway-manager")
 	granted := simagent.Enrolled(namespace, victim)
 	w.create(granted)
 	w.serve(t, w.client(w.agent(namespace, victim, granted.Spec.HostID)), granted)
@@ -97,7 +94,7 @@ func TestSecretsByNamespace(t *testing.T) {
 		t.Errorf("the agent reads what the manager may not: %v", err)
 	}
 
-	w.run(command)
+	judge.RunCommand(w.t, w.Config, command)
 	w.eventually("the agent reads its bootstrap data", func(ctx context.Context) error {
 		return withheld.Get(ctx, client.ObjectKeyFromObject(data), &corev1.Secret{})
 	})
@@ -128,7 +125,7 @@ func (w *world) enrolledOnceGranted() *infrav1.Host {
 	if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(csr), csr); err != nil || len(csr.Status.Conditions) > 0 {
 		w.t.Errorf("without the right it is decided: %+v, %v", csr.Status.Conditions, err)
 	}
-	w.run(command)
+	judge.RunCommand(w.t, w.Config, command)
 	h := &infrav1.Host{}
 	w.eventually("the host is enrolled", func(ctx context.Context) error {
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(csr), csr); err != nil {
@@ -215,23 +212,4 @@ func (w *world) forbidden(ctx context.Context, name, action string) (string, err
 		}
 	}
 	return "", err
-}
-
-// run runs a command of kubectl as an administrator.
-func (w *world) run(command string) {
-	w.t.Helper()
-	data, err := judge.Kubeconfig(w.Config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	kubeconfig := filepath.Join(w.t.TempDir(), "kubeconfig")
-	words := strings.Fields(command)
-	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil || words[0] != "kubectl" {
-		w.t.Fatal(command, err)
-	}
-	kubectl := exec.CommandContext(w.t.Context(), judge.Kubectl(), words[1:]...)
-	kubectl.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	if out, err := kubectl.CombinedOutput(); err != nil {
-		w.t.Fatal(errors.Join(fmt.Errorf("%s: %s", command, out), err))
-	}
 }
