@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -69,8 +67,8 @@ func TestWaitingMachineSeesTheFailureDomains(t *testing.T) {
 func TestMachineIsTriedAgainOnceNoPoolNamesItsHost(t *testing.T) {
 	testenv.Skip(t)
 	for name, forget := range map[string]func(*testing.T, *clusterv1.MachinePool){
-		"another Node is named": func(t *testing.T, p *clusterv1.MachinePool) { nameNodes(t, p, "host-9") },
-		"none is named":         func(t *testing.T, p *clusterv1.MachinePool) { nameNodes(t, p) },
+		"another Node is named": func(t *testing.T, p *clusterv1.MachinePool) { testenv.NameNodes(t, env.Client, p, "host-9") },
+		"none is named":         func(t *testing.T, p *clusterv1.MachinePool) { testenv.NameNodes(t, env.Client, p) },
 		"the MachinePool is deleted": func(t *testing.T, p *clusterv1.MachinePool) {
 			if err := env.Client.Delete(t.Context(), p); err != nil {
 				t.Fatal(err)
@@ -82,7 +80,7 @@ func TestMachineIsTriedAgainOnceNoPoolNamesItsHost(t *testing.T) {
 			testenv.NewCluster(t, env.Client, namespace)
 			testenv.NewHost(t, env.Client, namespace, "host-1", time.Now(), func(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 })
 			machinePool, _ := testenv.NewMachinePool(t, env.Client, namespace, "workers", 0)
-			nameNodes(t, machinePool, "host-1")
+			testenv.NameNodes(t, env.Client, machinePool, "host-1")
 			startManager(t, optionsFor(namespace))
 			m := testenv.NewMachine(t, env.Client, namespace, "m1")
 			eventually(t, "the machine waits for the MachinePool", func() error {
@@ -105,18 +103,5 @@ func TestMachineIsTriedAgainOnceNoPoolNamesItsHost(t *testing.T) {
 				return fmt.Errorf("it says %q", conditions.GetMessage(m, infrav1.HostClaimedCondition))
 			})
 		})
-	}
-}
-
-// nameNodes lets core's MachinePool name Nodes.
-func nameNodes(t *testing.T, p *clusterv1.MachinePool, nodes ...string) {
-	t.Helper()
-	p.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-	p.Status.NodeRefs = nil
-	for _, node := range nodes {
-		p.Status.NodeRefs = append(p.Status.NodeRefs, corev1.ObjectReference{Kind: "Node", Name: node})
-	}
-	if err := env.Client.Status().Update(t.Context(), p); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -121,6 +121,19 @@ func NewMember(t *testing.T, c client.Client, machinePool *clusterv1.MachinePool
 	return m
 }
 
+// NameNodes lets core's MachinePool name Nodes, with its infrastructure provisioned.
+func NameNodes(t *testing.T, c client.Client, p *clusterv1.MachinePool, nodes ...string) {
+	t.Helper()
+	p.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	p.Status.NodeRefs = nil
+	for _, node := range nodes {
+		p.Status.NodeRefs = append(p.Status.NodeRefs, corev1.ObjectReference{Kind: "Node", Name: node})
+	}
+	if err := c.Status().Update(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // PlayCore makes the Machine of every HostMachine of a pool that has none, and
 // takes deleted Machines through deletion, as core's controllers would.
 func PlayCore(t *testing.T, c client.Client, machinePool *clusterv1.MachinePool) {

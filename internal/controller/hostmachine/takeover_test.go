@@ -1,12 +1,9 @@
 package hostmachine_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,26 +23,13 @@ func (w *world) member(pool *infrav1.HostMachinePool, machinePool *clusterv1.Mac
 // reused is a host that had a claim before.
 func reused(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 }
 
-// coreNames lets core's MachinePool name a Node, with its infrastructure provisioned.
-func coreNames(t *testing.T, p *clusterv1.MachinePool, nodes ...string) {
-	t.Helper()
-	p.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-	p.Status.NodeRefs = nil
-	for _, node := range nodes {
-		p.Status.NodeRefs = append(p.Status.NodeRefs, corev1.ObjectReference{Kind: "Node", Name: node})
-	}
-	if err := env.Client.Status().Update(context.Background(), p); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Core's MachinePool deletes by name a Node that it names and whose providerID it does not
 // list: a host that it names becomes a Node again only once the new providerID is listed.
 func TestOperationWaitsForTheMachinePool(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1", reused)
 	machinePool, pool := testenv.NewMachinePool(t, env.Client, w.namespace, "workers", 1)
-	coreNames(t, machinePool, "host-1")
+	testenv.NameNodes(t, env.Client, machinePool, "host-1")
 
 	key := w.member(pool, machinePool, "workers-1")
 	m, result := w.reconcile(key)
@@ -86,7 +70,7 @@ func TestOperationDoesNotWaitInVain(t *testing.T) {
 			agent := w.host("host-1", tc.host)
 			machinePool, pool := testenv.NewMachinePool(t, env.Client, w.namespace, "workers", 1)
 			if tc.read {
-				coreNames(t, machinePool, tc.names...)
+				testenv.NameNodes(t, env.Client, machinePool, tc.names...)
 			}
 			m, _ := w.reconcile(w.member(pool, machinePool, "workers-1"))
 			if agent.Host(t).Spec.Desired == nil {
@@ -101,14 +85,14 @@ func TestClaimWaitsForAnotherMachinePool(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1", reused)
 	machinePool, _ := testenv.NewMachinePool(t, env.Client, w.namespace, "workers", 1)
-	coreNames(t, machinePool, "host-1")
+	testenv.NameNodes(t, env.Client, machinePool, "host-1")
 	key := w.machine("m1")
 	m, _ := w.reconcile(key)
 	if got := conditions.GetMessage(m, infrav1.HostClaimedCondition); agent.Host(t).Spec.Claim != nil || !strings.Contains(got, "MachinePool workers still names its former Node") {
 		t.Fatalf("claimed, or not told why not: %q", got)
 	}
 	// Should core name the Node after the claim, the operation waits.
-	coreNames(t, machinePool)
+	testenv.NameNodes(t, env.Client, machinePool)
 	if m, _ = w.reconcile(key); m.Spec.ProviderID == "" || agent.Host(t).Spec.Desired == nil {
 		t.Fatalf("not requested once no MachinePool names the Node: %+v", m.Status.Conditions)
 	}
