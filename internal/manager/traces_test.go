@@ -1,21 +1,14 @@
 package manager_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +23,7 @@ import (
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/tracing/collector"
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
@@ -38,97 +32,11 @@ import (
 	"github.com/slipway-dev/slipway/test/simagent"
 )
 
-// collector takes spans by OTLP, as those that people run do.
-type collector struct {
-	collectorv1.UnimplementedTraceServiceServer
-
-	mu    sync.Mutex
-	spans []*tracev1.Span
-	from  map[string]string // span ID: service
-}
-
-func (c *collector) Export(_ context.Context, r *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, of := range r.GetResourceSpans() {
-		service := ""
-		for _, a := range of.GetResource().GetAttributes() {
-			if a.GetKey() == "service.name" {
-				service = a.GetValue().GetStringValue()
-			}
-		}
-		for _, scope := range of.GetScopeSpans() {
-			for _, span := range scope.GetSpans() {
-				c.spans = append(c.spans, span)
-				c.from[string(span.GetSpanId())] = service
-			}
-		}
-	}
-	return &collectorv1.ExportTraceServiceResponse{}, nil
-}
-
-// startCollector has the environment name it, so that traces are on.
-func startCollector(t *testing.T) *collector {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, server := &collector{from: map[string]string{}}, grpc.NewServer()
-	collectorv1.RegisterTraceServiceServer(server, c)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
-	return c
-}
-
-// tree writes the trace whose root has that name: each span below its parent, by begin. What
-// is done again, as a hook whose claim met a conflict, is written once.
-func (c *collector) tree(root string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.spans, func(s *tracev1.Span) bool { return s.GetName() == root && len(s.GetParentSpanId()) == 0 })
-	if i < 0 {
-		return "", fmt.Errorf("no root %q among %d spans", root, len(c.spans))
-	}
-	children, known := map[string][]*tracev1.Span{}, map[string]bool{}
-	for _, s := range c.spans {
-		if string(s.GetTraceId()) == string(c.spans[i].GetTraceId()) && !known[string(s.GetSpanId())] {
-			known[string(s.GetSpanId())] = true
-			children[string(s.GetParentSpanId())] = append(children[string(s.GetParentSpanId())], s)
-		}
-	}
-	var out strings.Builder
-	shown := 0
-	var write func(parent, indent string, again bool)
-	write = func(parent, indent string, again bool) {
-		written := map[string]bool{}
-		slices.SortStableFunc(children[parent], func(a, b *tracev1.Span) int {
-			return cmp.Compare(a.GetStartTimeUnixNano()/1e6, b.GetStartTimeUnixNano()/1e6)
-		})
-		for _, s := range children[parent] {
-			again := again || written[s.GetName()]
-			if !again {
-				fmt.Fprintf(&out, "%s%s (%s)\n", indent, s.GetName(), c.from[string(s.GetSpanId())])
-			}
-			written[s.GetName()] = true
-			shown++
-			write(string(s.GetSpanId()), indent+"  ", again)
-		}
-	}
-	write("", "", false)
-	if shown != len(known) {
-		return "", fmt.Errorf("of %d spans of the trace %d are below its root:\n%s", len(known), shown, &out)
-	}
-	return out.String(), nil
-}
-
-func (c *collector) await(t *testing.T, root, want string) {
+func await(t *testing.T, c *collector.Collector, root, want string) {
 	t.Helper()
 	want = strings.TrimLeft(strings.ReplaceAll(want, "\t", ""), "\n")
 	eventually(t, "the trace "+root, func() error {
-		got, err := c.tree(root)
+		got, err := c.TreeOnce(root)
 		if err == nil && got != want {
 			err = fmt.Errorf("the trace is\n%swant\n%s", got, want)
 		}
@@ -203,7 +111,7 @@ func agentOf(t *testing.T, namespace, name string) {
 // process it was done: the manager, the agent on the host, an extension. So is a reset.
 func TestTraceOfAMachine(t *testing.T) {
 	testenv.Skip(t)
-	c, namespace := startCollector(t), env.Namespace(t)
+	c, namespace := collector.Start(t), env.Namespace(t)
 	startManager(t, optionsFor(namespace))
 	gate(t, namespace)
 	testenv.NewCluster(t, env.Client, namespace)
@@ -232,7 +140,7 @@ func TestTraceOfAMachine(t *testing.T) {
 	if err := env.Client.Status().Patch(t.Context(), machine, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	c.await(t, "provision a machine", `
+	await(t, c, "provision a machine", `
 		provision a machine (slipway-manager)
 		  claim a host (slipway-manager)
 		  call BeforeHostClaim (slipway-manager)
@@ -248,7 +156,7 @@ func TestTraceOfAMachine(t *testing.T) {
 		    runcmd 1 of 1 (slipway-manager)
 		  wait for the Node (slipway-manager)
 	`)
-	c.attributes(t, "runcmd 1 of 1", map[string]string{
+	attributes(t, c, "runcmd 1 of 1", map[string]string{
 		"k8s.namespace.name": namespace, "slipway.cluster": testenv.ClusterName, "slipway.host": "host-1", "slipway.claim": m.Spec.ClaimID,
 		"slipway.operation": "bootstrap-" + m.Spec.ClaimID, "slipway.phase": "Bootstrapped",
 	})
@@ -256,26 +164,17 @@ func TestTraceOfAMachine(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	c.await(t, "operation Reset", `
+	await(t, c, "operation Reset", `
 		operation Reset (slipway-manager)
 		  call AfterHostRelease (slipway-manager)
 		    serve AfterHostRelease (gate)
 	`)
 }
 
-func (c *collector) attributes(t *testing.T, name string, want map[string]string) {
+func attributes(t *testing.T, c *collector.Collector, name string, want map[string]string) {
 	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.spans {
-		if s.GetName() != name {
-			continue
-		}
-		got := map[string]string{}
-		for _, a := range s.GetAttributes() {
-			got[a.GetKey()] = a.GetValue().GetStringValue()
-		}
-		if !maps.Equal(got, want) {
+	for _, s := range c.Named(name) {
+		if got := s.Attributes(); !maps.Equal(got, want) {
 			t.Errorf("span %s of trace %s has %v, want %v", name, hex.EncodeToString(s.GetTraceId()), got, want)
 		}
 		if s.GetEndTimeUnixNano() <= s.GetStartTimeUnixNano() {

@@ -75,35 +75,56 @@ func (c *Collector) Named(name string) []Span {
 
 // Tree writes the trace whose root has that name: each span below its parent, by begin. The
 // error is that there is none, or that spans of it are below none.
-func (c *Collector) Tree(root string) (string, error) {
+func (c *Collector) Tree(root string) (string, error) { return c.tree(root, false) }
+
+// TreeOnce does so with what is done again, as a hook whose claim met a conflict, written once.
+func (c *Collector) TreeOnce(root string) (string, error) { return c.tree(root, true) }
+
+func (c *Collector) tree(root string, once bool) (string, error) {
 	all := c.Spans()
 	i := slices.IndexFunc(all, func(s Span) bool { return s.GetName() == root && len(s.GetParentSpanId()) == 0 })
 	if i < 0 {
 		return "", fmt.Errorf("no root %q among %d spans", root, len(all))
 	}
-	children, total := map[string][]Span{}, 0
+	children, known, total := map[string][]Span{}, map[string]bool{}, 0
 	for _, s := range all {
-		if string(s.GetTraceId()) == string(all[i].GetTraceId()) {
+		if string(s.GetTraceId()) == string(all[i].GetTraceId()) && (!once || !known[string(s.GetSpanId())]) {
+			known[string(s.GetSpanId())] = true
 			children[string(s.GetParentSpanId())] = append(children[string(s.GetParentSpanId())], s)
 			total++
 		}
 	}
 	var out strings.Builder
-	if shown := write(&out, children, "", ""); shown != total {
-		return "", fmt.Errorf("of %d spans of the trace %d are below its root:\n%s", total, shown, &out)
+	w := writer{out: &out, children: children, once: once}
+	if seen := w.write("", "", false); seen != total {
+		return "", fmt.Errorf("of %d spans of the trace %d are below its root:\n%s", total, seen, &out)
 	}
 	return out.String(), nil
 }
 
-func write(out *strings.Builder, children map[string][]Span, parent, indent string) (shown int) {
-	slices.SortStableFunc(children[parent], func(a, b Span) int {
+// writer writes spans below each other; once leaves out those whose name a sibling had, with
+// what is below them.
+type writer struct {
+	out      *strings.Builder
+	children map[string][]Span
+	once     bool
+}
+
+// write says how many spans there are below a parent, again that none of them is shown.
+func (w writer) write(parent, indent string, again bool) (seen int) {
+	written := map[string]bool{}
+	slices.SortStableFunc(w.children[parent], func(a, b Span) int {
 		return cmp.Compare(a.GetStartTimeUnixNano()/1e6, b.GetStartTimeUnixNano()/1e6)
 	})
-	for _, s := range children[parent] {
-		fmt.Fprintf(out, "%s%s (%s)\n", indent, s.GetName(), s.Service)
-		shown += 1 + write(out, children, string(s.GetSpanId()), indent+"  ")
+	for _, s := range w.children[parent] {
+		again := again || w.once && written[s.GetName()]
+		if !again {
+			fmt.Fprintf(w.out, "%s%s (%s)\n", indent, s.GetName(), s.Service)
+		}
+		written[s.GetName()] = true
+		seen += 1 + w.write(string(s.GetSpanId()), indent+"  ", again)
 	}
-	return shown
+	return seen
 }
 
 // Attributes of the span that are texts, numbers or lists, as texts.
