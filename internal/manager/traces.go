@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -12,10 +11,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
 	"github.com/slipway-dev/slipway/internal/version"
 )
-
-// flushPatience is how long the end of the manager waits for a collector to take what is
-// left.
-const flushPatience = 5 * time.Second
 
 // setupTraces returns what makes spans: nil unless the environment or the options ask for
 // them.
@@ -29,9 +24,7 @@ func setupTraces(ctx context.Context, mgr ctrl.Manager, o Options) (trace.Tracer
 	}
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
-		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushPatience)
-		defer cancel()
-		if err := provider.Shutdown(flush); err != nil {
+		if err := otlp.Flush(ctx, provider); err != nil {
 			ctrl.LoggerFrom(ctx).Info("The last spans did not reach the collector", "err", err)
 		}
 		return nil

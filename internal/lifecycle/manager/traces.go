@@ -2,17 +2,12 @@ package manager
 
 import (
 	"context"
-	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
 	"github.com/slipway-dev/slipway/internal/version"
 )
-
-// flushPatience is how long the end of the engine waits for a collector to take what is
-// left.
-const flushPatience = 5 * time.Second
 
 // startTraces sets what makes spans, which stays nil unless the environment or the options
 // ask for them, and returns what sends the last ones.
@@ -26,9 +21,7 @@ func startTraces(ctx context.Context, o *Options) (flush func(), _ error) {
 	}
 	o.Tracer = provider
 	return func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushPatience)
-		defer cancel()
-		if err := provider.Shutdown(ending); err != nil {
+		if err := otlp.Flush(ctx, provider); err != nil {
 			ctrl.LoggerFrom(ctx).Info("The last spans did not reach the collector", "err", err)
 		}
 	}, nil

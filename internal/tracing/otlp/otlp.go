@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
@@ -44,6 +45,17 @@ func FromEnvironment(ctx context.Context, service, version string) (*sdktrace.Tr
 		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	return tracing.NewProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)), nil
+}
+
+// flushPatience is how long the end of a program waits for a collector to take what is left.
+const flushPatience = 5 * time.Second
+
+// Flush shuts a provider down, also when the context has ended. The error is that the last
+// spans did not reach the endpoint.
+func Flush(ctx context.Context, provider *sdktrace.TracerProvider) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushPatience)
+	defer cancel()
+	return provider.Shutdown(ctx)
 }
 
 // wanted says whether the environment asks for traces. What the exporter would misread
