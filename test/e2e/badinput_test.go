@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/test/live"
+	"github.com/slipway-dev/slipway/test/logs"
 )
 
 // oneHost are the flags of a plane that is enough to try most things on.
@@ -122,7 +123,7 @@ func TestRefused(t *testing.T) {
 func TestOnePlane(t *testing.T) {
 	p := newPlane(t, 1)
 	before := p.Look(t, p.bin)
-	first := p.command(oneHost...).start()
+	first := p.command(append(oneHost, "--logging-format", "json")...).start()
 	p.waitFor("a lock", func() bool {
 		_, err := os.Stat(filepath.Join(p.StateDir, "status.json"))
 		return err == nil
@@ -147,6 +148,7 @@ func TestOnePlane(t *testing.T) {
 		{"a host for another namespace", assignHost},
 		{"kill -9 of the agent", killAgent},
 		{"kill -9 of the plane", killServe},
+		{"the log in JSON", jsonLog},
 		{"down", downTwice},
 	} {
 		if !t.Run(step.name, func(t *testing.T) {
@@ -158,6 +160,12 @@ func TestOnePlane(t *testing.T) {
 		}
 	}
 	before.AssertUnchanged(t)
+}
+
+// jsonLog holds that all that the plane and its parts wrote is as documented, over each of its
+// starts.
+func jsonLog(t *testing.T, p *plane) {
+	logs.Check(t, filepath.Join(p.StateDir, "plane.log"))
 }
 
 func (p *plane) waitFor(what string, ok func() bool) {

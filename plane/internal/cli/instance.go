@@ -84,6 +84,7 @@ func (f *instanceFlags) bind(command *cobra.Command) {
 	f.flags.BoolVar(&f.config.Fast, "fast", false, "do without fsync, for throw-away planes; kept when the plane starts again without it")
 	f.flags.BoolVar(&f.auditLog, "audit-log", true, "keep an audit log of who wrote what, in apiserver/audit.log of the state directory; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.FeatureGates, "feature-gates", "", "feature gates of Cluster API, as in MachineTaintPropagation=false,PriorityQueue=true; kept when the plane starts again without it")
+	f.flags.StringVar(&f.config.LoggingFormat, "logging-format", "text", "format of the plane's log: text, or json for one object a line; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.Bundle, "bundle", defaultBundle(), "directory of the node bundle; $"+envBundle+" when set")
 }
 
@@ -107,6 +108,9 @@ func (f *instanceFlags) change(inst *instance.Instance) instance.Change {
 	}
 	if f.flags.Changed("feature-gates") {
 		c.FeatureGates = &f.config.FeatureGates
+	}
+	if f.flags.Changed("logging-format") {
+		c.LoggingFormat = f.config.LoggingFormat
 	}
 	if f.flags.Changed("audit-log") {
 		c.AuditLog = &f.auditLog

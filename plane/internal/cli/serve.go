@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,7 +42,6 @@ const (
 
 func serveCommand(g *global) *cobra.Command {
 	f := &instanceFlags{}
-	logging := logsv1.NewLoggingConfiguration()
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the plane in the foreground: what `slipway up` starts",
@@ -50,9 +50,6 @@ until interrupted. "slipway up" starts it in the background; here is how to run 
 under another service manager than systemd, for which "slipway install" is.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := logsv1.ValidateAndApply(logging, nil); err != nil {
-				return fmt.Errorf("--logging-format %s: want text or json: %w", logging.Format, err)
-			}
 			files, err := network.Inherited()
 			if err != nil {
 				return err
@@ -60,10 +57,9 @@ under another service manager than systemd, for which "slipway install" is.`,
 			if files == nil {
 				return enterNetwork(cmd.Context(), g, f)
 			}
-			return servePlane(cmd.Context(), g, files, logging.Format)
+			return servePlane(cmd.Context(), g, files)
 		},
 	}
-	command.Flags().StringVar(&logging.Format, "logging-format", logging.Format, "format of the log: text, or json for one object a line")
 	f.bind(command)
 	return command
 }
@@ -104,9 +100,14 @@ func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
 	return network.EnterAndExec(inst.Name, append([]string{self}, os.Args[1:]...), os.Environ(), files)
 }
 
-func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggingFormat string) error {
+func servePlane(ctx context.Context, g *global, files map[string]*os.File) error {
 	inst, err := g.open()
 	if err != nil {
+		return err
+	}
+	logging := logsv1.NewLoggingConfiguration()
+	logging.Format = cmp.Or(inst.LoggingFormat, logging.Format)
+	if err := logsv1.ValidateAndApply(logging, nil); err != nil {
 		return err
 	}
 	machine := files[network.MachineNetNS]
@@ -169,7 +170,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File, loggi
 		Providers:        []serve.Provider{slipway},
 		Extensions:       []serve.Extension{provider.Extension()},
 		LifecycleProgram: filepath.Join(filepath.Dir(hosts.Sandbox), lifecycleProgram),
-		LoggingFormat:    loggingFormat,
+		LoggingFormat:    logging.Format,
 	})
 }
 

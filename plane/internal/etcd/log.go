@@ -12,10 +12,11 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger returns etcd's logger: JSON lines on stderr, warnings and above.
+// newLogger returns etcd's logger: JSON lines on stderr, warnings and above, with the time in
+// milliseconds as the rest of a plane's log in JSON.
 func newLogger(hook zapcore.CheckWriteHook) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	enc.EncodeTime = zapcore.EpochMillisTimeEncoder
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), zapcore.WarnLevel)
 	return zap.New(core, zap.WithFatalHook(hook), zap.WithPanicHook(hook)).Named("etcd")
 }

@@ -49,6 +49,8 @@ type Config struct {
 	NoAuditLog bool `json:"noAuditLog,omitempty"`
 	// FeatureGates of Cluster API, as in "Name=true,Other=false".
 	FeatureGates string `json:"featureGates,omitempty"`
+	// LoggingFormat of the plane's log, text or json; text when empty.
+	LoggingFormat string `json:"loggingFormat,omitempty"`
 	// Bundle is the directory of the node bundle.
 	Bundle string `json:"bundle"`
 	// Beside is the name of the plane whose network this one joins. Such a plane has
@@ -72,6 +74,9 @@ func (c Config) Validate() error {
 	}
 	if c.Beside != "" && !validName.MatchString(c.Beside) || c.Beside == c.Name {
 		return fmt.Errorf("--beside %q: want the --name of another plane on this machine", c.Beside)
+	}
+	if c.LoggingFormat != "" && c.LoggingFormat != "text" && c.LoggingFormat != "json" {
+		return fmt.Errorf("--logging-format %s: want text or json", c.LoggingFormat)
 	}
 	return nil
 }
@@ -159,8 +164,10 @@ type Change struct {
 	AuditLog *bool
 	// FeatureGates replace all that were given before.
 	FeatureGates *string
-	Bundle       string
-	Beside       string
+	// LoggingFormat is as in Config; empty leaves it.
+	LoggingFormat string
+	Bundle        string
+	Beside        string
 }
 
 // Apply makes the change, which must wait for a plane that runs to be down.
@@ -184,6 +191,7 @@ func (i *Instance) Next(c Change, running bool) (Config, error) {
 	}
 	next.APIPort = cmp.Or(c.APIPort, i.APIPort)
 	next.Bundle = cmp.Or(c.Bundle, i.Bundle)
+	next.LoggingFormat = cmp.Or(c.LoggingFormat, i.LoggingFormat)
 	if c.Fast != nil {
 		next.Fast = *c.Fast
 	}
@@ -218,6 +226,8 @@ func (i *Instance) refuse(next Config, restart bool) error {
 		return fmt.Errorf("--fast=%t: the plane runs with --fast=%t; run `slipway down` first", next.Fast, i.Fast)
 	case next.FeatureGates != i.FeatureGates:
 		return fmt.Errorf("--feature-gates=%s: the plane runs with --feature-gates=%s; run `slipway down` first", next.FeatureGates, i.FeatureGates)
+	case cmp.Or(next.LoggingFormat, "text") != cmp.Or(i.LoggingFormat, "text"):
+		return fmt.Errorf("--logging-format %s: the plane logs %s; run `slipway down` first", next.LoggingFormat, cmp.Or(i.LoggingFormat, "text"))
 	case next.NoAuditLog != i.NoAuditLog:
 		return fmt.Errorf("--audit-log=%t: the plane runs with --audit-log=%t; run `slipway down` first", !next.NoAuditLog, !i.NoAuditLog)
 	case !restart && (next.Listen != i.Listen || next.TLSNames != i.TLSNames):
