@@ -50,6 +50,21 @@ subjects:
 		Package: trust, Test: "TestSecretsByNamespace",
 	},
 	{
+		Rule: "Trust/secretsByNamespace", Breaks: "a hand-over tells nobody which right is missing",
+		File: hostController + "handover.go", Old: `			tellForbidden(r.Recorder, secret, "HandOver", why)
+`, New: "", Package: trust, Test: "TestSecretsByNamespace",
+	},
+	{
+		Rule: "Trust/secretsByNamespace", Breaks: "an adoption tells nobody which right is missing",
+		File: "internal/controller/hostmachine/adopt.go", Old: "		return unknown(why)\n", New: "		return unknown(\"it cannot be read\")\n",
+		Package: trust, Test: "TestSecretsByNamespace",
+	},
+	{
+		Rule: "Trust/secretsByNamespace", Breaks: "an extension tells nobody which right its CA needs",
+		File: "internal/controller/extensionconfig/ca.go", Old: `fmt.Errorf("read Secret %s: %s", reference, why)`, New: `fmt.Errorf("read Secret %s: %w", reference, err)`,
+		Package: trust, Test: "TestSecretsByNamespace",
+	},
+	{
 		Rule: "Trust/rightsGoByTheKey", Breaks: "the user name of an agent says nothing about its key",
 		File: "api/v1beta2/names.go", Old: "hostID[:min(len(hostID), agentKeyDigits)]", New: `"key"`,
 		Package: trust, Test: "TestTrust/agent of the machine that the victim replaced",

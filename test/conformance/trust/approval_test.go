@@ -301,17 +301,23 @@ func (w *world) smuggled(t *testing.T) {
 	w.eventually("the host is handed over once somebody approved it", readHandOver)
 }
 
+// handOverByKubeconfig is one that the manager signs.
+func handOverByKubeconfig(in string) *corev1.Secret {
+	secret := handOver(in)
+	secret.StringData[infrav1.HandOverKubeconfigKey] = `{"current-context": "c",
+		"clusters": [{"name": "c", "cluster": {"server": "https://target.example:6443", "certificate-authority-data": "Q0E="}}],
+		"users": [{"name": "c", "user": {"token": "abcdef.0123456789abcdef"}}],
+		"contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}`
+	return secret
+}
+
 // requestHandOver hands the guarded hosts over, and waits until those that may read it can.
 func (w *world) requestHandOver() *corev1.Secret {
 	w.t.Helper()
 	w.create(&corev1.Secret{
 		ObjectMeta: meta(guarded, infrav1.HandOverSignerSecretName), Data: map[string][]byte{infrav1.HandOverSignerSeedKey: make([]byte, 32)},
 	})
-	secret := handOver(guarded)
-	secret.StringData[infrav1.HandOverKubeconfigKey] = `{"current-context": "c",
-		"clusters": [{"name": "c", "cluster": {"server": "https://target.example:6443", "certificate-authority-data": "Q0E="}}],
-		"users": [{"name": "c", "user": {"token": "abcdef.0123456789abcdef"}}],
-		"contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}`
+	secret := handOverByKubeconfig(guarded)
 	w.create(secret)
 	w.eventually("the hand-over is signed and granted", func(ctx context.Context) error {
 		role := &rbacv1.Role{}

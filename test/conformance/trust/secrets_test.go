@@ -90,6 +90,8 @@ func TestSecretsByNamespace(t *testing.T) {
 		}
 		return nil
 	})
+	others := w.readers(t)
+	w.tell(others, func(reader) string { return command })
 	if err := withheld.Get(t.Context(), client.ObjectKeyFromObject(data), &corev1.Secret{}); !refused(err) {
 		t.Errorf("the agent reads what the manager may not: %v", err)
 	}
@@ -106,6 +108,7 @@ func TestSecretsByNamespace(t *testing.T) {
 		}
 		return nil
 	})
+	w.tell(others, func(r reader) string { return r.since })
 }
 
 // enrolledOnceGranted has a host ask with a token that counts whom it enrolls, which the manager
