@@ -18,6 +18,7 @@ var (
 
 func addKnownTypes(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
+		&AgentRelease{}, &AgentReleaseList{},
 		&Host{}, &HostList{},
 		&HostApprovalPolicy{}, &HostApprovalPolicyList{},
 		&HostCluster{}, &HostClusterList{},

@@ -103,6 +103,20 @@ const (
 	HostAgentVersionUnknownReason = "Unknown"
 )
 
+// Reasons of the condition AgentUpdated of a Host, which there is while spec.agent is set.
+const (
+	// HostAgentUpdatedReason means that the agent runs the version of spec.agent, or a newer
+	// one.
+	HostAgentUpdatedReason = "Updated"
+	// HostAgentUpdatingReason means that the agent fetches or tries the version. If that
+	// lasts, the message has why.
+	HostAgentUpdatingReason = "Updating"
+	// HostAgentUpdateFailedReason means that the new agent did not report in time, and the
+	// former one runs again. The log of slipway-agent on the host has why. Load a mended
+	// release.
+	HostAgentUpdateFailedReason = "UpdateFailed"
+)
+
 // HostIdentityUniqueReason of the condition DuplicateIdentity of a Host means that no other
 // Host has its identity. While another does, the reason is HostDuplicateIdentityReason.
 const HostIdentityUniqueReason = "Unique"

@@ -85,6 +85,12 @@ type HostSpec struct {
 	// the HostMachine has recorded which host it holds.
 	// +optional
 	Desired *HostDesired `json:"desired,omitempty"`
+
+	// agent is the version of slipway-agent that the host is asked to run. The rollout of
+	// an AgentRelease sets it, on hosts whose agent updates itself. To write it takes the
+	// verb order on hosts.
+	// +optional
+	Agent *HostAgentSpec `json:"agent,omitempty"`
 }
 
 // HostApproval says whether a host may be claimed.
@@ -260,7 +266,7 @@ type VirtualIPStatus struct {
 // rebuilt from the spec and the agent's journal.
 type HostStatus struct {
 	// conditions: Ready, AgentConnected, ClockSkewed, Available, DuplicateIdentity,
-	// AgentSupported and Paused.
+	// AgentSupported, AgentUpdated and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -282,6 +288,11 @@ type HostStatus struct {
 	// software says who brings Kubernetes versions to the host, and what it has of them.
 	// +optional
 	Software HostSoftware `json:"software,omitempty,omitzero"`
+
+	// agentUpdate is the agent's report on spec.agent; unset while there is nothing to tell:
+	// status.inventory.agentVersion is what runs.
+	// +optional
+	AgentUpdate *HostAgentUpdate `json:"agentUpdate,omitempty"`
 
 	// addresses of the host.
 	// +optional

@@ -225,6 +225,9 @@ const (
 	// AgentSupportedCondition on a Host is true while its agent has a version the
 	// manager works with. A host whose agent doesn't is not claimed.
 	AgentSupportedCondition = "AgentSupported"
+	// AgentUpdatedCondition on a Host is true while its agent runs the version of
+	// spec.agent, or a newer one. There is none while spec.agent is unset.
+	AgentUpdatedCondition = "AgentUpdated"
 	// HostClaimedCondition on a HostMachine is true when a host is claimed. When
 	// false it says why each host was not chosen.
 	HostClaimedCondition = "HostClaimed"

@@ -19,6 +19,12 @@ type HostSoftware struct {
 	// +optional
 	Management HostSoftwareManagement `json:"management,omitempty"`
 
+	// agentManagement says who brings versions of slipway-agent: Managed is an agent that
+	// updates itself, Provided one that a package manager or an operator updates. Agents that
+	// do not tell do not update themselves.
+	// +optional
+	AgentManagement HostSoftwareManagement `json:"agentManagement,omitempty"`
+
 	// releases are the host bundles on the host, from the first installed to the last. What
 	// else offers versions is in status.inventory.kubernetesVersions alone.
 	// +optional
@@ -45,4 +51,59 @@ type HostSoftwareRelease struct {
 	// complete is false while it is being installed or removed.
 	// +optional
 	Complete *bool `json:"complete,omitempty"`
+}
+
+// HostAgentSpec is the version of slipway-agent that a host is asked to run.
+type HostAgentSpec struct {
+	// version of slipway-agent with a leading v. An agent does not go back to an older one.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Version string `json:"version,omitempty"`
+
+	// releaseDigest is the digest of the index of the bundle that has it, as in an
+	// AgentRelease. The agent installs that one or none, and only once a signature by a key
+	// of its host holds.
+	// +required
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	ReleaseDigest string `json:"releaseDigest,omitempty"`
+}
+
+// HostAgentUpdateState says how far an agent is with its update.
+// +kubebuilder:validation:Enum=Fetching;Trying;Failed
+type HostAgentUpdateState string
+
+const (
+	// HostAgentUpdateFetching means that the agent fetches the bundle, or waits until it can.
+	HostAgentUpdateFetching HostAgentUpdateState = "Fetching"
+	// HostAgentUpdateTrying means that the new agent runs and has not shown yet that it
+	// reaches the management cluster.
+	HostAgentUpdateTrying HostAgentUpdateState = "Trying"
+	// HostAgentUpdateFailed means that the new agent did not report in time, and the former
+	// one runs again. It does not try the same bundle any more.
+	HostAgentUpdateFailed HostAgentUpdateState = "Failed"
+)
+
+// HostAgentUpdate is what an agent did about spec.agent of its Host.
+type HostAgentUpdate struct {
+	// version that the report is about.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Version string `json:"version,omitempty"`
+
+	// releaseDigest that the report is about.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	ReleaseDigest string `json:"releaseDigest,omitempty"`
+
+	// state says how far it is.
+	// +required
+	State HostAgentUpdateState `json:"state,omitempty"`
+
+	// message tells what stands in the way and what to do.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
 }
