@@ -79,13 +79,15 @@ own_key = if [ ! -e "$($(1))" ]; then \
 	  $(BIN)/slipway-bundle keygen --name work-tree --private-key $(OWN_KEY) --public-key $(OWN_KEY:.key=.pub); fi
 
 .PHONY: host-bundle
-host-bundle: bundle ## Write what a real host needs of each Kubernetes version into bin/hostbundle, an OCI image layout signed with HOST_BUNDLE_KEY
+host-bundle: bundle ## Write what a real host needs of each Kubernetes version, and the agent, into bin/hostbundle, an OCI image layout signed with HOST_BUNDLE_KEY
 	@$(call build,.,slipway-bundle,$(LDFLAGS))
+	@$(call build,.,slipway-agent,$(LDFLAGS))
 	@$(call own_key,HOST_BUNDLE_KEY)
 	@$(STEP) "image archives" $(BUNDLE_PARTS)/nodebundle-build archives --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
 	  --kubernetes $(call bundle_list,$(BUNDLED)) --paired $(call bundle_list,$(BUNDLE_PAIRED)) --output $(BIN)/hostbundle.images
 	@rm -rf $(BIN)/hostbundle
-	@$(STEP) "host bundles" $(BIN)/slipway-bundle build --node-bundle $(BUNDLE) --images $(BIN)/hostbundle.images --private-key $(HOST_BUNDLE_KEY) --output $(BIN)/hostbundle
+	@$(STEP) "host bundles" $(BIN)/slipway-bundle build --node-bundle $(BUNDLE) --images $(BIN)/hostbundle.images --agent $$(go env GOARCH)=$(BIN)/slipway-agent \
+	  --private-key $(HOST_BUNDLE_KEY) --output $(BIN)/hostbundle
 	@rm -rf $(BIN)/hostbundle.images
 
 .PHONY: build-report

@@ -21,19 +21,21 @@ import (
 
 const usage = `Usage:
   slipway-bundle keygen --name NAME --private-key FILE --public-key FILE
-  slipway-bundle build --node-bundle DIR --images DIR --private-key FILE --output DIR
+  slipway-bundle build --node-bundle DIR --images DIR --private-key FILE --output DIR [--agent ARCHITECTURE=FILE]...
   slipway-bundle sign --private-key FILE --version VERSION --release DIR
   slipway-bundle verify --public-key FILE --version VERSION --release DIR
   slipway-bundle version
 
 keygen makes a pair of keys and replaces no file. build writes a signed bundle for each
 Kubernetes version of a node bundle as an OCI image layout; "make host-bundle" calls it.
+With --agent it writes that of slipway-agent, too, by which agents update themselves: the
+programs must be of the version that "slipway-bundle version" prints.
 sign writes SHA256SUMS.note, a signed note of the version and of SHA256SUMS, beside it;
 "make release" calls it. verify compares all files in DIR, which may be a part of the
 release, with that note: it ends with an error unless each of them is of the release of
 that version and a public key holds for it.
 
-Flags, all of them needed:
+Flags, all of them needed but --agent:
   --name string
         whose keys they are, such as a domain
   --private-key string
@@ -47,6 +49,8 @@ Flags, all of them needed:
         directory of the image archives
   --output string
         directory to write, empty or not there yet
+  --agent ARCHITECTURE=FILE
+        slipway-agent for an architecture as Go names it, such as amd64; once for each
   --version string
         version of the release, such as v0.1.0
   --release string
@@ -88,10 +92,12 @@ func run(args []string) error {
 		nodeBundle := flags.String("node-bundle", "", "directory of the node bundle")
 		images := flags.String("images", "", "directory of the image archives")
 		output := flags.String("output", "", "directory to write, empty or not there yet")
+		agents := programs{}
+		flags.Var(agents, agentFlag, "slipway-agent for an architecture")
 		if err := parse(flags, args[1:]); err != nil {
 			return err
 		}
-		return build(*nodeBundle, *images, *privateKey, *output)
+		return build(*nodeBundle, *images, *privateKey, *output, agents)
 	case "sign":
 		release := flags.String("release", "", "directory of the release")
 		of := flags.String("version", "", "version of the release")
@@ -105,14 +111,33 @@ func run(args []string) error {
 	return fmt.Errorf("%q is no command; see slipway-bundle help", args[0])
 }
 
-// parse wants each flag once, with a value, and nothing else.
+// agentFlag is the one flag that is not needed.
+const agentFlag = "agent"
+
+// programs are files by the architecture that they are for.
+type programs map[string]string
+
+// String implements flag.Value.
+func (programs) String() string { return "" }
+
+// Set implements flag.Value.
+func (p programs) Set(value string) error {
+	architecture, file, _ := strings.Cut(value, "=")
+	if architecture == "" || file == "" || p[architecture] != "" {
+		return errors.New("want ARCHITECTURE=FILE, once for each architecture")
+	}
+	p[architecture] = file
+	return nil
+}
+
+// parse wants each flag that is needed, with a value, and nothing else.
 func parse(flags *flag.FlagSet, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	var missing []string
 	flags.VisitAll(func(f *flag.Flag) {
-		if f.Value.String() == "" {
+		if f.Value.String() == "" && f.Name != agentFlag {
 			missing = append(missing, "--"+f.Name)
 		}
 	})
@@ -199,7 +224,7 @@ func verify(args []string) error {
 	return nil
 }
 
-func build(nodeBundle, images, privateKey, output string) error {
+func build(nodeBundle, images, privateKey, output string, agents programs) error {
 	signer, err := readSigner(privateKey)
 	if err != nil {
 		return err
@@ -212,9 +237,16 @@ func build(nodeBundle, images, privateKey, output string) error {
 	if err != nil {
 		return err
 	}
+	what := "Kubernetes " + strings.Join(versions, " and ")
+	if len(agents) > 0 {
+		if err := recipe.Agent(w, version.Version, agents); err != nil {
+			return err
+		}
+		what += ", and of slipway-agent " + version.Version
+	}
 	if err := w.Close(); err != nil {
 		return err
 	}
-	fmt.Printf("host bundles of Kubernetes %s in %s, signed by %s\n", strings.Join(versions, " and "), filepath.Clean(output), signer.Name())
+	fmt.Printf("host bundles of %s in %s, signed by %s\n", what, filepath.Clean(output), signer.Name())
 	return nil
 }

@@ -1,8 +1,8 @@
 // Package bundleserver serves host bundles to hosts: the part of the OCI distribution API
 // by which a client reads, over TLS, to the agents of Hosts alone.
 //
-//	GET /v2/host-bundles/tags/list              Kubernetes versions
-//	GET /v2/host-bundles/manifests/REFERENCE    index of a version, manifests, signatures
+//	GET /v2/host-bundles/tags/list              Kubernetes versions, slipway-agent-VERSION
+//	GET /v2/host-bundles/manifests/REFERENCE    index of a tag, manifests, signatures
 //	GET /v2/host-bundles/referrers/DIGEST       signatures of an index
 //	GET /v2/host-bundles/blobs/DIGEST           all else, by ranges, too
 //

@@ -1,6 +1,7 @@
 package bundleserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func (h *handler) tags(w http.ResponseWriter, _ *http.Request) {
 	for version := range catalog.Versions {
 		tags = append(tags, version)
 	}
-	slices.SortFunc(tags, semver.Compare)
+	slices.SortFunc(tags, func(a, b string) int { return cmp.Or(semver.Compare(a, b), cmp.Compare(a, b)) })
 	h.answer(w, "application/json", struct {
 		Name string   `json:"name"`
 		Tags []string `json:"tags"`

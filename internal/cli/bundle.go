@@ -28,7 +28,8 @@ func bundleCommand(p *Program) *cobra.Command {
 		Use:   "bundle",
 		Short: "Load, list and remove the host bundles that are served to hosts",
 		Long: `Look after a directory of host bundles, which hold what a host needs of a Kubernetes
-version. slipway-manager serves it to hosts with --host-bundle-dir.`,
+version, or a version of slipway-agent. slipway-manager serves it to hosts with
+--host-bundle-dir.`,
 	}
 	if p.Local != nil {
 		command.Long = `Look after the host bundles that a plane serves to hosts on other machines, once it
@@ -71,7 +72,7 @@ func (f *bundleFlags) store() (hostbundle.Store, error) {
 
 func bundleLoadCommand(p *Program) *cobra.Command {
 	f := &bundleFlags{program: p}
-	var versions []string
+	var versions, agents []string
 	var publicKey, output string
 	command := &cobra.Command{
 		Use:   "load DIRECTORY|ARCHIVE",
@@ -81,8 +82,10 @@ wrote or from host-bundle.tar of a release. What is there already is compared an
 copied again. All content is compared with its digests; with --public-key a signature by
 that key must hold, too. Hosts verify the signature themselves in any case.
 
-A KubernetesRelease tells Machines that hosts can install the version now. It is written into
-the plane or, beside --dir, into the management cluster of --kubeconfig or --context.`,
+A KubernetesRelease tells Machines that hosts can install the version now. An AgentRelease has
+slipway-manager of that version update the agents that update themselves, one failure domain
+at a time. They are written into the plane or, beside --dir, into the management cluster of
+--kubeconfig or --context.`,
 		Example: `  slipway bundle load host-bundle.tar --public-key hostbundle.pub
   slipway bundle load /media/hostbundle --kubernetes-version v1.36.3`,
 		Args: cobra.ExactArgs(1),
@@ -103,6 +106,9 @@ the plane or, beside --dir, into the management cluster of --kubeconfig or --con
 			if err != nil {
 				return err
 			}
+			for _, version := range agents {
+				versions = append(versions, hostbundle.AgentTag(version))
+			}
 			loaded, err := store.Load(from, keys, versions...)
 			if err = errors.Join(err, done()); err != nil {
 				return err
@@ -116,7 +122,8 @@ the plane or, beside --dir, into the management cluster of --kubeconfig or --con
 		},
 	}
 	f.bindCluster(command)
-	command.Flags().StringSliceVar(&versions, "kubernetes-version", nil, "versions to load; all of the source when empty")
+	command.Flags().StringSliceVar(&versions, "kubernetes-version", nil, "Kubernetes versions to load; all of the source when this and --agent-version are empty")
+	command.Flags().StringSliceVar(&agents, "agent-version", nil, "versions of slipway-agent to load")
 	command.Flags().StringVar(&publicKey, "public-key", "", "file with the public keys of which one must have signed the bundles; not verified here when empty")
 	outputFlag(command, &output, listFormats...)
 	return command
@@ -191,13 +198,14 @@ func bundleListCommand(p *Program) *cobra.Command {
 func bundleRemoveCommand(p *Program) *cobra.Command {
 	f := &bundleFlags{program: p}
 	command := &cobra.Command{
-		Use:     "remove VERSION...",
+		Use:     "remove BUNDLE...",
 		Aliases: []string{"rm"},
 		Short:   "Take host bundles out of the directory that is served",
 		Long: `Take host bundles out of the directory that is served, and the content that no other
-one there has, and the KubernetesReleases that bundle load wrote. Hosts keep what they
-installed; while one is to install such a bundle, nothing is removed.`,
-		Args: cobra.MinimumNArgs(1),
+one there has, and the KubernetesReleases and AgentReleases that bundle load wrote. Hosts keep
+what they installed; while one is to install such a bundle, nothing is removed.`,
+		Example: `  slipway bundle remove v1.35.4 slipway-agent-v0.9.0`,
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := f.store()
 			if err != nil {
@@ -211,8 +219,8 @@ installed; while one is to install such a bundle, nothing is removed.`,
 			if err := store.Remove(args...); err != nil {
 				return err
 			}
-			for _, version := range args {
-				fmt.Fprintf(cmd.OutOrStdout(), "hostbundle/%s removed\n", version)
+			for _, tag := range args {
+				fmt.Fprintf(cmd.OutOrStdout(), "hostbundle/%s removed\n", tag)
 			}
 			return nil
 		},
@@ -222,11 +230,11 @@ installed; while one is to install such a bundle, nothing is removed.`,
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			there, _ := store.List()
-			var versions []string
+			var tags []string
 			for _, v := range there {
-				versions = append(versions, v.KubernetesVersion)
+				tags = append(tags, v.Tag)
 			}
-			return versions, cobra.ShellCompDirectiveNoFileComp
+			return tags, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	f.bindCluster(command)
@@ -235,7 +243,10 @@ installed; while one is to install such a bundle, nothing is removed.`,
 
 // bundleRow is a bundle as it is shown.
 type bundleRow struct {
-	KubernetesVersion string   `json:"kubernetesVersion"`
+	Name string `json:"name"`
+	// KubernetesVersion or AgentVersion that it brings.
+	KubernetesVersion string   `json:"kubernetesVersion,omitempty"`
+	AgentVersion      string   `json:"agentVersion,omitempty"`
 	Architectures     []string `json:"architectures"`
 	// Size of all of it in bytes; bundles share some.
 	Size   int64  `json:"size"`
@@ -246,18 +257,24 @@ func bundlesResult(versions []hostbundle.Version) result {
 	rows := []bundleRow{}
 	var names []string
 	for _, v := range versions {
-		rows = append(rows, bundleRow{v.KubernetesVersion, v.Architectures, v.Size(), v.Digest.String()})
-		names = append(names, "hostbundle/"+v.KubernetesVersion)
+		row := bundleRow{Name: v.Tag, Architectures: v.Architectures, Size: v.Size(), Digest: v.Digest.String()}
+		if version, agent := hostbundle.AgentVersion(v.Tag); agent {
+			row.AgentVersion = version
+		} else {
+			row.KubernetesVersion = version
+		}
+		rows = append(rows, row)
+		names = append(names, "hostbundle/"+v.Tag)
 	}
 	return result{object: rows, names: names, table: func(out io.Writer, wide bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-		header := "KUBERNETES\tARCHITECTURES\tSIZE"
+		header := "NAME\tBRINGS\tARCHITECTURES\tSIZE"
 		if wide {
 			header += "\tDIGEST"
 		}
 		fmt.Fprintln(w, header)
 		for _, r := range rows {
-			fmt.Fprintf(w, "%s\t%s\t%d MiB", r.KubernetesVersion, strings.Join(r.Architectures, ","), r.Size>>20)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d MiB", r.Name, hostbundle.Title(r.Name), strings.Join(r.Architectures, ","), r.Size>>20)
 			if wide {
 				fmt.Fprintf(w, "\t%s", r.Digest)
 			}

@@ -33,71 +33,107 @@ func (f *bundleFlags) releases(cmd *cobra.Command) (*session, error) {
 	return f.cluster.open(cmd)
 }
 
-// publish has Machines know of the versions that hosts can install now.
+// publish has Machines know of the versions that hosts can install now, and the manager of the
+// agents that it can roll out.
 func publish(ctx context.Context, s *session, versions []hostbundle.Version) error {
 	for _, v := range versions {
-		release := &infrav1.KubernetesRelease{ObjectMeta: metav1.ObjectMeta{Name: v.KubernetesVersion}}
-		_, err := controllerutil.CreateOrUpdate(ctx, s, release, func() error {
-			release.Spec = infrav1.KubernetesReleaseSpec{Version: v.KubernetesVersion, Digest: v.Digest.String(), Architectures: v.Architectures}
+		object, fill := released(v)
+		_, err := controllerutil.CreateOrUpdate(ctx, s, object, func() error {
+			fill()
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("the bundles are loaded, and Machines do not know it: write KubernetesRelease %s: %w; the same command goes on", v.KubernetesVersion, s.cluster.Explain(err))
+			return fmt.Errorf("the bundles are loaded, and the management cluster does not know it: write %s %s: %w; the same command goes on", kindOf(object), object.GetName(), s.cluster.Explain(err))
 		}
 	}
 	return nil
 }
 
+// released is the object that tells of a bundle, and what writes into it what load knows: a
+// rollout that somebody paused stays so.
+func released(v hostbundle.Version) (object client.Object, fill func()) {
+	if version, agent := hostbundle.AgentVersion(v.Tag); agent {
+		release := &infrav1.AgentRelease{ObjectMeta: metav1.ObjectMeta{Name: version}}
+		return release, func() {
+			release.Spec.Version, release.Spec.Digest, release.Spec.Architectures = version, v.Digest.String(), v.Architectures
+		}
+	}
+	release := &infrav1.KubernetesRelease{ObjectMeta: metav1.ObjectMeta{Name: v.Tag}}
+	return release, func() {
+		release.Spec = infrav1.KubernetesReleaseSpec{Version: v.Tag, Digest: v.Digest.String(), Architectures: v.Architectures}
+	}
+}
+
+// kindOf names what released returned.
+func kindOf(object client.Object) string {
+	if _, ok := object.(*infrav1.AgentRelease); ok {
+		return "AgentRelease"
+	}
+	return "KubernetesRelease"
+}
+
+// digestOf is that of the bundle which the object tells of.
+func digestOf(object client.Object) string {
+	switch release := object.(type) {
+	case *infrav1.AgentRelease:
+		return release.Spec.Digest
+	case *infrav1.KubernetesRelease:
+		return release.Spec.Digest
+	}
+	return ""
+}
+
 // withdraw takes back what the command load wrote, where there is a management cluster.
-func (f *bundleFlags) withdraw(cmd *cobra.Command, store hostbundle.Store, versions []string) error {
+func (f *bundleFlags) withdraw(cmd *cobra.Command, store hostbundle.Store, tags []string) error {
 	releases, err := f.releases(cmd)
 	if err != nil || releases == nil {
 		return err
 	}
 	// One that is damaged can be removed, too; which digest it had is not known then.
 	there, _ := store.List()
-	return withdraw(cmd.Context(), releases, there, versions)
+	return withdraw(cmd.Context(), releases, there, tags)
 }
 
 // withdraw takes back what publish wrote of bundles that are about to be removed. It
 // refuses while a host is to install one of them. A release of another bundle stays.
-func withdraw(ctx context.Context, s *session, there []hostbundle.Version, versions []string) error {
+func withdraw(ctx context.Context, s *session, there []hostbundle.Version, tags []string) error {
 	digests := map[string]string{}
 	for _, v := range there {
-		digests[v.KubernetesVersion] = v.Digest.String()
+		digests[v.Tag] = v.Digest.String()
 	}
 	list := &infrav1.HostList{}
 	if err := s.List(ctx, list); err != nil {
 		return s.cluster.Explain(fmt.Errorf("look for hosts that install the bundles: %w", err))
 	}
-	for _, version := range versions {
-		if waiting := installing(list.Items, digests[version]); len(waiting) > 0 {
-			return fmt.Errorf("the bundle of Kubernetes %s is being installed by: %s; wait for them, or delete their Machines", version, strings.Join(waiting, ", "))
+	for _, tag := range tags {
+		if waiting := installing(list.Items, digests[tag]); len(waiting) > 0 {
+			return fmt.Errorf("the bundle of %s is being installed by: %s; wait for them, or delete their Machines if it is a Kubernetes version", hostbundle.Title(tag), strings.Join(waiting, ", "))
 		}
 	}
-	for _, version := range versions {
-		release := &infrav1.KubernetesRelease{}
-		err := s.Get(ctx, client.ObjectKey{Name: version}, release)
-		if apierrors.IsNotFound(err) || err == nil && release.Spec.Digest != digests[version] {
+	for _, tag := range tags {
+		release, _ := released(hostbundle.Version{Tag: tag})
+		err := s.Get(ctx, client.ObjectKeyFromObject(release), release)
+		if apierrors.IsNotFound(err) || err == nil && digestOf(release) != digests[tag] {
 			continue
 		}
 		if err == nil {
-			err = client.IgnoreNotFound(s.Delete(ctx, release, client.Preconditions{ResourceVersion: &release.ResourceVersion}))
+			version := release.GetResourceVersion()
+			err = client.IgnoreNotFound(s.Delete(ctx, release, client.Preconditions{ResourceVersion: &version}))
 		}
 		if err != nil {
-			return s.cluster.Explain(fmt.Errorf("delete KubernetesRelease %s: %w; nothing was removed", version, err))
+			return s.cluster.Explain(fmt.Errorf("delete %s %s: %w; nothing was removed", kindOf(release), release.GetName(), err))
 		}
 	}
 	return nil
 }
 
-// installing are the hosts with an operation that names the bundle and that has not ended.
+// installing are the hosts that are to install the bundle and have not done so.
 func installing(all []infrav1.Host, digest string) []string {
 	var names []string
 	more := 0
 	for i := range all {
 		h := &all[i]
-		if digest == "" || h.Spec.Desired == nil || h.Spec.Desired.ReleaseDigest != digest || !hosts.Busy(h) || hosts.RunningVersion(h) != "" {
+		if digest == "" || !installs(h, digest) && !updates(h, digest) {
 			continue
 		}
 		if len(names) == maxHostsNamed {
@@ -110,4 +146,19 @@ func installing(all []infrav1.Host, digest string) []string {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return names
+}
+
+// installs says whether an operation that has not ended names the bundle.
+func installs(h *infrav1.Host, digest string) bool {
+	return h.Spec.Desired != nil && h.Spec.Desired.ReleaseDigest == digest && hosts.Busy(h) && hosts.RunningVersion(h) == ""
+}
+
+// updates says whether the agent is asked to update by the bundle, and has neither done so nor
+// given up.
+func updates(h *infrav1.Host, digest string) bool {
+	asked, update := h.Spec.Agent, h.Status.AgentUpdate
+	if asked == nil || asked.ReleaseDigest != digest || h.Status.Inventory.AgentVersion == asked.Version {
+		return false
+	}
+	return update == nil || update.ReleaseDigest != digest || update.State != infrav1.HostAgentUpdateFailed
 }

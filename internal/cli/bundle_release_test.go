@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/management"
 )
 
-// loadedBundles is a store with two versions.
+// loadedBundles is a store with two versions and an agent.
 func loadedBundles(t *testing.T) []hostbundle.Version {
 	t.Helper()
 	dir, _ := hostBundles(t)
@@ -51,9 +52,17 @@ func TestPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range versions {
+			if version, agent := hostbundle.AgentVersion(v.Tag); agent {
+				release := &infrav1.AgentRelease{}
+				err := s.Get(t.Context(), client.ObjectKey{Name: version}, release)
+				if err != nil || release.Spec.Version != version || release.Spec.Digest != v.Digest.String() || strings.Join(release.Spec.Architectures, " ") != "arm64" {
+					t.Errorf("%+v: %v", release.Spec, err)
+				}
+				continue
+			}
 			release := &infrav1.KubernetesRelease{}
-			err := s.Get(t.Context(), client.ObjectKey{Name: v.KubernetesVersion}, release)
-			if err != nil || release.Spec.Version != v.KubernetesVersion || release.Spec.Digest != v.Digest.String() || strings.Join(release.Spec.Architectures, " ") != "arm64" {
+			err := s.Get(t.Context(), client.ObjectKey{Name: v.Tag}, release)
+			if err != nil || release.Spec.Version != v.Tag || release.Spec.Digest != v.Digest.String() || strings.Join(release.Spec.Architectures, " ") != "arm64" {
 				t.Errorf("%+v: %v", release.Spec, err)
 			}
 		}
@@ -65,7 +74,7 @@ func TestWithdraw(t *testing.T) {
 	const version = "v1.36.3"
 	var digest string
 	for _, v := range loaded {
-		if v.KubernetesVersion == version {
+		if v.Tag == version {
 			digest = v.Digest.String()
 		}
 	}
@@ -118,5 +127,64 @@ func TestWithdraw(t *testing.T) {
 	err := errors.Join(withdraw(t.Context(), s, loaded, []string{version}), s.Get(t.Context(), client.ObjectKey{Name: version}, &infrav1.KubernetesRelease{}))
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A rollout that somebody paused is not begun by loading a mended agent.
+func TestPublishLeavesAPause(t *testing.T) {
+	s := sessionWith(t, &infrav1.AgentRelease{ObjectMeta: metav1.ObjectMeta{Name: "v0.2.0"}, Spec: infrav1.AgentReleaseSpec{Version: "v0.2.0", Digest: "sha256:other", Paused: ptr.To(true)}})
+	release := &infrav1.AgentRelease{}
+	if err := errors.Join(publish(t.Context(), s, loadedBundles(t)), s.Get(t.Context(), client.ObjectKey{Name: "v0.2.0"}, release)); err != nil {
+		t.Fatal(err)
+	}
+	if !ptr.Deref(release.Spec.Paused, false) || release.Spec.Digest == "sha256:other" {
+		t.Errorf("%+v", release.Spec)
+	}
+}
+
+// What agents update to stays while one of them is at it, and no longer.
+func TestWithdrawAgent(t *testing.T) {
+	loaded := loadedBundles(t)
+	const version = "v0.2.0"
+	tag, digest := hostbundle.AgentTag(version), loaded[len(loaded)-1].Digest.String()
+	host := func(runs string, update infrav1.HostAgentUpdateState, of string) *infrav1.Host {
+		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "host-1"}}
+		h.Spec.Agent = &infrav1.HostAgentSpec{Version: version, ReleaseDigest: digest}
+		h.Status.Inventory.AgentVersion = runs
+		if update != "" {
+			h.Status.AgentUpdate = &infrav1.HostAgentUpdate{Version: version, ReleaseDigest: of, State: update}
+		}
+		return h
+	}
+	for name, c := range map[string]struct {
+		host    *infrav1.Host
+		refused bool
+	}{
+		"asked":                 {host("v0.1.0", "", ""), true},
+		"fetching":              {host("v0.1.0", infrav1.HostAgentUpdateFetching, digest), true},
+		"gave up":               {host("v0.1.0", infrav1.HostAgentUpdateFailed, digest), false},
+		"gave up one of before": {host("v0.1.0", infrav1.HostAgentUpdateFailed, "sha256:other"), true},
+		"done":                  {host(version, "", ""), false},
+		"asked for another bundle": {func() *infrav1.Host {
+			h := host("v0.1.0", "", "")
+			h.Spec.Agent.ReleaseDigest = "sha256:other"
+			return h
+		}(), false},
+		"asked for none": {func() *infrav1.Host { h := host("v0.1.0", "", ""); h.Spec.Agent = nil; return h }(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sessionWith(t, c.host)
+			if err := publish(t.Context(), s, loaded); err != nil {
+				t.Fatal(err)
+			}
+			err := withdraw(t.Context(), s, loaded, []string{tag})
+			if c.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), "the bundle of slipway-agent v0.2.0 is being installed by: prod/host-1") {
+				t.Errorf("err = %v", err)
+			}
+			err = s.Get(t.Context(), client.ObjectKey{Name: version}, &infrav1.AgentRelease{})
+			if c.refused != (err == nil) || err != nil && !apierrors.IsNotFound(err) {
+				t.Errorf("the AgentRelease: %v", err)
+			}
+		})
 	}
 }

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 )
 
-// hostBundles writes a layout with two versions, and the public key beside it.
+// hostBundles writes a layout with two versions and an agent, and the public key beside it.
 func hostBundles(t *testing.T) (dir, publicKey string) {
 	t.Helper()
 	in := t.TempDir()
@@ -46,7 +47,7 @@ func hostBundles(t *testing.T) (dir, publicKey string) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(recipe.Agent(w, "v0.2.0", map[string]string{"arm64": program}), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return dir, publicKey
@@ -78,12 +79,12 @@ func TestBundles(t *testing.T) {
 	if err != nil || out != "hostbundle/v1.36.3\n" {
 		t.Errorf("load: %q, %v", out, err)
 	}
-	if out, err := bundle("load", dir, "--dir", store); err != nil || strings.Count(out, "arm64") != 2 {
+	if out, err := bundle("load", dir, "--dir", store); err != nil || strings.Count(out, "arm64") != 3 || !strings.Contains(out, "slipway-agent-v0.2.0  slipway-agent v0.2.0") {
 		t.Errorf("load: %q, %v", out, err)
 	}
 	out, err = bundle("list", "--dir", store, "-o", "json")
 	var rows []bundleRow
-	if err = errors.Join(err, json.Unmarshal([]byte(out), &rows)); err != nil || len(rows) != 2 || rows[1].KubernetesVersion != "v1.36.3" || rows[1].Architectures[0] != "arm64" || rows[1].Size == 0 || !strings.HasPrefix(rows[1].Digest, "sha256:") {
+	if err = errors.Join(err, json.Unmarshal([]byte(out), &rows)); err != nil || len(rows) != 3 || rows[2].AgentVersion != "v0.2.0" || rows[2].KubernetesVersion != "" || rows[1].KubernetesVersion != "v1.36.3" || rows[1].Architectures[0] != "arm64" || rows[1].Size == 0 || !strings.HasPrefix(rows[1].Digest, "sha256:") {
 		t.Errorf("list: %q, %v", out, err)
 	}
 	if out, err := bundle("list", "--dir", store, "-o", "wide"); err != nil || !strings.Contains(out, rows[0].Digest) {
@@ -92,8 +93,14 @@ func TestBundles(t *testing.T) {
 	if out, err := run(t, "__complete", "bundle", "remove", "--dir", store, ""); err != nil || !strings.Contains(out, "v1.35.4") {
 		t.Errorf("completion: %q, %v", out, err)
 	}
-	if out, err := bundle("remove", "v1.35.4", "--dir", store); err != nil || out != "hostbundle/v1.35.4 removed\n" {
+	if out, err := bundle("remove", "v1.35.4", "slipway-agent-v0.2.0", "--dir", store); err != nil || out != "hostbundle/slipway-agent-v0.2.0 removed\nhostbundle/v1.35.4 removed\n" {
 		t.Errorf("remove: %q, %v", out, err)
+	}
+	if out, err := bundle("load", dir, "--dir", store, "--agent-version", "v0.2.0", "-o", "name"); err != nil || out != "hostbundle/slipway-agent-v0.2.0\n" {
+		t.Errorf("load: %q, %v", out, err)
+	}
+	if _, err := bundle("remove", "slipway-agent-v0.2.0", "--dir", store); err != nil {
+		t.Errorf("remove: %v", err)
 	}
 	if out, err := bundle("list", "--dir", store, "-o", "name"); err != nil || out != "hostbundle/v1.36.3\n" {
 		t.Errorf("list: %q, %v", out, err)
@@ -118,8 +125,9 @@ func TestBundlesRefuse(t *testing.T) {
 		"no archive":            {[]string{"load", key, "--dir", store}, "is no tar archive of host bundles"},
 		"another key":           {[]string{"load", dir, "--dir", store, "--public-key", otherKey}, "no signature"},
 		"no key":                {[]string{"load", dir, "--dir", store, "--public-key", filepath.Join(dir, "index.json")}, "want a public key in each line"},
-		"another version":       {[]string{"load", dir, "--dir", store, "--kubernetes-version", "v1.2.3"}, "it has: v1.35.4, v1.36.3"},
-		"removed and not there": {[]string{"remove", "v1.2.3", "--dir", store}, "no bundle of Kubernetes \"v1.2.3\" was loaded"},
+		"another version":       {[]string{"load", dir, "--dir", store, "--kubernetes-version", "v1.2.3"}, "it has: v1.35.4, v1.36.3, slipway-agent-v0.2.0"},
+		"another agent":         {[]string{"load", dir, "--dir", store, "--agent-version", "v0.3.0"}, "has no bundle of slipway-agent v0.3.0"},
+		"removed and not there": {[]string{"remove", "v1.2.3", "--dir", store}, "no bundle of Kubernetes v1.2.3 was loaded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := run(t, append([]string{"bundle"}, tt.args...)...); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -27,10 +27,10 @@ type Bundle struct {
 	layers map[digest.Digest]ocispec.Descriptor
 }
 
-func (b *Bundle) validate(version, architecture string) error {
+func (b *Bundle) validate(tag, architecture string) error {
 	err := b.Validate()
-	if b.KubernetesVersion != version || b.Architecture != architecture {
-		err = errors.Join(err, fmt.Errorf("it is of Kubernetes %s for %s", b.KubernetesVersion, b.Architecture))
+	if b.Tag() != tag || b.Architecture != architecture {
+		err = errors.Join(err, fmt.Errorf("it is of %s for %s", Title(b.Tag()), b.Architecture))
 	}
 	for _, c := range b.Components {
 		if b.layers[c.Layer].MediaType != ocispec.MediaTypeImageLayerZstd {
@@ -38,7 +38,7 @@ func (b *Bundle) validate(version, architecture string) error {
 		}
 	}
 	if err != nil {
-		return fail(ReasonCorrupt, "the bundle of Kubernetes %s for %s cannot be used: %w", version, architecture, err)
+		return fail(ReasonCorrupt, "the bundle of %s for %s cannot be used: %w", Title(tag), architecture, err)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 
 // Version is one bundle of a directory with all that belongs to it.
 type Version struct {
-	// KubernetesVersion with a leading v.
-	KubernetesVersion string
+	// Tag is the Kubernetes version, or an AgentTag.
+	Tag string
 	// Architectures as Go names them, sorted.
 	Architectures []string
 	// Digest of the index, which is what is signed.
@@ -40,7 +40,7 @@ func (v Version) Size() int64 {
 // version follows everything below a bundle. An architecture whose manifest is not there is
 // left out; all else must be there.
 func (d *Directory) version(named ocispec.Descriptor) (Version, error) {
-	v := Version{KubernetesVersion: named.Annotations[ocispec.AnnotationRefName], Digest: named.Digest, index: named}
+	v := Version{Tag: named.Annotations[ocispec.AnnotationRefName], Digest: named.Digest, index: named}
 	var index ocispec.Index
 	if err := d.document(named, &index); err != nil {
 		return v, err
@@ -62,7 +62,7 @@ func (d *Directory) version(named ocispec.Descriptor) (Version, error) {
 		}
 	}
 	if len(v.Architectures) == 0 {
-		return v, fail(ReasonCorrupt, "the bundle of Kubernetes %s has no architecture whose content is there; copy it again", v.KubernetesVersion)
+		return v, fail(ReasonCorrupt, "the bundle of %s has no architecture whose content is there; copy it again", Title(v.Tag))
 	}
 	slices.Sort(v.Architectures)
 	return v, d.followSignatures(&v)
@@ -74,7 +74,7 @@ func (d *Directory) followSignatures(v *Version) error {
 		return err
 	}
 	if len(found) == 0 {
-		return fail(ReasonUnsigned, "the bundle of Kubernetes %s is not signed, and no host would take it", v.KubernetesVersion)
+		return fail(ReasonUnsigned, "the bundle of %s is not signed, and no host would take it", Title(v.Tag))
 	}
 	for _, s := range found {
 		var m ocispec.Manifest
@@ -106,7 +106,7 @@ func (d *Directory) blobPath(of digest.Digest) string {
 	return filepath.Join(d.path, ocispec.ImageBlobsDir, of.Algorithm().String(), of.Encoded())
 }
 
-// named are the bundles that the layout lists, by version.
+// named are the bundles that the layout lists.
 func (d *Directory) named() []ocispec.Descriptor {
 	var named []ocispec.Descriptor
 	for _, m := range d.index.Manifests {
@@ -119,7 +119,7 @@ func (d *Directory) named() []ocispec.Descriptor {
 
 // Catalog is what a registry says of a directory: what is in no catalog is not served.
 type Catalog struct {
-	// Versions by their tags, which are Kubernetes versions.
+	// Versions by their tags.
 	Versions map[string]Version
 	// Documents are manifests and indexes, Blobs all else, each by its digest.
 	Documents, Blobs map[digest.Digest]ocispec.Descriptor
@@ -136,10 +136,10 @@ func (d *Directory) Catalog() (Catalog, error) {
 	for _, named := range d.named() {
 		v, err := d.version(named)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("Kubernetes %s: %w", v.KubernetesVersion, err)) //nolint:staticcheck // Kubernetes is a name
+			errs = append(errs, fmt.Errorf("%s: %w", Title(v.Tag), err))
 			continue
 		}
-		c.Versions[v.KubernetesVersion] = v
+		c.Versions[v.Tag] = v
 		for _, document := range slices.Concat(v.documents, v.signatures) {
 			c.Documents[document.Digest] = document
 		}

@@ -9,13 +9,15 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
-	"golang.org/x/mod/semver"
 )
 
-// Contents are everything that a bundle brings to a host of one architecture.
+// Contents are everything that a bundle brings to a host of one architecture: what makes it a
+// node of a Kubernetes version, or a version of slipway-agent.
 type Contents struct {
-	// KubernetesVersion with a leading v.
-	KubernetesVersion string `json:"kubernetesVersion"`
+	// KubernetesVersion with a leading v; empty in a bundle of slipway-agent.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// AgentVersion with a leading v; empty in a bundle of Kubernetes.
+	AgentVersion string `json:"agentVersion,omitempty"`
 	// Architecture is Go's name of it, such as amd64.
 	Architecture string `json:"architecture"`
 	// Components are unpacked side by side, each into a directory of its own.
@@ -103,7 +105,10 @@ var (
 // signed them. The error names each field.
 func (c Contents) Validate() error {
 	var errs []error
-	if !semver.IsValid(c.KubernetesVersion) || semver.Canonical(c.KubernetesVersion) != c.KubernetesVersion {
+	switch {
+	case c.AgentVersion != "":
+		errs = append(errs, c.validateAgent())
+	case !isVersion(c.KubernetesVersion):
 		errs = append(errs, fmt.Errorf("kubernetesVersion: want a version such as v1.36.3, not %q", c.KubernetesVersion))
 	}
 	components := map[string]bool{}

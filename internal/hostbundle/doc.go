@@ -1,8 +1,9 @@
 // Package hostbundle reads and writes host bundles: what a Linux host needs to become a
-// node of one Kubernetes version, as an OCI image layout that is verified offline.
+// node of one Kubernetes version, or a version of slipway-agent, as an OCI image layout that
+// is verified offline.
 //
 //	index.json                 names bundles and signatures; nothing in it is trusted
-//	├─ index of one version    what a signature vouches for, by its digest
+//	├─ index of one tag        what a signature vouches for, by its digest
 //	│  └─ manifest of one architecture
 //	│     ├─ config            Contents: every file with its digest, every change of the host
 //	│     └─ layers            one component each, tar with zstd, shared between versions

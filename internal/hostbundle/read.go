@@ -51,31 +51,58 @@ func OpenDirectory(path string) (*Directory, error) {
 // Versions lists the Kubernetes versions that there are bundles of, from old to new, as
 // the layout says; whether they can be trusted, Bundle tells.
 func (d *Directory) Versions() []string {
-	var versions []string
-	for _, m := range d.index.Manifests {
-		if m.ArtifactType == artifactType {
-			versions = append(versions, m.Annotations[ocispec.AnnotationRefName])
-		}
-	}
-	slices.SortFunc(versions, semver.Compare)
-	return slices.Compact(versions)
+	return slices.DeleteFunc(d.Tags(), func(tag string) bool {
+		_, agent := AgentVersion(tag)
+		return agent
+	})
 }
 
-// Bundle returns the bundle of one version for one architecture, once a signature by
-// one of the keys holds for it. The error is an *Error when it must not be used.
-func (d *Directory) Bundle(version, architecture string, keys PublicKeys) (*Bundle, error) {
-	at := slices.IndexFunc(d.index.Manifests, func(m ocispec.Descriptor) bool {
-		return m.ArtifactType == artifactType && m.Annotations[ocispec.AnnotationRefName] == version
-	})
-	if at < 0 {
-		return nil, fail(ReasonNotFound, "%s has no bundle of Kubernetes %q; it has: %s", d.path, version, strings.Join(d.Versions(), ", "))
+// Tags names all bundles: those of Kubernetes from old to new, then those of slipway-agent.
+func (d *Directory) Tags() []string {
+	var tags []string
+	for _, m := range d.named() {
+		tags = append(tags, m.Annotations[ocispec.AnnotationRefName])
 	}
-	named := d.index.Manifests[at]
+	slices.SortFunc(tags, compareTags)
+	return slices.Compact(tags)
+}
+
+// compareTags orders as Tags does.
+func compareTags(a, b string) int {
+	va, agentA := AgentVersion(a)
+	vb, agentB := AgentVersion(b)
+	switch {
+	case agentA == agentB:
+		return semver.Compare(va, vb)
+	case agentA:
+		return 1
+	}
+	return -1
+}
+
+// find returns what the layout says of a bundle.
+func (d *Directory) find(tag string) (ocispec.Descriptor, error) {
+	for _, m := range d.named() {
+		if m.Annotations[ocispec.AnnotationRefName] == tag {
+			return m, nil
+		}
+	}
+	return ocispec.Descriptor{}, fail(ReasonNotFound, "%s has no bundle of %s; it has: %s", d.path, Title(tag), strings.Join(d.Tags(), ", "))
+}
+
+// Bundle returns the bundle of a Kubernetes version, or of an AgentTag, for one architecture,
+// once a signature by one of the keys holds for it. The error is an *Error when it must not
+// be used.
+func (d *Directory) Bundle(tag, architecture string, keys PublicKeys) (*Bundle, error) {
+	named, err := d.find(tag)
+	if err != nil {
+		return nil, err
+	}
 	notes, err := d.notes(named.Digest)
 	if err != nil {
 		return nil, err
 	}
-	if err := keys.verify(version, named.Digest, notes); err != nil {
+	if err := keys.verify(tag, named.Digest, notes); err != nil {
 		return nil, err
 	}
 	// From here on every document is what a trusted digest says.
@@ -83,7 +110,7 @@ func (d *Directory) Bundle(version, architecture string, keys PublicKeys) (*Bund
 	if err := d.document(named, &index); err != nil {
 		return nil, err
 	}
-	return d.manifest(named, index, version, architecture)
+	return d.manifest(named, index, tag, architecture)
 }
 
 // signature vouches for an index by a signed note.
@@ -124,7 +151,7 @@ func (d *Directory) notes(index digest.Digest) ([][]byte, error) {
 	return notes, nil
 }
 
-func (d *Directory) manifest(named ocispec.Descriptor, index ocispec.Index, version, architecture string) (*Bundle, error) {
+func (d *Directory) manifest(named ocispec.Descriptor, index ocispec.Index, tag, architecture string) (*Bundle, error) {
 	var others []string
 	for _, descriptor := range index.Manifests {
 		if descriptor.Platform == nil {
@@ -146,10 +173,10 @@ func (d *Directory) manifest(named ocispec.Descriptor, index ocispec.Index, vers
 		for _, layer := range m.Layers {
 			b.layers[layer.Digest] = layer
 		}
-		return b, b.validate(version, architecture)
+		return b, b.validate(tag, architecture)
 	}
-	return nil, fail(ReasonWrongArchitecture, "the bundle of Kubernetes %s is for %s, and this host is %s; get the one for %s",
-		version, strings.Join(others, ", "), architecture, architecture)
+	return nil, fail(ReasonWrongArchitecture, "the bundle of %s is for %s, and this host is %s; get the one for %s",
+		Title(tag), strings.Join(others, ", "), architecture, architecture)
 }
 
 // document reads JSON whose digest is known.

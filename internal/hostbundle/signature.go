@@ -13,10 +13,10 @@ import (
 // purpose is none here.
 const statementType = "slipway.dev/host-bundle/v1"
 
-// statement is the text that a signature vouches for. It names the version, so that the
-// bundle of one version does not pass for that of another.
-func statement(version string, index digest.Digest) string {
-	return fmt.Sprintf("%s\n%s\n%s\n", statementType, version, index)
+// statement is the text that a signature vouches for. It has the tag, so that the bundle of
+// one version does not pass for that of another, nor the agent for Kubernetes.
+func statement(tag string, index digest.Digest) string {
+	return fmt.Sprintf("%s\n%s\n%s\n", statementType, tag, index)
 }
 
 // PublicKeys are the keys of which any may have signed a bundle.
@@ -47,10 +47,10 @@ func ParsePublicKeys(data []byte) (PublicKeys, error) {
 // Verifiers of the keys, for what is signed in the same way.
 func (k PublicKeys) Verifiers() note.Verifiers { return k.verifiers }
 
-// verify holds that one of the notes says that index is the bundle of the version.
-func (k PublicKeys) verify(version string, index digest.Digest, notes [][]byte) error {
+// verify holds that one of the notes says that index is the bundle of the tag.
+func (k PublicKeys) verify(tag string, index digest.Digest, notes [][]byte) error {
 	if len(notes) == 0 {
-		return fail(ReasonUnsigned, "the bundle of Kubernetes %s is not signed", version)
+		return fail(ReasonUnsigned, "the bundle of %s is not signed", Title(tag))
 	}
 	if k.verifiers == nil {
 		return fail(ReasonUntrusted, "no public key was given")
@@ -61,11 +61,11 @@ func (k PublicKeys) verify(version string, index digest.Digest, notes [][]byte) 
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case opened.Text != statement(version, index):
+		case opened.Text != statement(tag, index):
 			errs = append(errs, errors.New("a signature is for something else"))
 		default:
 			return nil
 		}
 	}
-	return fail(ReasonUntrusted, "no signature of the bundle of Kubernetes %s is by a key that is trusted here: %w", version, errors.Join(errs...))
+	return fail(ReasonUntrusted, "no signature of the bundle of %s is by a key that is trusted here: %w", Title(tag), errors.Join(errs...))
 }

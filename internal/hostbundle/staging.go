@@ -103,9 +103,9 @@ func (s Staging) Document(d ocispec.Descriptor, content []byte) error {
 	})
 }
 
-// Index says what the bundle of the version is, and what vouches for it.
-func (s Staging) Index(version string, bundle ocispec.Descriptor, signatures []ocispec.Descriptor) error {
-	bundle.ArtifactType, bundle.Annotations = artifactType, map[string]string{ocispec.AnnotationRefName: version}
+// Index says what the bundle of the tag is, and what vouches for it.
+func (s Staging) Index(tag string, bundle ocispec.Descriptor, signatures []ocispec.Descriptor) error {
+	bundle.ArtifactType, bundle.Annotations = artifactType, map[string]string{ocispec.AnnotationRefName: tag}
 	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{bundle}}
 	for _, signature := range signatures {
 		signature.ArtifactType = signatureType

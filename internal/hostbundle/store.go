@@ -9,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/mod/semver"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,7 +31,8 @@ const PlaneStore = "host-bundles"
 // partial is how the names of files begin that a kill in mid write leaves.
 const partial = ".partial-"
 
-// List tells the bundles of the store, from old to new; none where there is no store.
+// List tells the bundles of the store, as Directory.Tags orders them; none where there is no
+// store.
 func (s Store) List() ([]Version, error) {
 	index, err := readIndex(s.Dir)
 	if err != nil {
@@ -44,20 +43,20 @@ func (s Store) List() ([]Version, error) {
 	for _, v := range catalog.Versions {
 		versions = append(versions, v)
 	}
-	slices.SortFunc(versions, func(a, b Version) int { return semver.Compare(a.KubernetesVersion, b.KubernetesVersion) })
+	slices.SortFunc(versions, func(a, b Version) int { return compareTags(a.Tag, b.Tag) })
 	return versions, err
 }
 
-// Load copies bundles into the store, all of the directory when no version is named. One
+// Load copies bundles into the store, all of the directory when no tag is named. One
 // that is there already is compared, and mended. With keys a signature by one of them
 // must hold; without, that is up to the hosts. It returns what was loaded.
-func (s Store) Load(from *Directory, keys *PublicKeys, versions ...string) ([]Version, error) {
-	if len(versions) == 0 {
-		versions = from.Versions()
+func (s Store) Load(from *Directory, keys *PublicKeys, tags ...string) ([]Version, error) {
+	if len(tags) == 0 {
+		tags = from.Tags()
 	}
 	var loading []Version
-	for _, version := range versions {
-		v, err := from.loadable(version, keys)
+	for _, tag := range tags {
+		v, err := from.loadable(tag, keys)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +73,7 @@ func (s Store) Load(from *Directory, keys *PublicKeys, versions ...string) ([]Ve
 	for _, v := range loading {
 		for _, blob := range slices.Concat(v.documents, v.signatures, v.blobs) {
 			if err := s.copy(from, blob); err != nil {
-				return nil, fmt.Errorf("Kubernetes %s: %w", v.KubernetesVersion, err) //nolint:staticcheck // Kubernetes is a name
+				return nil, fmt.Errorf("%s: %w", Title(v.Tag), err)
 			}
 		}
 	}
@@ -83,7 +82,7 @@ func (s Store) Load(from *Directory, keys *PublicKeys, versions ...string) ([]Ve
 	}
 	return loading, s.change(func(index *ocispec.Index) {
 		for _, v := range loading {
-			drop(index, v.KubernetesVersion)
+			drop(index, v.Tag)
 			index.Manifests = append(index.Manifests, v.index)
 			index.Manifests = append(index.Manifests, v.signatures...)
 		}
@@ -91,17 +90,15 @@ func (s Store) Load(from *Directory, keys *PublicKeys, versions ...string) ([]Ve
 }
 
 // loadable follows one bundle of a directory, and holds it against the keys.
-func (d *Directory) loadable(version string, keys *PublicKeys) (Version, error) {
-	at := slices.IndexFunc(d.index.Manifests, func(m ocispec.Descriptor) bool {
-		return m.ArtifactType == artifactType && m.Annotations[ocispec.AnnotationRefName] == version
-	})
-	if at < 0 {
-		return Version{}, fail(ReasonNotFound, "%s has no bundle of Kubernetes %q; it has: %s", d.path, version, strings.Join(d.Versions(), ", "))
+func (d *Directory) loadable(tag string, keys *PublicKeys) (Version, error) {
+	named, err := d.find(tag)
+	if err != nil {
+		return Version{}, err
 	}
-	if semver.Canonical(version) != version {
-		return Version{}, fail(ReasonCorrupt, "%s has a bundle of %q, which is no version such as v1.36.3", d.path, version)
+	if version, _ := AgentVersion(tag); !isVersion(version) {
+		return Version{}, fail(ReasonCorrupt, "%s has a bundle of %q, which is no version such as v1.36.3", d.path, tag)
 	}
-	v, err := d.version(d.index.Manifests[at])
+	v, err := d.version(named)
 	if err != nil || keys == nil {
 		return v, err
 	}
@@ -109,25 +106,20 @@ func (d *Directory) loadable(version string, keys *PublicKeys) (Version, error) 
 	if err != nil {
 		return v, err
 	}
-	return v, keys.verify(version, v.Digest, notes)
+	return v, keys.verify(tag, v.Digest, notes)
 }
 
-// Remove takes versions out of the store, and what no other one needs.
-func (s Store) Remove(versions ...string) error {
-	missing := func(there []string) error {
-		for _, version := range versions {
-			if !slices.Contains(there, version) {
-				return fail(ReasonNotFound, "no bundle of Kubernetes %q was loaded; `slipway bundle list` shows those that were", version)
-			}
-		}
-		return nil
-	}
+// Remove takes bundles out of the store, and what no other one needs.
+func (s Store) Remove(tags ...string) error {
 	index, err := readIndex(s.Dir)
-	if err != nil {
+	if err != nil || len(tags) == 0 {
 		return err
 	}
-	if err := missing((&Directory{index: index}).Versions()); err != nil || len(versions) == 0 {
-		return err
+	there := (&Directory{index: index}).Tags()
+	for _, tag := range tags {
+		if !slices.Contains(there, tag) {
+			return fail(ReasonNotFound, "no bundle of %s was loaded; `slipway bundle list` shows those that were", Title(tag))
+		}
 	}
 	unlock, err := s.lock()
 	if err != nil {
@@ -135,16 +127,16 @@ func (s Store) Remove(versions ...string) error {
 	}
 	defer unlock()
 	return s.change(func(index *ocispec.Index) {
-		for _, version := range versions {
-			drop(index, version)
+		for _, tag := range tags {
+			drop(index, tag)
 		}
 	})
 }
 
-// drop takes a version out of a layout. Its signatures go with what they are about.
-func drop(index *ocispec.Index, version string) {
+// drop takes a bundle out of a layout. Its signatures go with what they are about.
+func drop(index *ocispec.Index, tag string) {
 	index.Manifests = slices.DeleteFunc(index.Manifests, func(m ocispec.Descriptor) bool {
-		return m.ArtifactType == artifactType && m.Annotations[ocispec.AnnotationRefName] == version
+		return m.ArtifactType == artifactType && m.Annotations[ocispec.AnnotationRefName] == tag
 	})
 }
 
@@ -164,7 +156,7 @@ func (s Store) change(edit func(*ocispec.Index)) error {
 		v, err := d.version(named)
 		if err != nil {
 			// Nothing is taken away while it is not known what is needed.
-			return fmt.Errorf("the bundle of Kubernetes %s that was loaded: %w; load it again, or remove it", v.KubernetesVersion, err)
+			return fmt.Errorf("the bundle of %s that was loaded: %w; load it again, or remove it", Title(v.Tag), err)
 		}
 		for _, blob := range slices.Concat(v.documents, v.signatures, v.blobs) {
 			needed[blob.Digest.Encoded()] = true

@@ -33,7 +33,7 @@ func versionsOf(t *testing.T, s Store) []string {
 	}
 	var versions []string
 	for _, v := range list {
-		versions = append(versions, v.KubernetesVersion)
+		versions = append(versions, v.Tag)
 	}
 	return versions
 }

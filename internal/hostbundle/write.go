@@ -110,11 +110,14 @@ func (s Source) add(archive *tar.Writer) (File, error) {
 	return File{Path: s.Path, Mode: s.Mode, Size: info.Size(), Digest: digester.Digest()}, err
 }
 
-// Bundle writes and signs the bundle of one version, with contents for each of its
-// architectures, whose components Component has written.
-func (w *Writer) Bundle(version string, contents ...Contents) error {
+// Bundle writes and signs the bundle of a Kubernetes version, or of an AgentTag, with
+// contents for each of its architectures, whose components Component has written.
+func (w *Writer) Bundle(tag string, contents ...Contents) error {
 	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, ArtifactType: artifactType}
 	for _, c := range contents {
+		if c.Tag() != tag {
+			return fmt.Errorf("the contents are of %s, and the bundle of %s", Title(c.Tag()), Title(tag))
+		}
 		manifest, err := w.manifest(c)
 		if err != nil {
 			return err
@@ -125,11 +128,11 @@ func (w *Writer) Bundle(version string, contents ...Contents) error {
 	if err != nil {
 		return err
 	}
-	signature, err := w.sign(version, bundle)
+	signature, err := w.sign(tag, bundle)
 	if err != nil {
 		return err
 	}
-	bundle.ArtifactType, bundle.Annotations = artifactType, map[string]string{ocispec.AnnotationRefName: version}
+	bundle.ArtifactType, bundle.Annotations = artifactType, map[string]string{ocispec.AnnotationRefName: tag}
 	w.index.Manifests = append(w.index.Manifests, bundle, signature)
 	return nil
 }
@@ -154,8 +157,8 @@ func (w *Writer) manifest(c Contents) (ocispec.Descriptor, error) {
 
 // sign makes the signature an artifact whose subject is the bundle: registries list
 // what refers to an artifact.
-func (w *Writer) sign(version string, bundle ocispec.Descriptor) (ocispec.Descriptor, error) {
-	signed, err := note.Sign(&note.Note{Text: statement(version, bundle.Digest)}, w.signer)
+func (w *Writer) sign(tag string, bundle ocispec.Descriptor) (ocispec.Descriptor, error) {
+	signed, err := note.Sign(&note.Note{Text: statement(tag, bundle.Digest)}, w.signer)
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}

@@ -64,6 +64,9 @@ func (h *Host) Install(ctx context.Context, b *hostbundle.Bundle) error {
 
 // adding is the record with one more version, on a host that may have it.
 func (h *Host) adding(b *hostbundle.Bundle) (Record, error) {
+	if b.AgentVersion != "" {
+		return Record{}, &hostbundle.Error{Reason: hostbundle.ReasonNotFound, Err: fmt.Errorf("%s is no Kubernetes version; agents update themselves by their Host", hostbundle.Title(b.Tag()))}
+	}
 	record, err := readRecord(h.Root)
 	if err != nil {
 		return record, err

@@ -3,6 +3,8 @@ package recipe
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -149,5 +151,58 @@ func TestFilesNameWhatTheBundleBrings(t *testing.T) {
 				t.Errorf("%s: %s is started, but not there or not enabled", version, unit)
 			}
 		}
+	}
+}
+
+// Each architecture has its own program, in one bundle of the version.
+func TestAgent(t *testing.T) {
+	private, public, err := note.GenerateKey(rand.Reader, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, programs := filepath.Join(t.TempDir(), "layout"), map[string]string{}
+	for _, architecture := range []string{"amd64", "arm64"} {
+		programs[architecture] = filepath.Join(t.TempDir(), architecture)
+		if err := os.WriteFile(programs[architecture], []byte("for "+architecture), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := hostbundle.NewWriter(dir, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(Agent(w, "v0.9.1-rc.1", programs), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := hostbundle.ParsePublicKeys([]byte(public))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := hostbundle.OpenDirectory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for architecture := range programs {
+		b, err := d.Bundle(hostbundle.AgentTag("v0.9.1-rc.1"), architecture, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.Unpack(b.Components[0], func(f hostbundle.File, content io.Reader) error {
+			data, err := io.ReadAll(content)
+			if f.Path != "slipway-agent" || f.Mode != 0o755 || string(data) != "for "+architecture {
+				t.Errorf("%+v: %q", f, data)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := Agent(w, "(devel)", programs); err == nil || !strings.Contains(err.Error(), "want a version such as") {
+		t.Errorf("err = %v", err)
 	}
 }

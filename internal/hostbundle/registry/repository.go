@@ -158,19 +158,19 @@ func (r *Repository) Versions(ctx context.Context) ([]string, error) {
 	return versions, err
 }
 
-// Stage brings what describes the bundle of a version for an architecture, and its
+// Stage brings what describes the bundle of a tag for an architecture, and its
 // signatures. Nothing of it is trusted yet. The error is a *hostbundle.Error when there is no
 // such bundle, or when the registry may not be read.
-func (r *Repository) Stage(ctx context.Context, s hostbundle.Staging, version, architecture string) error {
+func (r *Repository) Stage(ctx context.Context, s hostbundle.Staging, tag, architecture string) error {
 	if err := s.Begin(); err != nil {
 		return err
 	}
-	named, data, err := r.document(ctx, s, version)
+	named, data, err := r.document(ctx, s, tag)
 	var missing *notFoundError
 	if errors.As(err, &missing) {
 		versions, listErr := r.Versions(ctx)
 		return errors.Join(&hostbundle.Error{Reason: hostbundle.ReasonNotFound,
-			Err: fmt.Errorf("%s has no bundle of Kubernetes %q; it has: %s", r, version, strings.Join(versions, ", "))}, listErr)
+			Err: fmt.Errorf("%s has no bundle of %s; it has those of Kubernetes: %s", r, hostbundle.Title(tag), strings.Join(versions, ", "))}, listErr)
 	}
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (r *Repository) Stage(ctx context.Context, s hostbundle.Staging, version, a
 			return err
 		}
 	}
-	return s.Index(version, named, signatures)
+	return s.Index(tag, named, signatures)
 }
 
 // manifest brings a manifest with its configuration, and its layers when they are asked for.
