@@ -9,6 +9,7 @@
 //	run        puts slipway-agent together from its configuration
 //	join       makes a host known to a management cluster, before there is an agent
 //	software   installs what a node needs from a signed bundle, and takes it away
+//	selfupdate brings another version of slipway-agent, tries it, and goes back if it fails
 //	uninstall  takes all of that off a host that is no node any more, and tells what is left
 //	preflight  tells an operator what a host lacks, before there is an agent
 //

@@ -128,7 +128,7 @@ const servesCode = 3
 // leftScript prints what is there of all that Slipway brings to a machine; what lies below
 // /run goes with the next boot. It asks no agent.
 const leftScript = `
-for path in ` + agentPath + ` ` + agentPath + `.new ` + unitPath + ` ` + unitPath + `.new /etc/systemd/system/*.wants/` + unitName + ` ` + unitPath + `.d \
+for path in ` + agentPath + ` ` + agentPath + `.new ` + agentPath + `.next ` + agentPath + `.next.part ` + unitPath + ` ` + unitPath + `.new /etc/systemd/system/*.wants/` + unitName + ` ` + unitPath + `.d \
   ` + stateDir + ` ` + staging + ` /etc/slipway /var/log/slipway-bootstrap.log \
   ` + componentsDir + `/store /var/lib/slipway /var/lib/slipway-software.json /var/lib/slipway-software.fetched \
   /etc/systemd/system/slipway-*.service /etc/systemd/system/*.wants/slipway-*.service /etc/modules-load.d/slipway.conf /etc/sysctl.d/90-slipway.conf; do

@@ -120,6 +120,18 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
+// Watch blocks until the context ends. It tells what Run would refuse, and does nothing.
+func (l *Loop) Watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, spec := l.current()
+		l.Changed(l.Journal.State(), refusedOperation(Plan(l.Journal.State(), spec, l.verified), spec))
+		select {
+		case <-ctx.Done():
+		case <-l.wake:
+		}
+	}
+}
+
 func (l *Loop) recordAgain(ctx context.Context, err error) {
 	l.Log.Error("cannot record progress, trying again", "err", err)
 	l.pause(ctx, l.delay.later())

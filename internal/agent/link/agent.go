@@ -42,6 +42,14 @@ type Options struct {
 	InventoryChanged <-chan struct{}
 	// VirtualIP tells what the host does about the control-plane address. May be nil.
 	VirtualIP VirtualIP
+	// AgentUpdate tells what the agent does about the version that the Host asks for. May be nil.
+	AgentUpdate AgentUpdate
+	// Trial has the agent begin no operation and write no journal, and only look and report.
+	Trial bool
+	// Renewed is called after each heartbeat that the server accepted, Reported with each
+	// status. May be nil.
+	Renewed  func()
+	Reported func(infrav1.HostStatus)
 	// HeartbeatInterval and LeaseDuration of the Lease.
 	HeartbeatInterval, LeaseDuration time.Duration
 	// Disconnected is called when the server could not be reached, Refused when
@@ -79,6 +87,14 @@ type VirtualIP interface {
 	Changed() <-chan struct{}
 }
 
+// AgentUpdate tells what the agent does about the version that the Host asks for.
+type AgentUpdate interface {
+	// Status is nil when there is nothing to tell.
+	Status() *infrav1.HostAgentUpdate
+	// Changed returns a channel that is closed at the next change of the status.
+	Changed() <-chan struct{}
+}
+
 // Agent serves one Host.
 type Agent struct {
 	options   Options
@@ -103,9 +119,10 @@ func New(o Options) (*Agent, error) {
 	a.heartbeat = &heartbeat{
 		Leases: client, Namespace: o.Namespace, Name: o.HostName, Holder: o.HostID,
 		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed, Wake: a.beat,
-		CertificateExpires: o.CertificateExpires,
+		CertificateExpires: o.CertificateExpires, OnRenewed: o.Renewed,
 	}
 	a.reporter = newReporter(client, o.Namespace, o.HostName, o.Log, a.heartbeat.Every)
+	a.reporter.onApplied = o.Reported
 	if o.HandOver != nil {
 		a.heartbeat.Report, a.heartbeat.OnLease = o.HandOver.Report, o.HandOver.Announced
 	}
@@ -123,13 +140,20 @@ func (a *Agent) Run(ctx context.Context) {
 		hosts: a.client, namespace: a.options.Namespace, name: a.options.HostName, log: a.options.Log,
 		changed: a.observe, failed: a.unwatched,
 	}
+	loop := a.loop.Run
+	if a.options.Trial {
+		loop = a.loop.Watch
+	}
 	var wg sync.WaitGroup
-	for _, run := range []func(context.Context){a.heartbeat.Run, a.reporter.run, watcher.run, a.loop.Run} {
+	for _, run := range []func(context.Context){a.heartbeat.Run, a.reporter.run, watcher.run, loop} {
 		wg.Go(func() { run(ctx) })
 	}
 	wg.Go(func() { a.refresh(ctx, collected) })
 	if a.options.VirtualIP != nil {
-		wg.Go(func() { a.followVirtualIP(ctx) })
+		wg.Go(func() { a.follow(ctx, a.options.VirtualIP.Changed) })
+	}
+	if a.options.AgentUpdate != nil {
+		wg.Go(func() { a.follow(ctx, a.options.AgentUpdate.Changed) })
 	}
 	wg.Wait()
 }
@@ -205,6 +229,12 @@ func (a *Agent) changed(state journal.State, refused *infrav1.ObservedOperation)
 	if v := reported.VirtualIP; v != nil {
 		v.Message = bounded(v.Message)
 	}
+	if a.options.AgentUpdate != nil {
+		reported.AgentUpdate = a.options.AgentUpdate.Status()
+	}
+	if u := reported.AgentUpdate; u != nil {
+		u.Message = bounded(u.Message)
+	}
 	a.reporter.set(reported)
 }
 
@@ -224,10 +254,10 @@ func (a *Agent) refresh(ctx context.Context, collected bool) {
 	}
 }
 
-// followVirtualIP reports each change until the context ends.
-func (a *Agent) followVirtualIP(ctx context.Context) {
+// follow reports each change until the context ends.
+func (a *Agent) follow(ctx context.Context, changes func() <-chan struct{}) {
 	for {
-		changed := a.options.VirtualIP.Changed()
+		changed := changes()
 		a.report()
 		select {
 		case <-ctx.Done():
@@ -237,7 +267,8 @@ func (a *Agent) followVirtualIP(ctx context.Context) {
 	}
 }
 
-// report tells the reporter what the journal, the facts and the virtual IP are now.
+// report tells the reporter what the journal, the facts, the virtual IP and the update of the
+// agent are now.
 func (a *Agent) report() {
 	a.mu.Lock()
 	refused := a.refused

@@ -41,6 +41,8 @@ type heartbeat struct {
 	// Report is written into the Lease as the agent's answer to a hand-over, unless it
 	// is empty. May be nil.
 	Report func() string
+	// OnRenewed is called after each renewal that the server accepted. May be nil.
+	OnRenewed func()
 	// OnLease is called with the annotations of each Lease that the server returned.
 	// May be nil.
 	OnLease func(annotations map[string]string)
@@ -163,6 +165,9 @@ func (h *heartbeat) beat(ctx context.Context) error {
 	h.lease = stored
 	h.obey(stored)
 	h.last.Store(now.UnixNano())
+	if h.OnRenewed != nil {
+		h.OnRenewed()
+	}
 	return nil
 }
 

@@ -86,6 +86,8 @@ type reporter struct {
 	log             *slog.Logger
 	// heartbeats is the time between two of them now.
 	heartbeats func() time.Duration
+	// onApplied is called with each status that the server accepted. May be nil.
+	onApplied func(infrav1.HostStatus)
 
 	mu      sync.Mutex
 	wanted  *infrav1.HostStatus
@@ -222,7 +224,7 @@ func (r *reporter) apply(ctx context.Context) error {
 		// What the host does matters more than what it is. The whole report is tried again
 		// with the next one: the API may be of this version by then.
 		known := *wanted
-		known.Inventory.Hardware, known.Software = infrav1.HostHardware{}, infrav1.HostSoftware{}
+		known.Inventory.Hardware, known.Software, known.AgentUpdate = infrav1.HostHardware{}, infrav1.HostSoftware{}, nil
 		if known.ObservedOperation != nil {
 			known.ObservedOperation = known.ObservedOperation.DeepCopy()
 			known.ObservedOperation.Steps = nil
@@ -232,6 +234,9 @@ func (r *reporter) apply(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if body != applied && r.onApplied != nil {
+		r.onApplied(*wanted)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ type api struct {
 }
 
 func (a *api) ApplyHostStatus(_ context.Context, h *infrav1.Host) error {
-	if a.old && (h.Status.Inventory.Hardware.BootMode != "" || len(h.Status.ObservedOperation.Steps) > 0) {
+	if a.old && (h.Status.Inventory.Hardware.BootMode != "" || len(h.Status.ObservedOperation.Steps) > 0 || h.Status.AgentUpdate != nil) {
 		a.refused++
 		return errors.New("failed to create typed patch object (ns/h; infrastructure.slipway.dev/v1beta2, Kind=Host): .status.inventory.hardware: field not declared in schema")
 	}
@@ -31,8 +32,11 @@ func (a *api) ApplyHostStatus(_ context.Context, h *infrav1.Host) error {
 func TestReportToAnAPIWithoutHardware(t *testing.T) {
 	server := &api{old: true}
 	r := newReporter(server, "ns", "h", slog.New(slog.DiscardHandler), func() time.Duration { return time.Second })
-	r.set(infrav1.HostStatus{BootID: "boot", Inventory: infrav1.HostInventory{Architecture: "amd64", Hardware: infrav1.HostHardware{BootMode: infrav1.BootModeUEFI}},
-		ObservedOperation: &infrav1.ObservedOperation{ID: "o", Steps: []infrav1.OperationStep{{Name: "baseline"}}}})
+	var accepted []string
+	r.onApplied = func(s infrav1.HostStatus) { accepted = append(accepted, s.Inventory.AgentVersion) }
+	r.set(infrav1.HostStatus{BootID: "boot", Inventory: infrav1.HostInventory{Architecture: "amd64", AgentVersion: "v0.2.0", Hardware: infrav1.HostHardware{BootMode: infrav1.BootModeUEFI}},
+		ObservedOperation: &infrav1.ObservedOperation{ID: "o", Steps: []infrav1.OperationStep{{Name: "baseline"}}},
+		AgentUpdate:       &infrav1.HostAgentUpdate{Version: "v0.2.0", State: infrav1.HostAgentUpdateTrying}})
 	for range 3 {
 		if err := r.apply(t.Context()); err != nil {
 			t.Fatal(err)
@@ -47,7 +51,10 @@ func TestReportToAnAPIWithoutHardware(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(server.applied) != 2 || server.applied[1].Inventory.Hardware.BootMode != infrav1.BootModeUEFI || len(server.applied[1].ObservedOperation.Steps) != 1 {
+	if len(server.applied) != 2 || server.applied[1].Inventory.Hardware.BootMode != infrav1.BootModeUEFI || len(server.applied[1].ObservedOperation.Steps) != 1 || server.applied[1].AgentUpdate == nil {
 		t.Errorf("applied %+v", server.applied)
+	}
+	if fmt.Sprint(accepted) != "[v0.2.0 v0.2.0]" {
+		t.Errorf("told of %q", accepted)
 	}
 }

@@ -184,13 +184,7 @@ func runAgent(t *testing.T, m *manager, h *effectstest.Host, stateDir string) (s
 		t.Fatal(err)
 	}
 	kubeconfig := filepath.Join(stateDir, "bootstrap")
-	writeFile(t, kubeconfig, fmt.Sprintf(`apiVersion: v1
-kind: Config
-current-context: c
-contexts: [{name: c, context: {cluster: c, user: u}}]
-clusters: [{name: c, cluster: {server: "%s", certificate-authority-data: "%s"}}]
-users: [{name: u, user: {token: "%s"}}]
-`, m.url, m.authority(t), bootstrapToken))
+	writeFile(t, kubeconfig, m.bootstrapKubeconfig(t))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		enroller := &enroll.Enroller{StateDir: stateDir, BootstrapKubeconfig: kubeconfig, Namespace: "ns", HostName: "host-1", Log: log, Now: time.Now, AllowLoopback: true}

@@ -88,6 +88,17 @@ func (s *apiServer) authority(t *testing.T) string {
 	return base64.StdEncoding.EncodeToString(data)
 }
 
+func (s *apiServer) bootstrapKubeconfig(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "%s", certificate-authority-data: "%s"}}]
+users: [{name: u, user: {token: "%s"}}]
+`, s.url, s.authority(t), bootstrapToken)
+}
+
 func (s *apiServer) config(token string) *rest.Config {
 	return &rest.Config{Host: s.url, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
 }

@@ -12,14 +12,17 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
+	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/agent/selfupdate"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/version"
 )
@@ -40,42 +43,74 @@ type Agent struct {
 	journal   *journal.Journal
 	executor  *effects.Executor
 	keeper    *vip.Keeper
+	// program is the path of this agent, updater brings another version of it, and trial is
+	// that of an agent which an earlier version judges; nil for none.
+	program string
+	updater *selfupdate.Updater
+	trial   *selfupdate.Trial
 	// recollect is signalled when the inventory changed.
 	recollect chan struct{}
 }
 
 // Run runs the agent until the context ends. An error means that it cannot work
-// on this host as it is configured.
+// on this host as it is configured. Where another version of the agent takes over, this
+// process becomes that one.
 func (a *Agent) Run(parent context.Context) error {
-	dir := a.Config.StateDir
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(a.Config.StateDir, 0o700); err != nil {
 		return fmt.Errorf("make the state directory: %w", err)
 	}
-	unlock, err := lock(dir)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if a.journal, err = journal.Open(filepath.Join(dir, JournalFile)); err != nil {
-		return err
-	}
-	defer func() { _ = a.journal.Close() }()
-	if a.name, err = enroll.HostName(dir, a.Config.HostName, config.ValidateHostName); err != nil {
-		return err
-	}
-	if a.identity, err = enroll.Identity(dir); err != nil {
+	if err := a.prepareUpdates(); err != nil {
 		return err
 	}
 	log := a.Log
+	for parent.Err() == nil {
+		if ready, err := a.work(parent, log); !ready {
+			return err
+		}
+		if a.updater.Try(parent) && parent.Err() == nil {
+			return a.updater.Become()
+		}
+	}
+	return nil
+}
+
+// work runs the agent with the state directory to itself, until the context ends or another
+// version of it is ready for its trial.
+func (a *Agent) work(parent context.Context, log *slog.Logger) (ready bool, err error) {
+	dir := a.Config.StateDir
+	unlock, err := lockPatiently(parent, dir)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	open := journal.Open
+	if a.trial != nil {
+		open = journal.Frozen
+	}
+	if a.journal, err = open(filepath.Join(dir, JournalFile)); err != nil {
+		return false, err
+	}
+	defer func() { _ = a.journal.Close() }()
+	if a.name, err = enroll.HostName(dir, a.Config.HostName, config.ValidateHostName); err != nil {
+		return false, err
+	}
+	if a.identity, err = enroll.Identity(dir); err != nil {
+		return false, err
+	}
 	for {
 		// An assigned host is free: but for journal and identity all begins anew.
 		if a.namespace, err = enroll.Namespace(dir, a.Config.Namespace, a.Config.BootstrapKubeconfig); err != nil {
-			return err
+			return false, err
 		}
 		a.Log = log.With(slog.Group("Host", "name", a.name, "namespace", a.namespace))
-		if err := a.live(parent); !errors.Is(err, ErrAssigned) {
-			return err
+		switch err := a.live(parent); {
+		case errors.Is(err, ErrAssigned):
+		case !errors.Is(err, selfupdate.ErrReady):
+			return false, err
+		case a.atWork() == "":
+			return true, nil
 		}
+		// An operation that began in the last moment ends before a trial.
 	}
 }
 
@@ -96,8 +131,12 @@ func (a *Agent) live(parent context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return a.enrollAndServe(ctx) })
+	if a.trial == nil {
+		group.Go(func() error { return a.updater.Run(ctx) })
+	}
+	a.trial.Started()
 	err := group.Wait()
-	if parent.Err() != nil && errors.Is(err, context.Cause(parent)) {
+	if parent.Err() != nil && (errors.Is(err, context.Cause(parent)) || errors.Is(err, selfupdate.ErrReady)) {
 		// It was asked to end.
 		err = nil
 	}
@@ -135,6 +174,20 @@ func (a *Agent) options() link.Options {
 		Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
 		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
 		VirtualIP: virtualIP{a.keeper}, InventoryChanged: a.recollect, Log: a.Log,
+		AgentUpdate: a.updater, Served: a.updater.Served, Trial: a.trial != nil, Renewed: a.trial.Renewed,
+		Reported: func(s infrav1.HostStatus) { a.trial.Reported(s.Inventory.AgentVersion) },
+	}
+}
+
+// lockPatience is for who only looks whether an agent runs, as `slipway-agent status` does.
+const lockPatience = 2 * time.Second
+
+func lockPatiently(ctx context.Context, dir string) (func(), error) {
+	for began := time.Now(); ; {
+		unlock, err := lock(dir)
+		if err == nil || time.Since(began) >= lockPatience || !backoff.Sleep(ctx, 50*time.Millisecond) {
+			return unlock, err
+		}
 	}
 }
 

@@ -25,8 +25,9 @@ var ErrAssigned = errors.New("the host was assigned to another namespace")
 type Service struct {
 	Enroller *enroll.Enroller
 	Journal  *journal.Journal
-	// Options of the agent, but Config, Journal, HandOver, Disconnected, Refused, Served and
-	// CertificateExpires, which depend on the management cluster.
+	// Options of the agent, but Config, Journal, HandOver, Disconnected, Refused and
+	// CertificateExpires, which depend on the management cluster. An agent on trial stays in
+	// its management cluster and namespace.
 	Options link.Options
 	// Configured is the namespace in the configuration of the agent, which the host may have
 	// left since. Default that of Options.
@@ -77,15 +78,7 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 		Session: session, Progress: s.progress, Log: s.Log,
 	})
 	session.OnGone(func() { keeper.Unserved(nil) })
-	o := s.Options
-	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
-	o.Disconnected, o.Refused = session.CloseConnections, session.Refused
-	o.Served = func(h *infrav1.Host) {
-		session.Served()
-		follower.Served(h)
-	}
-	o.CertificateExpires = session.Expires
-	if served, err = link.New(o); err != nil {
+	if served, err = link.New(s.options(session, keeper, follower)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -100,20 +93,37 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 	if s.Serving != nil {
 		group.Go(func() error { return s.Serving(ctx, served, session) })
 	}
-	group.Go(func() error {
-		keeper.Run(ctx)
-		cancel()
-		return nil
-	})
-	group.Go(func() error {
-		if follower.Run(ctx) != "" {
-			return ErrAssigned
-		}
-		return nil
-	})
+	if !s.Options.Trial {
+		group.Go(func() error {
+			keeper.Run(ctx)
+			cancel()
+			return nil
+		})
+		group.Go(func() error {
+			if follower.Run(ctx) != "" {
+				return ErrAssigned
+			}
+			return nil
+		})
+	}
 	err = group.Wait()
 	session.CloseConnections()
 	return err
+}
+
+// options of an agent in one management cluster.
+func (s *Service) options(session *enroll.Session, keeper *handover.Keeper, follower *assignment.Follower) link.Options {
+	o := s.Options
+	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
+	o.Disconnected, o.Refused, o.CertificateExpires = session.CloseConnections, session.Refused, session.Expires
+	o.Served = func(h *infrav1.Host) {
+		session.Served()
+		follower.Served(h)
+		if s.Options.Served != nil {
+			s.Options.Served(h)
+		}
+	}
+	return o
 }
 
 // progress is what a hand-over has to respect: an operation at work ends first.

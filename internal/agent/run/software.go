@@ -105,9 +105,12 @@ func (a *Agent) bundleSources(ctx context.Context) ([]software.Source, error) {
 
 // softwareStatus is what the agent tells of the software of its host.
 func (a *Agent) softwareStatus() infrav1.HostSoftware {
-	status := infrav1.HostSoftware{Management: infrav1.HostSoftwareProvided}
+	status := infrav1.HostSoftware{Management: infrav1.HostSoftwareProvided, AgentManagement: infrav1.HostSoftwareProvided}
 	if a.managed() {
 		status.Management = infrav1.HostSoftwareManaged
+	}
+	if a.managesItself() {
+		status.AgentManagement = infrav1.HostSoftwareManaged
 	}
 	releases, err := (&software.Host{Root: a.Root}).Installed()
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/agent/selfupdate"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -48,6 +49,8 @@ type Status struct {
 	CertificateExpires *time.Time `json:"certificateExpires,omitempty"`
 	// WaitingFor is what has to come from outside next; empty when nothing has to.
 	WaitingFor string `json:"waitingFor,omitempty"`
+	// AgentUpdate is how far the agent is with another version of itself; nil for none.
+	AgentUpdate *selfupdate.Record `json:"agentUpdate,omitempty"`
 	// Journal is what the agent knows after a crash.
 	Journal Journal `json:"journal"`
 }
@@ -101,6 +104,9 @@ func ReadStatus(ctx context.Context, c *config.AgentConfiguration) (Status, erro
 		Journal: Journal{j.ClaimID, j.ClaimGeneration, j.Operation, j.Residue, j.Found, j.VirtualIP, j.CleanProof}}
 	if kept, err := os.ReadFile(filepath.Join(c.StateDir, "host-name")); err == nil && s.Host == "" {
 		s.Host = strings.TrimSpace(string(kept))
+	}
+	if s.AgentUpdate, err = selfupdate.Read(c.StateDir); err != nil {
+		return s, err
 	}
 	s.Running = runs(c.StateDir)
 	credentials, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.StateDir, "kubeconfig"))

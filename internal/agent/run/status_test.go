@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +76,34 @@ func TestStatusOfNothing(t *testing.T) {
 	out.Reset()
 	if err := s.Write(&out, "table"); err != nil || !strings.Contains(out.String(), "  NotEnrolled\n") {
 		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+// An update that is under way, or failed, is told of.
+func TestStatusOfAnUpdate(t *testing.T) {
+	c := config.Default()
+	c.Namespace, c.StateDir = "prod", t.TempDir()
+	record := `{"version":"v0.2.0","releaseDigest":"sha256:a","attempts":3,"state":"Failed","message":"load a mended release"}`
+	if err := os.WriteFile(filepath.Join(c.StateDir, "agent-update.json"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ReadStatus(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table, encoded bytes.Buffer
+	var parsed struct{ AgentUpdate map[string]any }
+	if err := errors.Join(s.Write(&table, "table"), s.Write(&encoded, "json"), json.Unmarshal(encoded.Bytes(), &parsed)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(table.String(), "  v0.2.0 Failed load a mended release\n") || parsed.AgentUpdate["state"] != "Failed" || parsed.AgentUpdate["attempts"] != 3.0 {
+		t.Errorf("%s%s", &table, &encoded)
+	}
+	if err := os.WriteFile(filepath.Join(c.StateDir, "agent-update.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadStatus(t.Context(), c); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("err = %v", err)
 	}
 }
 

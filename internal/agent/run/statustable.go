@@ -32,6 +32,9 @@ func (s Status) Write(out io.Writer, format string) error {
 	line("Certificate ends", moment(s.CertificateExpires))
 	line("Enrollment ends", moment(s.EnrollmentExpires))
 	line("Waiting for", s.WaitingFor)
+	if u := s.AgentUpdate; u != nil {
+		line("Agent update", strings.TrimSpace(fmt.Sprintf("%s %s %s", u.Version, u.State, u.Message)))
+	}
 	s.Journal.lines(line)
 	return w.Flush()
 }

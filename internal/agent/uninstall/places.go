@@ -22,8 +22,11 @@ const (
 // journal, which tells whether the host serves, goes after what names the host.
 var stateFiles = []string{
 	"identity.key", "enrollment.crt", "client.pem", "client-next.key", "client.crt", "kubeconfig", "host-name",
-	"bootstrap-kubeconfig.sha256", "hand-over.json", "handed-over.json", journalFile, lockFile,
+	"bootstrap-kubeconfig.sha256", "hand-over.json", "handed-over.json", "agent-update.json", journalFile, lockFile,
 }
+
+// stateDirectories are likewise removed with everything in them.
+var stateDirectories = []string{"agent-update.fetched"}
 
 // place is something on the host that is the agent's.
 type place struct {
@@ -50,6 +53,9 @@ func places(c *config.AgentConfiguration) []place {
 		{path: unitPath},
 		{path: staging, all: true},
 		{path: agentPath + ".new"},
+		// An update of the agent that was cut short.
+		{path: agentPath + ".next.part"},
+		{path: agentPath + ".next"},
 		{path: agentPath},
 	})
 }
@@ -65,6 +71,9 @@ func state(dir string) []place {
 		return []place{{path: dir, all: true}}
 	}
 	var all []place
+	for _, name := range stateDirectories {
+		all = append(all, place{path: filepath.Join(dir, name), all: true})
+	}
 	for _, name := range stateFiles {
 		all = append(all, file(filepath.Join(dir, name)))
 	}

@@ -51,6 +51,7 @@ func enroll(t *testing.T, root hostfs.Root) {
 	t.Helper()
 	for path, content := range map[string]string{
 		"/usr/local/bin/slipway-agent": "program", "/usr/local/bin/slipway-agent.new": "torn",
+		"/usr/local/bin/slipway-agent.next": "cut short", "/usr/local/bin/slipway-agent.next.part": "torn",
 		"/etc/slipway/agent.yaml": configuration, "/etc/slipway/.agent.yaml.123": "torn",
 		"/etc/slipway/hostbundle.pub": "key", "/etc/slipway/.hostbundle.pub.7": "torn",
 		"/etc/slipway/bootstrap-kubeconfig": "secret", "/etc/slipway/.bootstrap-kubeconfig.9": "torn",
@@ -344,7 +345,7 @@ func TestLeft(t *testing.T) {
 	enroll(t, root)
 	put(t, root, "/etc/slipway/agent.yaml", configuration+"stateDir: /srv/state\n")
 	put(t, root, "/etc/slipway/notes", "mine")
-	for _, name := range []string{"identity.key", ".identity.key.7", "client.pem", "lock", "journal", "notes"} {
+	for _, name := range []string{"identity.key", ".identity.key.7", "client.pem", "lock", "journal", "notes", "agent-update.json", ".agent-update.json.5", "agent-update.fetched/blobs/x"} {
 		put(t, root, "/srv/state/"+name, "")
 	}
 	var out bytes.Buffer

@@ -26,7 +26,12 @@ type Journal struct {
 	file  *os.File
 	size  int64
 	state State
+	// frozen is true where nothing may be written.
+	frozen bool
 }
+
+// ErrFrozen is returned by an Update of a journal that is only looked at.
+var ErrFrozen = errors.New("this journal is another agent's")
 
 // Open reads the journal at path and makes it when there is none. The directory
 // must exist. A torn or damaged end is cut off.
@@ -54,6 +59,12 @@ func Open(path string) (*Journal, error) {
 // InMemory returns a journal without a file, for simulated agents.
 func InMemory() *Journal { return &Journal{} }
 
+// Frozen returns the journal at path for an agent that only looks: the file stays as it is.
+func Frozen(path string) (*Journal, error) {
+	state, err := Read(path)
+	return &Journal{path: path, state: state, frozen: true}, err
+}
+
 // Read returns the state at path without writing anything, for a command that
 // only looks. A missing file is an empty state.
 func Read(path string) (State, error) {
@@ -77,6 +88,9 @@ func (j *Journal) State() State {
 func (j *Journal) Update(change func(*State)) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.frozen {
+		return ErrFrozen
+	}
 	next := clone(j.state)
 	change(&next)
 	if j.path != "" {

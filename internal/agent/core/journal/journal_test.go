@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,5 +157,32 @@ func TestJournalIsPrivate(t *testing.T) {
 	}
 	if info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode %v, want 0600", info.Mode().Perm())
+	}
+}
+
+// A journal that is only looked at stays as it is, a torn end included.
+func TestFrozen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	states, _ := history(t, path, 2)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := whole[:len(whole)-3]
+	if err := os.WriteFile(path, torn, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, err := Frozen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Update(func(s *State) { s.VirtualIP = "10.0.0.1" }); !errors.Is(err, ErrFrozen) {
+		t.Errorf("err = %v", err)
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != string(torn) || !reflect.DeepEqual(j.State(), states[1]) {
+		t.Errorf("%v: the file is %q, the state %+v", err, now, j.State())
+	}
+	if err := j.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,233 @@
+package selfupdate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/software"
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+)
+
+var (
+	// errUnfit is wrapped by what is wrong with a program for good.
+	errUnfit = errors.New("is not what was ordered")
+	// errSlow is wrapped by what is wrong with a program, or with the host at that moment.
+	errSlow = errors.New("does not tell its version")
+)
+
+// prepare puts the ordered program beside the own one. The record tells how that went; the
+// error is one of keeping it. It ends early when the order changes.
+func (u *Updater) prepare(ctx context.Context, o Order, r *Record, ordered <-chan struct{}) error {
+	if u.record == nil {
+		if err := u.save(*r); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-ordered:
+			cancel()
+		}
+	}()
+	err := u.fetch(ctx, o)
+	if err == nil {
+		err = u.check(ctx, o)
+	}
+	kept := *u.record
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, errUnfit):
+		return u.settle(kept.hopeless(err.Error()))
+	case errors.Is(err, errSlow):
+		return u.settle(kept.begun(u.now(), u.limits.retry).failed(err.Error(), u.now(), u.limits.retry))
+	case err != nil:
+		u.failures++
+		wait := u.limits.afterFailure(u.failures)
+		u.fetchAt = u.now().Add(wait)
+		kept.State, kept.Message = infrav1.HostAgentUpdateFetching, fmt.Sprintf("cannot fetch slipway-agent %s, trying again: %s", o.Version, reasoned(err))
+		u.options.Log().Warn("cannot fetch another version of slipway-agent, trying again", "version", o.Version, "err", err, "in", wait.Round(time.Second))
+		return u.save(kept)
+	}
+	u.prepared, u.failures = true, 0
+	u.options.Log().Info("fetched and verified another version of slipway-agent", "version", o.Version, "digest", o.ReleaseDigest)
+	return nil
+}
+
+// reasoned is an error with the reason that it has.
+func reasoned(err error) string {
+	var host *software.Error
+	var bundle *hostbundle.Error
+	switch {
+	case errors.As(err, &host):
+		return fmt.Sprintf("%s: %v", host.Reason, err)
+	case errors.As(err, &bundle):
+		return fmt.Sprintf("%s: %v", bundle.Reason, err)
+	}
+	return err.Error()
+}
+
+func (u *Updater) fetch(ctx context.Context, o Order) error {
+	keys, err := u.options.Keys()
+	if err != nil {
+		return err
+	}
+	sources, err := u.options.Sources(ctx)
+	if err != nil {
+		return err
+	}
+	if err := u.disk.ask("stage", u.options.StateDir); err != nil {
+		return err
+	}
+	s := staging(u.options.StateDir)
+	b, sources, err := stage(ctx, s, o, keys, sources)
+	if err != nil {
+		return err
+	}
+	if len(b.Components) != 1 || len(b.Components[0].Files) != 1 {
+		return &hostbundle.Error{Reason: hostbundle.ReasonCorrupt, Err: fmt.Errorf("the bundle of slipway-agent %s is not of one program", o.Version)}
+	}
+	c := b.Components[0]
+	if err := u.room(b.Blob(c).Size-s.Have(b.Blob(c)), c.Size()); err != nil {
+		return err
+	}
+	if err := u.disk.ask("fetch", u.options.StateDir); err != nil {
+		return err
+	}
+	if err := blob(ctx, s, b, c, sources); err != nil {
+		return err
+	}
+	if err := u.unpack(b, c); err != nil {
+		return err
+	}
+	return u.disk.removeStaging(u.options.StateDir)
+}
+
+// stage brings the description of the ordered bundle, and returns the sources in the order in
+// which to ask for its content.
+func stage(ctx context.Context, s hostbundle.Staging, o Order, keys hostbundle.PublicKeys, sources []software.Source) (*hostbundle.Bundle, []software.Source, error) {
+	var errs []error
+	for i, source := range sources {
+		b, err := stageFrom(ctx, s, o, keys, source)
+		if err == nil {
+			return b, slices.Concat(sources[i:], sources[:i]), nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		errs = append(errs, err)
+	}
+	return nil, nil, errors.Join(errs...)
+}
+
+func stageFrom(ctx context.Context, s hostbundle.Staging, o Order, keys hostbundle.PublicKeys, source software.Source) (*hostbundle.Bundle, error) {
+	tag := hostbundle.AgentTag(o.Version)
+	if err := source.Stage(ctx, s, tag, runtime.GOARCH); err != nil {
+		return nil, err
+	}
+	d, err := s.Open()
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.Bundle(tag, runtime.GOARCH, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	if b.Index().String() != o.ReleaseDigest {
+		return nil, &software.Error{Reason: software.ReasonOtherBundle, Err: fmt.Errorf(
+			"%s has the bundle %s of slipway-agent %s, and %s is wanted; load that one there again, or tell the management cluster of the other one: `slipway bundle load` does both",
+			source, b.Index(), o.Version, o.ReleaseDigest)}
+	}
+	return b, nil
+}
+
+// blob brings the program, from the first source that can.
+func blob(ctx context.Context, s hostbundle.Staging, b *hostbundle.Bundle, c hostbundle.Component, sources []software.Source) error {
+	var errs []error
+	for _, source := range sources {
+		err := source.Blob(ctx, s, b.Blob(c), nil)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// spare is what stays free of a disk, in bytes: the journal of the agent is there.
+const spare = 64 << 20
+
+// room refuses what would fill a disk.
+func (u *Updater) room(fetched, unpacked int64) error {
+	for path, size := range map[string]int64{u.options.StateDir: fetched + unpacked, u.options.Program: unpacked} {
+		free, _, err := hostfs.Root("").Space(path)
+		if err != nil {
+			return err
+		}
+		if free < size+spare {
+			return &software.Error{Reason: software.ReasonNoSpace, Err: fmt.Errorf("it takes %d MiB beside %s, of which %d MiB are free and %d MiB shall stay so; make room there",
+				size>>20, path, free>>20, int64(spare)>>20)}
+		}
+	}
+	return nil
+}
+
+// unpack gives the program its name once all of it is verified.
+func (u *Updater) unpack(b *hostbundle.Bundle, c hostbundle.Component) error {
+	err := b.Unpack(c, func(_ hostbundle.File, content io.Reader) error { return u.disk.program(u.part(), content) })
+	if err != nil {
+		return errors.Join(err, u.disk.remove(u.part()))
+	}
+	return u.disk.rename(u.part(), u.next())
+}
+
+// maxOutput bounds what of the output of a program is looked at, in bytes.
+const maxOutput = 256
+
+// check has the program tell its version.
+func (u *Updater) check(ctx context.Context, o Order) error {
+	limited, cancel := context.WithTimeout(ctx, u.limits.check)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(limited, u.next(), "version")
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.WaitDelay = environment(), "/", &bounded{&out}, time.Second
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	printed := strings.TrimSuffix(out.String(), "\n")
+	var exit *exec.ExitError
+	switch {
+	case limited.Err() != nil:
+		return fmt.Errorf("the program of slipway-agent %s %w within %s", o.Version, errSlow, u.limits.check)
+	case errors.Is(err, syscall.ENOEXEC), errors.As(err, &exit):
+		return fmt.Errorf("the program of slipway-agent %s %w: it cannot tell its version: %w", o.Version, errUnfit, err)
+	case err != nil:
+		return fmt.Errorf("start the program of slipway-agent %s: %w", o.Version, err)
+	case printed != o.Version:
+		return fmt.Errorf("the program of slipway-agent %s %w: it says that its version is %q", o.Version, errUnfit, printed)
+	}
+	return nil
+}
+
+// bounded takes all, and keeps the beginning.
+type bounded struct{ *bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())])
+	return len(p), nil
+}
