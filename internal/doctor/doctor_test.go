@@ -97,6 +97,10 @@ func healthy() *Snapshot {
 	}
 	s.ExtensionConfigs, s.HostExtensionConfigs = []runtimev1.ExtensionConfig{upstream}, []runtimev1alpha1.HostExtensionConfig{own}
 
+	release := infrav1.AgentRelease{ObjectMeta: metav1.ObjectMeta{Name: "v0.9.1"}}
+	set(&release.Status.Conditions, infrav1.AgentReleaseRolledOutCondition, "False", infrav1.AgentReleaseRollingOutReason, "1 of 3")
+	s.AgentReleases = []infrav1.AgentRelease{release}
+
 	request := certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r", Labels: map[string]string{infrav1.HostLabel: "h9"}, CreationTimestamp: ago(time.Hour)}}
 	request.Status.Certificate = []byte("issued")
 	s.Requests = []certificatesv1.CertificateSigningRequest{request}
@@ -211,6 +215,15 @@ var cases = []struct {
 	{"an agent is too old", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.AgentSupportedCondition, "False", infrav1.HostAgentTooOldReason, "v0.1")
 	}, []want{{"AgentVersionSkew", Error, h2, 3 * time.Hour, "v0.1", "describe"}}},
+	{"an agent went back", func(s *Snapshot) {
+		set(&s.Hosts[0].Status.Conditions, infrav1.AgentUpdatedCondition, "False", infrav1.HostAgentUpdateFailedReason, "no word of it")
+	}, []want{{"AgentUpdateFailed", Error, h1, 3 * time.Hour, "no word of it", "on the host: journalctl -u slipway-agent"}}},
+	{"the rollout of agents is paused", func(s *Snapshot) {
+		set(&s.AgentReleases[0].Status.Conditions, infrav1.AgentReleaseRolledOutCondition, "False", infrav1.AgentReleasePausedReason, "")
+	}, []want{{"Paused", Warning, "AgentRelease v0.9.1", 3 * time.Hour, "spec.paused", `kubectl patch agentrelease.infrastructure.slipway.dev/v0.9.1 --type=merge`}}},
+	{"an agent updates", func(s *Snapshot) {
+		set(&s.Hosts[0].Status.Conditions, infrav1.AgentUpdatedCondition, "False", infrav1.HostAgentUpdatingReason, "it fetches")
+	}, nil},
 	{"a request was denied", func(s *Snapshot) {
 		deny(&s.Requests[0])
 	}, []want{{"EnrollmentRefused", Error, "CertificateSigningRequest r", time.Minute, "host h9 got no certificate: used up", "slipway host token h9"}}},

@@ -17,7 +17,7 @@ const pausePatience = time.Hour
 
 var pausedForgotten = Check{
 	Name:   "Paused",
-	Means:  "somebody paused a Cluster, or one object by its annotation: nothing changes there until the pause ends",
+	Means:  "somebody paused a Cluster, the rollout of an AgentRelease, or one object by its annotation: nothing changes there until the pause ends",
 	Remedy: "End the pause when what it was for is done. It is a warning once it has lasted an hour, and a note before.",
 	find: func(s *Snapshot) []Finding {
 		return slices.Concat(
@@ -41,6 +41,15 @@ var pausedForgotten = Check{
 			each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 				return s.annotated(atHostMachine(m, Note), m, m.Status.Conditions)
 			}),
+			each(s.AgentReleases, func(r *infrav1.AgentRelease) (Finding, bool) {
+				c := condition(r.Status.Conditions, infrav1.AgentReleaseRolledOutCondition, metav1.ConditionFalse, infrav1.AgentReleasePausedReason)
+				if c == nil {
+					return none()
+				}
+				f := s.lasting(at(infrav1.GroupVersion, "AgentRelease", r, Note), c)
+				f.Message = "spec.paused is set"
+				return f.next(`kubectl patch %s --type=merge -p '{"spec":{"paused":false}}'`, f.Object.Resource()), true
+			}),
 			each(s.Hosts, func(h *infrav1.Host) (Finding, bool) { return s.annotated(atHost(h, Note), h, h.Status.Conditions) }),
 		)
 	},
@@ -62,6 +71,11 @@ func (s *Snapshot) paused(f Finding, conditions []metav1.Condition) Finding {
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return f
 	}
+	return s.lasting(f, c)
+}
+
+// lasting makes a pause that has lasted long worth a warning.
+func (s *Snapshot) lasting(f Finding, c *metav1.Condition) Finding {
 	if s.Now.Sub(c.LastTransitionTime.Time) >= pausePatience {
 		f.Severity = Warning
 	}

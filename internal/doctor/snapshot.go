@@ -45,6 +45,7 @@ type Snapshot struct {
 	LifecyclePolicies    []lifecyclev1.LifecyclePolicy
 	ExtensionConfigs     []runtimev1.ExtensionConfig
 	HostExtensionConfigs []runtimev1alpha1.HostExtensionConfig
+	AgentReleases        []infrav1.AgentRelease
 	// Requests are the CertificateSigningRequests of agents.
 	Requests []certificatesv1.CertificateSigningRequest
 	// Tokens are the Secrets of bootstrap tokens.
@@ -76,6 +77,7 @@ func sources(namespace string) []source {
 		policies     lifecyclev1.LifecyclePolicyList
 		extensions   runtimev1.ExtensionConfigList
 		hostExt      runtimev1alpha1.HostExtensionConfigList
+		agents       infrav1.AgentReleaseList
 		requests     certificatesv1.CertificateSigningRequestList
 		tokens       corev1.SecretList
 		providers    appsv1.DeploymentList
@@ -92,6 +94,7 @@ func sources(namespace string) []source {
 		{"LifecyclePolicy", &policies, in, true, func(s *Snapshot) { s.LifecyclePolicies = policies.Items }},
 		{"ExtensionConfig", &extensions, nil, true, func(s *Snapshot) { s.ExtensionConfigs = extensions.Items }},
 		{"HostExtensionConfig", &hostExt, nil, true, func(s *Snapshot) { s.HostExtensionConfigs = hostExt.Items }},
+		{"AgentRelease", &agents, nil, true, func(s *Snapshot) { s.AgentReleases = agents.Items }},
 		{"CertificateSigningRequest", &requests, []client.ListOption{client.HasLabels{infrav1.HostLabel}}, false, func(s *Snapshot) { s.Requests = requests.Items }},
 		{"Secret", &tokens, ofTokens, false, func(s *Snapshot) { s.Tokens = tokens.Items }},
 		// the plane of `slipway up` serves none

@@ -91,9 +91,17 @@ func agentSupported(h *infrav1.Host, managerVersion string) metav1.Condition {
 		c.Message = fmt.Sprintf("The agent is of version %s, newer than the manager's %s. Upgrade the manager first", h.Status.Inventory.AgentVersion, managerVersion)
 	case agent.LessThan(oldest):
 		c.Status, c.Reason = metav1.ConditionFalse, infrav1.HostAgentTooOldReason
-		c.Message = fmt.Sprintf("The agent is of version %s; the manager, %s, works with agents from v%s on. Upgrade slipway-agent on the host", h.Status.Inventory.AgentVersion, managerVersion, oldest)
+		c.Message = fmt.Sprintf("The agent is of version %s; the manager, %s, works with agents from v%s on. %s", h.Status.Inventory.AgentVersion, managerVersion, oldest, upgradeAgent(h, managerVersion))
 	}
 	return c
+}
+
+// upgradeAgent says how the agent of a host becomes that of the manager's release.
+func upgradeAgent(h *infrav1.Host, managerVersion string) string {
+	if AgentManaged(h) {
+		return fmt.Sprintf("The agent updates itself once the bundle of slipway-agent %s is loaded by `slipway bundle load`", managerVersion)
+	}
+	return "Upgrade slipway-agent on the host"
 }
 
 // AgentCurrent says whether the agent is of the manager's minor version, and so can all that

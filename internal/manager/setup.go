@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/controller/agentrelease"
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
 	"github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/controller/hostcluster"
@@ -52,7 +53,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
 		setupHost, setupSecretAccess, setupHandOver, setupEnrollment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
-		setupMigration, setupInPlaceUpdates, setupHostBundles,
+		setupAgentRelease, setupMigration, setupInPlaceUpdates, setupHostBundles,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
 			return err
@@ -186,4 +187,15 @@ func setupHostMachineTemplate(ctx context.Context, mgr ctrl.Manager, o Options) 
 		Client:      mgr.GetClient(),
 		WatchFilter: o.WatchFilter,
 	}).SetupWithManager(ctx, mgr, concurrency(1, o))
+}
+
+func setupAgentRelease(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&agentrelease.Reconciler{
+		Client:      mgr.GetClient(),
+		APIReader:   mgr.GetAPIReader(),
+		Recorder:    mgr.GetEventRecorder(reportedBy),
+		Version:     version.Version,
+		Namespace:   o.Namespace,
+		WatchFilter: o.WatchFilter,
+	}).SetupWithManager(ctx, mgr, throttled(concurrency(1, o)))
 }

@@ -12,7 +12,7 @@ import (
 
 // setters are the packages that set conditions, or say with what reason.
 var setters = []string{
-	"./internal/controller/...", "./internal/host/...", "./internal/hosthooks/...", "./internal/rollout/...", "./internal/remediation/...",
+	"./internal/controller/...", "./internal/host/...", "./internal/hosthooks/...", "./internal/agentrollout/...", "./internal/rollout/...", "./internal/remediation/...",
 	"./internal/lifecycle/policy/...", "./internal/lifecycle/run/...",
 }
 

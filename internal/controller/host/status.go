@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,15 +23,14 @@ func (r *Reconciler) applyStatus(ctx context.Context, s *scope) (bool, error) {
 	wanted := s.host.DeepCopy()
 	wanted.Status.Phase = state.Phase
 	changed := s.host.Status.Phase != state.Phase
-	for _, condition := range host.Conditions(s.host, s.facts) {
+	now := host.Conditions(s.host, s.facts)
+	for _, condition := range now {
 		before := conditions.Get(s.host, condition.Type)
 		changed = changed || before == nil || !conditions.HasSameState(before, &condition)
 		conditions.Set(wanted, condition)
 	}
-	for condition, now := range map[string]*metav1.Condition{
-		infrav1.ReleaseHooksPassedCondition: s.facts.ReleaseHooks, infrav1.ReadyToMoveCondition: s.facts.Move,
-	} {
-		if now == nil && conditions.Has(s.host, condition) {
+	for condition := range ownConditions {
+		if meta.FindStatusCondition(now, condition) == nil && conditions.Has(s.host, condition) {
 			conditions.Delete(wanted, condition)
 			changed = true
 		}
@@ -95,6 +94,7 @@ var ownConditions = map[string]bool{
 	infrav1.AgentConnectedCondition:     true,
 	infrav1.ClockSkewedCondition:        true,
 	infrav1.AgentSupportedCondition:     true,
+	infrav1.AgentUpdatedCondition:       true,
 	infrav1.AvailableCondition:          true,
 	infrav1.DuplicateIdentityCondition:  true,
 	infrav1.ReleaseHooksPassedCondition: true,

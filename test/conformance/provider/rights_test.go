@@ -35,6 +35,7 @@ var elsewhere = map[judge.Right]string{
 	{Group: "", Resource: "namespaces", Verb: "get"}:                                                "extensions with a namespaceSelector: internal/controller/extensionconfig",
 	{Group: "", Resource: "secrets", Verb: "patch"}:                                                 "hand-over: TestHandOverIsSignedAndReadable of internal/controller/host",
 	{Group: "", Resource: "secrets", Verb: "delete"}:                                                "enrollment: TestUsedUpTokenGoes of internal/controller/host",
+	{Group: "infrastructure.slipway.dev", Resource: "agentreleases/status", Verb: "patch"}:          "updates of agents: TestRollout of internal/controller/agentrelease",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs", Verb: "patch"}:                 "extensions: internal/controller/extensionconfig",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs/status", Verb: "patch"}:          "extensions: internal/controller/extensionconfig",
 }

@@ -1,0 +1,21 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+var agentUpdateFailed = Check{
+	Name:   "AgentUpdateFailed",
+	Means:  "an agent tried another version and went back to its former one, which goes on; no other host is asked to update",
+	Remedy: "Look at the log of slipway-agent on the host, then load a mended release by `slipway bundle load`. If only that host is broken, mend it and bring the version to it by hand, or delete its Host.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
+			if c := condition(h.Status.Conditions, infrav1.AgentUpdatedCondition, metav1.ConditionFalse, infrav1.HostAgentUpdateFailedReason); c != nil {
+				return atHost(h, Error).of(c).next("on the host: journalctl -u slipway-agent"), true
+			}
+			return none()
+		})
+	},
+}
