@@ -14,18 +14,17 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 )
 
 // bundleVersion is one that no local host has.
 const bundleVersion = "v1.34.99"
 
-// fetched loads a host bundle into the plane, and has the host on the other machine install
-// it from there with the certificate of its agent.
-func fetched(t *testing.T, run func(...string) string, agent func(...string) *exec.Cmd, config string) {
+// fetched has the host on the other machine install the version that was loaded into the plane
+// from there, with the certificate of its agent.
+func fetched(t *testing.T, run func(...string) string, agent func(...string) *exec.Cmd, config, key string) {
 	t.Helper()
-	layout, key := hostBundle(t)
-	run("bundle", "load", layout, "--public-key", key)
-	if out := run("bundle", "list", "-o", "name"); out != "hostbundle/"+bundleVersion+"\n" {
+	if out := run("bundle", "list", "-o", "name"); !strings.HasPrefix(out, "hostbundle/"+bundleVersion+"\nhostbundle/slipway-agent-v") {
 		t.Errorf("bundles of the plane: %q", out)
 	}
 	root := t.TempDir()
@@ -49,8 +48,8 @@ func fetched(t *testing.T, run func(...string) string, agent func(...string) *ex
 	run("bundle", "remove", bundleVersion)
 }
 
-// hostBundle writes one that holds next to nothing.
-func hostBundle(t *testing.T) (layout, publicKey string) {
+// hostBundle writes one that holds next to nothing, and the agent of the plane.
+func hostBundle(t *testing.T, p *plane) (layout, publicKey string) {
 	t.Helper()
 	dir := t.TempDir()
 	layout, publicKey = filepath.Join(dir, "layout"), filepath.Join(dir, "key.pub")
@@ -75,7 +74,8 @@ func hostBundle(t *testing.T) (layout, publicKey string) {
 		t.Fatal(err)
 	}
 	err = errors.Join(w.Bundle(bundleVersion, hostbundle.Contents{KubernetesVersion: bundleVersion, Architecture: runtime.GOARCH, Components: []hostbundle.Component{c},
-		Links: []hostbundle.Link{{Path: "/opt/slipway/kubernetes/" + bundleVersion + "/kubelet", Component: "kubernetes", Target: "hyperkube"}}}), w.Close())
+		Links: []hostbundle.Link{{Path: "/opt/slipway/kubernetes/" + bundleVersion + "/kubelet", Component: "kubernetes", Target: "hyperkube"}}}),
+		recipe.Agent(w, agentVersion(t, filepath.Join(p.bin, "slipway-agent")), map[string]string{runtime.GOARCH: filepath.Join(p.bin, "slipway-agent")}), w.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -227,14 +227,17 @@ func reached(t *testing.T, l lan, port int, ca []byte) {
 	}
 }
 
-// enrolled runs the agent on the other machine with what `slipway host token` prints, until
-// its Host tells that it serves.
+// enrolled runs an agent of a former version on the other machine with what `slipway host token`
+// prints, until its Host tells that it serves. Then it installs a version, and updates itself.
 func enrolled(t *testing.T, p *plane, l lan, run func(...string) string) {
 	t.Helper()
 	dir := t.TempDir()
-	config := filepath.Join(dir, "agent.yaml")
+	config, program := filepath.Join(dir, "agent.yaml"), filepath.Join(dir, "bin", "slipway-agent")
+	formerAgent(t, program)
+	layout, key := hostBundle(t, p)
 	content := "apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: default\nhostName: other-1\n" +
-		"bootstrapKubeconfig: " + filepath.Join(dir, "bootstrap") + "\nstateDir: " + filepath.Join(dir, "state") + "\nkubernetesDirectories: [" + dir + "]\n"
+		"bootstrapKubeconfig: " + filepath.Join(dir, "bootstrap") + "\nstateDir: " + filepath.Join(dir, "state") + "\nkubernetesDirectories: [" + dir + "]\n" +
+		"software: {management: Managed, publicKeyFile: " + key + ", sources: [management]}\n"
 	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +245,7 @@ func enrolled(t *testing.T, p *plane, l lan, run func(...string) string) {
 	server := "https://" + net.JoinHostPort(planeAddress, strconv.Itoa(p.Port))
 	line := strings.Fields(run("host", "token", "other-1", "--join-command", "--server", server))
 	agent := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(p.bin, "slipway-agent"), args...)
+		cmd := exec.Command(program, args...)
 		cmd.Env = p.Environ()
 		return within(l.other, cmd)
 	}
@@ -277,7 +280,9 @@ func enrolled(t *testing.T, p *plane, l lan, run func(...string) string) {
 		}
 		return false
 	})
-	fetched(t, run, agent, config)
+	run("bundle", "load", layout, "--public-key", key)
+	fetched(t, run, agent, config, key)
+	updated(t, p, l, run, running.Process.Pid, program)
 	end()
 	run("host", "remove", "other-1", "--no-ssh")
 }

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/test/live"
+)
+
+// formerVersion is that of an agent which the plane still works with.
+const formerVersion = "v0.0.9"
+
+// formerAgent builds the agent of a version before this one.
+func formerAgent(t *testing.T, path string) {
+	t.Helper()
+	build := exec.Command("go", "build", "-ldflags", "-s -w -X github.com/slipway-dev/slipway/internal/version.Version="+formerVersion, "-o", path, "../../cmd/slipway-agent")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build an agent: %v\n%s", err, out)
+	}
+}
+
+// updated waits until the agent on the other machine is the one of the plane, since the plane
+// has its bundle: the same process, another program, in the place of the former one.
+func updated(t *testing.T, p *plane, l lan, run func(...string) string, pid int, program string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join(p.bin, "slipway-agent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := agentVersion(t, filepath.Join(p.bin, "slipway-agent"))
+	kubeconfig := strings.TrimSpace(run("kubeconfig"))
+	get := func(into any, args ...string) error {
+		out, err := within(l.plane, exec.Command(filepath.Join(p.bin, "kubectl"), append([]string{"--kubeconfig", kubeconfig, "get", "-o", "json"}, args...)...)).Output()
+		return errors.Join(err, json.Unmarshal(out, into))
+	}
+	var host infrav1.Host
+	var release infrav1.AgentRelease
+	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		err := errors.Join(get(&host, "host", "other-1"), get(&release, "agentrelease", version))
+		if err == nil && host.Status.Inventory.AgentVersion == version && release.Status.Updated != nil && *release.Status.Updated == 1 {
+			t.Logf("updated after %.1fs", time.Since(begin).Seconds())
+			break
+		}
+		if time.Since(begin) > live.Patience(2*time.Minute) {
+			t.Fatalf("the agent is %s, is asked for %+v, and tells %+v; the release %+v (%v)", host.Status.Inventory.AgentVersion, host.Spec.Agent, host.Status.AgentUpdate, release.Status, err)
+		}
+	}
+	if host.Status.Software.AgentManagement != infrav1.HostSoftwareManaged || host.Status.AgentUpdate != nil {
+		t.Errorf("the Host tells %+v, %+v", host.Status.Software, host.Status.AgentUpdate)
+	}
+	if now, err := os.ReadFile(program); err != nil || string(now) != string(want) {
+		t.Errorf("%s is not the program of the plane (%v)", program, err)
+	}
+	if runs, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || runs != program {
+		t.Errorf("the process runs %q (%v), want %s", runs, err, program)
+	}
+	if left, err := os.ReadDir(filepath.Dir(program)); err != nil || len(left) != 1 {
+		t.Errorf("beside the program are %v (%v)", left, err)
+	}
+	run("bundle", "remove", hostbundle.AgentTag(version))
+	if err := get(&release, "agentrelease", version); err == nil {
+		t.Error("the AgentRelease is there after its bundle was removed")
+	}
+}
+
+// agentVersion asks a program.
+func agentVersion(t *testing.T, program string) string {
+	t.Helper()
+	out, err := exec.Command(program, "version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
