@@ -242,11 +242,13 @@ test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_P
 # memory, which API servers would take a gigabyte more of with 400, against garbage collection
 test-packages race-concurrent: export GOGC ?= 200
 
+# One package more than there are processors: those that wait, as for an API server to look
+# again, leave a fifth of them.
 .PHONY: test-packages
 test-packages: prometheus python chromium ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
 	@$(SAYSAMPLE)
 	@$(FETCH_MODULES) -test work
-	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
+	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -p $$(($$(nproc) + 1)) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
 
 # Those that take minutes begin first: the others run beside them, and none is left to
 # run alone at the end.

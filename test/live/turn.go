@@ -17,9 +17,10 @@ import (
 
 // What a machine has room for.
 const (
-	// hostsPerCPU at once keep the processors busy. With four the starts of several planes
-	// coincide: one took over a minute on two cores.
-	hostsPerCPU = 2
+	// hostsPerCPU at once keep the processors busy: with two, a quarter of their time was
+	// left. With four the starts of several planes coincide: one took over a minute on two
+	// cores.
+	hostsPerCPU = 3
 	// inotifyPerHost instances, as `slipway up` reckons, and those of everything else. With
 	// the 128 that many kernels give there is room for 6 hosts.
 	inotifyPerHost, inotifyOther = 18, 20
