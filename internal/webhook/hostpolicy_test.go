@@ -92,6 +92,7 @@ func claimed(namespace string) *infrav1.Host {
 			HostID: "id", ClaimGeneration: 1, ClearedGeneration: ptr.To[int64](0),
 			Claim:   &infrav1.HostClaim{MachineName: "m", ClusterName: "c1", ClaimID: "claim"},
 			Desired: &infrav1.HostDesired{Phase: infrav1.HostDesiredBootstrapped, OperationID: "op", BootstrapSecretName: "data"},
+			Agent:   &infrav1.HostAgentSpec{Version: "v0.2.0", ReleaseDigest: "sha256:" + strings.Repeat("0", 64)},
 		},
 	}
 }
@@ -131,6 +132,8 @@ func TestMaintenanceOrdersNothing(t *testing.T) {
 		"the next claim":        {func(s *infrav1.HostSpec) { s.ClaimGeneration++ }, "spec.claimGeneration"},
 		"clean for ever":        {func(s *infrav1.HostSpec) { s.ClearedGeneration = ptr.To[int64](99) }, "spec.clearedGeneration"},
 		"no word":               {func(s *infrav1.HostSpec) { s.ClearedGeneration = nil }, "spec.clearedGeneration"},
+		"an agent of before":    {func(s *infrav1.HostSpec) { s.Agent.Version = "v0.1.0" }, "spec.agent"},
+		"no other agent":        {func(s *infrav1.HostSpec) { s.Agent = nil }, "spec.agent"},
 		"with what they may do": {func(s *infrav1.HostSpec) { s.Unschedulable, s.Claim = ptr.To(true), nil }, "spec.claim"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,6 +231,7 @@ func TestAForgedHostIsRefused(t *testing.T) {
 		"spec.claimGeneration":   {ClaimGeneration: whole.ClaimGeneration},
 		"spec.clearedGeneration": {ClearedGeneration: whole.ClearedGeneration},
 		"spec.desired":           {Desired: whole.Desired},
+		"spec.agent":             {Agent: whole.Agent},
 	} {
 		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "host-"}, Spec: spec}
 		if err := forbidden(mallory.Create(t.Context(), h), field, "forger"); err != nil {

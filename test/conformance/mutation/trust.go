@@ -138,6 +138,11 @@ subjects:
 		Package: trust, Test: "TestTrust/operator of hosts",
 	},
 	{
+		Rule: "Trust/orders", Breaks: "who maintains hosts says which version their agents become",
+		File: "config/admission/host_policy.yaml", Old: "object.?spec.?agent == oldObject.?spec.?agent || variables.mayOrder", New: "'true'",
+		Package: trust, Test: "TestTrust/operator of hosts",
+	},
+	{
 		Rule: "Trust/assignments", Breaks: "who maintains hosts gives them to another namespace",
 		File: "config/admission/host_policy.yaml", Old: "object.?spec.?assignedNamespace.orValue('') == oldObject.?spec.?assignedNamespace.orValue('') || variables.mayOrder", New: "'true'",
 		Package: trust, Test: "TestTrust/operator of hosts",

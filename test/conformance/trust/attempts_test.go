@@ -109,6 +109,9 @@ func onHosts() []attempt {
 		})},
 		{"take the Host over with another key", patch(host, map[string]any{"spec": map[string]any{"hostID": formerHostID}})},
 		{"assign the Host to another namespace", patch(host, map[string]any{"spec": map[string]any{"assignedNamespace": elsewhere}})},
+		{"have the agent become another program", patch(host, map[string]any{"spec": map[string]any{
+			"agent": map[string]any{"version": "v99.0.0", "releaseDigest": "sha256:" + strings.Repeat("0", 64)},
+		}})},
 		{"forge facts", patch(host, map[string]any{"status": map[string]any{"observed": map[string]any{"phase": "Available"}}}, "status")},
 		{"forge a heartbeat", patch(lease, map[string]any{"spec": map[string]any{"renewTime": "2099-01-01T00:00:00.000000Z"}})},
 		{"end the heartbeat", remove(lease)},
