@@ -29,12 +29,14 @@ const (
 // newRequest returns a request without a body. The header is its own: a transport
 // of the caller's may add to it.
 func newRequest(ctx context.Context, u *url.URL) *http.Request {
+	// one array for all, of which no header can reach into another one's part
+	values := []string{"application/json", "slipway-runtime-client", rand.Text()}
 	return (&http.Request{
 		Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{
-			"Content-Type":       {"application/json"},
-			"User-Agent":         {"slipway-runtime-client"},
-			hook.RequestIDHeader: {rand.Text()},
+			"Content-Type":       values[0:1:1],
+			"User-Agent":         values[1:2:2],
+			hook.RequestIDHeader: values[2:3:3],
 		},
 	}).WithContext(ctx)
 }
