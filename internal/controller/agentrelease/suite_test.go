@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -39,6 +40,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	ctrl.SetLogger(klog.Background())
 	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error {
 		env = e
 		return installManager(context.Background())
