@@ -25,6 +25,8 @@ var libraries = map[string][]string{
 	"builder/webhook.go":       {"GVK"},
 	"controller/controller.go": {"worker count"},
 	"webhook/server.go":        {"host"}, // that it listens at
+	// A probe that comes before the server is up (controller-runtime v0.24.1, healthz.go:60).
+	"healthz/healthz.go": {"error"},
 	// Verbosity 4: a predicate that is made of others tells both.
 	"predicates/cluster_predicates.go": {"predicate"},
 }
