@@ -40,8 +40,8 @@ type Reconciler struct {
 	Namespace, WatchFilter string
 
 	// asked and told are the writes that the cache may not show yet.
-	asked overlay[infrav1.HostAgentSpec]
-	told  overlay[infrav1.AgentReleaseStatus]
+	asked reconciler.Written[infrav1.HostAgentSpec]
+	told  reconciler.Written[infrav1.AgentReleaseStatus]
 	// caughtUp is true once the cache has shown what earlier processes asked for.
 	caughtUp bool
 }
@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // seen is a Host with what it was asked for and the cache may not show yet.
 func (r *Reconciler) seen(h *infrav1.Host) agentrollout.Host {
 	seen := agentrollout.HostOf(h)
-	if asked, ok := r.asked.over(h); ok {
+	if asked, ok := r.asked.Over(h); ok {
 		seen.Agent.Asked = asked
 	}
 	return seen
@@ -109,14 +109,14 @@ func (r *Reconciler) ask(ctx context.Context, h *infrav1.Host, release *infrav1.
 		r.caughtUp = r.caughtUp && apierrors.IsConflict(err)
 		return fmt.Errorf("ask Host %s/%s to update its agent: %w", h.Namespace, h.Name, err)
 	}
-	r.asked.note(h, asked, wanted)
+	r.asked.Note(h, asked, wanted)
 	ctrl.LoggerFrom(ctx).Info("Asked the agent to update", "Host", klog.KObj(h), "version", wanted.Version)
 	return nil
 }
 
 // tell writes the status, if it changed, and events of what somebody waits for.
 func (r *Reconciler) tell(ctx context.Context, release *infrav1.AgentRelease, plan agentrollout.Plan) error {
-	if told, ok := r.told.over(release); ok {
+	if told, ok := r.told.Over(release); ok {
 		release.Status = told
 	}
 	before := release.DeepCopy()
@@ -133,7 +133,7 @@ func (r *Reconciler) tell(ctx context.Context, release *infrav1.AgentRelease, pl
 	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.told.note(before, after, after.Status)
+	r.told.Note(before, after, after.Status)
 	if was := conditions.GetReason(before, plan.Condition.Type); was != plan.Condition.Reason {
 		r.announce(release, plan.Condition)
 	}

@@ -65,7 +65,7 @@ type Reconciler struct {
 	// nodes are what was seen of Nodes that are not ready.
 	nodes seen.Values[client.ObjectKey, nodeView]
 	// machines are the writes to machines, hosts those to hosts.
-	machines, hosts written
+	machines, hosts reconciler.Written[struct{}]
 	unfinished      unfinished
 }
 
@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		r.nodes.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	if r.machines.stale(hostMachine) {
+	if _, stale := r.machines.Over(hostMachine); stale {
 		return ctrl.Result{}, nil
 	}
 	if added, err := finalizers.EnsureFinalizer(ctx, r.Client, hostMachine, infrav1.HostMachineFinalizer); err != nil || added {
@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 
 	s := newScope(r.Client, hostMachine, cluster)
-	s.wrote = r.machines.note
+	s.wrote = func(before, after client.Object) { r.machines.Note(before, after, struct{}{}) }
 	defer func() { result, reterr = r.report(ctx, s, result, reterr) }()
 
 	// Races for a host end with a conflict.

@@ -31,7 +31,7 @@ func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) 
 	if host.Releasing(s.host) || (s.host.Spec.Desired == nil && s.owner == nil) {
 		return true, nil
 	}
-	if r.hosts.stale(s.host) {
+	if _, stale := r.hosts.Over(s.host); stale {
 		return true, nil
 	}
 	changed, err := r.nextOperation(ctx, s)
@@ -44,7 +44,7 @@ func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) 
 	if err := r.writeOperation(ctx, s.host, changed); err != nil {
 		return false, fmt.Errorf("request phase %s of Host %s: %w", changed.Spec.Desired.Phase, s.host.Name, err)
 	}
-	r.hosts.note(s.host, changed)
+	r.hosts.Note(s.host, changed, struct{}{})
 	r.reportOperation(ctx, s, changed)
 	s.host = changed
 	return true, nil
