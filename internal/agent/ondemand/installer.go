@@ -2,7 +2,6 @@ package ondemand
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -106,17 +105,8 @@ func refused(ctx context.Context, want software.Wanted, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	what := ""
-	var host *software.Error
-	var bundle *hostbundle.Error
-	switch {
-	case errors.As(err, &host):
-		what = string(host.Reason) + ": "
-	case errors.As(err, &bundle):
-		what = string(bundle.Reason) + ": "
-	}
 	return &operation.Error{Reason: operation.ReasonSoftwareUnavailable, Retry: operation.RetryLater, Err: err,
-		Message: fmt.Sprintf("install Kubernetes %s: %s%v", want.Version, what, err)}
+		Message: fmt.Sprintf("install Kubernetes %s: %s", want.Version, software.Explain(err))}
 }
 
 // Tidy removes versions that nothing uses.

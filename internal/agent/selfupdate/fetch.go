@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
@@ -59,7 +59,7 @@ func (u *Updater) prepare(ctx context.Context, o Order, r *Record, ordered <-cha
 		u.failures++
 		wait := u.limits.afterFailure(u.failures)
 		u.fetchAt = u.now().Add(wait)
-		kept.State, kept.Message = infrav1.HostAgentUpdateFetching, fmt.Sprintf("cannot fetch slipway-agent %s, trying again: %s", o.Version, reasoned(err))
+		kept.State, kept.Message = infrav1.HostAgentUpdateFetching, fmt.Sprintf("cannot fetch slipway-agent %s, trying again: %s", o.Version, software.Explain(err))
 		u.options.Log().Warn("cannot fetch another version of slipway-agent, trying again", "version", o.Version, "err", err, "in", wait.Round(time.Second))
 		return u.save(kept)
 	}
@@ -68,20 +68,11 @@ func (u *Updater) prepare(ctx context.Context, o Order, r *Record, ordered <-cha
 	return nil
 }
 
-// reasoned is an error with the reason that it has.
-func reasoned(err error) string {
-	var host *software.Error
-	var bundle *hostbundle.Error
-	switch {
-	case errors.As(err, &host):
-		return fmt.Sprintf("%s: %v", host.Reason, err)
-	case errors.As(err, &bundle):
-		return fmt.Sprintf("%s: %v", bundle.Reason, err)
-	}
-	return err.Error()
-}
-
 func (u *Updater) fetch(ctx context.Context, o Order) error {
+	index, err := digest.Parse(o.ReleaseDigest)
+	if err != nil {
+		return fmt.Errorf("the digest that is ordered, %q: %w", o.ReleaseDigest, err)
+	}
 	keys, err := u.options.Keys()
 	if err != nil {
 		return err
@@ -94,78 +85,24 @@ func (u *Updater) fetch(ctx context.Context, o Order) error {
 		return err
 	}
 	s := staging(u.options.StateDir)
-	b, sources, err := stage(ctx, s, o, keys, sources)
+	b, sources, err := software.Stage(ctx, s, software.Wanted{Version: hostbundle.AgentTag(o.Version), Index: index}, keys, sources)
 	if err != nil {
 		return err
 	}
-	if len(b.Components) != 1 || len(b.Components[0].Files) != 1 {
-		return &hostbundle.Error{Reason: hostbundle.ReasonCorrupt, Err: fmt.Errorf("the bundle of slipway-agent %s is not of one program", o.Version)}
-	}
-	c := b.Components[0]
+	c := b.Components[0] // the only one of such a bundle
 	if err := u.room(b.Blob(c).Size-s.Have(b.Blob(c)), c.Size()); err != nil {
 		return err
 	}
 	if err := u.disk.ask("fetch", u.options.StateDir); err != nil {
 		return err
 	}
-	if err := blob(ctx, s, b, c, sources); err != nil {
+	if err := software.Blob(ctx, s, b.Blob(c), sources, nil); err != nil {
 		return err
 	}
 	if err := u.unpack(b, c); err != nil {
 		return err
 	}
 	return u.disk.removeStaging(u.options.StateDir)
-}
-
-// stage brings the description of the ordered bundle, and returns the sources in the order in
-// which to ask for its content.
-func stage(ctx context.Context, s hostbundle.Staging, o Order, keys hostbundle.PublicKeys, sources []software.Source) (*hostbundle.Bundle, []software.Source, error) {
-	var errs []error
-	for i, source := range sources {
-		b, err := stageFrom(ctx, s, o, keys, source)
-		if err == nil {
-			return b, slices.Concat(sources[i:], sources[:i]), nil
-		}
-		if ctx.Err() != nil {
-			return nil, nil, context.Cause(ctx)
-		}
-		errs = append(errs, err)
-	}
-	return nil, nil, errors.Join(errs...)
-}
-
-func stageFrom(ctx context.Context, s hostbundle.Staging, o Order, keys hostbundle.PublicKeys, source software.Source) (*hostbundle.Bundle, error) {
-	tag := hostbundle.AgentTag(o.Version)
-	if err := source.Stage(ctx, s, tag, runtime.GOARCH); err != nil {
-		return nil, err
-	}
-	d, err := s.Open()
-	if err != nil {
-		return nil, err
-	}
-	b, err := d.Bundle(tag, runtime.GOARCH, keys)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
-	}
-	if b.Index().String() != o.ReleaseDigest {
-		return nil, &software.Error{Reason: software.ReasonOtherBundle, Err: fmt.Errorf(
-			"%s has the bundle %s of slipway-agent %s, and %s is wanted; load that one there again, or tell the management cluster of the other one: `slipway bundle load` does both",
-			source, b.Index(), o.Version, o.ReleaseDigest)}
-	}
-	return b, nil
-}
-
-// blob brings the program, from the first source that can.
-func blob(ctx context.Context, s hostbundle.Staging, b *hostbundle.Bundle, c hostbundle.Component, sources []software.Source) error {
-	var errs []error
-	for _, source := range sources {
-		err := source.Blob(ctx, s, b.Blob(c), nil)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // spare is what stays free of a disk, in bytes: the journal of the agent is there.

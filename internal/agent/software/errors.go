@@ -1,6 +1,11 @@
 package software
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/slipway-dev/slipway/internal/hostbundle"
+)
 
 // Reason says why software was not installed or uninstalled.
 type Reason string
@@ -37,4 +42,17 @@ func (e *Error) Unwrap() error { return e.Err }
 
 func refuse(reason Reason, format string, args ...any) error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
+}
+
+// Explain is the text of an error of this package, or of a bundle, behind its reason.
+func Explain(err error) string {
+	var host *Error
+	var bundle *hostbundle.Error
+	switch {
+	case errors.As(err, &host):
+		return fmt.Sprintf("%s: %v", host.Reason, err)
+	case errors.As(err, &bundle):
+		return fmt.Sprintf("%s: %v", bundle.Reason, err)
+	}
+	return err.Error()
 }

@@ -30,7 +30,8 @@ type Source interface {
 
 // Wanted is what to fetch.
 type Wanted struct {
-	// Version of Kubernetes; the newest of the source when empty.
+	// Version of Kubernetes, or what hostbundle.AgentTag makes of one of the agent; the newest
+	// Kubernetes of the source when empty.
 	Version string
 	// Index is the digest that the bundle must have; any will do when empty.
 	Index digest.Digest
@@ -67,7 +68,7 @@ func hopeless(err error) bool {
 // fetchAll does it. The caller holds the lock.
 func (h *Host) fetchAll(ctx context.Context, want Wanted, keys hostbundle.PublicKeys, sources []Source) (string, error) {
 	fetched := hostbundle.Staging{Dir: h.Root.Path(staging)}
-	b, sources, err := h.stage(ctx, fetched, want, keys, sources)
+	b, sources, err := Stage(ctx, fetched, want, keys, sources)
 	if err != nil {
 		return "", full(err)
 	}
@@ -96,9 +97,9 @@ func (h *Host) fetchAll(ctx context.Context, want Wanted, keys hostbundle.Public
 	return b.KubernetesVersion, h.install(ctx, record, b)
 }
 
-// stage brings the description of a bundle that can be trusted, and returns the sources in
+// Stage brings the description of a bundle that can be trusted, and returns the sources in
 // the order in which to ask for its content.
-func (h *Host) stage(ctx context.Context, s hostbundle.Staging, want Wanted, keys hostbundle.PublicKeys, sources []Source) (*hostbundle.Bundle, []Source, error) {
+func Stage(ctx context.Context, s hostbundle.Staging, want Wanted, keys hostbundle.PublicKeys, sources []Source) (*hostbundle.Bundle, []Source, error) {
 	var errs []error
 	for i, source := range sources {
 		b, err := stageFrom(ctx, s, want, keys, source)
@@ -137,8 +138,8 @@ func stageFrom(ctx context.Context, s hostbundle.Staging, want Wanted, keys host
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	if want.Index != "" && b.Index() != want.Index {
-		return nil, refuse(ReasonOtherBundle, "%s has the bundle %s of Kubernetes %s, and %s is wanted; load that one there again, or tell the management cluster of the other one: `slipway bundle load` does both",
-			source, b.Index(), version, want.Index)
+		return nil, refuse(ReasonOtherBundle, "%s has the bundle %s of %s, and %s is wanted; load that one there again, or tell the management cluster of the other one: `slipway bundle load` does both",
+			source, b.Index(), hostbundle.Title(version), want.Index)
 	}
 	return b, nil
 }
@@ -157,20 +158,28 @@ func (p plan) lacking(b *hostbundle.Bundle, s hostbundle.Staging) []hostbundle.C
 	return lacking
 }
 
-// fetch brings one component, from the first source that can.
+// fetch brings one component.
 func (h *Host) fetch(ctx context.Context, s hostbundle.Staging, b *hostbundle.Bundle, c hostbundle.Component, sources []Source) error {
-	var errs []error
-	told := func(have, size int64) {
+	err := Blob(ctx, s, b.Blob(c), sources, func(have, size int64) {
 		if h.Fetching != nil {
 			h.Fetching(c, have, size)
 		}
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
+	return fmt.Errorf("fetch %s %s: %w", c.Name, c.Version, err)
+}
+
+// Blob brings content of a bundle from the first source that can. progress may be nil.
+func Blob(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, sources []Source, progress func(have, size int64)) error {
+	var errs []error
 	for _, source := range sources {
-		err := source.Blob(ctx, s, b.Blob(c), told)
+		err := source.Blob(ctx, s, d, progress)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		errs = append(errs, err)
 	}
-	return fmt.Errorf("fetch %s %s: %w", c.Name, c.Version, errors.Join(errs...))
+	return errors.Join(errs...)
 }
