@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	built "github.com/slipway-dev/slipway/internal/version"
 )
 
 // AgentState is how far the agent of a host is with a version of slipway-agent.
@@ -75,13 +76,11 @@ func (a Agent) runs(wanted string) bool {
 	return running != nil && least != nil && running.AtLeast(least)
 }
 
-// unversioned is a build that nobody gave a version. No agent updates to or from it.
-const unversioned = "v0.0.0-dev"
-
-// Versioned is the version of an agent or a manager; nil for one that cannot be compared.
+// Versioned is the version of an agent or a manager; nil for one that cannot be compared, such
+// as that of a build which nobody gave a version.
 func Versioned(s string) *version.Version {
 	v, err := version.ParseSemantic(s)
-	if err != nil || s == unversioned || !strings.HasPrefix(s, "v") {
+	if err != nil || s == built.Unset || !strings.HasPrefix(s, "v") {
 		return nil
 	}
 	return v

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/version"
 )
 
 // Order is what the Host asks for.
@@ -113,11 +114,9 @@ func (s situation) ahead(r *Record) decision {
 	return decision{deed: try, report: r}
 }
 
-// unversioned is a build that nobody gave a version.
-const unversioned = "v0.0.0-dev"
-
-// versioned says whether versions can be compared with this one.
-func versioned(v string) bool { return semver.IsValid(v) && v != unversioned }
+// versioned says whether versions can be compared with this one: not with a build that nobody
+// gave a version.
+func versioned(v string) bool { return semver.IsValid(v) && v != version.Unset }
 
 // newer says whether an agent of the version b goes to a.
 func newer(a, b string) bool { return versioned(a) && versioned(b) && semver.Compare(a, b) > 0 }
