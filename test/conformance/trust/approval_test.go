@@ -208,7 +208,14 @@ func (w *world) pretend(agent client.Client, name string) {
 	w.report(agent, client.ObjectKey{Namespace: guarded, Name: name})
 }
 
+// report has a host that is clean report.
 func (w *world) report(agent client.Client, key client.ObjectKey) {
+	w.t.Helper()
+	w.reportAs(agent, key, func(s *infrav1.HostStatus) { s.CleanProof = &infrav1.CleanProof{Time: metav1.Now().Rfc3339Copy()} })
+}
+
+// reportAs has a host report, with what it says besides.
+func (w *world) reportAs(agent client.Client, key client.ObjectKey, says func(*infrav1.HostStatus)) {
 	w.t.Helper()
 	w.eventually("the host reports", func(ctx context.Context) error {
 		h, lease := &infrav1.Host{}, &coordinationv1.Lease{}
@@ -217,7 +224,7 @@ func (w *world) report(agent client.Client, key client.ObjectKey) {
 		}
 		h.Status.BootID, h.Status.Inventory.KubernetesVersions = "boot", []string{testenv.Version}
 		h.Status.Inventory.Architecture, h.Status.Capacity = "amd64", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
-		h.Status.CleanProof = &infrav1.CleanProof{Time: metav1.Now().Rfc3339Copy()}
+		says(&h.Status)
 		lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(key.Name), &metav1.MicroTime{Time: time.Now()}
 		lease.Spec.LeaseDurationSeconds = ptr.To[int32](3600)
 		return errors.Join(agent.Status().Update(ctx, h), agent.Update(ctx, lease))

@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,16 +81,7 @@ func (w *world) runsNode(name string) {
 	w.t.Helper()
 	h := simagent.Enrolled(guarded, name)
 	w.create(h)
-	agent, key := w.client(w.agent(guarded, name, h.Spec.HostID)), client.ObjectKeyFromObject(h)
-	w.eventually("the host reports its node", func(ctx context.Context) error {
-		h, lease := &infrav1.Host{}, &coordinationv1.Lease{}
-		if err := errors.Join(agent.Get(ctx, key, h), agent.Get(ctx, key, lease)); err != nil {
-			return err
-		}
-		h.Status.BootID, h.Status.Residue = "boot", []string{"process kubelet (PID 7)"}
-		h.Status.Inventory.Architecture, h.Status.Inventory.KubernetesVersions = "amd64", []string{testenv.Version}
-		h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
-		lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To(name), &metav1.MicroTime{Time: time.Now()}, ptr.To[int32](3600)
-		return errors.Join(agent.Status().Update(ctx, h), agent.Update(ctx, lease))
+	w.reportAs(w.client(w.agent(guarded, name, h.Spec.HostID)), client.ObjectKeyFromObject(h), func(s *infrav1.HostStatus) {
+		s.Residue = []string{"process kubelet (PID 7)"}
 	})
 }
