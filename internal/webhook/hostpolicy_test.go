@@ -28,7 +28,7 @@ const manager = "system:serviceaccount:slipway-system:slipway-manager"
 // installPolicies limits who orders hosts, which certificates the manager approves and which
 // Secrets it changes, and gives it its rights, as the release does.
 func installPolicies() error {
-	for _, file := range []string{"admission/host_policy.yaml", "admission/certificate_policy.yaml", "admission/token_policy.yaml", "admission/hand_over_policy.yaml", "rbac/role.yaml", "rbac/secrets_role.yaml"} {
+	for _, file := range []string{"admission/host_policy.yaml", "admission/certificate_policy.yaml", "admission/token_policy.yaml", "admission/hand_over_policy.yaml"} {
 		data, err := config.FS.ReadFile(file)
 		if err != nil {
 			return err
@@ -43,16 +43,7 @@ func installPolicies() error {
 			}
 		}
 	}
-	for _, role := range []string{"slipway-manager-role", "slipway-manager-secrets"} {
-		if err := env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: manager}},
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return env.Grant(ctx, manager, config.FS, "rbac/role.yaml", "rbac/secrets_role.yaml")
 }
 
 func as(t *testing.T, name string) client.Client {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -61,25 +60,12 @@ func addToScheme(scheme *runtime.Scheme) error {
 // installManager makes the user that the manager is.
 func installManager(ctx context.Context) error {
 	const user = "the-manager"
-	data, err := config.FS.ReadFile("rbac/role.yaml")
-	if err != nil {
+	if err := env.Grant(ctx, user, config.FS, "rbac/role.yaml"); err != nil {
 		return err
-	}
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(data, role); err != nil {
-		return err
-	}
-	for _, o := range []client.Object{role, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}} {
-		if err := env.Client.Create(ctx, o); err != nil {
-			return err
-		}
 	}
 	asManager = rest.CopyConfig(env.Config)
 	asManager.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	var err error
 	managed, err = client.NewWithWatch(asManager, client.Options{Scheme: env.Scheme})
 	return err
 }

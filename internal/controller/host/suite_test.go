@@ -20,7 +20,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -48,24 +47,8 @@ func TestMain(m *testing.M) {
 // installManager makes the user that the manager is.
 func installManager(ctx context.Context) error {
 	const user = "the-manager"
-	for _, file := range []string{"rbac/role.yaml", "rbac/secrets_role.yaml"} {
-		data, err := config.FS.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		role := &rbacv1.ClusterRole{}
-		if err := yaml.UnmarshalStrict(data, role); err != nil {
-			return err
-		}
-		for _, o := range []client.Object{role, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-		}} {
-			if err := env.Client.Create(ctx, o); err != nil {
-				return err
-			}
-		}
+	if err := env.Grant(ctx, user, config.FS, "rbac/role.yaml", "rbac/secrets_role.yaml"); err != nil {
+		return err
 	}
 	asManager = rest.CopyConfig(env.Config)
 	asManager.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}

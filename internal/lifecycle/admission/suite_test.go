@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/lifecycle/admission"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -55,42 +56,27 @@ func serve() error {
 			return err
 		}
 	}
-	config := as(engine)
+	own := as(engine)
 	var err error
-	if engineClient, err = client.New(config, client.Options{Scheme: env.Scheme}); err != nil {
+	if engineClient, err = client.New(own, client.Options{Scheme: env.Scheme}); err != nil {
 		return err
 	}
-	own, err := rights.New(config)
+	held, err := rights.New(own)
 	if err != nil {
 		return err
 	}
-	_, err = env.ServeWebhooks(config, options, func(mgr ctrl.Manager) error {
+	_, err = env.ServeWebhooks(own, options, func(mgr ctrl.Manager) error {
 		cached = mgr.GetClient()
-		return admission.SetupWithManager(mgr, "", own)
+		return admission.SetupWithManager(mgr, "", held)
 	})
 	return err
 }
 
 func grantEngine(ctx context.Context) error {
-	data, err := os.ReadFile("../../../config/lifecycle/rbac/role.yaml")
-	if err != nil {
-		return err
-	}
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(data, role); err != nil {
-		return err
-	}
 	if err := env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: engineNamespace}}); err != nil {
 		return err
 	}
-	if err := env.Client.Create(ctx, role); err != nil {
-		return err
-	}
-	return env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "engine"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: engine}},
-	})
+	return env.Grant(ctx, engine, config.Lifecycle, "lifecycle/rbac/role.yaml")
 }
 
 // install creates the objects of a file of the release.
