@@ -36,6 +36,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/run"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 )
 
 // updating is a host whose agent is a program of its own, and a registry of other ones.
@@ -70,9 +71,7 @@ func bundles(t *testing.T, layout, publicKey string, programs map[string]string)
 	w, err := hostbundle.NewWriter(layout, signer)
 	check(t, err)
 	for version, program := range programs {
-		c, err := w.Component(hostbundle.AgentProgram, version, []hostbundle.Source{{Path: hostbundle.AgentProgram, From: program, Mode: 0o755}})
-		check(t, err)
-		check(t, w.Bundle(hostbundle.AgentTag(version), hostbundle.Contents{AgentVersion: version, Architecture: runtime.GOARCH, Components: []hostbundle.Component{c}}))
+		check(t, recipe.Agent(w, version, map[string]string{runtime.GOARCH: program}))
 	}
 	check(t, w.Close())
 	writeFile(t, publicKey, public)

@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/agent/software/softwaretest"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 )
 
 // Agents that are tried. Each tells its version, and its process in the file "pid" beside it.
@@ -49,10 +50,7 @@ func layout(t *testing.T, content string) (bundles softwaretest.Layout, digest s
 	must(t, err)
 	program := filepath.Join(in, "slipway-agent")
 	must(t, os.WriteFile(program, []byte(content), 0o600))
-	c, err := w.Component(hostbundle.AgentProgram, newVersion, []hostbundle.Source{{Path: hostbundle.AgentProgram, From: program, Mode: 0o755}})
-	must(t, err)
-	must(t, w.Bundle(hostbundle.AgentTag(newVersion), hostbundle.Contents{AgentVersion: newVersion, Architecture: runtime.GOARCH, Components: []hostbundle.Component{c}}))
-	must(t, w.Close())
+	must(t, errors.Join(recipe.Agent(w, newVersion, map[string]string{runtime.GOARCH: program}), w.Close()))
 	bundles.Keys, err = hostbundle.ParsePublicKeys([]byte(public))
 	must(t, err)
 	d, err := hostbundle.OpenDirectory(bundles.Dir)
