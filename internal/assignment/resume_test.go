@@ -11,7 +11,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -297,22 +296,9 @@ func TestTheHostThereGoes(t *testing.T) {
 func user(t *testing.T, name string, verbs map[string][]string) client.Client {
 	t.Helper()
 	for namespace, allowed := range verbs {
-		meta := metav1.ObjectMeta{Namespace: namespace, GenerateName: name + "-"}
-		role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, Verbs: allowed}}}
-		if err := env.Client.Create(t.Context(), role); err != nil {
-			t.Fatal(err)
-		}
-		binding := &rbacv1.RoleBinding{
-			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
-		}
-		if err := env.Client.Create(t.Context(), binding); err != nil {
-			t.Fatal(err)
-		}
+		env.GrantIn(t, name, namespace, rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, Verbs: allowed})
 	}
-	impersonated := rest.CopyConfig(env.Config)
-	impersonated.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
-	c, err := client.New(impersonated, client.Options{Scheme: env.Scheme})
+	c, err := client.New(env.As(name), client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

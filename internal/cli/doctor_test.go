@@ -109,7 +109,7 @@ func TestDoctorWithLimitedRights(t *testing.T) {
 	if !errors.As(err, &missing) || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `user "dora" may not list hosts.infrastructure.slipway.dev`) {
 		t.Fatalf("without any right: %v", err)
 	}
-	grant(t, "dora", ns, rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
+	env.GrantIn(t, "dora", ns, rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
 	poll.True(t, time.Minute, "the API server learns of the binding", func() bool { return allowed(t, kubeconfig, "list", "hosts", ns) })
 	out, err := run(t, "doctor", "--kubeconfig", kubeconfig, "-n", ns, "-o", "json")
 	wantExit(t, err, exitFindings)

@@ -58,7 +58,7 @@ func TestApproveHosts(t *testing.T) {
 		t.Error("no host was named, and nothing said")
 	}
 	kubeconfig = as(t, "carl", "")
-	grant(t, "carl", ns, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
+	env.GrantIn(t, "carl", ns, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
 	poll.True(t, time.Minute, "the API server learns of the binding", func() bool { return allowed(t, kubeconfig, "get", "hosts", ns) })
 	if _, err := approve("h2"); err == nil || !strings.Contains(err.Error(), `user "carl" may not patch hosts.infrastructure.slipway.dev h2 in namespace `+ns) {
 		t.Errorf("got %v", err)

@@ -118,7 +118,7 @@ func TestAssignTells(t *testing.T) {
 	kubeconfig = as(t, "dora", "")
 	testenv.NewHost(t, env.Client, from, "h2", time.Now())
 	for namespace, verbs := range map[string][]string{from: {"get", "patch"}, to: {"get"}} {
-		grant(t, "dora", namespace, rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
+		env.GrantIn(t, "dora", namespace, rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
 	}
 	poll.Until(t, time.Minute, "the API server learns of the bindings", func() error {
 		_, err := run(t, "host", "assign", "h2", "-n", from, "--to", to, "--kubeconfig", kubeconfig)

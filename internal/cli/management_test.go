@@ -80,18 +80,6 @@ func create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// grant gives a user verbs on resources of a namespace.
-func grant(t *testing.T, user, namespace string, rules ...rbacv1.PolicyRule) {
-	t.Helper()
-	meta := metav1.ObjectMeta{Namespace: namespace, GenerateName: user + "-"}
-	role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
-	create(t, role)
-	create(t, &rbacv1.RoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	})
-}
-
 func host(namespace, name, rack string) *infrav1.Host {
 	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"rack": rack}}}
 	h.Spec.HostID = testenv.HostID(namespace, name)
@@ -195,7 +183,7 @@ func TestLimitedRights(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "may not list") != 8 || strings.Count(err.Error(), "kubectl create role ") != 1 {
 		t.Errorf("got %v", err)
 	}
-	grant(t, "ann", ns, rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
+	env.GrantIn(t, "ann", ns, rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
 	poll.True(t, time.Minute, "the API server learns of the binding", func() bool { return allowed(t, kubeconfig, "list", "hosts", ns) })
 	if out, err := list("-n", ns); err != nil || !strings.Contains(out, "h1") {
 		t.Errorf("with the right: %v\n%s", err, out)

@@ -205,7 +205,7 @@ func owner(kind string, o client.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID()}
 }
 
-func create(t *testing.T, c client.Client, o client.Object) {
+func create(t testing.TB, c client.Client, o client.Object) {
 	t.Helper()
 	if err := c.Create(context.Background(), o); err != nil {
 		t.Fatalf("create %T %s: %v", o, o.GetName(), err)

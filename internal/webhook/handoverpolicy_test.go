@@ -25,19 +25,8 @@ func TestWhoWritesSecretsHandsNoHostOver(t *testing.T) {
 	namespace := env.Namespace(t)
 	writer := func(name string, rules ...rbacv1.PolicyRule) client.Client {
 		t.Helper()
-		meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "update", "patch"}})
-		for _, o := range []client.Object{
-			&rbacv1.Role{ObjectMeta: meta, Rules: rules},
-			&rbacv1.RoleBinding{
-				ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-				Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
-			},
-		} {
-			if err := env.Client.Create(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
-		}
+		env.GrantIn(t, name, namespace, rules...)
 		return as(t, name)
 	}
 	tenant := writer("tina")

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -48,9 +47,7 @@ func installPolicies() error {
 
 func as(t *testing.T, name string) client.Client {
 	t.Helper()
-	impersonated := rest.CopyConfig(env.Config)
-	impersonated.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
-	c, err := client.New(impersonated, client.Options{Scheme: env.Scheme})
+	c, err := client.New(env.As(name), client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,18 +57,7 @@ func as(t *testing.T, name string) client.Client {
 // keeper makes a user with verbs on the Hosts of a namespace.
 func keeper(t *testing.T, namespace, name string, verbs ...string) client.Client {
 	t.Helper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	for _, o := range []client.Object{
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, Verbs: verbs}}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
-		},
-	} {
-		if err := env.Client.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	env.GrantIn(t, name, namespace, rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}, Verbs: verbs})
 	return as(t, name)
 }
 

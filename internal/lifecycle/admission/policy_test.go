@@ -188,7 +188,8 @@ func warning(t *testing.T) (client.Client, *warned) {
 func TestAGoodPolicyIsStoredWithoutWarning(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
-	grant(t, namespace, rights.StepsRole, rights.JobsRole)
+	env.BindIn(t, engine, namespace, rights.StepsRole)
+	env.BindIn(t, engine, namespace, rights.JobsRole)
 	for _, o := range []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cni"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "key"}},
@@ -266,7 +267,7 @@ func TestJobsAreOnlyTriedInTheOwnNamespace(t *testing.T) {
 func TestWhatIsMissingIsWarnedOf(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
-	grant(t, namespace, rights.StepsRole)
+	env.BindIn(t, engine, namespace, rights.StepsRole)
 	c, w := warning(t)
 	if err := c.Create(t.Context(), newPolicy(namespace, "p", named("cni", source("ConfigMap", "cni", "")), named("call", webhookTo("https://example.com")))); err != nil {
 		t.Fatal(err)

@@ -247,7 +247,7 @@ func TestADeciderChangesNoMetadata(t *testing.T) {
 	namespace := env.Namespace(t)
 	alice := decider(t, namespace, "alice", "approve", "skip", "retry")
 	mover := user(t, namespace, "mover", allow(lifecyclev1.GroupVersion.Group, "lifecycleruns", "get", "update", "import"))
-	collector, err := client.New(as("system:serviceaccount:kube-system:generic-garbage-collector"), client.Options{Scheme: env.Scheme})
+	collector, err := client.New(env.As("system:serviceaccount:kube-system:generic-garbage-collector"), client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

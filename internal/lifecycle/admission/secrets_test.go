@@ -23,8 +23,8 @@ import (
 func TestTheEngineWritesOnlyItsOwnSecrets(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
-	grant(t, namespace, rights.StepsRole)
-	grant(t, metav1.NamespaceSystem, rights.StepsRole)
+	env.BindIn(t, engine, namespace, rights.StepsRole)
+	env.BindIn(t, engine, metav1.NamespaceSystem, rights.StepsRole)
 	secret := func(name string, kind corev1.SecretType) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind}
 	}

@@ -10,7 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -56,7 +55,7 @@ func serve() error {
 			return err
 		}
 	}
-	own := as(engine)
+	own := env.As(engine)
 	var err error
 	if engineClient, err = client.New(own, client.Options{Scheme: env.Scheme}); err != nil {
 		return err
@@ -100,43 +99,11 @@ func install(ctx context.Context, file string) error {
 	return nil
 }
 
-// grant has an administrator allow the engine what steps take in a namespace.
-func grant(t *testing.T, namespace string, roles ...string) {
-	t.Helper()
-	for _, role := range roles {
-		if err := env.Client.Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: engine}},
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// as returns a config by which the API server knows its caller as the user.
-func as(user string, groups ...string) *rest.Config {
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append([]string{"system:authenticated"}, groups...)}
-	return config
-}
-
 // user makes a user who may do what rules say in a namespace.
 func user(t *testing.T, namespace, name string, rules ...rbacv1.PolicyRule) client.Client {
 	t.Helper()
-	for _, o := range []client.Object{
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
-		},
-	} {
-		if err := env.Client.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.New(as(name), client.Options{Scheme: env.Scheme})
+	env.GrantIn(t, name, namespace, rules...)
+	c, err := client.New(env.As(name), client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
