@@ -16,18 +16,6 @@ import (
 	"github.com/slipway-dev/slipway/test/live"
 )
 
-// formerVersion is that of an agent which the plane still works with.
-const formerVersion = "v0.0.9"
-
-// formerAgent builds the agent of a version before this one.
-func formerAgent(t *testing.T, path string) {
-	t.Helper()
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X github.com/slipway-dev/slipway/internal/version.Version="+formerVersion, "-o", path, "../../cmd/slipway-agent")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build an agent: %v\n%s", err, out)
-	}
-}
-
 // updated waits until the agent on the other machine is the one of the plane, since the plane
 // has its bundle: the same process, another program, in the place of the former one.
 func updated(t *testing.T, p *plane, l lan, run func(...string) string, pid int, program string) {
@@ -36,7 +24,7 @@ func updated(t *testing.T, p *plane, l lan, run func(...string) string, pid int,
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := agentVersion(t, filepath.Join(p.bin, "slipway-agent"))
+	version := live.Version(t, filepath.Join(p.bin, "slipway-agent"))
 	kubeconfig := strings.TrimSpace(run("kubeconfig"))
 	get := func(into any, args ...string) error {
 		out, err := within(l.plane, exec.Command(filepath.Join(p.bin, "kubectl"), append([]string{"--kubeconfig", kubeconfig, "get", "-o", "json"}, args...)...)).Output()
@@ -70,14 +58,4 @@ func updated(t *testing.T, p *plane, l lan, run func(...string) string, pid int,
 	if err := get(&release, "agentrelease", version); err == nil {
 		t.Error("the AgentRelease is there after its bundle was removed")
 	}
-}
-
-// agentVersion asks a program.
-func agentVersion(t *testing.T, program string) string {
-	t.Helper()
-	out, err := exec.Command(program, "version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
 }

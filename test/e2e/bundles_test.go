@@ -15,6 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // bundleVersion is one that no local host has.
@@ -75,7 +76,7 @@ func hostBundle(t *testing.T, p *plane) (layout, publicKey string) {
 	}
 	err = errors.Join(w.Bundle(bundleVersion, hostbundle.Contents{KubernetesVersion: bundleVersion, Architecture: runtime.GOARCH, Components: []hostbundle.Component{c},
 		Links: []hostbundle.Link{{Path: "/opt/slipway/kubernetes/" + bundleVersion + "/kubelet", Component: "kubernetes", Target: "hyperkube"}}}),
-		recipe.Agent(w, agentVersion(t, filepath.Join(p.bin, "slipway-agent")), map[string]string{runtime.GOARCH: filepath.Join(p.bin, "slipway-agent")}), w.Close())
+		recipe.Agent(w, live.Version(t, filepath.Join(p.bin, "slipway-agent")), map[string]string{runtime.GOARCH: filepath.Join(p.bin, "slipway-agent")}), w.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

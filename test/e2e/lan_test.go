@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +20,8 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // Addresses of the network between the two machines, which documentation has for itself.
@@ -78,7 +79,7 @@ func newLAN(t *testing.T, p *plane) lan {
 func newNamespace(t *testing.T, name string) netns.NsHandle {
 	t.Helper()
 	var ns netns.NsHandle
-	if err := onThread(func() (err error) {
+	if err := live.OnThread(func() (err error) {
 		ns, err = netns.NewNamed(name)
 		return err
 	}); err != nil {
@@ -86,16 +87,6 @@ func newNamespace(t *testing.T, name string) netns.NsHandle {
 	}
 	t.Cleanup(func() { _ = ns.Close() })
 	return ns
-}
-
-// onThread runs fn on a thread that ends with it, whose namespaces it may change.
-func onThread(fn func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		result <- fn()
-	}()
-	return <-result
 }
 
 // in makes the run one inside a namespace.
@@ -109,25 +100,6 @@ func within(namespace string, cmd *exec.Cmd) *exec.Cmd {
 	inside := exec.Command("nsenter", append([]string{"--net=/run/netns/" + namespace, "--", cmd.Path}, cmd.Args[1:]...)...)
 	inside.Env = cmd.Env
 	return inside
-}
-
-// dialFrom connects from inside a namespace.
-func dialFrom(namespace string) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		err = onThread(func() error {
-			ns, err := netns.GetFromName(namespace)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = ns.Close() }()
-			if err := netns.Set(ns); err != nil {
-				return err
-			}
-			c, err = (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, network, address)
-			return err
-		})
-		return c, err
-	}
 }
 
 // otherMachines makes a plane listen for hosts on other machines: one that has no way into
@@ -198,7 +170,7 @@ func pids(numbers []int) []string {
 // names, and gets nothing without credentials.
 func reached(t *testing.T, l lan, port int, ca []byte) {
 	t.Helper()
-	dial := dialFrom(l.other)
+	dial := live.DialFrom(l.other)
 	if c, err := dial(t.Context(), "tcp", net.JoinHostPort(gateway, "6443")); err == nil {
 		_ = c.Close()
 		t.Error("the other machine has a way into the namespace of the plane: the test proves nothing")
@@ -233,7 +205,7 @@ func enrolled(t *testing.T, p *plane, l lan, run func(...string) string) {
 	t.Helper()
 	dir := t.TempDir()
 	config, program := filepath.Join(dir, "agent.yaml"), filepath.Join(dir, "bin", "slipway-agent")
-	formerAgent(t, program)
+	live.FormerAgent(t, program)
 	layout, key := hostBundle(t, p)
 	content := "apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: default\nhostName: other-1\n" +
 		"bootstrapKubeconfig: " + filepath.Join(dir, "bootstrap") + "\nstateDir: " + filepath.Join(dir, "state") + "\nkubernetesDirectories: [" + dir + "]\n" +

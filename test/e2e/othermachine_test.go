@@ -60,7 +60,7 @@ func TestClusterOnAnotherMachine(t *testing.T) {
 	if nodes := kubectl([]string{"other"}, "get", "node", "-o", "wide"); !strings.Contains(nodes, rackAddress) {
 		t.Errorf("nodes of the cluster: %s", nodes)
 	}
-	if c, err := dialFrom(p.Name)(t.Context(), "tcp", net.JoinHostPort(rackEndpoint, "6443")); err == nil {
+	if c, err := live.DialFrom(p.Name)(t.Context(), "tcp", net.JoinHostPort(rackEndpoint, "6443")); err == nil {
 		_ = c.Close()
 		t.Error("the plane's network has a way to the host: the test proves nothing")
 	}

@@ -1,6 +1,7 @@
 // Package live is what tests that bring up planes share, so that they can run side by
 // side on one machine: a name and a port for each plane, turns where the machine has no
-// room for all, and a look at the machine that tells one test's traces from another's.
+// room for all, a look at the machine that tells one test's traces from another's, ways into a
+// network namespace, and an agent of the version before.
 //
 // It drives nothing: how a plane is used is up to each package of tests. Only tests may
 // import it.

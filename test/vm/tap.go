@@ -3,11 +3,11 @@ package vm
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 const (
@@ -20,31 +20,18 @@ const (
 // plug makes a network card in the network namespace of a plane, as a port of its bridge.
 // The card is gone once its file is closed, here and in QEMU.
 func plug(plane string) (*os.File, error) {
-	result := make(chan error, 1)
 	var card *os.File
-	go func() {
-		// The thread ends with the goroutine: it is never unlocked.
-		runtime.LockOSThread()
-		var err error
-		card, err = plugHere(filepath.Join("/run/netns", plane))
-		result <- err
-	}()
-	if err := <-result; err != nil {
+	err := live.Inside(plane, func() (err error) {
+		card, err = plugHere()
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("plug a network card into the bridge of %s: %w", plane, err)
 	}
 	return card, nil
 }
 
-// plugHere leaves the thread in the namespace.
-func plugHere(namespace string) (*os.File, error) {
-	ns, err := os.Open(namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = ns.Close() }()
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, err
-	}
+func plugHere() (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err

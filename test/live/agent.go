@@ -1,0 +1,36 @@
+package live
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// FormerVersion is that of an agent which the plane still works with.
+const FormerVersion = "v0.0.9"
+
+// FormerAgent builds the agent of this tree under the version before, at a path.
+func FormerAgent(t testing.TB, path string) {
+	t.Helper()
+	source, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/slipway-dev/slipway/cmd/slipway-agent").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/slipway-dev/slipway/internal/version.Version="+FormerVersion, "-o", path, ".")
+	build.Dir, build.Env = filepath.Clean(strings.TrimSpace(string(source))), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build an agent: %v\n%s", err, out)
+	}
+}
+
+// Version asks a program what it is.
+func Version(t testing.TB, program string) string {
+	t.Helper()
+	out, err := exec.Command(program, "version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
