@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/slipway-dev/slipway/internal/controller/agentrelease"
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
 	"github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
@@ -21,7 +22,7 @@ func TestMetricsAreRegistered(t *testing.T) {
 	if err := registerMetrics(reader, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, collector := range slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), extensionconfig.Collectors(), host.Collectors(reader)) {
+	for _, collector := range slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), extensionconfig.Collectors(), host.Collectors(reader), agentrelease.Collectors()) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); !errors.As(err, &already) {
 			t.Errorf("%v was not registered (%v)", describe(collector), err)

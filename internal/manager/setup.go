@@ -86,7 +86,7 @@ func hostIndex(value func(*infrav1.Host) string) client.IndexerFunc {
 
 // registerMetrics tolerates that another manager of this process came first.
 func registerMetrics(reader client.Reader, elected <-chan struct{}) error {
-	leaders := program.WhileElected(elected, slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), host.Collectors(reader))...)
+	leaders := program.WhileElected(elected, slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), host.Collectors(reader), agentrelease.Collectors())...)
 	for _, collector := range slices.Concat(leaders, extensionconfig.Collectors()) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/run"
 	"github.com/slipway-dev/slipway/internal/bundleserver"
+	"github.com/slipway-dev/slipway/internal/controller/agentrelease"
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
 	"github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
@@ -45,6 +46,7 @@ func TestMetricsReference(t *testing.T) {
 	}{
 		{"Hosts", "slipway-manager", host.Collectors(nil)},
 		{"Host bundles", "slipway-manager", bundleserver.Collectors()},
+		{"Agent releases", "slipway-manager", agentrelease.Collectors()},
 		{"Machines", "slipway-manager", hostmachine.Collectors(nil)},
 		{"Pools", "slipway-manager", hostmachinepool.Collectors()},
 		{"Runtime extensions", "slipway-manager", extensionconfig.Collectors()},

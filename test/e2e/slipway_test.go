@@ -209,7 +209,7 @@ func (p *plane) mustKubectl(cluster string, args ...string) string {
 	return out
 }
 
-// apply applies a manifest to the workload cluster.
+// apply applies a manifest to a workload cluster, or to the plane where none is named.
 func (p *plane) apply(cluster, manifest string) {
 	p.t.Helper()
 	file := filepath.Join(p.t.TempDir(), "manifest.yaml")

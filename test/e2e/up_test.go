@@ -251,10 +251,13 @@ func powerCycle(t *testing.T, p *plane) {
 	bothAnswer(t, p, 90*time.Second)
 }
 
-// cutAndHeal also has a Prometheus watch, with the alerts of a release but their patience.
+// cutAndHeal also has a Prometheus watch, with the alerts of a release but their patience. A
+// release of agents is there, which takes in no host: local hosts have the plane's agent.
 func cutAndHeal(t *testing.T, p *plane) {
 	worker := aWorker(p)
 	server := watched(t, p)
+	p.apply("", fmt.Sprintf(`{apiVersion: infrastructure.slipway.dev/v1beta2, kind: AgentRelease, metadata: {name: %[1]s},
+  spec: {version: %[1]s, digest: "sha256:%064[2]d", architectures: [amd64]}}`, live.Version(t, filepath.Join(p.bin, "slipway-agent")), 0))
 	p.must(time.Minute, "host", "cut", worker)
 	p.eventually(2*time.Minute, "not ready behind the cut", nodeReady(worker, false))
 	p.eventually(2*time.Minute, "the alert fires", func(status) string { return firing(t, server, worker) })

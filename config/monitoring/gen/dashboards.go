@@ -16,6 +16,7 @@ var dashboards = map[string]dashboard{
 			{lines, "Time from a machine to its claim", seconds, quantiles("slipway_host_claim_wait_seconds", "")},
 			{lines, "Duration of operations, 95 %", seconds, []query{{`histogram_quantile(0.95, sum by (phase, le) (rate(slipway_host_operation_duration_seconds_bucket[$__rate_interval])))`, "{{phase}}"}}},
 			{lines, "Operations that ended", short, []query{{`sum by (phase, state) (increase(slipway_host_operation_duration_seconds_count[$__rate_interval]))`, "{{phase}}: {{state}}"}}},
+			{lines, "Update of agents", short, []query{{`slipway_agent_release_hosts`, "{{release}}: {{state}}"}}},
 		},
 	},
 	"cluster": {

@@ -49,16 +49,17 @@ type Reconciler struct {
 // Reconcile brings the rollout of one AgentRelease a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	release := &infrav1.AgentRelease{}
-	if err := r.Client.Get(ctx, req.NamespacedName, release); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if !release.DeletionTimestamp.IsZero() {
+	err := r.Client.Get(ctx, req.NamespacedName, release)
+	if apierrors.IsNotFound(err) || err == nil && !release.DeletionTimestamp.IsZero() {
+		forgetMetrics(req.Name)
 		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	hosts := map[types.NamespacedName]*infrav1.Host{}
 	rollout := agentrollout.Rollout{Release: release.Spec, ManagerVersion: r.Version}
 	if release.Spec.Version == r.Version {
-		var err error
 		if hosts, err = r.hosts(ctx); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -67,6 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		rollout.Hosts = append(rollout.Hosts, r.seen(h))
 	}
 	plan := agentrollout.Make(rollout)
+	observe(release.Name, plan)
 	if len(plan.Ask) > 0 && !r.caughtUp {
 		behind, err := r.behind(ctx, hosts)
 		if err != nil || behind {

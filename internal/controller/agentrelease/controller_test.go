@@ -155,6 +155,9 @@ func TestOtherVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Version = release.Name
+	if got := w.measured(); got != "" {
+		t.Errorf("metrics %q of a release that is not rolled out", got)
+	}
 	s := w.release().Status
 	if !conditions.IsFalse(w.release(), infrav1.AgentReleaseRolledOutCondition) || conditions.GetReason(w.release(), infrav1.AgentReleaseRolledOutCondition) != infrav1.AgentReleaseNotOfManagerReason {
 		t.Errorf("conditions %+v", s.Conditions)
@@ -163,12 +166,19 @@ func TestOtherVersions(t *testing.T) {
 		t.Errorf("a release that is not rolled out counts hosts: %+v", s)
 	}
 	// Deleted, it takes nothing back.
+	w.reconcile()
+	if w.measured() == "" {
+		t.Error("no metrics of the release that is rolled out")
+	}
 	if err := env.Client.Delete(t.Context(), w.release()); err != nil {
 		t.Fatal(err)
 	}
 	w.reconcile()
 	if got := w.asked(digest); got != "a-0" {
 		t.Errorf("asked %q once the release is gone", got)
+	}
+	if got := w.measured(); got != "" {
+		t.Errorf("metrics %q of a release that is gone", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -153,6 +154,37 @@ func (w *world) wants(reason string, counts ...int32) {
 	if s.Hosts == nil || s.Updated == nil || s.Failed == nil || *s.Hosts != counts[0] || *s.Updated != counts[1] || *s.Failed != counts[2] {
 		w.t.Errorf("status %+v, want counts %v", s, counts)
 	}
+	halted := 0
+	if reason == infrav1.AgentReleaseHaltedReason {
+		halted = 1
+	}
+	if want := fmt.Sprintf("halted=%d failed=%d pending=%d updated=%d", halted, counts[2], counts[0]-counts[1]-counts[2], counts[1]); w.measured() != want {
+		w.t.Errorf("metrics %q, want %q", w.measured(), want)
+	}
+}
+
+// measured are the metrics of the release.
+func (w *world) measured() string {
+	w.t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(agentrelease.Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var series []string
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{"state": strings.TrimPrefix(family.GetName(), "slipway_agent_release_")}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["release"] == w.Version {
+				series = append(series, fmt.Sprintf("%s=%v", labels["state"], m.GetGauge().GetValue()))
+			}
+		}
+	}
+	return strings.Join(series, " ")
 }
 
 // asked are the hosts that were asked for a digest, by name.
