@@ -245,7 +245,7 @@ test-packages race-concurrent: export GOGC ?= 200
 # One package more than there are processors: those that wait, as for an API server to look
 # again, leave a fifth of them.
 .PHONY: test-packages
-test-packages: prometheus python chromium ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
+test-packages: prometheus registry python chromium ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
 	@$(SAYSAMPLE)
 	@$(FETCH_MODULES) -test work
 	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -p $$(($$(nproc) + 1)) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
@@ -257,7 +257,12 @@ LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachin
 # Debian's prometheus and promtool, which the alerts are tested with
 .PHONY: prometheus
 prometheus:
-	@$(ROOT)/hack/prometheus.sh $(BIN)/prometheus
+	@$(ROOT)/hack/programs.sh $(BIN)/prometheus prometheus prometheus promtool
+
+# Debian's docker-registry, which is CNCF Distribution: host bundles are fetched from it
+.PHONY: registry
+registry:
+	@$(ROOT)/hack/programs.sh $(BIN)/registry docker-registry docker-registry
 
 # which runs the extension in another language
 .PHONY: python
@@ -335,9 +340,10 @@ chaos: build ## Inject random faults into a live plane for DURATION (60m), and j
 .PHONY: test-vm
 test-vm: export SLIPWAY_REQUIRE_ROOT = 1
 test-vm: export SLIPWAY_TEST_VM = 1
-test-vm: build host-bundle ## Boot a Debian machine in an emulator, and make a host and a node of it by `slipway host add` (a quarter of an hour)
+test-vm: export SLIPWAY_TEST_VM_SUITE = $(or $(SUITE),bookworm)
+test-vm: build host-bundle registry ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
 	@$(ROOT)/hack/vm.sh
-	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 90m ./test/vm
+	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 180m $(and $(RUN),-run '$(RUN)') ./test/vm
 
 .PHONY: test-control-plane-in-place
 test-control-plane-in-place: export SLIPWAY_REQUIRE_ROOT = 1

@@ -82,11 +82,12 @@ func (a *Agent) installer(changed func()) *ondemand.Installer {
 func (a *Agent) bundleSources(ctx context.Context) ([]software.Source, error) {
 	var sources []software.Source
 	var errs []error
-	for _, name := range a.Config.Software.Sources {
+	for i, name := range a.Config.Software.Sources {
 		options, err := registry.Options{Address: name, CAFile: a.Config.Software.CAFile, ConfigFile: a.Config.Software.RegistryConfigFile}, error(nil)
 		if name == config.ManagementSource {
 			options, err = ManagementBundles(ctx, a.Config.StateDir)
 		}
+		options.Hasty = i < len(a.Config.Software.Sources)-1
 		var source *registry.Repository
 		if err == nil {
 			source, err = registry.New(options)

@@ -147,8 +147,8 @@ func bring(ctx context.Context, h *Host, o options, keys hostbundle.PublicKeys) 
 		return fromDirectory(ctx, h, o, keys)
 	}
 	var sources []Source
-	for _, from := range o.from {
-		source, err := o.source(ctx, from)
+	for i, from := range o.from {
+		source, err := o.source(ctx, from, i < len(o.from)-1)
 		if err != nil {
 			return "", fmt.Errorf("--from %s: %w", from, err)
 		}
@@ -157,17 +157,19 @@ func bring(ctx context.Context, h *Host, o options, keys hostbundle.PublicKeys) 
 	return h.Fetch(ctx, Wanted{Version: o.version}, keys, sources...)
 }
 
-func (o options) source(ctx context.Context, from string) (Source, error) {
+// source is one of those to ask; hasty says that there is another one after it.
+func (o options) source(ctx context.Context, from string, hasty bool) (Source, error) {
 	if from != Management {
 		if !strings.HasPrefix(from, registry.Scheme) {
 			return nil, fmt.Errorf("%w: want a directory alone, or sources that are %sHOST/REPOSITORY or %s", ErrUsage, registry.Scheme, Management)
 		}
-		return registry.New(registry.Options{Address: from, CAFile: o.caFile, ConfigFile: o.registryConfig})
+		return registry.New(registry.Options{Address: from, CAFile: o.caFile, ConfigFile: o.registryConfig, Hasty: hasty})
 	}
 	found, err := o.management(ctx, o.config)
 	if err != nil {
 		return nil, err
 	}
+	found.Hasty = hasty
 	return registry.New(found)
 }
 

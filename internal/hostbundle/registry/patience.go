@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// tries is how often on end something may fail without any progress: for two minutes.
-	tries = 8
+	// patientTries is how often on end something may fail without any progress, for two
+	// minutes; hastyTries how often where there is another source, for two seconds.
+	patientTries, hastyTries = 8, 2
 	// longestWait is the longest time between two tries.
 	longestWait = 30 * time.Second
 	// queue is how long a server may say that it is busy.
@@ -85,7 +86,7 @@ func (r *Repository) patiently(ctx context.Context, try func(context.Context) er
 			failures, began = 0, time.Now()
 			wait = r.wait(0)
 		default:
-			if failures++; failures >= tries {
+			if failures++; failures >= r.tries {
 				return &hostbundle.Error{Reason: hostbundle.ReasonUnreachable, Err: fmt.Errorf("%s: tried %d times: %w", r, failures, err)}
 			}
 			wait = r.wait(failures)
@@ -139,7 +140,7 @@ func (r *Repository) judge(err error) error {
 func (r *Repository) judgeAnswer(answer *errcode.ErrorResponse) error {
 	switch status := answer.StatusCode; {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-		return &busyError{after: r.wait(tries)}
+		return &busyError{after: r.wait(patientTries)}
 	case status == http.StatusNotFound:
 		return &notFoundError{fmt.Errorf("%s: %w", r, answer)}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -51,12 +52,17 @@ type Options struct {
 	ConfigFile string
 	// TLS is used instead of CAFile and the system's CAs. May be nil.
 	TLS *tls.Config
+	// Hasty gives up within seconds where others are waited for two minutes: there is another
+	// source to ask.
+	Hasty bool
 }
 
 // Repository is where bundles are fetched from. It is for one goroutine.
 type Repository struct {
 	address string
 	remote  *remote.Repository
+	// tries is how often on end something may fail without any progress.
+	tries int
 	// wait is how long to wait after so many failures on end; for tests.
 	wait func(failures int) time.Duration
 }
@@ -95,7 +101,11 @@ func New(o Options) (*Repository, error) {
 	}
 	repository.Client, repository.PlainHTTP = client, loopback(repository.Reference.Host()) && o.TLS == nil && o.CAFile == ""
 	repository.MaxMetadataBytes, repository.TagListMaxPages, repository.ReferrerListMaxPages = hostbundle.MaxDocument, maxPages, maxPages
-	return &Repository{address: o.Address, remote: repository, wait: pause}, nil
+	r := &Repository{address: o.Address, remote: repository, tries: patientTries, wait: pause}
+	if o.Hasty {
+		r.tries = hastyTries
+	}
+	return r, nil
 }
 
 // trusting are the system's CAs and those of a file.
@@ -170,7 +180,7 @@ func (r *Repository) Stage(ctx context.Context, s hostbundle.Staging, tag, archi
 	if errors.As(err, &missing) {
 		versions, listErr := r.Versions(ctx)
 		return errors.Join(&hostbundle.Error{Reason: hostbundle.ReasonNotFound,
-			Err: fmt.Errorf("%s has no bundle of %s; it has those of Kubernetes: %s", r, hostbundle.Title(tag), strings.Join(versions, ", "))}, listErr)
+			Err: fmt.Errorf("%s has no bundle of %s; it has those of Kubernetes: %s", r, hostbundle.Title(tag), cmp.Or(strings.Join(versions, ", "), "none"))}, listErr)
 	}
 	if err != nil {
 		return err

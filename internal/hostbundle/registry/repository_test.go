@@ -151,7 +151,7 @@ func TestPatience(t *testing.T) {
 		}, "", 21},
 		"fails": {func(w http.ResponseWriter, _ *http.Request, _ int, _ string) {
 			w.WriteHeader(http.StatusInternalServerError)
-		}, hostbundle.ReasonUnreachable, tries},
+		}, hostbundle.ReasonUnreachable, patientTries},
 		"knows no ranges and is cut once": {func(w http.ResponseWriter, _ *http.Request, asked int, content string) {
 			if asked == 1 {
 				w.Header().Set("Content-Length", "8000")
@@ -175,7 +175,7 @@ func TestPatience(t *testing.T) {
 		"sends too much": {func(w http.ResponseWriter, _ *http.Request, _ int, content string) {
 			_, _ = w.Write([]byte(content + "more"))
 		}, "", 1},
-		"is cut each time without a byte": {func(http.ResponseWriter, *http.Request, int, string) { panic(http.ErrAbortHandler) }, hostbundle.ReasonUnreachable, tries},
+		"is cut each time without a byte": {func(http.ResponseWriter, *http.Request, int, string) { panic(http.ErrAbortHandler) }, hostbundle.ReasonUnreachable, patientTries},
 		"has it not":                      {func(w http.ResponseWriter, _ *http.Request, _ int, _ string) { w.WriteHeader(http.StatusNotFound) }, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,6 +196,28 @@ func TestPatience(t *testing.T) {
 			}
 			if has := s.Has(blob); has != (err == nil) {
 				t.Errorf("has it: %t, err %v", has, err)
+			}
+		})
+	}
+}
+
+// Where there is another source, nobody waits for one that is down.
+func TestHasty(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"fails":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"is cut": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, blob, _ := staged(t)
+			asked := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked++
+				answer(w, r)
+			}))
+			server.Config.ErrorLog = quiet
+			defer server.Close()
+			if err := at(t, server, func(o *Options) { o.Hasty = true }).Blob(t.Context(), s, blob, nil); reason(err) != hostbundle.ReasonUnreachable || asked != hastyTries {
+				t.Errorf("asked %d times: %v", asked, err)
 			}
 		})
 	}
