@@ -85,12 +85,22 @@ func checkTime(ctx context.Context, s *scope) []Finding {
 // runs, and else the one that every program goes by.
 var resolverFiles = []string{"/run/systemd/resolve/resolv.conf", "/etc/resolv.conf"}
 
-// checkResolver wants the file alone: a network without name servers is no fault.
+// checkResolver wants the file, and a name server in it: pods of CoreDNS get the file of their
+// node, and forward to whom it names. A host without can be a node of a cluster whose
+// CoreDNS is elsewhere.
 func checkResolver(_ context.Context, s *scope) []Finding {
 	for _, path := range resolverFiles {
-		if _, err := s.ReadFile(path); err == nil {
-			return good("%s", path)
+		content, err := s.ReadFile(path)
+		if err != nil {
+			continue
 		}
+		for line := range strings.Lines(string(content)) {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" {
+				return good("%s", path)
+			}
+		}
+		return bad(Warning, "echo 'nameserver ADDRESS' | sudo tee -a /etc/resolv.conf; where there is no name server, an address that nobody has, such as 192.0.2.53, makes CoreDNS answer for the names of the cluster",
+			"there is no name server in %s: CoreDNS ends at once on this host (plugin/forward: no nameservers found)", path)
 	}
 	return bad(Error, "echo 'nameserver ADDRESS' | sudo tee /etc/resolv.conf; where there is no name server: sudo touch /etc/resolv.conf",
 		"there is no /etc/resolv.conf: without it the kubelet makes no pod, and the Node never gets ready")
