@@ -341,7 +341,7 @@ chaos: build ## Inject random faults into a live plane for DURATION (60m), and j
 test-vm: export SLIPWAY_REQUIRE_ROOT = 1
 test-vm: export SLIPWAY_TEST_VM = 1
 test-vm: export SLIPWAY_TEST_VM_SUITE = $(or $(SUITE),bookworm)
-test-vm: build host-bundle registry ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
+test-vm: build host-bundle packages registry ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
 	@$(ROOT)/hack/vm.sh
 	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 180m $(and $(RUN),-run '$(RUN)') ./test/vm
 
@@ -405,6 +405,12 @@ bench-peer: envtest ## Build upstream's in-memory provider, which bench-scale me
 
 # The key that signs a release; RELEASE_KEY= leaves it unsigned
 RELEASE_KEY ?= $(HOST_BUNDLE_KEY)
+
+.PHONY: packages
+packages: ## Write the deb and the rpm of slipway-agent into bin/packages
+	@$(call build,.,slipway-agent,$(LDFLAGS))
+	@cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
+	@$(BIN)/release -source $(ROOT) -out $(BIN)/packages -version $(VERSION) -epoch $$(git log -1 --format=%ct) -architectures $$(go env GOARCH) -agent $(BIN)/slipway-agent
 
 .PHONY: release
 release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums signed with RELEASE_KEY; HOST_BUNDLE=bin/hostbundle adds host bundles

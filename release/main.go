@@ -37,6 +37,7 @@ func run(ctx context.Context, args []string) error {
 	archs := flags.String("architectures", strings.Join(allArchitectures, ","), "what to build for")
 	linuxOnly := flags.Bool("linux-only", false, "leave out what is for other systems, for tests that install the release")
 	hostBundle := flags.String("host-bundle", "", "directory with signed host bundles to release along, such as bin/hostbundle")
+	packed := flags.String("agent", "", "write only the packages of this slipway-agent, for the architecture that it was built for, which -architectures names")
 	key := flags.String("key", "", "file with the private key, as slipway-bundle keygen writes it, that signs the checksums; none when empty")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -46,6 +47,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	r.hostBundle, r.key, r.linuxOnly = *hostBundle, *key, *linuxOnly
+	if *packed != "" {
+		return r.pack(*packed)
+	}
 	return r.write(ctx)
 }
 

@@ -46,7 +46,8 @@ func (r *release) writePackages(context.Context) error {
 	}
 	for _, arch := range r.architectures {
 		for _, format := range packageFormats {
-			if err := r.writePackage(format, arch, unit); err != nil {
+			program := r.binary(agent, platform{"linux", arch})
+			if err := r.writePackage(format, arch, unit, program, program+"."+format.name); err != nil {
 				return fmt.Errorf("%s for %s: %w", format.name, arch, err)
 			}
 		}
@@ -54,9 +55,35 @@ func (r *release) writePackages(context.Context) error {
 	return nil
 }
 
+// pack writes the packages of one agent, beside nothing else.
+func (r *release) pack(program string) error {
+	if len(r.architectures) != 1 {
+		return fmt.Errorf("-agent %s is for one architecture, and -architectures names %d", program, len(r.architectures))
+	}
+	dir, err := os.MkdirTemp("", "slipway-packages")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	unit, err := r.packagedUnit(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
+	}
+	for _, format := range packageFormats {
+		to := filepath.Join(r.out, agent+"-linux-"+r.architectures[0]+"."+format.name)
+		if err := r.writePackage(format, r.architectures[0], unit, program, to); err != nil {
+			return fmt.Errorf("%s: %w", format.name, err)
+		}
+	}
+	return nil
+}
+
 // packagedUnit writes the agent's unit into a directory, with the agent where a package has it.
 func (r *release) packagedUnit(dir string) (path string, _ error) {
-	content, err := os.ReadFile(filepath.Join(r.assets(), agent+".service"))
+	content, err := os.ReadFile(filepath.Join(r.source, "config", "agent", agent+".service"))
 	if err != nil {
 		return "", err
 	}
@@ -68,12 +95,8 @@ func (r *release) packagedUnit(dir string) (path string, _ error) {
 	return path, os.WriteFile(path, bytes.Replace(content, start, []byte("ExecStart="+packaged+" "), 1), 0o644)
 }
 
-// packageFile is what a package is released as.
-func (r *release) packageFile(format, arch string) string {
-	return r.binary(agent, platform{"linux", arch}) + "." + format
-}
-
-func (r *release) writePackage(format packageFormat, arch, unit string) (err error) {
+// writePackage packs a program and its unit.
+func (r *release) writePackage(format packageFormat, arch, unit, program, to string) (err error) {
 	script := func(name string) string { return filepath.Join(r.source, "config", "agent", "package", name) }
 	file := func(from, to string, mode os.FileMode) *nfpmfiles.Content {
 		return &nfpmfiles.Content{Source: from, Destination: to, FileInfo: &nfpmfiles.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.time}}
@@ -85,7 +108,7 @@ func (r *release) writePackage(format packageFormat, arch, unit string) (err err
 		Overridables: nfpm.Overridables{
 			Recommends: format.recommends,
 			Contents: nfpmfiles.Contents{
-				file(r.binary(agent, platform{"linux", arch}), packaged, 0o755),
+				file(program, packaged, 0o755),
 				file(unit, "/usr/lib/systemd/system/"+agent+".service", 0o644),
 				// rpm removes the directories that are named
 				{Type: nfpmfiles.TypeDir, Destination: "/usr/share/doc/" + agent, FileInfo: &nfpmfiles.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: r.time}},
@@ -102,7 +125,7 @@ func (r *release) writePackage(format packageFormat, arch, unit string) (err err
 	if err := nfpm.PrepareForPackager(info, format.name); err != nil {
 		return err
 	}
-	f, err := os.Create(r.packageFile(format.name, arch))
+	f, err := os.Create(to)
 	if err != nil {
 		return err
 	}

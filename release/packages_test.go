@@ -85,7 +85,7 @@ diff /run/before /run/after
 func checkPackages(t *testing.T, r *release) {
 	for _, m := range packageManagers {
 		t.Run(m.format, func(t *testing.T) {
-			file := r.packageFile(m.format, runtime.GOARCH)
+			file := r.binary(agent, platform{"linux", runtime.GOARCH}) + "." + m.format
 			if _, err := exec.LookPath(m.program); err != nil {
 				t.Skipf("there is no %s here", m.program)
 			}
@@ -112,11 +112,11 @@ func TestPackagedUnit(t *testing.T) {
 		"ExecStart=/usr/bin/slipway-agent run\n":                                                   true,
 		"ExecStart=/usr/local/bin/slipway-agent run\nExecStop=/usr/local/bin/slipway-agent stop\n": true,
 	} {
-		r := &release{out: t.TempDir()}
-		if err := os.MkdirAll(r.assets(), 0o755); err != nil {
+		r := &release{source: t.TempDir()}
+		if err := os.MkdirAll(filepath.Join(r.source, "config", "agent"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(r.assets(), "slipway-agent.service"), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(r.source, "config", "agent", "slipway-agent.service"), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		path, err := r.packagedUnit(t.TempDir())
