@@ -167,7 +167,8 @@ func (a *Agent) enrollAndServe(ctx context.Context) error {
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Addresses: vip.Kernel{}.Addresses, Versions: a.executor.Versions.Installed,
-		Software: a.softwareStatus, Hardware: (&hardware.Reader{Root: a.Root}).Read, NodeIP: a.Config.NodeIP, AgentVersion: version.Version,
+		Software: a.softwareStatus, Hardware: (&hardware.Reader{Root: a.Root}).Read, NodeIP: a.Config.NodeIP, DefaultLink: vip.Kernel{}.DefaultLink,
+		AgentVersion: version.Version,
 	}
 	return link.Options{
 		Namespace: a.namespace, HostName: a.name, HostID: a.identity,

@@ -4,10 +4,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net/netip"
 	"os"
 	"runtime"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,8 +33,10 @@ type Collector struct {
 	Software func() infrav1.HostSoftware
 	// Hardware tells what the machine is.
 	Hardware func() infrav1.HostHardware
-	// NodeIP is reported first when it is set.
-	NodeIP string
+	// NodeIP is reported first when it is set. Otherwise the addresses of the interface of the
+	// default route are, one of which the kubelet chooses then. DefaultLink names it.
+	NodeIP      string
+	DefaultLink func() (string, error)
 	// AgentVersion is the version of the running binary.
 	AgentVersion string
 }
@@ -144,22 +145,28 @@ func (c Collector) memory() (int64, error) {
 }
 
 // addresses are the name and the addresses of interfaces that are no part of a
-// pod network, the configured one first.
+// pod network, those by which others reach the host first.
 func (c Collector) addresses(name, virtualIP string) ([]clusterv1.MachineAddress, error) {
 	found, err := c.Addresses()
 	if err != nil {
 		return nil, err
 	}
-	var ips []netip.Addr
-	for _, a := range found {
-		if a.Prefix.Addr().String() != virtualIP && !podLink(a.Link) {
-			ips = append(ips, a.Prefix.Addr())
+	found = slices.DeleteFunc(found, func(a network.Address) bool { return a.Prefix.Addr().String() == virtualIP || podLink(a.Link) })
+	first := func(a network.Address) bool { return a.Prefix.Addr().String() == c.NodeIP }
+	if c.NodeIP == "" {
+		link, err := c.DefaultLink()
+		if err != nil {
+			return nil, err
 		}
+		first = func(a network.Address) bool { return a.Link == link }
 	}
-	sort.SliceStable(ips, func(i, j int) bool { return ips[i].String() == c.NodeIP && ips[j].String() != c.NodeIP })
 	all := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: name}}
-	for _, ip := range ips {
-		all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip.String()})
+	for _, wanted := range []bool{true, false} {
+		for _, a := range found {
+			if first(a) == wanted {
+				all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: a.Prefix.Addr().String()})
+			}
+		}
 	}
 	return all, nil
 }

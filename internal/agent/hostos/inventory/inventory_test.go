@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -57,6 +58,10 @@ func TestCollect(t *testing.T) {
 		if f.Addresses[n] != want[n] {
 			t.Errorf("address %d is %v, want %v", n, f.Addresses[n], want[n])
 		}
+	}
+	c.NodeIP, c.DefaultLink = "", func() (string, error) { return "eth1", nil }
+	if byRoute, err := c.Collect(t.Context(), "10.0.0.200"); err != nil || !slices.Equal(byRoute.Addresses, want) {
+		t.Errorf("with the default route by eth1 the addresses are %v, want %v (%v)", byRoute.Addresses, want, err)
 	}
 	if f.Capacity.Memory().Value() != 1<<20 || f.Capacity.Cpu().Value() != int64(runtime.NumCPU()) || f.Capacity.StorageEphemeral().Value() == 0 {
 		t.Errorf("capacity is %v", f.Capacity)

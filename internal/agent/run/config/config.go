@@ -46,8 +46,9 @@ type AgentConfiguration struct {
 	// LeaseDuration after which a silent agent counts as away. Defaults to 40s;
 	// at least twice the interval.
 	LeaseDuration metav1.Duration `json:"leaseDuration,omitempty"`
-	// NodeIP is the address of the host that the kubelet uses and that is
-	// reported first. Defaults to the first address of the interface.
+	// NodeIP is the address of the host that the kubelet uses and that is reported first.
+	// Without it the addresses of the interface of the default route are reported first, of
+	// which the kubelet chooses one.
 	NodeIP string `json:"nodeIP,omitempty"`
 	// NodeInterface holds the virtual IP. Defaults to the interface of NodeIP,
 	// or else the one of the default route.
