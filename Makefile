@@ -190,10 +190,11 @@ apidiff: ## Fail on changes of sdk and api that break users of the last tag
 # $(call GOTEST,name,format): go test by gotestsum, which keeps the events of a run for
 # `make slowest`. No test may be left out for want of rights or built binaries. `go vet` is
 # a part of `make lint`, which knows more of it and looks at each package once.
+# Without what debuggers read (-w), a test binary is linked in two thirds of the time.
 TEST_EVENTS := $(BIN)/tests
 GOTEST = mkdir -p $(TEST_EVENTS) && gotestsum=$(call TOOL_PATH,gotestsum) && \
 	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
-	$$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off
+	$$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off -ldflags=-w
 test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
 
 # Tests of packages run beside planes. They mount in a namespace of their own, where root
