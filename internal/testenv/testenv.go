@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,7 +88,7 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 	if err := addToScheme(scheme); err != nil {
 		return nil, nil, err
 	}
-	server, err := server(scheme)
+	kinds, err := kinds()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,7 +97,7 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 		return nil, nil, err
 	}
 	env := &Env{Scheme: scheme, WebhookOptions: envtest.WebhookInstallOptions{ValidatingWebhooks: webhooks}}
-	stop, err := env.start(server)
+	stop, err := env.start(&envtest.Environment{}, kinds)
 	return env, stop, err
 }
 
@@ -104,13 +105,14 @@ func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 // such as batch/v1, until the test ends.
 func (e *Env) Without(t *testing.T, api string) *Env {
 	t.Helper()
-	server, err := server(e.Scheme)
+	kinds, err := kinds()
 	if err != nil {
 		t.Fatal(err)
 	}
+	server := &envtest.Environment{}
 	server.ControlPlane.GetAPIServer().Configure().Append("runtime-config", api+"=false")
 	other := &Env{Scheme: e.Scheme}
-	stop, err := other.start(server)
+	stop, err := other.start(server, kinds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +120,8 @@ func (e *Env) Without(t *testing.T, api string) *Env {
 	return other
 }
 
-// server is an API server that knows our kinds and those of Cluster API.
-func server(scheme *runtime.Scheme) (*envtest.Environment, error) {
+// kinds are ours and those of Cluster API.
+func kinds() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
@@ -139,15 +141,15 @@ func server(scheme *runtime.Scheme) (*envtest.Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &envtest.Environment{
-		Scheme:                scheme,
-		CRDs:                  append(crds, lifecycle...),
-		ErrorIfCRDPathMissing: true,
-		CRDDirectoryPaths: []string{
-			filepath.Join(capi, "core", "config", "crd", "bases"), filepath.Join(capi, "bootstrap", "kubeadm", "config", "crd", "bases"),
-			filepath.Join(capi, "controlplane", "kubeadm", "config", "crd", "bases"),
-		},
-	}, nil
+	all := slices.Concat(crds, lifecycle)
+	for _, provider := range []string{"core", "bootstrap/kubeadm", "controlplane/kubeadm"} {
+		upstream, err := decode[apiextensionsv1.CustomResourceDefinition](os.DirFS(filepath.Join(capi, provider, "config", "crd", "bases")), "*.yaml")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, upstream...)
+	}
+	return all, nil
 }
 
 // decode reads our manifests as they are compiled in, so that the cache of `go
@@ -173,15 +175,15 @@ func decode[T any](files fs.FS, pattern string) ([]*T, error) {
 }
 
 // start fills in the rest of the Env. What it returns stops the API server.
-func (e *Env) start(server *envtest.Environment) (func(), error) {
-	stop := func() {
-		if err := server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "testenv: stop the API server:", err)
-		}
-	}
-	restConfig, err := apiserver.Start(server)
+func (e *Env) start(server *envtest.Environment, kinds []*apiextensionsv1.CustomResourceDefinition) (func(), error) {
+	restConfig, end, err := apiserver.StartWith(server, kinds)
 	if err != nil {
 		return nil, err
+	}
+	stop := func() {
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, "testenv: stop the API server:", err)
+		}
 	}
 	restConfig.QPS = -1
 	e.Config, e.Kubeconfig, e.server = restConfig, server.KubeConfig, server

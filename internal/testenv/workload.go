@@ -36,7 +36,7 @@ func MainWithWorkload(m *testing.M, start func(management, workload *Env)) int {
 
 func (e *Env) startWorkload() (*Env, error) {
 	workload := &Env{Scheme: scheme.Scheme}
-	stop, err := workload.start(&envtest.Environment{})
+	stop, err := workload.start(&envtest.Environment{}, nil)
 	if err != nil {
 		return nil, err
 	}
