@@ -42,10 +42,16 @@ func TestPlanned(t *testing.T) {
 		"the host's own is not ours": {
 			wanted: []Entry{dir("/etc"), file("/etc/f", "1")}, found: []Entry{dir("/etc"), file("/etc/f", "1")},
 		},
-		"foreign":         {wanted: []Entry{file("/f", "1")}, found: []Entry{file("/f", "2")}, reason: ReasonForeign},
-		"changed":         {recorded: []Entry{file("/f", "1")}, wanted: []Entry{file("/f", "1")}, found: []Entry{file("/f", "2")}, reason: ReasonChanged},
-		"changed, unused": {recorded: []Entry{file("/f", "1")}, found: []Entry{file("/f", "2")}, kept: []string{"/f"}},
-		"gone, unused":    {recorded: []Entry{file("/f", "1")}, steps: []string{"-/f"}},
+		"a unit that was disabled and enabled again": {
+			recorded: []Entry{link("/etc/wants/u", "../u"), link("/etc/wants/old", "../old")}, wanted: []Entry{link("/etc/wants/u", "../u")},
+			found: []Entry{link("/etc/wants/u", "/etc/u"), link("/etc/wants/old", "/etc/old")},
+			steps: []string{"-/etc/wants/old"}, owned: []string{"/etc/wants/u"},
+		},
+		"a link elsewhere": {recorded: []Entry{link("/etc/wants/u", "../u")}, wanted: []Entry{link("/etc/wants/u", "../u")}, found: []Entry{link("/etc/wants/u", "/u")}, reason: ReasonChanged},
+		"foreign":          {wanted: []Entry{file("/f", "1")}, found: []Entry{file("/f", "2")}, reason: ReasonForeign},
+		"changed":          {recorded: []Entry{file("/f", "1")}, wanted: []Entry{file("/f", "1")}, found: []Entry{file("/f", "2")}, reason: ReasonChanged},
+		"changed, unused":  {recorded: []Entry{file("/f", "1")}, found: []Entry{file("/f", "2")}, kept: []string{"/f"}},
+		"gone, unused":     {recorded: []Entry{file("/f", "1")}, steps: []string{"-/f"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := map[string]Entry{}

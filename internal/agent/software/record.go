@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 
 	"github.com/opencontainers/go-digest"
@@ -71,7 +72,16 @@ type Entry struct {
 }
 
 func (e Entry) same(other Entry) bool {
-	return e.Path == other.Path && e.Kind == other.Kind && e.Digest == other.Digest && e.Target == other.Target
+	return e.Path == other.Path && e.Kind == other.Kind && e.Digest == other.Digest && e.leadsTo() == other.leadsTo()
+}
+
+// leadsTo is where a link leads: systemctl enable writes a whole path where an install has a
+// relative one, and who disabled a unit and enabled it again has changed nothing.
+func (e Entry) leadsTo() string {
+	if e.Target == "" || path.IsAbs(e.Target) {
+		return e.Target
+	}
+	return path.Join(path.Dir(e.Path), e.Target)
 }
 
 // Record is what this package knows of the host.
