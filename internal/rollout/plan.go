@@ -72,7 +72,7 @@ func (b *planner) summarise() {
 	b.plan.Available = b.available
 	for _, m := range b.staying {
 		switch {
-		case !b.upToDate(m):
+		case !b.upToDate(m) || m.Upgrading:
 			b.plan.Outdated++
 		case m.Available:
 			b.plan.UpdatedAvailable++
@@ -251,6 +251,9 @@ func (b *planner) difference(m Member) string {
 	if m.Revision != b.pool.Revision {
 		parts = append(parts, fmt.Sprintf("revision %s, wanted %s", orUnknown(m.Revision), b.pool.Revision))
 	}
+	if m.Upgrading && m.Version == b.pool.Version {
+		parts = append(parts, "a host that is changing to version "+m.Version)
+	}
 	if m.Evacuate {
 		parts = append(parts, "a host that is to be emptied")
 	}
@@ -261,7 +264,7 @@ func (b *planner) difference(m Member) string {
 func (b *planner) differences() []string {
 	counts := map[string]int{}
 	for _, m := range b.staying {
-		if !b.upToDate(m) {
+		if !b.upToDate(m) || m.Upgrading {
 			counts[b.difference(m)]++
 		}
 	}

@@ -180,7 +180,6 @@ func TestRollingUpdate(t *testing.T) {
 func TestInPlace(t *testing.T) {
 	inPlace := with(rolling(0, 1), func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace })
 	fallBack := with(rolling(1, 1), noSpare)
-	upgrading := func(m *rollout.Member) { m.Upgrading = true }
 	lacking := func(m *rollout.Member) { old(m); m.Upgradable = false }
 	full := func(p *rollout.Pool) { p.FreeHosts = 0 }
 	for name, tc := range map[string]planTest{
@@ -281,14 +280,16 @@ func TestExternalSize(t *testing.T) {
 	}
 }
 
+func upgrading(m *rollout.Member) { m.Upgrading = true }
+
 func TestCounts(t *testing.T) {
 	plan := rollout.Make(rollout.Pool{Desired: 4, Version: newVersion, Revision: revision, Strategy: rolling(1, 0), Members: members(
-		running("a", 0), running("b", 0, down), running("c", 0, old), running("d", 0, otherContent), running("e", 0, leaving),
+		running("a", 0), running("b", 0, down), running("c", 0, old), running("d", 0, otherContent), running("e", 0, leaving), running("f", 0, upgrading),
 	)})
-	if plan.Updated != 2 || plan.UpdatedAvailable != 1 || plan.Outdated != 2 || plan.Available != 3 || plan.Leaving != 1 {
+	if plan.Updated != 2 || plan.UpdatedAvailable != 1 || plan.Outdated != 3 || plan.Available != 3 || plan.Leaving != 1 {
 		t.Errorf("plan = %+v", plan)
 	}
-	want := []string{"1 of revision r0, wanted r1", "1 of version v1.35.4, wanted v1.36.3"}
+	want := []string{"1 of a host that is changing to version v1.36.3", "1 of revision r0, wanted r1", "1 of version v1.35.4, wanted v1.36.3"}
 	if !reflect.DeepEqual(plan.Differences, want) {
 		t.Errorf("differences = %q, want %q", plan.Differences, want)
 	}

@@ -122,8 +122,8 @@ type Plan struct {
 	// Steps are to be carried out in order.
 	Steps []Step
 	// Updated and Outdated count the members that stay by whether they have the
-	// version and the revision of the pool; UpdatedAvailable those of Updated
-	// that are available.
+	// version and the revision of the pool, which one that is upgrading has not yet;
+	// UpdatedAvailable those of Updated that are available.
 	Updated, UpdatedAvailable, Outdated int
 	// Available counts the available members that stay, Leaving those that leave.
 	Available, Leaving int

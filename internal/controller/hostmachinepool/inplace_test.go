@@ -28,8 +28,15 @@ func TestInPlaceUpgrade(t *testing.T) {
 	if got := w.versions(); got[nextVersion] != 2 {
 		t.Fatalf("versions = %v", got)
 	}
-	w.run()
+	// All were asked, and one has not done it.
 	pool := w.reconcile()
+	wantReason(t, pool, clusterv1.RollingOutCondition, clusterv1.RollingOutReason, "1 of a host that is changing to version "+nextVersion)
+	wantReason(t, pool, clusterv1.MachinesUpToDateCondition, clusterv1.NotUpToDateReason, "changing to version "+nextVersion)
+	if n := ptr.Deref(pool.Status.UpdatedReplicas, 0); n != 1 {
+		t.Errorf("%d updated replicas while one of 2 is upgraded", n)
+	}
+	w.run()
+	pool = w.reconcile()
 	wantReason(t, pool, clusterv1.RollingOutCondition, clusterv1.NotRollingOutReason, "")
 	if got := slices.Sorted(maps.Keys(w.staying())); !slices.Equal(got, names) {
 		t.Errorf("members %v became %v", names, got)
