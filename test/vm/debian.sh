@@ -23,7 +23,8 @@ printf '127.0.0.1 localhost\n127.0.1.1 vm-1\n' >"$root/etc/hosts"
 echo '/dev/vda / ext4 defaults 0 1' >"$root/etc/fstab"
 : >"$root/etc/machine-id" # made at the first boot
 rm -f "$root/var/lib/dbus/machine-id"
-echo '# the network of hosts has no name server' >"$root/etc/resolv.conf"
+# Nobody answers there; without any, CoreDNS does not start.
+echo 'nameserver 192.0.2.53' >"$root/etc/resolv.conf"
 
 # The first card leads to this machine alone, the second to the hosts' network.
 card() { printf '[Match]\nMACAddress=%s\n[Network]\nAddress=%s\nIPv6AcceptRA=no\nLinkLocalAddressing=ipv6\n%s\n' "$2" "$3" "$4" >"$root/etc/systemd/network/$1.network"; }

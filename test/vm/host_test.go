@@ -1,10 +1,13 @@
 package vm
 
 import (
-	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/test/live"
+	"github.com/slipway-dev/slipway/test/registry"
 )
 
 // Limits of waits, far above what they take: they end a test that hangs.
@@ -13,59 +16,123 @@ const (
 	availableTakes = time.Minute
 	readyTakes     = 15 * time.Minute
 	resetTakes     = 10 * time.Minute
+	fetchTakes     = 20 * time.Minute
 )
 
-// added is what `slipway host add -o json` promises for a machine.
-type added struct {
-	Name, State, Step, Reason, Message, Remedy string
-	Seconds                                    float64
-}
+// Versions of the life of a host: it begins with the older one.
+const (
+	olderVersion = "v1.35.4"
+	newerVersion = "v1.36.3"
+)
 
-// add runs `slipway host add` for the machine.
-func (p *plane) add(t *testing.T, address string, m *Machine, args ...string) added {
-	t.Helper()
-	out, err := p.run(append([]string{"host", "add", address, "--identity-file", m.IdentityFile, "--known-hosts", m.KnownHosts,
-		"--host-bundle", filepath.Join(p.bin, "hostbundle"), "--public-key", filepath.Join(p.bin, "hostbundle.pub"), "--timeout", addTakes.String(), "-o", "json"}, args...)...)
-	var machines []added
-	if json.Unmarshal([]byte(out), &machines) != nil || len(machines) != 1 {
-		t.Fatalf("host add: %v\n%s", err, out)
-	}
-	if (err == nil) != (machines[0].State != "Failed") {
-		t.Errorf("host add ends with %v, and says %+v", err, machines[0])
-	}
-	t.Logf("host add: %+v\n%s", machines[0], p.said)
-	return machines[0]
+// life is a host from the machine that it was before to the machine that it is after.
+type life struct {
+	*plane
+	// t is that of all parts.
+	t       *testing.T
+	machine *Machine
+	// former is the program of an agent of the version before.
+	former string
+	// software is where the host has its software from, once it is a host.
+	software *registry.Registry
+	// stop has the registry stop.
+	stop func()
+	// before is what the machine was.
+	before Snapshot
 }
 
 // nodeReady is whether the machine is a ready node of the cluster, as kubectl is asked.
 var nodeReady = []string{"get", "node", "vm-1", "--ignore-not-found", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`}
 
-// A machine that has nothing becomes a host, and a node, by one command; the node outlives
-// a power cut; the end of its Machine makes an available host of it again.
+// A machine that has nothing is refused as long as it is not fit. By one command it becomes a
+// host, with an agent of the version before, which updates itself. The host becomes a worker,
+// and outlives a power cut; it is upgraded in place with a version that it fetches meanwhile,
+// through a registry that goes away and a power cut; then it is a control plane. In the end
+// the machine is what it was, also after the agent came as a package.
 func TestHost(t *testing.T) {
-	m := newMachine(t)
-	p := newPlane(t, workerless)
-	m.Plane = p.Name
-	boot(t, m)
+	l := &life{t: t, machine: newMachine(t)}
+	l.former = filepath.Join(t.TempDir(), "slipway-agent")
+	l.software = registry.New(t, binaries(), softwareAddress)
+	live.FormerAgent(t, l.former)
+	l.plane = newPlane(t, 2, worker)
+	l.machine.Plane = l.Name
+	boot(t, l.machine)
+	for _, part := range []struct {
+		name string
+		run  func(t *testing.T, l *life)
+	}{
+		{"refused", refused},
+		{"added", added},
+		{"updates its agent", updatesAgent},
+		{"remedied", remedied},
+		{"a worker", aWorker},
+		{"outlives a power cut", outlivesPowerCut},
+		{"upgraded in place", upgradedInPlace},
+		{"reset", reset},
+		{"a control plane", aControlPlane},
+		{"removed", removed},
+		{"as a package", packaged},
+	} {
+		begin := time.Now()
+		if !t.Run(part.name, func(t *testing.T) { part.run(t, l) }) {
+			return
+		}
+		t.Logf("%s: %.0fs", part.name, time.Since(begin).Seconds())
+	}
+}
 
-	if got := p.add(t, m.Address(), m, "--labels", "rack=1"); got.State != "Added" || got.Name != "vm-1" {
+// added makes a host of the machine, with what the older version takes. A second run finds
+// nothing to do.
+func added(t *testing.T, l *life) {
+	l.before = snapshot(t, l.machine)
+	flags := []string{"--agent", l.former, "--kubernetes-version", olderVersion, "--labels", "where=vm"}
+	if got := l.add(t, l.machine.Address(), l.machine, flags...); got.State != "Added" || got.Name != "vm-1" {
 		t.Fatalf("host add: %+v", got)
 	}
-	p.eventually(t, availableTakes, "available", "Available 1", "", "get", "host", "vm-1", "-o", "jsonpath={.status.phase} {.metadata.labels.rack}")
-	if got := p.add(t, m.Address(), m, "--labels", "rack=1"); got.State != "Unchanged" {
+	l.eventually(t, availableTakes, "available", "Available vm "+live.FormerVersion, "", "get", "host", "vm-1", "-o", "jsonpath={.status.phase} {.metadata.labels.where} {.status.inventory.agentVersion}")
+	if got := l.add(t, l.machine.Address(), l.machine, flags...); got.State != "Unchanged" {
 		t.Errorf("host add once more: %+v", got)
 	}
+}
 
-	p.scale(t, 1)
-	p.eventually(t, readyTakes, "a ready node", "True", "local", nodeReady...)
-	t.Logf("memory and disk of the node:\n%s", m.must(t, `free -m; df -m /; ps -o rss=,comm= -C slipway-agent,containerd,kubelet`))
-	if err := m.PowerCut(); err != nil {
+// aWorker has the host serve pods that the control plane, a local host, reaches.
+func aWorker(t *testing.T, l *life) {
+	l.scale(t, 1)
+	l.eventually(t, readyTakes, "a ready node", "True", "local", nodeReady...)
+	l.servesPods(t, "local", "vm-1")
+	t.Logf("memory and disk of the node:\n%s", l.machine.must(t, `free -m; df -m /; ps -o rss=,comm= -C slipway-agent,containerd,kubelet`))
+}
+
+func outlivesPowerCut(t *testing.T, l *life) {
+	if err := l.machine.PowerCut(); err != nil {
 		t.Fatal(err)
 	}
-	p.eventually(t, readyTakes, "the node is missed", "Unknown", "local", nodeReady...)
-	boot(t, m)
-	p.eventually(t, readyTakes, "ready after a power cut", "True", "local", nodeReady...)
+	l.eventually(t, readyTakes, "the node is missed", "Unknown", "local", nodeReady...)
+	boot(t, l.machine)
+	l.eventually(t, readyTakes, "ready after a power cut", "True", "local", nodeReady...)
+	l.servesPods(t, "local", "vm-1")
+}
 
-	p.scale(t, 0)
-	p.eventually(t, resetTakes, "reset", "Available", "", "get", "host", "vm-1", "-o", "jsonpath={.status.phase}{.spec.claim}")
+// reset ends the worker: the host is clean, and free.
+func reset(t *testing.T, l *life) {
+	l.scale(t, 0)
+	l.eventually(t, resetTakes, "reset", "Available", "", "get", "host", "vm-1", "-o", "jsonpath={.status.phase}{.spec.claim}")
+}
+
+// removed makes a machine of the host. Nothing is left of all that it was.
+func removed(t *testing.T, l *life) {
+	out, err := l.run("host", "remove", "vm-1", "--ssh", l.machine.Address(), "--identity-file", l.machine.IdentityFile, "--known-hosts", l.machine.KnownHosts, "-o", "json")
+	t.Logf("host remove: %v\n%s%s", err, out, l.said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := l.kubectl("", "get", "host", "vm-1", "--ignore-not-found"); err != nil || out != "" {
+		t.Errorf("the Host: %q (%v)", out, err)
+	}
+	for _, change := range snapshot(t, l.machine).Since(l.before) {
+		t.Error(change)
+	}
+	if left := l.machine.must(t, `systemctl list-unit-files --no-legend 'slipway*' 'kubelet*' 'containerd*'; ps -eo comm | grep -E 'slipway|kubelet|containerd|etcd' || true; ip -brief address show | grep -E 'flannel|cni|10\.88\.0\.20[0-9]/' || true`); strings.TrimSpace(left) != "" {
+		t.Errorf("left behind:\n%s", left)
+	}
 }

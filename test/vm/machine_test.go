@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -20,12 +21,12 @@ func newMachine(t *testing.T) *Machine {
 	if os.Getenv(variable) == "" {
 		t.Skip("boots a machine in an emulator, which takes minutes: `make test-vm` runs it")
 	}
-	bin := os.Getenv("SLIPWAY_BIN")
+	bin := binaries()
 	if bin == "" || os.Geteuid() != 0 {
 		rights.Skip(t, "needs root and SLIPWAY_BIN; run it with `make test-vm`")
 	}
 	begin := time.Now()
-	disk, err := OpenDisk(t.Context(), filepath.Join(bin, "vm"), suite)
+	disk, err := OpenDisk(t.Context(), filepath.Join(bin, "vm"), suite())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func newMachine(t *testing.T) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("disk: %.1fs", time.Since(begin).Seconds())
+	t.Logf("disk of %s: %.1fs", suite(), time.Since(begin).Seconds())
 	t.Cleanup(func() {
 		if t.Failed() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
@@ -49,8 +50,11 @@ func newMachine(t *testing.T) *Machine {
 	return m
 }
 
-// suite is the release of Debian.
-const suite = "bookworm"
+// binaries is the folder of programs that were built.
+func binaries() string { return os.Getenv("SLIPWAY_BIN") }
+
+// suite is the release of Debian: bookworm is Debian 12, trixie 13.
+func suite() string { return cmp.Or(os.Getenv("SLIPWAY_TEST_VM_SUITE"), "bookworm") }
 
 func boot(t *testing.T, m *Machine) {
 	t.Helper()
@@ -61,11 +65,19 @@ func boot(t *testing.T, m *Machine) {
 	t.Logf("boot: %.1fs", time.Since(begin).Seconds())
 }
 
+// scriptTakes bounds a script on the machine.
+const scriptTakes = 15 * time.Minute
+
+// within runs a script for no longer than a time.
+func (m *Machine) within(limit time.Duration, script string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return m.Run(ctx, script)
+}
+
 func (m *Machine) must(t *testing.T, script string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute)
-	defer cancel()
-	out, err := m.Run(ctx, script)
+	out, err := m.within(scriptTakes, script)
 	if err != nil {
 		t.Fatalf("on the machine: %s: %v\n%s", script, err, out)
 	}

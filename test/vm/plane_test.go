@@ -3,10 +3,12 @@ package vm
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +16,8 @@ import (
 	"github.com/slipway-dev/slipway/test/live"
 )
 
-// weight of the test in local hosts: one of them, and a machine, which has two processors.
-const weight = 3
+// weight of a machine in local hosts: it has two processors.
+const weight = 2
 
 // commandTakes bounds one command of slipway.
 const commandTakes = 40 * time.Minute
@@ -28,8 +30,9 @@ type plane struct {
 	said string
 }
 
-// workerless is a Cluster whose only control plane is a local host.
-const workerless = `
+// worker is a Cluster whose only control plane is a local host, and whose workers, none at
+// first, are machines.
+const worker = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}
@@ -39,17 +42,19 @@ spec:
     services: {cidrBlocks: [10.96.0.0/16]}
   topology:
     classRef: {name: slipway-local}
-    version: v1.36.3
+    version: ` + olderVersion + `
     controlPlane: {replicas: 1}
-    workers: {machineDeployments: [{class: default-worker, name: md, replicas: 0}]}
-    variables: [{name: controlPlaneEndpointHost, value: 10.88.0.200}]
+    workers: {machinePools: [{class: default-worker, name: pool, replicas: 0}]}
+    variables:
+      - {name: controlPlaneEndpointHost, value: 10.88.0.200}
+      - {name: workerHostLabels, value: {where: vm}}
 `
 
-// newPlane brings up a plane with one local host, and a Cluster on it unless that is empty.
-func newPlane(t *testing.T, cluster string) *plane {
+// newPlane brings up a plane with local hosts, and a Cluster on them.
+func newPlane(t *testing.T, hosts int, cluster string) *plane {
 	t.Helper()
-	p := &plane{Plane: live.New(t), bin: os.Getenv("SLIPWAY_BIN")}
-	live.Turn(t, weight)
+	p := &plane{Plane: live.New(t), bin: binaries()}
+	live.Turn(t, hosts+weight)
 	t.Cleanup(func() {
 		if t.Failed() {
 			p.dump(t)
@@ -58,18 +63,12 @@ func newPlane(t *testing.T, cluster string) *plane {
 			t.Errorf("down: %v\n%s", err, out)
 		}
 	})
-	args := append([]string{"up", "--fast", "--hosts", "1"}, p.Flags()...)
-	if cluster == "" {
-		args = append(args, "--no-cluster")
-	} else {
-		file := filepath.Join(t.TempDir(), "cluster.yaml")
-		if err := os.WriteFile(file, []byte(cluster), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, "-f", file)
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte(cluster), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	begin := time.Now()
-	p.must(t, args...)
+	p.must(t, append([]string{"up", "--fast", "--hosts", strconv.Itoa(hosts), "-f", file}, p.Flags()...)...)
 	t.Logf("slipway up: %.1fs", time.Since(begin).Seconds())
 	return p
 }
@@ -134,15 +133,64 @@ func (p *plane) eventually(t *testing.T, limit time.Duration, what, want, cluste
 // scale sets the number of workers of the Cluster.
 func (p *plane) scale(t *testing.T, workers int) {
 	t.Helper()
-	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/topology/workers/machineDeployments/0/replicas", "value": %d}]`, workers)
+	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/topology/workers/machinePools/0/replicas", "value": %d}]`, workers)
 	if out, err := p.kubectl("", "patch", "cluster", "local", "--type=json", "-p", patch); err != nil {
 		t.Fatal(err, out)
 	}
 }
 
+// addedMachine is what `slipway host add -o json` promises for a machine.
+type addedMachine struct {
+	Name, State, Step, Reason, Message, Remedy string
+	Seconds                                    float64
+}
+
+// add runs `slipway host add` for the machine.
+func (p *plane) add(t *testing.T, address string, m *Machine, args ...string) addedMachine {
+	t.Helper()
+	out, err := p.run(append([]string{"host", "add", address, "--identity-file", m.IdentityFile, "--known-hosts", m.KnownHosts,
+		"--host-bundle", filepath.Join(p.bin, "hostbundle"), "--public-key", filepath.Join(p.bin, "hostbundle.pub"), "--timeout", addTakes.String(), "-o", "json"}, args...)...)
+	var machines []addedMachine
+	if json.Unmarshal([]byte(out), &machines) != nil || len(machines) != 1 {
+		t.Fatalf("host add: %v\n%s", err, out)
+	}
+	if (err == nil) != (machines[0].State != "Failed") {
+		t.Errorf("host add ends with %v, and says %+v", err, machines[0])
+	}
+	t.Logf("host add: %+v\n%s", machines[0], p.said)
+	return machines[0]
+}
+
+// servesPods puts the name servers of a cluster onto a node, and has its API server reach them
+// through the network of pods. They go where they were before.
+func (p *plane) servesPods(t *testing.T, cluster, node string) {
+	t.Helper()
+	onto := func(node string) {
+		t.Helper()
+		if out, err := p.kubectl(cluster, "patch", "deployment", "coredns", "-n", "kube-system", "--type=merge", "-p",
+			`{"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": `+node+`}}}}}`); err != nil {
+			t.Fatal(err, out)
+		}
+	}
+	onto(`"` + node + `"`)
+	defer onto("null")
+	if out, err := p.kubectl(cluster, "rollout", "status", "deployment/coredns", "-n", "kube-system", "--timeout", readyTakes.String()); err != nil {
+		t.Fatal(err, out)
+	}
+	for begin := time.Now(); ; time.Sleep(lookEvery) {
+		out, err := p.kubectl(cluster, "get", "--raw", "/api/v1/namespaces/kube-system/services/kube-dns:9153/proxy/metrics")
+		if err == nil && strings.Contains(out, "coredns_build_info") {
+			return
+		}
+		if time.Since(begin) > availableTakes {
+			t.Fatalf("the API server does not reach pods on %s: %v", node, err)
+		}
+	}
+}
+
 // dump shows what an operator would look at.
 func (p *plane) dump(t *testing.T) {
-	for _, cluster := range []string{"", "local"} {
+	for _, cluster := range []string{"", "local", "second"} {
 		for _, args := range [][]string{{"get", "machine,hostmachine,host", "-A", "-o", "wide"}, {"get", "node,pod", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"}} {
 			out, err := p.kubectl(cluster, args...)
 			t.Logf("kubectl %s, cluster %q (%v)\n%s", strings.Join(args, " "), cluster, err, out[max(0, len(out)-8<<10):])

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -56,4 +57,29 @@ func (m *Machine) Run(ctx context.Context, script string) (string, error) {
 		return stdout.String(), fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	return stdout.String(), nil
+}
+
+// Send copies a file onto the machine, with its mode for programs.
+func (m *Machine) Send(ctx context.Context, from, to string) error {
+	if m.login == nil {
+		return errors.New("the machine is off")
+	}
+	file, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	session, err := m.login.NewSession()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = session.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
+	defer stop()
+	var stderr bytes.Buffer
+	session.Stdin, session.Stderr = file, &stderr
+	if err := session.Run("cat >" + to + " && chmod 0755 " + to); err != nil {
+		return fmt.Errorf("send %s: %w: %s", from, err, stderr.String())
+	}
+	return nil
 }

@@ -1,0 +1,46 @@
+package vm
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// secondEndpoint is the control-plane address of another cluster.
+const secondEndpoint = "10.88.0.201"
+
+// aControlPlane has the host be the control plane of a cluster of the release's ClusterClass,
+// and hold its address, also after a power cut. The worker is a local host. The host has the
+// version by now.
+func aControlPlane(t *testing.T, l *life) {
+	l.must(t, "cluster", "create", "second", "--class", "slipway", "--kubernetes-version", newerVersion, "--endpoint", secondEndpoint,
+		"--set", "controlPlaneHostLabels={where: vm}", "--pool", "workers=1", "--pod-cidr", "10.245.0.0/16", "--service-cidr", "10.97.0.0/16", "--wait", "--timeout", readyTakes.String())
+	t.Logf("cluster create:\n%s", l.said)
+	ready := []string{"get", "node", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`}
+	l.eventually(t, readyTakes, "two ready nodes", "True True ", "second", ready...)
+	holds := func() {
+		t.Helper()
+		if addresses := l.machine.must(t, "ip -brief -4 address show"); !strings.Contains(addresses, " "+secondEndpoint+"/") {
+			t.Errorf("the machine does not hold %s:\n%s", secondEndpoint, addresses)
+		}
+	}
+	holds()
+	other, err := l.kubectl("second", "get", "node", "-l", "!node-role.kubernetes.io/control-plane", "-o", "jsonpath={.items[*].metadata.name}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.servesPods(t, "second", other)
+
+	if err := l.machine.PowerCut(); err != nil {
+		t.Fatal(err)
+	}
+	boot(t, l.machine)
+	begin := time.Now()
+	l.eventually(t, readyTakes, "two ready nodes after a power cut", "True True ", "second", ready...)
+	t.Logf("of that, after the boot: %.0fs", time.Since(begin).Seconds())
+	holds()
+	l.servesPods(t, "second", other)
+
+	t.Log(l.must(t, "cluster", "delete", "second", "--yes", "--wait", "--timeout", resetTakes.String()))
+	l.eventually(t, resetTakes, "reset", "Available", "", "get", "host", "vm-1", "-o", "jsonpath={.status.phase}{.spec.claim}")
+}

@@ -1,0 +1,61 @@
+package vm
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// refused tries to make a host of a machine that is not fit. Each time it is told why, with
+// what to do, and the machine is as it was.
+func refused(t *testing.T, l *life) {
+	m := l.machine
+	dir := t.TempDir()
+	nobody, otherKey := filepath.Join(dir, "known_hosts"), filepath.Join(dir, "other.pub")
+	_, public, err := note.GenerateKey(rand.Reader, "somebody.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{nobody: "", otherKey: public} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, prepare, restore string
+		address                string
+		flags                  []string
+		reason, message        string
+	}{
+		{"a host key that nobody vouches for", "", "", m.Address(), []string{"--known-hosts", nobody}, "HostKeyUnknown", "SHA256:"},
+		{
+			"a user without sudo", "useradd --create-home plain && cp -r /root/.ssh /home/plain/ && chown -R plain /home/plain", "userdel --remove plain 2>/dev/null",
+			"plain@" + m.endpoint(), nil, "NoRoot", "sudo",
+		},
+		{"software that somebody else signed", "", "", m.Address(), []string{"--public-key", otherKey}, "Untrusted", "key"},
+		{
+			"Debian's containerd runs", "dpkg --install /root/packages/*.deb", "dpkg --purge containerd runc && rm -rf /var/lib/containerd /opt/containerd /opt/cni /etc/cni",
+			m.Address(), nil, "ForeignRuntime", "containerd",
+		},
+		{"a full disk", `fallocate --length $(($(stat -f -c '%a * %S' /) - 300 * 1024 * 1024)) /filling`, "rm /filling", m.Address(), nil, "NoSpace", "MiB"},
+		{"a clock that is off", "date --set '-5 minutes'", "date --set '+5 minutes'", m.Address(), nil, "ClockSkewed", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.prepare != "" {
+				m.must(t, c.prepare)
+				defer m.must(t, c.restore)
+			}
+			got := l.add(t, c.address, m, append([]string{"--kubernetes-version", olderVersion}, c.flags...)...)
+			if got.State != "Failed" || got.Reason != c.reason || !strings.Contains(got.Message+got.Remedy, c.message) || got.Remedy == "" {
+				t.Errorf("host add: %+v, want %s with %q and a remedy", got, c.reason, c.message)
+			}
+			if left := m.must(t, "ls -d /opt/slipway /var/lib/slipway* /etc/slipway /usr/local/bin/slipway-agent 2>/dev/null || true"); left != "" {
+				t.Errorf("left on the machine: %s", left)
+			}
+		})
+	}
+}
