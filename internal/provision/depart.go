@@ -89,6 +89,8 @@ func (r *removal) program() string {
 		return agentPath
 	case r.facts.StagedAgentDigest != "":
 		return stagedAgent
+	case r.facts.AgentPackaged:
+		return packagedPath
 	}
 	return ""
 }

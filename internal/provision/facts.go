@@ -13,9 +13,11 @@ import (
 // Paths on a machine.
 const (
 	agentPath = "/usr/local/bin/slipway-agent"
-	unitName  = "slipway-agent.service"
-	unitPath  = "/etc/systemd/system/" + unitName
-	stateDir  = "/var/lib/slipway-agent"
+	// packagedPath is where a package of the agent has it.
+	packagedPath = "/usr/bin/slipway-agent"
+	unitName     = "slipway-agent.service"
+	unitPath     = "/etc/systemd/system/" + unitName
+	stateDir     = "/var/lib/slipway-agent"
 	// staging holds what is brought until it is installed; root's alone.
 	staging       = "/var/lib/slipway-host-add"
 	stagedAgent   = staging + "/slipway-agent"
@@ -55,6 +57,8 @@ type Facts struct {
 	AgentDigest, UnitDigest string
 	// StagedAgentDigest is of the agent that was brought and not installed yet.
 	StagedAgentDigest string
+	// AgentPackaged says that a package brought one.
+	AgentPackaged bool
 	// AgentRuns says whether the agent's unit is active and starts at boot.
 	AgentRuns bool
 	// Namespace and ConfiguredName are in the agent's configuration; empty without one. A host
@@ -103,6 +107,7 @@ for unit in containerd docker crio k3s k3s-agent rke2-server rke2-agent k0scontr
 done
 put agentDigest "$(sum ` + agentPath + `)"
 put stagedAgentDigest "$(sum ` + stagedAgent + `)"
+[ ! -x ` + packagedPath + ` ] || put agentPackaged true
 put unitDigest "$(sum ` + unitPath + `)"
 if systemctl --quiet is-active ` + unitName + ` 2>/dev/null && systemctl --quiet is-enabled ` + unitName + ` 2>/dev/null; then put agentRuns true; fi
 put namespace "$(entry namespace /etc/slipway/agent.yaml)"
@@ -125,7 +130,7 @@ func parseFacts(printed string) (Facts, error) {
 		"namespace": &f.Namespace, "configuredName": &f.ConfiguredName, "name": &f.KeptName, "server": &f.Server,
 		"assigned": &assigned, "assignedFrom": &assignedFrom,
 	}
-	flags := map[string]*bool{"systemd": &f.Systemd, "oneDisk": &f.OneDisk, "agentRuns": &f.AgentRuns, "identity": &f.Identity}
+	flags := map[string]*bool{"systemd": &f.Systemd, "oneDisk": &f.OneDisk, "agentPackaged": &f.AgentPackaged, "agentRuns": &f.AgentRuns, "identity": &f.Identity}
 	kibibytes := map[string]*int64{"stateFree": &f.StateFree, "componentsFree": &f.ComponentsFree, "staged": &f.Staged}
 	lines := bufio.NewScanner(strings.NewReader(printed))
 	lines.Buffer(nil, 4<<20)

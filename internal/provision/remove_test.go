@@ -387,6 +387,22 @@ func (c *quick) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 	return c.Client.Get(ctx, key, o, options...)
 }
 
+// The agent of a package takes away what it brought to the machine, and stays itself: it is the
+// package manager's.
+func TestRemoveWithAPackagedAgent(t *testing.T) {
+	w := newWorld(t)
+	b := w.hosted("packaged")
+	b.sh("mv /usr/local/bin/slipway-agent /usr/bin/ && mkdir -p /usr/lib/systemd/system && mv /etc/systemd/system/slipway-agent.service /usr/lib/systemd/system/ && " +
+		"mkdir -p /etc/systemd/system/multi-user.target.wants && ln -s /usr/lib/systemd/system/slipway-agent.service /etc/systemd/system/multi-user.target.wants/")
+	results, steps := w.remove(w.removal(), provision.Departure{Name: "packaged", Address: at(b.port)})
+	if r := results[0]; r.State != provision.StateRemoved || len(r.Left) > 0 || !slices.Contains(steps["packaged"], provision.StepUninstall) {
+		t.Errorf("%+v, steps %q", r, steps["packaged"])
+	}
+	if b.has("/var/lib/slipway-agent") || b.has("/etc/slipway") || !b.has("/usr/bin/slipway-agent") || b.has("/run/units/slipway-agent") {
+		t.Errorf("the machine has\n%s", b.files())
+	}
+}
+
 // A machine that goes in that moment left no orphan.
 func TestMachineThatGoesMeanwhile(t *testing.T) {
 	w := newWorld(t)

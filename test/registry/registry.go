@@ -115,7 +115,8 @@ func (r *Registry) Serve(t testing.TB) (stop func()) {
 	t.Cleanup(func() {
 		stop()
 		if t.Failed() {
-			t.Logf("the registry:\n%s", r.Log(t))
+			log := r.Log(t)
+			t.Logf("the registry:\n%s", log[max(0, len(log)-8<<10):])
 		}
 	})
 	poll.Until(t, answersWithin, "the registry answers", func() error {

@@ -14,7 +14,7 @@ const secondEndpoint = "10.88.0.201"
 // version by now.
 func aControlPlane(t *testing.T, l *life) {
 	l.must(t, "cluster", "create", "second", "--class", "slipway", "--kubernetes-version", newerVersion, "--endpoint", secondEndpoint,
-		"--set", "controlPlaneHostLabels={where: vm}", "--pool", "workers=1", "--pod-cidr", "10.245.0.0/16", "--service-cidr", "10.97.0.0/16", "--wait", "--timeout", readyTakes.String())
+		"--set", "controlPlaneHostLabels={where: vm}", "--pool", "workers=1", "--service-cidr", "10.97.0.0/16", "--wait", "--timeout", readyTakes.String())
 	t.Logf("cluster create:\n%s", l.said)
 	ready := []string{"get", "node", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`}
 	l.eventually(t, readyTakes, "two ready nodes", "True True ", "second", ready...)
