@@ -212,7 +212,8 @@ func (p *plane) mustKubectl(cluster string, args ...string) string {
 // apply applies a manifest to a workload cluster, or to the plane where none is named.
 func (p *plane) apply(cluster, manifest string) {
 	p.t.Helper()
-	file := filepath.Join(p.t.TempDir(), "manifest.yaml")
+	// not in a folder of a subtest, whose name may have a comma: kubectl would take two paths
+	file := filepath.Join(filepath.Dir(p.StateDir), "manifest.yaml")
 	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
