@@ -32,9 +32,26 @@ var packageFormats = []packageFormat{
 	{"rpm", []string{"conntrack-tools", "ethtool", "iproute", "iptables-nft", "nftables", "util-linux"}},
 }
 
-// writePackages packs the agent for the package managers of machines. They start nothing: a
-// host enrolls when it is told where.
+// writePackages packs the agents of the release for the package managers of machines. They
+// start nothing: a host enrolls when it is told where.
 func (r *release) writePackages(context.Context) error {
+	return r.packInto(r.assets(), func(arch string) string { return r.binary(agent, platform{"linux", arch}) })
+}
+
+// pack writes the packages of one agent, beside nothing else.
+func (r *release) pack(program string) error {
+	if len(r.architectures) != 1 {
+		return fmt.Errorf("-agent %s is for one architecture, and -architectures names %d", program, len(r.architectures))
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
+	}
+	return r.packInto(r.out, func(string) string { return program })
+}
+
+// packInto writes the packages of all formats and architectures into a directory; program is
+// the agent for an architecture.
+func (r *release) packInto(to string, program func(arch string) string) error {
 	dir, err := os.MkdirTemp("", "slipway-packages")
 	if err != nil {
 		return err
@@ -46,36 +63,10 @@ func (r *release) writePackages(context.Context) error {
 	}
 	for _, arch := range r.architectures {
 		for _, format := range packageFormats {
-			program := r.binary(agent, platform{"linux", arch})
-			if err := r.writePackage(format, arch, unit, program, program+"."+format.name); err != nil {
+			file := filepath.Join(to, agent+"-linux-"+arch+"."+format.name)
+			if err := r.writePackage(format, arch, unit, program(arch), file); err != nil {
 				return fmt.Errorf("%s for %s: %w", format.name, arch, err)
 			}
-		}
-	}
-	return nil
-}
-
-// pack writes the packages of one agent, beside nothing else.
-func (r *release) pack(program string) error {
-	if len(r.architectures) != 1 {
-		return fmt.Errorf("-agent %s is for one architecture, and -architectures names %d", program, len(r.architectures))
-	}
-	dir, err := os.MkdirTemp("", "slipway-packages")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	unit, err := r.packagedUnit(dir)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(r.out, 0o755); err != nil {
-		return err
-	}
-	for _, format := range packageFormats {
-		to := filepath.Join(r.out, agent+"-linux-"+r.architectures[0]+"."+format.name)
-		if err := r.writePackage(format, r.architectures[0], unit, program, to); err != nil {
-			return fmt.Errorf("%s: %w", format.name, err)
 		}
 	}
 	return nil
