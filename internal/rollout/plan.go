@@ -72,7 +72,7 @@ func (b *planner) summarise() {
 	b.plan.Available = b.available
 	for _, m := range b.staying {
 		switch {
-		case !b.upToDate(m) || m.Upgrading:
+		case b.differs(m):
 			b.plan.Outdated++
 		case m.Available:
 			b.plan.UpdatedAvailable++
@@ -260,11 +260,15 @@ func (b *planner) difference(m Member) string {
 	return strings.Join(parts, "; ")
 }
 
+// differs says of a member that it has not the version and the revision of the pool, or not
+// yet.
+func (b *planner) differs(m Member) bool { return !b.upToDate(m) || m.Upgrading }
+
 // differences counts what makes members outdated, the most frequent first.
 func (b *planner) differences() []string {
 	counts := map[string]int{}
 	for _, m := range b.staying {
-		if !b.upToDate(m) || m.Upgrading {
+		if b.differs(m) {
 			counts[b.difference(m)]++
 		}
 	}
