@@ -3,7 +3,6 @@ package live
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -14,12 +13,9 @@ const FormerVersion = "v0.0.9"
 // FormerAgent builds the agent of this tree under the version before, at a path.
 func FormerAgent(t testing.TB, path string) {
 	t.Helper()
-	source, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/slipway-dev/slipway/cmd/slipway-agent").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/slipway-dev/slipway/internal/version.Version="+FormerVersion, "-o", path, ".")
-	build.Dir, build.Env = filepath.Clean(strings.TrimSpace(string(source))), append(os.Environ(), "CGO_ENABLED=0")
+	const module = "github.com/slipway-dev/slipway"
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X "+module+"/internal/version.Version="+FormerVersion, "-o", path, module+"/cmd/slipway-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build an agent: %v\n%s", err, out)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -41,6 +42,24 @@ func (m *Machine) logIn(ctx context.Context) error {
 
 // Run runs a script as root and returns what it printed.
 func (m *Machine) Run(ctx context.Context, script string) (string, error) {
+	return m.execute(ctx, "sh -s", strings.NewReader(script))
+}
+
+// Send copies a program onto the machine.
+func (m *Machine) Send(ctx context.Context, from, to string) error {
+	file, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := m.execute(ctx, "cat >"+to+" && chmod 0755 "+to, file); err != nil {
+		return fmt.Errorf("send %s: %w", from, err)
+	}
+	return nil
+}
+
+// execute runs a command as root.
+func (m *Machine) execute(ctx context.Context, command string, stdin io.Reader) (string, error) {
 	if m.login == nil {
 		return "", errors.New("the machine is off")
 	}
@@ -52,34 +71,9 @@ func (m *Machine) Run(ctx context.Context, script string) (string, error) {
 	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
 	defer stop()
 	var stdout, stderr bytes.Buffer
-	session.Stdin, session.Stdout, session.Stderr = strings.NewReader(script), &stdout, &stderr
-	if err := session.Run("sh -s"); err != nil {
+	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
+	if err := session.Run(command); err != nil {
 		return stdout.String(), fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	return stdout.String(), nil
-}
-
-// Send copies a file onto the machine, with its mode for programs.
-func (m *Machine) Send(ctx context.Context, from, to string) error {
-	if m.login == nil {
-		return errors.New("the machine is off")
-	}
-	file, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	session, err := m.login.NewSession()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = session.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
-	defer stop()
-	var stderr bytes.Buffer
-	session.Stdin, session.Stderr = file, &stderr
-	if err := session.Run("cat >" + to + " && chmod 0755 " + to); err != nil {
-		return fmt.Errorf("send %s: %w: %s", from, err, stderr.String())
-	}
-	return nil
 }
