@@ -21,7 +21,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // clone makes a Host that shares its identity, which is an error of it.
@@ -110,7 +109,6 @@ func TestDoctorWithLimitedRights(t *testing.T) {
 		t.Fatalf("without any right: %v", err)
 	}
 	env.GrantIn(t, "dora", ns, rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
-	poll.True(t, time.Minute, "the API server learns of the binding", func() bool { return allowed(t, kubeconfig, "list", "hosts", ns) })
 	out, err := run(t, "doctor", "--kubeconfig", kubeconfig, "-n", ns, "-o", "json")
 	wantExit(t, err, exitFindings)
 	report := reportOf(t, out)

@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,7 +29,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/internal/testenv"
-	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // env is a management cluster that is not a plane: an API server with the kinds of
@@ -184,7 +181,6 @@ func TestLimitedRights(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	env.GrantIn(t, "ann", ns, rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
-	poll.True(t, time.Minute, "the API server learns of the binding", func() bool { return allowed(t, kubeconfig, "list", "hosts", ns) })
 	if out, err := list("-n", ns); err != nil || !strings.Contains(out, "h1") {
 		t.Errorf("with the right: %v\n%s", err, out)
 	}
@@ -358,24 +354,4 @@ func TestKubectlPlugin(t *testing.T) {
 			}
 		})
 	}
-}
-
-// allowed asks the API server, which learns of bindings by a watch.
-func allowed(t *testing.T, kubeconfig, verb, resource, namespace string) bool {
-	t.Helper()
-	cluster, err := management.Find(management.Choice{Kubeconfig: kubeconfig})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: infrav1.GroupVersion.Group, Resource: resource, Namespace: namespace},
-	}}
-	if err := c.Create(t.Context(), review); err != nil {
-		t.Fatal(err)
-	}
-	return review.Status.Allowed
 }

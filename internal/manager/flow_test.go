@@ -329,9 +329,7 @@ func TestAgentMayDoNoMore(t *testing.T) {
 
 func impersonate(t *testing.T, user string, groups ...string) client.WithWatch {
 	t.Helper()
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: env.Scheme})
+	c, err := client.NewWithWatch(env.As(user, groups...), client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -84,9 +83,9 @@ func refusedBecause(err error, why string) error {
 // clientset acts as a user; as the administrator when it is empty.
 func clientset(t *testing.T, user string, groups ...string) kubernetes.Interface {
 	t.Helper()
-	config := rest.CopyConfig(env.Config)
+	config := env.Config
 	if user != "" {
-		config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+		config = env.As(user, groups...)
 	}
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -64,8 +64,7 @@ func installManager(ctx context.Context) error {
 	if err := env.Grant(ctx, user, config.FS, "rbac/role.yaml"); err != nil {
 		return err
 	}
-	asManager = rest.CopyConfig(env.Config)
-	asManager.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	asManager = env.As(user)
 	var err error
 	managed, err = client.NewWithWatch(asManager, client.Options{Scheme: env.Scheme})
 	return err

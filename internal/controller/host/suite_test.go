@@ -50,8 +50,7 @@ func installManager(ctx context.Context) error {
 	if err := env.Grant(ctx, user, config.FS, "rbac/role.yaml", "rbac/secrets_role.yaml"); err != nil {
 		return err
 	}
-	asManager = rest.CopyConfig(env.Config)
-	asManager.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	asManager = env.As(user)
 	var err error
 	if managed, err = client.New(asManager, client.Options{Scheme: env.Scheme}); err != nil {
 		return err

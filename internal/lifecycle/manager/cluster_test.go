@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,22 +57,8 @@ func newBare(t *testing.T) *bare {
 // user may do with Clusters of the namespace what the verbs say.
 func (b *bare) user(name string, verbs ...string) client.Client {
 	b.t.Helper()
-	for _, object := range []client.Object{
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: verbs},
-		}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
-		},
-	} {
-		if err := env.Client.Create(b.t.Context(), object); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
-	c, err := client.New(config, client.Options{Scheme: env.Scheme})
+	env.GrantIn(b.t, name, b.namespace, rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: verbs})
+	c, err := client.New(env.As(name), client.Options{Scheme: env.Scheme})
 	if err != nil {
 		b.t.Fatal(err)
 	}

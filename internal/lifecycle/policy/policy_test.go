@@ -230,9 +230,7 @@ func TestReadyWhenReferencesExist(t *testing.T) {
 // What the engine may not do is told before what is missing, which it could not know.
 func TestNotReadyWithoutRights(t *testing.T) {
 	testenv.Skip(t)
-	user := rest.CopyConfig(env.Config)
-	user.Impersonate = rest.ImpersonationConfig{UserName: "an-engine", Groups: []string{"system:authenticated"}}
-	w := newWorldAs(t, user)
+	w := newWorldAs(t, env.As("an-engine"))
 	w.policy("gates", approvalStep())
 	w.expect("gates", lifecyclev1.PolicyReadyReason)
 	w.policy("calls", lifecyclev1.Step{Name: "call", Webhook: &lifecyclev1.WebhookStep{URL: "https://a.example.com", SecretName: "sign"}})

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -122,8 +121,7 @@ func TestRightsAreNeededWhereTheyAreUsed(t *testing.T) {
 func engine(t *testing.T, name string) (*rights.Checker, client.Client) {
 	t.Helper()
 	testenv.Skip(t)
-	as := rest.CopyConfig(env.Config)
-	as.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
+	as := env.As(name)
 	checker, err := rights.New(as)
 	if err != nil {
 		t.Fatal(err)

@@ -10,14 +10,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 // A server knows the kinds from its first request on, and nothing of what another one was
 // told.
 func TestStartWith(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts API servers")
+	}
 	programs := os.Getenv("KUBEBUILDER_ASSETS")
-	if testing.Short() || programs == "" {
-		t.Skip("starts API servers; needs KUBEBUILDER_ASSETS")
+	if programs == "" {
+		rights.Skip(t, "KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
 	}
 	assets := filepath.Join(t.TempDir(), "programs")
 	if err := os.Symlink(programs, assets); err != nil {

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -127,8 +126,7 @@ func TestManifestsArePinned(t *testing.T) {
 // What the engine may not read is pinned once it may, and does not fail the step before.
 func TestWhatMayNotBeReadIsWaitedFor(t *testing.T) {
 	f := newFixture(t, configMaps("addon"))
-	as := rest.CopyConfig(management.Config)
-	as.Impersonate = rest.ImpersonationConfig{UserName: "an-engine", Groups: []string{"system:authenticated"}}
+	as := management.As("an-engine")
 	own, err := rights.New(as)
 	if err != nil {
 		t.Fatal(err)
