@@ -16,19 +16,31 @@ import (
 )
 
 // bringScript writes its standard input to a file of the staging directory, which it has
-// only when its digest is the one that is wanted.
+// only when its digest is the one that is wanted. What a full disk took of it goes again.
 const bringScript = `set -eu
 umask 077
-mkdir -p "$(dirname %[1]s)"
-cat >%[1]s.part
+{ mkdir -p "$(dirname %[1]s)" && cat >%[1]s.part; } || {
+  code=$?
+  [ "$(stat -f -c %%a "$(dirname ` + staging + `)")" -gt 255 ] || code=%[4]d
+  rm -f %[1]s.part
+  exit $code
+}
 printf '%%s  %%s\n' %[2]s %[1]s.part | sha256sum --check --status || { rm -f %[1]s.part; echo 'what arrived has another digest than what was sent' >&2; exit 1; }
 chmod %[3]s %[1]s.part
 mv -f %[1]s.part %[1]s
 `
 
+// exitFull is the code that bringScript ends with when less than a MiB is left of the disk,
+// in its usual blocks.
+const exitFull = 28 // ENOSPC
+
 // bring sends a file. Paths and digests have no characters that a shell would see.
 func (a *addition) bring(ctx context.Context, path, digest, mode string, content io.Reader) error {
-	_, err := a.machine.Run(ctx, fmt.Sprintf(bringScript, path, digest, mode), content)
+	_, err := a.machine.Run(ctx, fmt.Sprintf(bringScript, path, digest, mode, exitFull), content)
+	var exit *ExitError
+	if errors.As(err, &exit) && exit.Code == exitFull {
+		return problem(ReasonNoSpace, makeRoom+"; the same command goes on", "its disk became full when %s was sent: %s", path, exit.Stderr)
+	}
 	return err
 }
 

@@ -99,6 +99,8 @@ func checkClock(f Facts) *Problem {
 	return problem(ReasonClockSkewed, "timedatectl set-ntp true, if the clock here is right", "its clock is %s %s the one of this machine", f.Skew.Abs().Round(time.Second), direction)
 }
 
+const makeRoom = "make room there, for instance with `journalctl --vacuum-size=100M` or a larger disk"
+
 // checkSpace counts what is brought and what it becomes.
 func checkSpace(f Facts, w *wanted) *Problem {
 	brought, unpacked := w.agent.size, int64(0)
@@ -117,7 +119,7 @@ func checkSpace(f Facts, w *wanted) *Problem {
 		free, want int64
 	}{{"/var/lib", f.StateFree, state}, {componentsDir, f.ComponentsFree, components}} {
 		if disk.free < disk.want {
-			return problem(ReasonNoSpace, "make room there, for instance with `journalctl --vacuum-size=100M` or a larger disk",
+			return problem(ReasonNoSpace, makeRoom,
 				"%d MiB are free below %s, and %d are wanted", disk.free>>20, disk.path, disk.want>>20)
 		}
 	}

@@ -295,6 +295,35 @@ func TestBusyMachine(t *testing.T) {
 	}
 }
 
+// The disk becomes full while software is sent: what arrived whole stays, and the same command
+// goes on.
+func TestDiskFills(t *testing.T) {
+	w := newWorld(t)
+	b := w.machine("full")
+	b.sh("mount -t tmpfs -o size=1g tmpfs /var/lib")
+	var sent []string
+	w.watch(func(script string, stdin io.Reader) io.Reader {
+		if stdin != nil && strings.Contains(script, "/blobs/sha256/") {
+			if sent = append(sent, script); len(sent) == 2 {
+				b.sh("cat /dev/zero >/var/lib/filling || true")
+			}
+		}
+		return stdin
+	})
+	results, _ := w.add(at(b.port))
+	if r := results[0]; r.Step != provision.StepBundle || r.Reason != provision.ReasonNoSpace || !strings.Contains(r.Message, "its disk became full") || !strings.Contains(r.Remedy, "the same command goes on") {
+		t.Errorf("%+v", r)
+	}
+	if b.has("/opt/slipway") || b.sh("find /var/lib -name '*.part'") != "" {
+		t.Error("a part of something is left")
+	}
+	b.sh("rm /var/lib/filling")
+	results, _ = w.add(at(b.port))
+	if results[0].State != provision.StateAdded || len(sent) < 3 || sent[2] != sent[1] || slices.Contains(sent[2:], sent[0]) {
+		t.Errorf("%+v; sent were %q", results[0], sent)
+	}
+}
+
 // A version that there is no bundle of is refused before any machine is asked.
 func TestVersionOfBundles(t *testing.T) {
 	w := newWorld(t)

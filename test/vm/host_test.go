@@ -44,8 +44,8 @@ type life struct {
 // nodeReady is whether the machine is a ready node of the cluster, as kubectl is asked.
 var nodeReady = []string{"get", "node", "vm-1", "--ignore-not-found", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`}
 
-// A machine that has nothing is refused as long as it is not fit. By one command it becomes a
-// host, with an agent of the version before, which updates itself. The host becomes a worker,
+// A machine that has nothing is refused as long as it is not fit, and told when its disk fills
+// up in the middle of it. By one command it becomes a host, with an agent of the version before, which updates itself. The host becomes a worker,
 // and outlives a power cut; it is upgraded in place with a version that it fetches meanwhile,
 // through a registry that goes away and a power cut; then it is a control plane. In the end
 // the machine is what it was, also after the agent came as a package.
@@ -62,6 +62,7 @@ func TestHost(t *testing.T) {
 		run  func(t *testing.T, l *life)
 	}{
 		{"refused", refused},
+		{"fills up", fillsUp},
 		{"added", added},
 		{"updates its agent", updatesAgent},
 		{"remedied", remedied},
@@ -81,11 +82,18 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// added makes a host of the machine, with what the older version takes. A second run finds
-// nothing to do.
+// olderAgent are the flags of `slipway host add` by which the machine gets the agent of the
+// version before, and what the older version of Kubernetes takes.
+func olderAgent(l *life) []string {
+	return []string{"--agent", l.former, "--kubernetes-version", olderVersion, "--labels", "where=vm"}
+}
+
+// added makes a host of the machine. A second run finds nothing to do.
 func added(t *testing.T, l *life) {
-	l.before = snapshot(t, l.machine)
-	flags := []string{"--agent", l.former, "--kubernetes-version", olderVersion, "--labels", "where=vm"}
+	if l.before == nil {
+		l.before = snapshot(t, l.machine)
+	}
+	flags := olderAgent(l)
 	if got := l.add(t, l.machine.Address(), l.machine, flags...); got.State != "Added" || got.Name != "vm-1" {
 		t.Fatalf("host add: %+v", got)
 	}

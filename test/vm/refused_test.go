@@ -2,8 +2,11 @@ package vm
 
 import (
 	"crypto/rand"
+	"debug/elf"
+	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -25,6 +28,10 @@ func refused(t *testing.T, l *life) {
 			t.Fatal(err)
 		}
 	}
+	foreign := filepath.Join(dir, "slipway-agent")
+	if err := forAnother(foreign, filepath.Join(l.bin, "slipway-agent")); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, prepare, restore string
 		address                string
@@ -37,6 +44,7 @@ func refused(t *testing.T, l *life) {
 			"plain@" + m.endpoint(), nil, "NoRoot", "sudo",
 		},
 		{"software that somebody else signed", "", "", m.Address(), []string{"--public-key", otherKey}, "Untrusted", "key"},
+		{"an agent for machines of another architecture", "", "", m.Address(), []string{"--agent", foreign}, "WrongArchitecture", runtime.GOARCH},
 		{
 			"Debian's containerd runs", "dpkg --install /root/packages/*.deb", "dpkg --purge containerd runc && rm -rf /var/lib/containerd /opt/containerd /opt/cni /etc/cni",
 			m.Address(), nil, "ForeignRuntime", "containerd",
@@ -58,4 +66,37 @@ func refused(t *testing.T, l *life) {
 			}
 		})
 	}
+}
+
+// forAnother copies a program with the header of one for arm64.
+func forAnother(to, from string) error {
+	program, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	const machine = 18 // where the header of ELF has it
+	binary.LittleEndian.PutUint16(program[machine:], uint16(elf.EM_AARCH64))
+	return os.WriteFile(to, program, 0o600)
+}
+
+// fillsUp has the disk become full while the software of the host is installed. It is told so,
+// and what is there by then is of use to the run after it.
+func fillsUp(t *testing.T, l *life) {
+	l.before = snapshot(t, l.machine)
+	filled := make(chan error, 1)
+	go func() {
+		_, err := l.machine.within(addTakes, `set -eu
+until [ "$(du -sm /opt/slipway 2>/dev/null | cut -f1)" -ge 30 ] 2>/dev/null; do sleep 0.5; done
+fallocate --length $(($(stat -f -c '%f * %S' /) - 64 * 1024 * 1024)) /filling
+cat /dev/zero >/filling.end 2>/dev/null || true`)
+		filled <- err
+	}()
+	got := l.add(t, l.machine.Address(), l.machine, olderAgent(l)...)
+	if got.State != "Failed" || got.Step != "software" || !strings.Contains(got.Message, "make room") {
+		t.Fatalf("host add: %+v", got)
+	}
+	if err := <-filled; err != nil {
+		t.Fatal(err)
+	}
+	l.machine.must(t, "rm /filling*")
 }
