@@ -2,16 +2,20 @@ package clusterctl
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -78,9 +82,13 @@ func TestInstallUpgradeDelete(t *testing.T) {
 		t.Errorf("clusterctl plans no upgrade to %s:\n%s", newVersion, plan)
 	}
 	u.storeHost()
+	u.env = append(u.env, "SLIPWAY_MANAGER_SECRETS_BINDING=RoleBinding")
+	u.kubectl("", "create", "rolebinding", secretsBinding, "-n", "default", "--clusterrole", secretsBinding, "--serviceaccount", "slipway-system:slipway-manager")
+	u.assertSecrets(true)
 	u.follow("Upgrade", "apply", "VERSION", newVersion)
 	u.assertProvider(ownRegistry, newVersion)
 	u.assertKept()
+	u.assertSecrets(false)
 
 	u.run("delete", "--infrastructure", "slipway")
 	if left := u.kubectl("", "-n", "slipway-system", "get", "deployment", "-o", "name"); strings.TrimSpace(left) != "" {
@@ -144,6 +152,23 @@ func (u *user) assertKept() {
 	}
 	if got := u.kubectl("", "-n", "default", "get", "host", "h1", "-o", "jsonpath={.spec.claim.claimID} {.spec.claimGeneration} {.spec.hostID}"); got != "claim-1 7 id" {
 		u.t.Errorf("after the upgrade the Host has %q", got)
+	}
+}
+
+// secretsBinding binds the manager to what it does with Secrets.
+const secretsBinding = "slipway-manager-secrets"
+
+// assertSecrets checks whether the manager may read Secrets in all namespaces. That it may in
+// its own and where an administrator granted it stays.
+func (u *user) assertSecrets(everywhere bool) {
+	u.t.Helper()
+	for namespace, want := range map[string]bool{"default": true, "slipway-system": true, "kube-system": everywhere} {
+		review := `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:slipway-system:slipway-manager",
+			"resourceAttributes": {"namespace": "` + namespace + `", "verb": "get", "resource": "secrets"}}}`
+		// The API server learns of bindings by a watch of its own.
+		poll.True(u.t, time.Minute, fmt.Sprintf("the manager may get Secrets in %s: %t", namespace, want), func() bool {
+			return u.kubectl(review, "create", "-f", "-", "-o", "jsonpath={.status.allowed}") == strconv.FormatBool(want)
+		})
 	}
 }
 
