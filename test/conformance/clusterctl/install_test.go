@@ -90,9 +90,11 @@ func TestInstallUpgradeDelete(t *testing.T) {
 	u.assertKept()
 	u.assertSecrets(false)
 
-	u.run("delete", "--infrastructure", "slipway")
-	if left := u.kubectl("", "-n", "slipway-system", "get", "deployment", "-o", "name"); strings.TrimSpace(left) != "" {
-		t.Errorf("clusterctl delete leaves %s", left)
+	u.follow("Remove the provider", "")
+	for _, kinds := range []string{"deployment,service,role,rolebinding,serviceaccount,certificate", "clusterrole,clusterrolebinding,validatingadmissionpolicy,mutatingwebhookconfiguration,validatingwebhookconfiguration"} {
+		if left := u.kubectl("", "-n", "slipway-system", "get", kinds, "-l", "cluster.x-k8s.io/provider=infrastructure-slipway", "-o", "name"); strings.TrimSpace(left) != "" {
+			t.Errorf("after its removal there is still %s", left)
+		}
 	}
 	u.kubectl("", "get", "crd", "hosts.infrastructure.slipway.dev")
 }
