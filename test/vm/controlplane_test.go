@@ -9,12 +9,16 @@ import (
 // secondEndpoint is the control-plane address of another cluster.
 const secondEndpoint = "10.88.0.201"
 
+// clusterTakes bounds a cluster whose control plane is in an emulator. kubeadm gives up on an
+// API server that is not up within a minute, as it is where much else runs, and is tried again.
+const clusterTakes = 30 * time.Minute
+
 // aControlPlane has the host be the control plane of a cluster of the release's ClusterClass,
 // and hold its address, also after a power cut. The worker is a local host. The host has the
 // version by now.
 func aControlPlane(t *testing.T, l *life) {
 	l.must(t, "cluster", "create", "second", "--class", "slipway", "--kubernetes-version", newerVersion, "--endpoint", secondEndpoint,
-		"--set", "controlPlaneHostLabels={where: vm}", "--pool", "workers=1", "--service-cidr", "10.97.0.0/16", "--wait", "--timeout", readyTakes.String())
+		"--set", "controlPlaneHostLabels={where: vm}", "--pool", "workers=1", "--service-cidr", "10.97.0.0/16", "--wait", "--timeout", clusterTakes.String())
 	t.Logf("cluster create:\n%s", l.said)
 	ready := []string{"get", "node", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`}
 	l.eventually(t, readyTakes, "two ready nodes", "True True ", "second", ready...)
