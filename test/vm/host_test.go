@@ -137,6 +137,7 @@ func removed(t *testing.T, l *life) {
 	if out, err := l.kubectl("", "get", "host", "vm-1", "--ignore-not-found"); err != nil || out != "" {
 		t.Errorf("the Host: %q (%v)", out, err)
 	}
+	l.machine.must(t, "rm -rf "+registryFolder)
 	for _, change := range snapshot(t, l.machine).Since(l.before) {
 		t.Error(change)
 	}

@@ -11,8 +11,12 @@ import (
 	"github.com/slipway-dev/slipway/test/live"
 )
 
-// softwareAddress is that of a registry in the network of hosts.
-const softwareAddress = "10.88.0.1:5000"
+const (
+	// softwareAddress is that of a registry in the network of hosts.
+	softwareAddress = "10.88.0.1:5000"
+	// registryFolder of the machine is its administrator's, who takes it away again.
+	registryFolder = "/srv/registry"
+)
 
 // updatesAgent has the registry and the plane know a release: the agent of the host, of the
 // version before, becomes the one of the plane, under systemd and by itself.
@@ -20,17 +24,17 @@ func updatesAgent(t *testing.T, l *life) {
 	layout, key := filepath.Join(l.bin, "hostbundle"), filepath.Join(l.bin, "hostbundle.pub")
 	l.serveSoftware(t, layout)
 	m := l.machine
-	for from, to := range map[string]string{l.software.CAFile: "/etc/slipway/registry-ca.crt", l.software.ConfigFile: "/etc/slipway/registry.json"} {
+	for from, to := range map[string]string{l.software.CAFile: registryFolder + "/ca.crt", l.software.ConfigFile: registryFolder + "/config.json"} {
 		content, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.must(t, "umask 077; cat >"+to+" <<'END'\n"+string(content)+"\nEND\n")
+		m.must(t, "umask 077; mkdir -p "+registryFolder+"; cat >"+to+" <<'END'\n"+string(content)+"\nEND\n")
 	}
 	m.must(t, `cat >>/etc/slipway/agent.yaml <<'END'
   sources: ["oci://`+softwareAddress+`/host-bundles"]
-  caFile: /etc/slipway/registry-ca.crt
-  registryConfigFile: /etc/slipway/registry.json
+  caFile: `+registryFolder+`/ca.crt
+  registryConfigFile: `+registryFolder+`/config.json
 END
 systemctl restart slipway-agent`)
 	pid := m.must(t, "systemctl show --property MainPID --value slipway-agent")

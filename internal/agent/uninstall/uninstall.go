@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -82,10 +83,6 @@ func (h *Host) Run(ctx context.Context) (Report, error) {
 		}
 		return Report{}, err
 	}
-	report := Report{Left: []Left{}}
-	for _, path := range result.Kept {
-		report.Left = append(report.Left, Left{path, "somebody else changed it, or has files in it"})
-	}
 	for _, p := range places(h.Config) {
 		if err := ctx.Err(); err != nil {
 			return Report{}, err
@@ -94,9 +91,17 @@ func (h *Host) Run(ctx context.Context) (Report, error) {
 			return Report{}, fmt.Errorf("remove %s: %w", p.path, err)
 		}
 	}
+	report := Report{Left: []Left{}}
 	for _, p := range places(h.Config) {
 		if why := h.look(p); why != "" {
 			report.Left = append(report.Left, Left{p.path, why})
+		}
+	}
+	for _, path := range result.Kept {
+		// What a directory of the software was kept for may have been the agent's.
+		told := slices.ContainsFunc(report.Left, func(l Left) bool { return l.Path == path })
+		if h.exists(path) && !told {
+			report.Left = append(report.Left, Left{path, "somebody else changed it, or has files in it"})
 		}
 	}
 	return report, nil

@@ -361,6 +361,30 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// The software comes before the host is enrolled: the directory that it makes for its
+// configuration has that of the agent later.
+func TestDirectoryOfBoth(t *testing.T) {
+	const record = `{"releases": [{"state": "Installed", "kubernetesVersion": "v1.36.3"}], "entries": [{"path": "/etc/slipway", "kind": "Directory"}]}`
+	root := bare(t)
+	before := tree(t, root)
+	enroll(t, root)
+	put(t, root, "/var/lib/slipway-software.json", record)
+	if report, err := run(t, root); err != nil || len(report.Left) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if after := tree(t, root); !maps.Equal(after, before) {
+		t.Errorf("have %v, want %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
+	}
+
+	enroll(t, root)
+	put(t, root, "/var/lib/slipway-software.json", record)
+	put(t, root, "/etc/slipway/notes", "mine")
+	want := []Left{{"/etc/slipway", "it has files that are not the agent's: notes"}}
+	if report, err := run(t, root); err != nil || !slices.Equal(report.Left, want) {
+		t.Errorf("%+v, %v, want %v", report, err, want)
+	}
+}
+
 func TestCommand(t *testing.T) {
 	for want, args := range map[string][]string{
 		"want no arguments": {"now"}, "want table or json": {"-o", "xml"}, "absolute path": {"--root", "here"}, "not defined": {"--all"},
