@@ -3,6 +3,7 @@ package provider
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,10 @@ func unhealthyPoolMachine(t *testing.T, s *Suite) {
 	reach(t, s, &first, "the check fails", func(m *clusterv1.Machine) string {
 		return unless(conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition), "%v", m.Status.Conditions)
 	})
-	s.passTime(t)
+	reach(t, s, p.infra, "the pool waits for the check", func(infra *infrav1.HostMachinePool) string {
+		message := conditions.GetMessage(infra, clusterv1.RemediatingCondition)
+		return unless(strings.Contains(message, "holds remediation back"), "it tells %q", message)
+	})
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&first), &first); err != nil || !first.DeletionTimestamp.IsZero() {
 		t.Fatalf("remediated although the check holds back: %v, deleted %v", err, first.DeletionTimestamp)
 	}
