@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -38,6 +39,9 @@ func rotatedSecret(t *testing.T, s *Suite) {
 	f.awaitMissingSecret(p, second)
 	f.create(f.bootstrapSecret("bootstrap-" + poolName))
 	f.awaitNodes(p, 2)
+	reach(t, s, p.infra, "the pool has judged both machines by the new Secret", func(infra *infrav1.HostMachinePool) string {
+		return unless(ptr.Deref(infra.Status.UpdatedReplicas, 0) == 2, "%+v", infra.Status)
+	})
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&member), &member); err != nil || !member.DeletionTimestamp.IsZero() {
 		t.Errorf("the machine that ran was replaced: %v, deleted %v", err, member.DeletionTimestamp)
 	}
