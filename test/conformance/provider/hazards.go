@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
@@ -40,7 +42,7 @@ func rotatedSecret(t *testing.T, s *Suite) {
 	f.create(f.bootstrapSecret("bootstrap-" + poolName))
 	f.awaitNodes(p, 2)
 	reach(t, s, p.infra, "the pool has judged both machines by the new Secret", func(infra *infrav1.HostMachinePool) string {
-		return unless(ptr.Deref(infra.Status.UpdatedReplicas, 0) == 2, "%+v", infra.Status)
+		return unless(infra.Status.Replicas == 2 && conditions.IsTrue(infra, clusterv1.MachinesUpToDateCondition), "%+v", infra.Status)
 	})
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&member), &member); err != nil || !member.DeletionTimestamp.IsZero() {
 		t.Errorf("the machine that ran was replaced: %v, deleted %v", err, member.DeletionTimestamp)
