@@ -9,8 +9,8 @@ import (
 // secondEndpoint is the control-plane address of another cluster.
 const secondEndpoint = "10.88.0.201"
 
-// clusterTakes bounds a cluster whose control plane is in an emulator. kubeadm gives up on an
-// API server that is not up within a minute, as it is where much else runs, and is tried again.
+// clusterTakes bounds a cluster whose control plane is in an emulator: where much else runs, its
+// API server may take more than one try of kubeadm.
 const clusterTakes = 30 * time.Minute
 
 // aControlPlane has the host be the control plane of a cluster of the release's ClusterClass,

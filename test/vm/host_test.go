@@ -44,11 +44,12 @@ type life struct {
 // nodeReady is whether the machine is a ready node of the cluster, as kubectl is asked.
 var nodeReady = []string{"get", "node", "vm-1", "--ignore-not-found", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`}
 
-// A machine that has nothing is refused as long as it is not fit, and told when its disk fills
-// up in the middle of it. By one command it becomes a host, with an agent of the version before, which updates itself. The host becomes a worker,
-// and outlives a power cut; it is upgraded in place with a version that it fetches meanwhile,
-// through a registry that goes away and a power cut; then it is a control plane. In the end
-// the machine is what it was, also after the agent came as a package.
+// A machine that has nothing is refused as long as it is not fit, and when its disk fills up
+// meanwhile. By one command it becomes a host, with an agent of the version before, which
+// updates itself. The host becomes a worker, and outlives a power cut; it is upgraded in place
+// with a version that it fetches meanwhile, through a registry that goes away and a power cut;
+// then it is a control plane. In the end the machine is what it was, also after the agent came
+// as a package.
 func TestHost(t *testing.T) {
 	l := &life{t: t, machine: newMachine(t)}
 	l.former = filepath.Join(t.TempDir(), "slipway-agent")
@@ -82,6 +83,14 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// remember keeps what the machine was before anything of a host came onto it.
+func (l *life) remember(t *testing.T) {
+	t.Helper()
+	if l.before == nil {
+		l.before = snapshot(t, l.machine)
+	}
+}
+
 // olderAgent are the flags of `slipway host add` by which the machine gets the agent of the
 // version before, and what the older version of Kubernetes takes.
 func olderAgent(l *life) []string {
@@ -90,9 +99,7 @@ func olderAgent(l *life) []string {
 
 // added makes a host of the machine. A second run finds nothing to do.
 func added(t *testing.T, l *life) {
-	if l.before == nil {
-		l.before = snapshot(t, l.machine)
-	}
+	l.remember(t)
 	flags := olderAgent(l)
 	if got := l.add(t, l.machine.Address(), l.machine, flags...); got.State != "Added" || got.Name != "vm-1" {
 		t.Fatalf("host add: %+v", got)

@@ -82,7 +82,7 @@ func forAnother(to, from string) error {
 // fillsUp has the disk become full while the software of the host is installed. It is told so,
 // and what is there by then is of use to the run after it.
 func fillsUp(t *testing.T, l *life) {
-	l.before = snapshot(t, l.machine)
+	l.remember(t)
 	filled := make(chan error, 1)
 	go func() {
 		_, err := l.machine.within(addTakes, `set -eu

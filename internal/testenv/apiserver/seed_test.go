@@ -18,7 +18,7 @@ import (
 // told.
 func TestStartWith(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts API servers")
+		t.Skip("needs an API server, skipped by -short")
 	}
 	programs := os.Getenv("KUBEBUILDER_ASSETS")
 	if programs == "" {
