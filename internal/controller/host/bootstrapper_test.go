@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -58,11 +57,7 @@ func TestStolenTokenEnrollsNoOtherHost(t *testing.T) {
 func (w *world) token(groups ...string) client.Client {
 	w.t.Helper()
 	w.anyToken()
-	as := rest.CopyConfig(env.Config)
-	as.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:bootstrap:abcdef", Groups: append(groups, infrav1.BootstrapGroup, "system:bootstrappers", "system:authenticated"),
-	}
-	c, err := client.New(as, client.Options{Scheme: env.Scheme})
+	c, err := client.New(env.As("system:bootstrap:abcdef", append(groups, infrav1.BootstrapGroup, "system:bootstrappers")...), client.Options{Scheme: env.Scheme})
 	if err != nil {
 		w.t.Fatal(err)
 	}

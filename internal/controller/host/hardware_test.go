@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -88,14 +87,7 @@ func TestAgentLabelsNothing(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1")
 	w.reconcile(agent)
-	as := rest.CopyConfig(env.Config)
-	as.Impersonate = rest.ImpersonationConfig{
-		UserName: infrav1.AgentUser(w.namespace, "host-1", testenv.HostID(w.namespace, "host-1")), Groups: []string{infrav1.AgentGroup, "system:authenticated"},
-	}
-	itself, err := client.New(as, client.Options{Scheme: env.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	itself := w.agentOf("host-1", testenv.HostID(w.namespace, "host-1"))
 	h := &infrav1.Host{}
 	poll.Until(t, 30*time.Second, "the agent has its rights", func() error { return itself.Get(t.Context(), agent.Key, h) })
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"rack":"mine","`+infrav1.ArchitectureLabel+`":"arm64"}},"status":{"residue":["mine"]}}`))

@@ -9,7 +9,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,11 +20,7 @@ import (
 // agentOf is a client with what the certificate of an agent says.
 func (w *world) agentOf(name, hostID string) client.Client {
 	w.t.Helper()
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: infrav1.AgentUser(w.namespace, name, hostID), Groups: []string{infrav1.AgentGroup, "system:authenticated"},
-	}
-	c, err := client.New(config, client.Options{Scheme: env.Scheme})
+	c, err := client.New(env.As(infrav1.AgentUser(w.namespace, name, hostID), infrav1.AgentGroup), client.Options{Scheme: env.Scheme})
 	if err != nil {
 		w.t.Fatal(err)
 	}

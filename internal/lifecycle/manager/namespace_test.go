@@ -50,9 +50,7 @@ func confined(t *testing.T, namespace string) *rest.Config {
 			t.Fatal(err)
 		}
 	}
-	as := rest.CopyConfig(env.Config)
-	as.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated", "system:serviceaccounts"}}
-	return as
+	return env.As(user, "system:serviceaccounts")
 }
 
 // held is a policy that has Clusters wait for the label go, and holds their deletion back.
