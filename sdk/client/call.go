@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -39,6 +40,16 @@ func newRequest(ctx context.Context, u *url.URL) *http.Request {
 			hook.RequestIDHeader: values[2:3:3],
 		},
 	}).WithContext(ctx)
+}
+
+// setBody has request send body. It is read from memory by a type that net/http knows,
+// so that head and body are one record of TLS and one write: of any other reader it does
+// not know how long the next byte takes, and sends the head before (newTransferWriter
+// in net/http/transfer.go). GetBody lets the transport try another connection as long
+// as nothing of the request was sent.
+func setBody(request *http.Request, body []byte) {
+	request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
 // send sends a request. In HTTP/1.1 an answer belongs to a request only by its place
@@ -142,7 +153,7 @@ func (c *Client) clamp(d *hook.Definition, r *registry.Registration, response ho
 
 // callWithBreaker sends the request unless the handler is left alone, and reports the
 // outcome to its breaker.
-func (c *Client) callWithBreaker(ctx context.Context, object objectKey, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+func (c *Client) callWithBreaker(ctx context.Context, object objectKey, r *registry.Registration, d *hook.Definition, payload []byte) (hooksv1.ResponseObject, error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx, r, "its turn did not come before the deadline for all handlers")
 	}
@@ -173,7 +184,7 @@ func ended(ctx context.Context, r *registry.Registration, message string) error 
 
 // callOnce sends the request and gives each failure its type. The end of the
 // caller's context is the caller's, whatever the transport makes of it.
-func (c *Client) callOnce(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (hooksv1.ResponseObject, error) {
+func (c *Client) callOnce(ctx context.Context, r *registry.Registration, d *hook.Definition, payload []byte) (hooksv1.ResponseObject, error) {
 	own := time.Now().Add(r.Timeout)
 	callCtx, cancel := context.WithDeadline(ctx, own)
 	defer cancel()
@@ -210,21 +221,15 @@ func (e *CallError) aboutRequest() bool {
 }
 
 // exchange sends one request and decodes its response.
-func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook.Definition, payload *wire.Payload) (response hooksv1.ResponseObject, err error) {
+func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook.Definition, payload []byte) (response hooksv1.ResponseObject, err error) {
 	transport, err := c.transports.roundTripper(r)
-	if err != nil {
-		return nil, err
-	}
-	body, err := payload.Open()
 	if err != nil {
 		return nil, err
 	}
 	ctx, span := c.startSpan(ctx, r, d.Name)
 	request := newRequest(ctx, r.URL)
 	inject(ctx, span, request.Header)
-	// GetBody lets the transport try another connection as long as nothing of the
-	// request was sent.
-	request.Body, request.GetBody, request.ContentLength = body, payload.Open, payload.Len()
+	setBody(request, payload)
 	start, status := time.Now(), 0
 	defer func() {
 		took := time.Since(start)

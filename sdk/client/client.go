@@ -124,7 +124,6 @@ func (c *Client) Invoke(ctx context.Context, h hook.Any, handler string, object 
 	if err != nil {
 		return nil, err
 	}
-	defer encoder.release()
 	answer, err := c.answer(ctx, encoder, registration, newCallOptions(options))
 	return answer.Response, err
 }

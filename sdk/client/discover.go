@@ -46,12 +46,10 @@ func (c *Client) Discover(ctx context.Context, entry registry.Entry) ([]runtimev
 	}
 	request := &hooksv1.DiscoveryRequest{}
 	definition.MarkRequest(request)
-	buf := wire.GetBuffer()
-	if err := wire.Encode(buf, request); err != nil {
+	payload, err := wire.Encode(request)
+	if err != nil {
 		return nil, err
 	}
-	payload := wire.NewPayload(buf)
-	defer payload.Release()
 	answer, err := c.callOnce(ctx, r, definition, payload)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type encoder struct {
 type encodedRequest struct {
 	version  hook.GroupVersionHook
 	settings map[string]string
-	payload  *wire.Payload
+	payload  []byte
 }
 
 func (c *Client) newEncoder(definition *hook.Definition, object registry.Object, request runtime.Object) (*encoder, error) {
@@ -51,7 +51,7 @@ func (e *encoder) withSettings(r *registry.Registration) runtime.Object {
 }
 
 // encode returns the request for r at the version of conversion.
-func (e *encoder) encode(r *registry.Registration, conversion *hook.Conversion) (*wire.Payload, error) {
+func (e *encoder) encode(r *registry.Registration, conversion *hook.Conversion) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, known := range e.encoded {
@@ -64,22 +64,10 @@ func (e *encoder) encode(r *registry.Registration, conversion *hook.Conversion) 
 		return nil, err
 	}
 	conversion.Older().MarkRequest(object)
-	buf := wire.GetBuffer()
-	if err := wire.Encode(buf, object); err != nil {
-		wire.PutBuffer(buf)
+	payload, err := wire.Encode(object)
+	if err != nil {
 		return nil, err
 	}
-	payload := wire.NewPayload(buf)
 	e.encoded = append(e.encoded, encodedRequest{version: r.Hook, settings: r.Settings, payload: payload})
 	return payload, nil
-}
-
-// release gives the buffers back once the transports have read them.
-func (e *encoder) release() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, known := range e.encoded {
-		known.payload.Release()
-	}
-	e.encoded = nil
 }

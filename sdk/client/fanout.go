@@ -57,7 +57,6 @@ func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Obje
 	if err != nil {
 		return nil, err
 	}
-	defer encoder.release()
 	bounded, cancel := context.WithTimeoutCause(ctx, c.options.Deadline, errDeadline)
 	defer cancel()
 	answers, errs := c.fanOut(bounded, encoder, registrations, newCallOptions(options))

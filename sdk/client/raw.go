@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -18,7 +17,7 @@ func (c *Client) Exchange(ctx context.Context, r *registry.Registration, body []
 		return 0, nil, err
 	}
 	request := newRequest(ctx, r.URL)
-	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	setBody(request, body)
 	answer, err := send(transport, request)
 	if err != nil {
 		return 0, nil, err

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -120,6 +121,41 @@ func TestClientCertificateRotates(t *testing.T) {
 	})
 	second.Files(dir, "caller")
 	eventually(t, "the caller uses its new certificate", call)
+}
+
+// writeCounter counts what is written to a connection.
+type writeCounter struct {
+	net.Conn
+	writes *atomic.Int32
+}
+
+func (c writeCounter) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// TestRequestIsOneWrite sends head and body of a request together: each piece would be
+// a record of TLS, a system call on either side, and maybe a packet of its own.
+func TestRequestIsOneWrite(t *testing.T) {
+	ca := hooktest.NewCA(t)
+	certFile, keyFile := ca.Files(t.TempDir(), "tls")
+	ext := hooktest.Start(t, extension.Options{CertFile: certFile, KeyFile: keyFile}, handles)
+	var writes atomic.Int32
+	reg := registry.New(registry.Options{})
+	c := newClient(t, client.Options{Registry: reg, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return writeCounter{Conn: conn, writes: &writes}, err
+	}}, discovered(ext, ca.PEM))
+	if _, err := create(t.Context(), t, c); err != nil {
+		t.Fatal(err)
+	}
+	before := writes.Load()
+	if _, err := create(t.Context(), t, c); err != nil {
+		t.Fatal(err)
+	}
+	if got := writes.Load() - before; got != 1 {
+		t.Errorf("a request on a connection that is there is written in %d pieces, want 1", got)
+	}
 }
 
 // TestUntrustedIsRefused proves that neither side talks to a stranger, nor in an

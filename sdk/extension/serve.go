@@ -1,7 +1,6 @@
 package extension
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -79,19 +78,18 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 		response.SetStatus(hooksv1.ResponseStatusFailure)
 		response.SetMessage(err.Error())
 	}
-	buf := wire.GetBuffer()
-	defer wire.PutBuffer(buf)
-	if err := encode(buf, route, response); err != nil {
+	body, err := encode(route, response)
+	if err != nil {
 		route.logger.Error(err, "A response cannot be encoded", "requestID", id)
 		response, code = undecided(route, response, code)
-		if err := encode(buf, route, response); err != nil {
+		if body, err = encode(route, response); err != nil {
 			// Status and message alone: only a type that refuses to be written does this.
 			panic(http.ErrAbortHandler)
 		}
 	}
 	header := w.Header()
 	header["Content-Type"] = jsonType
-	header["Content-Length"] = []string{strconv.Itoa(buf.Len())}
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if route.warning != "" {
 		header.Set("Warning", route.warning)
 	}
@@ -102,7 +100,7 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 		header.Set("Connection", "close")
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(buf.Bytes())
+	_, _ = w.Write(body)
 
 	endSpan(span, code, response)
 	route.count(code, response.GetStatus()).Inc()
@@ -110,15 +108,14 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	route.duration.Observe(time.Since(start).Seconds())
 }
 
-// encode writes a response. Its message may hold any bytes, such as those of an
+// encode returns what a response is sent as. Its message may hold any bytes, such as those of an
 // error of the operating system, and arrives all the same.
-func encode(buf *bytes.Buffer, route *route, response hooksv1.ResponseObject) error {
-	buf.Reset()
+func encode(route *route, response hooksv1.ResponseObject) ([]byte, error) {
 	route.conversion.Newer().MarkResponse(response)
 	if message := response.GetMessage(); !utf8.ValidString(message) {
 		response.SetMessage(strings.ToValidUTF8(message, "\uFFFD"))
 	}
-	return wire.Encode(buf, response)
+	return wire.Encode(response)
 }
 
 // undecided returns what is sent instead of a response that cannot be encoded. What

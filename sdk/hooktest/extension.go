@@ -116,12 +116,12 @@ func Call[Q, R any](t testing.TB, server *extension.Server, h hook.Hook[Q, R], n
 	t.Helper()
 	definition := h.Definition()
 	object := any(request).(runtime.Object)
-	var body bytes.Buffer
-	if err := wire.Encode(&body, object); err != nil {
+	body, err := wire.Encode(object)
+	if err != nil {
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.Path(h, name), &body))
+	server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.Path(h, name), bytes.NewReader(body)))
 	if recorder.Code == http.StatusUnauthorized {
 		t.Fatalf("handler %s: HTTP status %d: %s\nhooktest.Call has no client certificate: leave ClientCAFile out, or call over TLS with Start and Discover", name, recorder.Code, recorder.Body)
 	}

@@ -120,12 +120,12 @@ func answerTo(server *extension.Server, d *hook.Definition, name string, request
 
 // sameAgain holds that an object is the same after it was written and read.
 func sameAgain(object runtime.Object, empty func() runtime.Object, kind schema.GroupVersionKind) error {
-	var body bytes.Buffer
-	if err := wire.Encode(&body, object); err != nil {
+	body, err := wire.Encode(object)
+	if err != nil {
 		return err
 	}
 	read := empty()
-	if err := wire.Decode(body.Bytes(), read, kind); err != nil {
+	if err := wire.Decode(body, read, kind); err != nil {
 		return fmt.Errorf("what was written cannot be read: %w", err)
 	}
 	if !equality.Semantic.DeepEqual(read, object) {
@@ -135,12 +135,12 @@ func sameAgain(object runtime.Object, empty func() runtime.Object, kind schema.G
 }
 
 func exchange(server *extension.Server, d *hook.Definition, name string, request runtime.Object) (hooksv1.ResponseObject, error) {
-	var body bytes.Buffer
-	if err := wire.Encode(&body, request); err != nil {
+	body, err := wire.Encode(request)
+	if err != nil {
 		return nil, err
 	}
 	recorder := httptest.NewRecorder()
-	server.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, server.Path(defined{d}, name), &body))
+	server.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, server.Path(defined{d}, name), bytes.NewReader(body)))
 	if recorder.Code != http.StatusOK {
 		return nil, fmt.Errorf("handler %s: HTTP status %d: %s", name, recorder.Code, recorder.Body)
 	}

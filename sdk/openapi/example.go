@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 
@@ -57,11 +56,11 @@ func exampleResponse(d *hook.Definition) json.RawMessage {
 // encodeExample returns nil for what cannot be encoded: a document without one
 // example is better than none.
 func encodeExample(object runtime.Object) json.RawMessage {
-	var buf bytes.Buffer
-	if err := wire.Encode(&buf, object); err != nil {
+	data, err := wire.Encode(object)
+	if err != nil {
 		return nil
 	}
-	return buf.Bytes()
+	return data
 }
 
 var rawExtension = reflect.TypeFor[runtime.RawExtension]()

@@ -12,14 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Encode appends obj to buf as JSON, or nothing if it fails.
-func Encode(buf *bytes.Buffer, obj runtime.Object) error {
-	before := buf.Len()
-	if err := json.MarshalWrite(buf, obj, optionsFor(obj, writing)); err != nil {
-		buf.Truncate(before)
-		return fmt.Errorf("encode %T: %w", obj, err)
+// Encode returns obj as JSON, or nothing if it fails.
+func Encode(obj runtime.Object) ([]byte, error) {
+	data, err := json.Marshal(obj, optionsFor(obj, writing))
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
 	}
-	return nil
+	return data, nil
 }
 
 // Decode reads exactly one JSON object from the body into obj, which must be empty.
