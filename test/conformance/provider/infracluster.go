@@ -28,6 +28,14 @@ func (s *Suite) passTime(t *testing.T) {
 	reach(t, s, f.cluster, "another Cluster is provisioned", provisioned)
 }
 
+// passTimeOfPools is passTime for what a pool must not do: one that is made now has told
+// that it waits for a host.
+func (s *Suite) passTimeOfPools(t *testing.T) {
+	t.Helper()
+	f := newReadyFixture(t, s)
+	reach(t, s, f.newPool(1).infra, "another pool waits for a host", waitsForHost)
+}
+
 // asCoreReads is an object in the version core reads.
 func (s *Suite) asCoreReads(t *testing.T, kind string, key client.ObjectKey) *unstructured.Unstructured {
 	t.Helper()

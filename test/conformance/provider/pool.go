@@ -105,7 +105,7 @@ func providerIDList(t *testing.T, s *Suite) {
 	defer watch.Stop()
 	f.scale(p, 1)
 	leaving := f.awaitReset(hosts)
-	s.passTime(t)
+	s.passTimeOfPools(t)
 	joined := &corev1.Node{}
 	if err := s.Workload.Client.Get(t.Context(), client.ObjectKey{Name: leaving.key.Name}, joined); err != nil {
 		t.Errorf("the Node of a host that is not clean yet: %v", err)
@@ -147,15 +147,18 @@ func (f *fixture) awaitReset(hosts []*simulatedHost) (leaving *simulatedHost) {
 	return leaving
 }
 
+// waitsForHost says whether a pool of one has its member, and no host for it.
+func waitsForHost(p *infrav1.HostMachinePool) string {
+	return unless(len(p.Status.Instances) == 1 && p.Status.Replicas == 0 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
+}
+
 // status.ready and status.initialization.provisioned: core reads the pool only
 // after, and neither is ever taken back.
 func initialization(t *testing.T, s *Suite) {
 	f := newReadyFixture(t, s)
 	p := f.newPool(1)
-	reach(t, s, p.infra, "the pool waits for a host", func(p *infrav1.HostMachinePool) string {
-		return unless(len(p.Status.Instances) == 1 && p.Status.Replicas == 0 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
-	})
-	s.passTime(t)
+	reach(t, s, p.infra, "the pool waits for a host", waitsForHost)
+	s.passTimeOfPools(t)
 	key := client.ObjectKeyFromObject(p.infra)
 	if fields := initialized(s.asCoreReads(t, "HostMachinePool", key)); len(fields) > 0 {
 		t.Errorf("initialized without a host: %v", fields)
@@ -224,7 +227,7 @@ func poolPausing(t *testing.T, s *Suite) {
 		pause(true)
 		paused(true)
 		f.scale(p, before+1)
-		s.passTime(t)
+		s.passTimeOfPools(t)
 		if got := len(f.members(p)); got != int(before) {
 			t.Errorf("%d members while paused, want %d", got, before)
 		}

@@ -106,7 +106,7 @@ func drainOnScaleDown(t *testing.T, s *Suite) {
 		}
 		return nil
 	})
-	s.passTime(t)
+	s.passTimeOfPools(t)
 	members := f.members(p)
 	if len(members) != 1 || !members[0].DeletionTimestamp.IsZero() {
 		t.Errorf("the HostMachine went while its Node was drained: %v", members)
@@ -139,7 +139,7 @@ func markedMachineGoes(t *testing.T, s *Suite) {
 	})
 	marked := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: stays.Name}}
 	change(t, s, marked, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: ""} })
-	s.passTime(t)
+	s.passTimeOfPools(t)
 	if got := len(f.machines(p)); got != 2 {
 		t.Fatalf("%d Machines after a mark alone", got)
 	}
