@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 )
 
@@ -77,27 +77,52 @@ type Kit struct {
 	rendered map[string][]*unstructured.Unstructured
 }
 
-// NewKit keeps what it builds in dir.
+// NewKit keeps what it builds of this project in dir.
 func NewKit(dir string) *Kit {
 	return &Kit{dir: dir, programs: map[string]string{}, rendered: map[string][]*unstructured.Unstructured{}}
 }
 
 // Program builds a main package. The flags are those of this repository's other builds,
-// so that the packages come from the build cache.
+// so that the packages come from the build cache. Those of upstream's module, which nobody
+// changes, are linked once for all tests, beside the programs of KUBEBUILDER_ASSETS.
 func (k *Kit) Program(ctx context.Context, pkg string) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if path, ok := k.programs[pkg]; ok {
 		return path, nil
 	}
-	path := filepath.Join(k.dir, strings.ReplaceAll(pkg, "/", "-"))
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	name := strings.ReplaceAll(pkg, "/", "-")
+	path := filepath.Join(k.dir, name)
+	if strings.HasPrefix(pkg, module+"/") {
+		path = filepath.Join(filepath.Dir(os.Getenv("KUBEBUILDER_ASSETS")), "upstream", name)
+	}
+	if err := build(ctx, pkg, path); err != nil {
+		return "", err
 	}
 	k.programs[pkg] = path
 	return path, nil
+}
+
+// build links a program, or finds that it is up to date, which another process may have
+// seen to in between.
+func build(ctx context.Context, pkg, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
 }
 
 // Render returns the manifests that a kustomization in a module makes, by kubectl, with
