@@ -15,8 +15,10 @@ const clusterTakes = 30 * time.Minute
 
 // aControlPlane has the host be the control plane of a cluster of the release's ClusterClass,
 // and hold its address, also after a power cut. The worker is a local host. The host has the
-// version by now.
+// version by now. The cluster of before goes first: the emulator takes all the processor
+// time that there is.
 func aControlPlane(t *testing.T, l *life) {
+	l.must(t, "cluster", "delete", "local", "--yes", "--wait", "--timeout", resetTakes.String())
 	l.must(t, "cluster", "create", "second", "--class", "slipway", "--kubernetes-version", newerVersion, "--endpoint", secondEndpoint,
 		"--set", "controlPlaneHostLabels={where: vm}", "--pool", "workers=1", "--service-cidr", "10.97.0.0/16", "--wait", "--timeout", clusterTakes.String())
 	t.Logf("cluster create:\n%s", l.said)
