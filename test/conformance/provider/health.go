@@ -114,10 +114,10 @@ func waitingMachine(t *testing.T, s *Suite) {
 		waiting = machines[i]
 		return nil
 	})
-	// The check judges again once its time is over: 31 s after the creation.
-	time.Sleep(time.Until(waiting.CreationTimestamp.Add(40 * time.Second)))
-	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&waiting), &waiting); err != nil || !waiting.DeletionTimestamp.IsZero() {
-		t.Fatalf("a machine that waited for a host was remediated: %v, deleted %v", err, waiting.DeletionTimestamp)
+	f.judgeStartup(check, &waiting)
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&waiting), &waiting); err != nil || !waiting.DeletionTimestamp.IsZero() ||
+		conditions.IsFalse(&waiting, clusterv1.MachineHealthCheckSucceededCondition) {
+		t.Fatalf("a machine that waited for a host was remediated, or will be: %v, deleted %v, %v", err, waiting.DeletionTimestamp, waiting.Status.Conditions)
 	}
 
 	s.addHost(t, f.namespace, "late")
@@ -130,6 +130,29 @@ func waitingMachine(t *testing.T, s *Suite) {
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&waiting), &waiting); err != nil {
 		t.Errorf("the machine that waited did not get the host that came: %v", err)
 	}
+}
+
+// judgeStartup has a check judge a Machine once the time for its Node is over. That begins
+// with whatever came last: the Machine, or what its Cluster has to have before it
+// (needsRemediation in core/reconcilers/machinehealthcheck of Cluster API).
+func (f *fixture) judgeStartup(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) {
+	f.t.Helper()
+	if err := f.Client.Get(f.t.Context(), client.ObjectKeyFromObject(f.cluster), f.cluster); err != nil {
+		f.t.Fatal(err)
+	}
+	begin := m.CreationTimestamp.Time
+	for _, needed := range []string{clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterInfrastructureReadyCondition} {
+		if c := conditions.Get(f.cluster, needed); c != nil && c.LastTransitionTime.After(begin) {
+			begin = c.LastTransitionTime.Time
+		}
+	}
+	startup := *check.Spec.Checks.NodeStartupTimeoutSeconds + 1
+	time.Sleep(time.Until(begin.Add(time.Duration(startup+1) * time.Second)))
+	change(f.t, f.Suite, check, func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks.NodeStartupTimeoutSeconds = &startup })
+	generation := check.Generation
+	reach(f.t, f.Suite, check, "the check has judged the Machines", func(c *clusterv1.MachineHealthCheck) string {
+		return unless(c.Status.ObservedGeneration >= generation, "it has seen generation %d of %d", c.Status.ObservedGeneration, generation)
+	})
 }
 
 // newMachineSet makes a MachineSet and tells its name, which its Machines have in a label.
