@@ -20,6 +20,7 @@ func TestGoodLines(t *testing.T) {
 		`{"ts":1764053000000,"caller":"a.go:1","msg":"It failed","err":"one\ntwo"}`,
 		manager + `,"controller":"host","controllerKind":"Host","namespace":"n","name":"x","reconcileID":"1-2"}`,
 		`{"ts":1764053000000,"caller":"webhook/server.go:242","msg":"Serving webhook server","v":0,"host":"127.0.0.1","port":1}`,
+		`{"ts":1764053000000.1,"logger":"UnhandledError","caller":"filters/wrap.go:53","msg":"Timeout or abort while handling","method":"GET","URI":"/readyz","auditID":"4711"}`,
 		`{"level":"warn","ts":1764053000000.1,"logger":"etcd","msg":"apply request took too long","took":0.28,"expected-duration":0.1}`,
 		agent + `,"claim":"c","Node":{"name":"host-1"},"hostID":"4711"}`,
 	} {
@@ -54,6 +55,7 @@ func TestBadLines(t *testing.T) {
 		manager + `,"error":"e"}`:                                                         `key "error": has the name err`,
 		manager + `,"host":"host-1"}`:                                                     `key "host": has the name Host`,
 		`{"ts":1764053000000,"caller":"controller/controller.go:1","msg":"m","host":"h"}`: `key "host": has the name Host`,
+		`{"ts":1764053000000,"caller":"host/wrap.go:1","msg":"m","URI":"/readyz"}`:        `key "URI": is a kind and has /readyz`,
 		`{"level":"warn","ts":1764053000.1,"logger":"etcd","msg":"m"}`:                    "ts is 1.7640530001e+09",
 		manager + `,"hostname":"host-1"}`:                                                 `key "hostname": has the name Host`,
 		manager + `,"Host.name":"host-1"}`:                                                `key "Host.name": has the name Host`,
