@@ -57,21 +57,29 @@ func seeded(kinds []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", err
+	return dir, Alone(dir, func() error {
+		if _, err := os.Stat(dir); err == nil {
+			return nil
+		}
+		return plant(dir, kinds)
+	})
+}
+
+// Alone calls do, which makes what the tests of all packages share at path, while no other
+// process does. The folder of path is there by then.
+func Alone(path string, do func() error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
 	}
-	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = lock.Close() }()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return "", err
+		return err
 	}
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	return dir, plant(dir, kinds)
+	return do()
 }
 
 func plant(dir string, kinds []*apiextensionsv1.CustomResourceDefinition) error {

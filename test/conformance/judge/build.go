@@ -10,9 +10,10 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
+
+	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 )
 
 // module holds upstream's managers and their manifests.
@@ -96,27 +97,15 @@ func (k *Kit) Program(ctx context.Context, pkg string) (string, error) {
 	if strings.HasPrefix(pkg, module+"/") {
 		path = filepath.Join(filepath.Dir(os.Getenv("KUBEBUILDER_ASSETS")), "upstream", name)
 	}
-	if err := build(ctx, pkg, path); err != nil {
+	// Another process may have linked it in between: go build finds that it is up to date.
+	if err := apiserver.Alone(path, func() error { return build(ctx, pkg, path) }); err != nil {
 		return "", err
 	}
 	k.programs[pkg] = path
 	return path, nil
 }
 
-// build links a program, or finds that it is up to date, which another process may have
-// seen to in between.
 func build(ctx context.Context, pkg, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = lock.Close() }()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return err
-	}
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
