@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 
 	"github.com/vishvananda/netlink"
@@ -42,7 +41,9 @@ func ValidateName(name string) error {
 func Ensure(ctx context.Context, name string) error { return Network{Name: name}.Ensure(ctx) }
 
 // Remove unpins the namespace. With the last process in it, the bridge and all
-// links vanish. A namespace that does not exist is not an error.
+// links vanish. A namespace that does not exist is not an error. The directory of
+// the pins stays, as `ip netns` leaves it: another instance may be about to pin its
+// own there, and holds the directory as its lock.
 func Remove(name string) error {
 	if err := ValidateName(name); err != nil {
 		return err
@@ -54,8 +55,6 @@ func Remove(name string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	// Succeeds only for the last one; a directory that `ip netns` mounted stays.
-	_ = os.Remove(filepath.Dir(path))
 	return nil
 }
 

@@ -87,6 +87,32 @@ func TestEnsureAndRemove(t *testing.T) {
 	}
 }
 
+// TestRemoveLeavesTheDirectory: another instance that holds it as its lock is about to
+// pin its namespace there.
+func TestRemoveLeavesTheDirectory(t *testing.T) {
+	if os.Getuid() != 0 {
+		rights.Skip(t, "a machine without another network takes mounts of its own, as root")
+	}
+	err := OnOwnThread(func() error {
+		// A machine on which no other network is pinned.
+		if err := errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("none", "/run", "tmpfs", 0, "")); err != nil {
+			return err
+		}
+		unlock, err := lockNetnsDir(t.Context())
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		if err := Remove("planetest-last"); err != nil {
+			return err
+		}
+		return os.WriteFile(Path("planetest-other"), nil, 0o444)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEnsureRecovers(t *testing.T) {
 	name := newNetwork(t)
 	// What a crash between its two steps, or a restart of the machine, leaves: a plain file.
