@@ -132,23 +132,20 @@ func joinHost(args []string) int {
 	return 0
 }
 
-// manageSoftware returns the exit code: 2 when it was called wrongly.
+// manageSoftware returns the exit code.
 func manageSoftware(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	err := software.Command(ctx, args, os.Stdout, os.Stderr, bundlesOfManagement)
+	code := software.ExitCode(err)
 	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return 0
+	case code == 0:
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(os.Stderr, "slipway-agent software: interrupted; the same command goes on")
-		return 1
+	default:
+		fmt.Fprintln(os.Stderr, "slipway-agent software:", err)
 	}
-	fmt.Fprintln(os.Stderr, "slipway-agent software:", err)
-	if errors.Is(err, software.ErrUsage) {
-		return 2
-	}
-	return 1
+	return code
 }
 
 // bundlesOfManagement is where the management cluster of this host serves host bundles.

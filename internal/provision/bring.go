@@ -112,19 +112,21 @@ func (a *addition) bringBlob(ctx context.Context, blob ocispec.Descriptor) error
 	return a.bring(ctx, stagedBundle+"/blobs/sha256/"+blob.Digest.Encoded(), blob.Digest.Encoded(), "0600", content)
 }
 
+// Exit codes of `slipway-agent software`, see its help.
 const (
-	// busy is what the agent says while another of its installs is at work: that of a run
-	// which was interrupted goes on.
-	busy = "is at work on this host"
-	// busyFor is how long that is waited for.
-	busyFor = 5 * time.Minute
+	fullCode = 28
+	busyCode = 75
 )
+
+// busyFor is how long another install on the machine is waited for: that of a run which was
+// interrupted goes on.
+const busyFor = 5 * time.Minute
 
 func (a *addition) installSoftware(ctx context.Context) error {
 	script := fmt.Sprintf("%s software install --from %s --public-key %s --kubernetes-version %s", a.agent(), stagedBundle, stagedKey, a.want.bundle.version)
 	_, err := a.machine.Run(ctx, script, nil)
 	var exit *ExitError
-	for until := time.Now().Add(busyFor); errors.As(err, &exit) && strings.Contains(exit.Stderr, busy) && time.Now().Before(until); {
+	for until := time.Now().Add(busyFor); errors.As(err, &exit) && exit.Code == busyCode && time.Now().Before(until); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -132,11 +134,15 @@ func (a *addition) installSoftware(ctx context.Context) error {
 		}
 		_, err = a.machine.Run(ctx, script, nil)
 	}
-	if errors.As(err, &exit) {
-		// Progress comes first, the reason last.
-		exit.Stderr = afterLast(exit.Stderr, "slipway-agent software: ")
+	if !errors.As(err, &exit) {
+		return err
 	}
-	return err
+	// Progress comes first, the reason last.
+	exit.Stderr = afterLast(exit.Stderr, "slipway-agent software: ")
+	if exit.Code == fullCode {
+		return problem(ReasonNoSpace, makeRoom+"; the same command goes on", "%s", exit.Stderr)
+	}
+	return exit
 }
 
 // afterLast is what follows the last separator; all of it when there is none.

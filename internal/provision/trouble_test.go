@@ -324,6 +324,29 @@ func TestDiskFills(t *testing.T) {
 	}
 }
 
+// The disk becomes full while the agent installs what was sent.
+func TestDiskFillsInInstall(t *testing.T) {
+	w := newWorld(t)
+	b := w.machine("full-later")
+	b.sh("mkdir -p /opt && mount -t tmpfs -o size=1g tmpfs /opt")
+	filled := false
+	w.watch(func(script string, stdin io.Reader) io.Reader {
+		if strings.Contains(script, "software install") && !filled {
+			b.sh("cat /dev/zero >/opt/filling || true")
+			filled = true
+		}
+		return stdin
+	})
+	results, _ := w.add(at(b.port))
+	if r := results[0]; r.Step != provision.StepSoftware || r.Reason != provision.ReasonNoSpace || !strings.Contains(r.Remedy, "the same command goes on") {
+		t.Errorf("%+v", r)
+	}
+	b.sh("rm /opt/filling")
+	if results, _ = w.add(at(b.port)); results[0].State != provision.StateAdded {
+		t.Errorf("%+v", results[0])
+	}
+}
+
 // A version that there is no bundle of is refused before any machine is asked.
 func TestVersionOfBundles(t *testing.T) {
 	w := newWorld(t)

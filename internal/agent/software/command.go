@@ -34,7 +34,9 @@ install verifies a host bundle and puts it on this host, beside other versions. 
 
 A download that was cut goes on where it was. list shows what is installed. uninstall takes
 versions away, all when none is named, and leaves the file system as it was. All may be
-interrupted and run again.
+interrupted and run again. The exit code is 2 for a command that was called wrongly, 28 where
+the disk is or would be full, 75 while another of these commands is at work on the host, and 1
+for all else.
 
 Flags:
 `

@@ -2,6 +2,7 @@ package software
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
@@ -39,6 +40,32 @@ func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Exit codes by which `slipway host add` tells what to do; any other failure ends with 1.
+const (
+	exitUsage = 2
+	// exitNoSpace has the number of ENOSPC, exitBusy that of EX_TEMPFAIL in sysexits.h.
+	exitNoSpace = 28
+	exitBusy    = 75
+)
+
+// ExitCode is the exit code of `slipway-agent software` for an error of Command.
+func ExitCode(err error) int {
+	var refused *Error
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, ErrUsage):
+		return exitUsage
+	case !errors.As(err, &refused):
+		return 1
+	case refused.Reason == ReasonNoSpace:
+		return exitNoSpace
+	case refused.Reason == ReasonBusy:
+		return exitBusy
+	}
+	return 1
+}
 
 func refuse(reason Reason, format string, args ...any) error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
