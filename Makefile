@@ -342,7 +342,8 @@ chaos: build ## Inject random faults into a live plane for DURATION (60m), and j
 test-vm: export SLIPWAY_REQUIRE_ROOT = 1
 test-vm: export SLIPWAY_TEST_VM = 1
 test-vm: export SLIPWAY_TEST_VM_SUITE = $(or $(SUITE),bookworm)
-test-vm: build-all host-bundle packages registry ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
+test-vm: ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
+	@$(MAKE) --no-print-directory build host-bundle packages registry KUBERNETES=all
 	@$(ROOT)/hack/vm.sh
 	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 180m $(and $(RUN),-run '$(RUN)') ./test/vm
 

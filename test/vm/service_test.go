@@ -21,7 +21,7 @@ func TestService(t *testing.T) {
 	before := snapshot(t, m)
 	const folder = "/usr/local/lib/slipway"
 	m.must(t, "mkdir "+folder)
-	for _, program := range []string{"slipway", "kubectl"} {
+	for _, program := range []string{"slipway", "slipway-lifecycle", "kubectl"} {
 		if err := m.Send(t.Context(), filepath.Join(binaries(), program), folder+"/"+program); err != nil {
 			t.Fatal(err)
 		}

@@ -55,6 +55,11 @@ func manager(inst *instance.Instance) (*localhost.Manager, error) {
 	}, nil
 }
 
+// lifecycleBeside is the program of lifecycle policies, which lies beside those of the hosts.
+func lifecycleBeside(hosts *localhost.Manager) string {
+	return filepath.Join(filepath.Dir(hosts.Sandbox), lifecycleProgram)
+}
+
 // hostAction is a command that does one thing to one local host.
 func hostAction(g *global, name, short string, act func(context.Context, *localhost.Manager, string) error) *cobra.Command {
 	return &cobra.Command{

@@ -147,7 +147,7 @@ func (f *installFlags) session(inst *instance.Instance) (*up.Session, error) {
 	if err := options.Complete(); err != nil {
 		return nil, err
 	}
-	return &up.Session{Instance: inst, Hosts: hosts, Options: options}, nil
+	return &up.Session{Instance: inst, Hosts: hosts, Lifecycle: lifecycleBeside(hosts), Options: options}, nil
 }
 
 func install(cmd *cobra.Command, g *global, inst *instance.Instance) (*service.Service, error) {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -169,7 +168,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		DialExtension:    dialer.DialContext,
 		Providers:        []serve.Provider{slipway},
 		Extensions:       []serve.Extension{provider.Extension()},
-		LifecycleProgram: filepath.Join(filepath.Dir(hosts.Sandbox), lifecycleProgram),
+		LifecycleProgram: lifecycleBeside(hosts),
 		LoggingFormat:    logging.Format,
 	})
 }

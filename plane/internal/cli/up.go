@@ -156,7 +156,7 @@ func runUp(cmd *cobra.Command, g *global, f *upFlags) error {
 	if err != nil {
 		return err
 	}
-	session := &up.Session{Instance: inst, Hosts: hosts, Lock: lock, Options: options}
+	session := &up.Session{Instance: inst, Hosts: hosts, Lifecycle: lifecycleBeside(hosts), Lock: lock, Options: options}
 	if session.Service, err = g.service(); err != nil {
 		return err
 	}

@@ -55,13 +55,22 @@ var _ component.Mortal = (*Component)(nil)
 // Name implements component.Component.
 func (c *Component) Name() string { return "lifecycle" }
 
+// CheckProgram tells where a program of the plane that is not there comes from.
+func CheckProgram(path string) error {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is missing: it belongs beside slipway, take it from the same release or run `make binaries`", path)
+	}
+	if err != nil {
+		return fmt.Errorf("look for slipway-lifecycle: %w", err)
+	}
+	return nil
+}
+
 // Init looks for the program and writes its kubeconfig.
 func (c *Component) Init(context.Context) error {
-	if _, err := os.Stat(c.opts.Program); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is missing: it belongs beside slipway, take it from the same release or run `make binaries`", c.opts.Program)
-		}
-		return fmt.Errorf("look for slipway-lifecycle: %w", err)
+	if err := CheckProgram(c.opts.Program); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(c.opts.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of slipway-lifecycle: %w", err)

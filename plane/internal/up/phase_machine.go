@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -52,6 +53,9 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 		return &MachineError{fatal}
 	}
 	if err := s.Instance.Network().CheckBeside(); err != nil {
+		return err
+	}
+	if err := lifecycle.CheckProgram(s.Lifecycle); err != nil {
 		return err
 	}
 	if !s.hostless {

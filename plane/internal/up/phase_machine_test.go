@@ -5,13 +5,16 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
@@ -44,6 +47,20 @@ func TestABusyAddressIsFoundBeforeThePlaneIsStopped(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Without slipway-lifecycle a plane would fail minutes later on a slow machine, as the last of
+// what it starts.
+func TestAMissingProgramIsFoundFirst(t *testing.T) {
+	if os.Getuid() != 0 {
+		rights.Skip(t, "a plane needs root")
+	}
+	s := newSession(t)
+	s.Instance.Name, s.Options.NoHosts, s.Lifecycle = "planetest-up", true, filepath.Join(t.TempDir(), "slipway-lifecycle")
+	s.Hosts = &localhost.Manager{StateDir: s.Instance.Dir, Name: s.Instance.Name}
+	if err := s.checkMachine(t.Context(), nil); err == nil || !strings.Contains(err.Error(), s.Lifecycle+" is missing: it belongs beside slipway") {
+		t.Errorf("got %v", err)
 	}
 }
 

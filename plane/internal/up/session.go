@@ -24,6 +24,8 @@ type Session struct {
 	Instance *instance.Instance
 	// Hosts manages the local hosts.
 	Hosts *localhost.Manager
+	// Lifecycle is the path of slipway-lifecycle, which the plane runs.
+	Lifecycle string
 	// Lock of the instance. A plane that is started holds it, too, until it can be
 	// found by its own.
 	Lock *instance.Lock
