@@ -44,6 +44,7 @@ func startManagerWith(t *testing.T, config *rest.Config, options manager.Options
 	if err := hooks.PrepWithoutInstalling(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = hooks.Cleanup() })
 	byObject, err := manager.CacheByObject()
 	if err != nil {
 		t.Fatal(err)

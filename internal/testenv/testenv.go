@@ -40,6 +40,7 @@ type Env struct {
 	ClientCAFile string
 
 	server *envtest.Environment
+	// others ends what was begun beside the API server.
 	others []func()
 }
 

@@ -24,6 +24,7 @@ func (e *Env) ServeWebhooks(config *rest.Config, options *envtest.WebhookInstall
 	if err := options.Install(e.Config); err != nil {
 		return "", err
 	}
+	e.others = append(e.others, func() { _ = options.Cleanup() })
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  e.Scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
