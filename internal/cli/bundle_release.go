@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,31 +90,30 @@ func (f *bundleFlags) withdraw(cmd *cobra.Command, store hostbundle.Store, tags 
 	if err != nil || releases == nil {
 		return err
 	}
-	// One that is damaged can be removed, too; which digest it had is not known then.
-	there, _ := store.List()
-	return withdraw(cmd.Context(), releases, there, tags)
+	// One that is damaged can be removed, too.
+	digests, err := store.Digests()
+	if err != nil {
+		return err
+	}
+	return withdraw(cmd.Context(), releases, digests, tags)
 }
 
 // withdraw takes back what publish wrote of bundles that are about to be removed. It
 // refuses while a host is to install one of them. A release of another bundle stays.
-func withdraw(ctx context.Context, s *session, there []hostbundle.Version, tags []string) error {
-	digests := map[string]string{}
-	for _, v := range there {
-		digests[v.Tag] = v.Digest.String()
-	}
+func withdraw(ctx context.Context, s *session, there map[string]digest.Digest, tags []string) error {
 	list := &infrav1.HostList{}
 	if err := s.List(ctx, list); err != nil {
 		return s.cluster.Explain(fmt.Errorf("look for hosts that install the bundles: %w", err))
 	}
 	for _, tag := range tags {
-		if waiting := installing(list.Items, digests[tag]); len(waiting) > 0 {
+		if waiting := installing(list.Items, there[tag].String()); len(waiting) > 0 {
 			return fmt.Errorf("the bundle of %s is being installed by: %s; wait for them, or delete their Machines if it is a Kubernetes version", hostbundle.Title(tag), strings.Join(waiting, ", "))
 		}
 	}
 	for _, tag := range tags {
 		release, _ := released(hostbundle.Version{Tag: tag})
 		err := s.Get(ctx, client.ObjectKeyFromObject(release), release)
-		if apierrors.IsNotFound(err) || err == nil && digestOf(release) != digests[tag] {
+		if apierrors.IsNotFound(err) || err == nil && digestOf(release) != there[tag].String() {
 			continue
 		}
 		if err == nil {

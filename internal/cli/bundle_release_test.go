@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +32,14 @@ func loadedBundles(t *testing.T) []hostbundle.Version {
 		t.Fatal(err)
 	}
 	return loaded
+}
+
+func digestsOf(bundles []hostbundle.Version) map[string]digest.Digest {
+	digests := map[string]digest.Digest{}
+	for _, v := range bundles {
+		digests[v.Tag] = v.Digest
+	}
+	return digests
 }
 
 func sessionWith(t *testing.T, objects ...client.Object) *session {
@@ -109,7 +118,7 @@ func TestWithdraw(t *testing.T) {
 			if err := publish(t.Context(), s, loaded); err != nil {
 				t.Fatal(err)
 			}
-			err := withdraw(t.Context(), s, loaded, []string{version})
+			err := withdraw(t.Context(), s, digestsOf(loaded), []string{version})
 			if c.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), "is being installed by: prod/host-1") {
 				t.Errorf("err = %v", err)
 			}
@@ -124,7 +133,7 @@ func TestWithdraw(t *testing.T) {
 	}
 	// What somebody else tells Machines of stays.
 	s := sessionWith(t, &infrav1.KubernetesRelease{ObjectMeta: metav1.ObjectMeta{Name: version}, Spec: infrav1.KubernetesReleaseSpec{Version: version, Digest: "sha256:other"}})
-	err := errors.Join(withdraw(t.Context(), s, loaded, []string{version}), s.Get(t.Context(), client.ObjectKey{Name: version}, &infrav1.KubernetesRelease{}))
+	err := errors.Join(withdraw(t.Context(), s, digestsOf(loaded), []string{version}), s.Get(t.Context(), client.ObjectKey{Name: version}, &infrav1.KubernetesRelease{}))
 	if err != nil {
 		t.Error(err)
 	}
@@ -177,7 +186,7 @@ func TestWithdrawAgent(t *testing.T) {
 			if err := publish(t.Context(), s, loaded); err != nil {
 				t.Fatal(err)
 			}
-			err := withdraw(t.Context(), s, loaded, []string{tag})
+			err := withdraw(t.Context(), s, digestsOf(loaded), []string{tag})
 			if c.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), "the bundle of slipway-agent v0.2.0 is being installed by: prod/host-1") {
 				t.Errorf("err = %v", err)
 			}

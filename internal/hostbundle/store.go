@@ -47,6 +47,19 @@ func (s Store) List() ([]Version, error) {
 	return versions, err
 }
 
+// Digests of the bundles by tag, those among them whose content is damaged.
+func (s Store) Digests() (map[string]digest.Digest, error) {
+	index, err := readIndex(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	digests := map[string]digest.Digest{}
+	for _, named := range (&Directory{index: index}).named() {
+		digests[named.Annotations[ocispec.AnnotationRefName]] = named.Digest
+	}
+	return digests, nil
+}
+
 // Load copies bundles into the store, all of the directory when no tag is named. One
 // that is there already is compared, and mended. With keys a signature by one of them
 // must hold; without, that is up to the hosts. It returns what was loaded.

@@ -133,6 +133,9 @@ func TestStoreIsMended(t *testing.T) {
 	if left, err := s.List(); err == nil || !strings.Contains(err.Error(), older) || len(left) != 1 {
 		t.Errorf("list %v, %v", left, err)
 	}
+	if digests, err := s.Digests(); err != nil || digests[older] != v[0].Digest || len(digests) != 2 {
+		t.Errorf("digests %v, %v", digests, err)
+	}
 	if err := s.Remove(newer); err == nil || !strings.Contains(err.Error(), "load it again, or remove it") {
 		t.Errorf("removed beside a damaged one: %v", err)
 	}
