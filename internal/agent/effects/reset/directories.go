@@ -22,9 +22,14 @@ var pluginDirectories = []string{
 	"/usr/libexec/kubernetes/kubelet-plugins/volume", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",
 }
 
+// certificateDirectories are what the pods of a control plane mount, from the top. A machine
+// without the certificates of a distribution has none, and the kubelet makes them
+// (DirectoryOrCreate in kubeadm, cmd/kubeadm/app/phases/controlplane/volumes.go).
+var certificateDirectories = []string{"/etc/ssl", "/etc/ssl/certs"}
+
 // absent are those that are not there.
 func (c Cleaner) absent() []string {
-	return slices.DeleteFunc(slices.Concat(directories, pluginDirectories), func(dir string) bool {
+	return slices.DeleteFunc(slices.Concat(directories, pluginDirectories, certificateDirectories), func(dir string) bool {
 		_, err := os.Lstat(c.Root.Path(dir))
 		return !errors.Is(err, fs.ErrNotExist)
 	})

@@ -195,15 +195,15 @@ func TestDirectoriesThatWereNotThereBefore(t *testing.T) {
 		before, node, gone, stay []string
 	}{
 		"bare host": {
-			node: []string{"/etc/kubernetes/manifests", "/var/lib/kubelet", "/var/lib/cni", plugins + "/volume/exec"},
-			gone: []string{"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/cni", "/usr/libexec/kubernetes"},
+			node: []string{"/etc/kubernetes/manifests", "/var/lib/kubelet", "/var/lib/cni", plugins + "/volume/exec", "/etc/ssl/certs"},
+			gone: []string{"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/cni", "/usr/libexec/kubernetes", "/etc/ssl"},
 			stay: []string{"/etc", "/var/lib", "/usr/libexec"},
 		},
 		"host with packages": {
-			before: []string{"/etc/kubernetes/manifests", "/var/lib/kubelet", plugins},
-			node:   []string{"/var/lib/etcd/member", plugins + "/volume/exec"},
-			gone:   []string{"/var/lib/etcd", plugins + "/volume"},
-			stay:   []string{"/etc/kubernetes", "/var/lib/kubelet", plugins},
+			before: []string{"/etc/kubernetes/manifests", "/var/lib/kubelet", plugins, "/etc/ssl/private"},
+			node:   []string{"/var/lib/etcd/member", plugins + "/volume/exec", "/etc/ssl/certs"},
+			gone:   []string{"/var/lib/etcd", plugins + "/volume", "/etc/ssl/certs"},
+			stay:   []string{"/etc/kubernetes", "/var/lib/kubelet", plugins, "/etc/ssl/private"},
 		},
 		"driver of the operator": {
 			before: []string{plugins + "/volume/exec/example.com~driver"},
