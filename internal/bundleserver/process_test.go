@@ -82,8 +82,9 @@ func pairOf(dir string) (registry.Options, error) {
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}}, errors.Join(err, caErr, addressErr)
 }
 
-// The command is killed at any moment, a dozen times, and the next one goes on: what is
-// installed then is what one would have that was never killed.
+// The command is killed a dozen times, each time later, and the next one goes on: what is
+// installed then is what one would have that was never killed. The last ones may have
+// nothing to do, the first one has all of it.
 func TestKilled(t *testing.T) {
 	w := newWorld(t)
 	w.layer = 8 << 20
@@ -107,12 +108,13 @@ func TestKilled(t *testing.T) {
 	}
 	takes := time.Since(began)
 	killed := 0
-	for range 12 {
+	const kills = 12
+	for n := range kills {
 		c := command()
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		timer := time.AfterFunc(takes/8+rand.N(takes), func() { _ = c.Process.Signal(syscall.SIGKILL) })
+		timer := time.AfterFunc(takes*time.Duration(n)/kills+rand.N(takes/kills), func() { _ = c.Process.Signal(syscall.SIGKILL) })
 		if err := c.Wait(); err != nil {
 			killed++
 		}

@@ -55,9 +55,6 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if err := s.Instance.Network().CheckBeside(); err != nil {
 		return err
 	}
-	if err := lifecycle.CheckProgram(s.Lifecycle); err != nil {
-		return err
-	}
 	if !s.hostless {
 		if err := s.checkBundle(); err != nil {
 			return err
@@ -67,6 +64,9 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 		return err
 	}
 	if err := s.checkPort(ctx); err != nil {
+		return err
+	}
+	if err := lifecycle.CheckProgram(s.Lifecycle); err != nil {
 		return err
 	}
 	if err := s.checkKnownClasses(ctx); err != nil {
