@@ -122,6 +122,8 @@ func (c *crashing) Reset(ctx context.Context, p operation.Progress) error {
 	return c.Executor.Reset(ctx, crashingProgress{p, c})
 }
 
+const hangs = 10 * time.Minute
+
 // process runs one life of an agent until the spec is carried out, or until it
 // crashes at the n-th record (0: never). It reports the crash.
 func process(t *testing.T, h *effectstest.Host, path string, spec *infrav1.HostSpec, crashAt int) (journal.State, bool) {
@@ -133,7 +135,8 @@ func process(t *testing.T, h *effectstest.Host, path string, spec *infrav1.HostS
 	defer func() { _ = j.Close() }()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	// against hanging only: under the race detector and beside planes all goes twenty times slower
+	ctx, stop := context.WithTimeout(ctx, hangs)
 	defer stop()
 	h.Candidate = func() vip.Candidate { return effects.Candidate("host-1", j.State()) }
 	h.PowerCut = func() { cancel(errCrash) }
@@ -158,7 +161,7 @@ func process(t *testing.T, h *effectstest.Host, path string, spec *infrav1.HostS
 	loop.Observe(&infrav1.Host{Spec: *spec})
 	loop.Run(ctx)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		t.Fatalf("not done after a minute: %+v", j.State().Operation)
+		t.Fatalf("not done after %s: %+v", hangs, j.State().Operation)
 	}
 	return j.State(), errors.Is(context.Cause(ctx), errCrash)
 }

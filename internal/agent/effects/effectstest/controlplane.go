@@ -302,7 +302,7 @@ func (s localServer) Live(context.Context) error {
 	if _, err := s.plane.etcdVersion(); err != nil {
 		return err
 	}
-	if s.plane.version("kube-apiserver") == "" || s.plane.Deaf {
+	if s.plane.Deaf || s.plane.version("kube-apiserver") == "" {
 		return errors.New("connect: connection refused")
 	}
 	return nil
