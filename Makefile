@@ -338,14 +338,18 @@ chaos: build ## Inject random faults into a live plane for DURATION (60m), and j
 	@mkdir -p $(BIN)/chaos
 	go test -count=1 -v -timeout 0 ./test/chaos -run '^TestChaos$$' -artifacts -outputdir $(BIN)/chaos -args -seed $(SEED) -duration $(DURATION) -without "$(WITHOUT)"
 
-.PHONY: test-vm
-test-vm: export SLIPWAY_REQUIRE_ROOT = 1
-test-vm: export SLIPWAY_TEST_VM = 1
-test-vm: export SLIPWAY_TEST_VM_SUITE = $(or $(SUITE),bookworm)
+.PHONY: test-vm test-machine
+test-vm test-machine: export SLIPWAY_REQUIRE_ROOT = 1
+test-vm test-machine: export SLIPWAY_TEST_VM = 1
+test-vm test-machine: export SLIPWAY_TEST_VM_SUITE = $(or $(SUITE),bookworm)
 test-vm: ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
 	@$(MAKE) --no-print-directory build host-bundle packages registry KUBERNETES=all
 	@$(ROOT)/hack/vm.sh
 	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 180m $(and $(RUN),-run '$(RUN)') ./test/vm
+test-machine: ## Install, power off and purge the package of the agent on one such machine (two minutes); CI runs it
+	@$(MAKE) --no-print-directory packages
+	@$(ROOT)/hack/vm.sh
+	@$(call GOTEST,machine,standard-verbose) -count=1 -timeout 60m -run '^TestPackage$$' ./test/vm
 
 .PHONY: test-control-plane-in-place
 test-control-plane-in-place: export SLIPWAY_REQUIRE_ROOT = 1
