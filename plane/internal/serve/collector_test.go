@@ -32,9 +32,16 @@ func forcedCollections() uint32 {
 
 func TestASmallHeapIsCollectedByGrowth(t *testing.T) {
 	keepGCSettings(t)
-	newCollector().set(gcIdle)
-	if percent, limit := gcSettings(t); percent != gcIdle || limit != math.MaxInt64 {
-		t.Errorf("percent %d, limit %d, want %d and none", percent, limit, gcIdle)
+	c := newCollector()
+	c.set(starting)
+	if percent, limit := gcSettings(t); percent != startingPercent || limit != startingLimit {
+		t.Errorf("coming up: percent %d, limit %d, want %d and %d", percent, limit, startingPercent, startingLimit)
+	}
+	for to, want := range map[mode]int{idle: idlePercent, busy: busyPercent} {
+		c.set(to)
+		if percent, limit := gcSettings(t); percent != want || limit != math.MaxInt64 {
+			t.Errorf("%s: percent %d, limit %d, want %d and none", to, percent, limit, want)
+		}
 	}
 }
 
@@ -45,15 +52,15 @@ func TestALargeHeapAtRestIsLeftAlone(t *testing.T) {
 	// Much was allocated since memory was last given back.
 	c.returned = runtimeMetric("/gc/heap/allocs:bytes") - live
 	before := forcedCollections()
-	c.set(gcIdle)
+	c.set(idle)
 	if percent, limit := gcSettings(t); percent != -1 || limit < live/2 || limit == math.MaxInt64 {
 		t.Errorf("percent %d, limit %d: Go collects every two minutes", percent, limit)
 	}
-	c.set(gcLoaded)
-	if percent, limit := gcSettings(t); percent < gcLoaded || limit != math.MaxInt64 {
+	c.set(loaded)
+	if percent, limit := gcSettings(t); percent < loadedPercentLeast || limit != math.MaxInt64 {
 		t.Errorf("percent %d, limit %d under load", percent, limit)
 	}
-	c.set(gcIdle)
+	c.set(idle)
 	if forced := forcedCollections() - before; forced != 1 {
 		t.Errorf("%d collections in two rests with nothing allocated between them, want 1: each looks like work", forced)
 	}
@@ -77,7 +84,7 @@ func TestASecondRestStartsNoCollection(t *testing.T) {
 	}
 	allocate(60) // twice the live heap, of which a quarter may be garbage at rest
 	before := collections()
-	c.set(gcIdle)
+	c.set(idle)
 	allocate(10)
 	if n := collections() - before; n != 0 {
 		t.Errorf("%d collections, want none", n)
@@ -100,12 +107,12 @@ func TestLoadedPercentFollowsTheMemory(t *testing.T) {
 		live, memory uint64
 		want         int
 	}{
-		{live: gib, memory: 24 * gib, want: gcLoadedMost},
-		{live: 3 * gib, memory: 24 * gib, want: gcLoaded},
+		{live: gib, memory: 24 * gib, want: loadedPercentMost},
+		{live: 3 * gib, memory: 24 * gib, want: loadedPercentLeast},
 		{live: 2 * gib, memory: 20 * gib, want: 150},
-		{live: gib, memory: 4 * gib, want: gcLoaded},
-		{live: 0, memory: 4 * gib, want: gcLoaded},
-		{live: gib, memory: 0, want: gcLoaded},
+		{live: gib, memory: 4 * gib, want: loadedPercentLeast},
+		{live: 0, memory: 4 * gib, want: loadedPercentLeast},
+		{live: gib, memory: 0, want: loadedPercentLeast},
 	} {
 		if got := loadedPercent(c.live, c.memory); got != c.want {
 			t.Errorf("%d MiB live of %d MiB: %d, want %d", c.live>>20, c.memory>>20, got, c.want)

@@ -13,20 +13,27 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
+// mode is a way of collecting garbage.
+type mode string
+
 // The plane keeps many small, long-lived objects (schemas of CRDs above all) and
 // is idle most of the time. While it works, collecting garbage competes with the
 // work; once it rests, memory is worth more than the time of collecting it.
 const (
-	// gcBusy and gcIdle are percentages of growth between two collections. With
-	// Go's 100 the heap that coming up leaves is so scattered that 145 MB of it
-	// stay in use for nothing; 30 costs 10 % more time than 50 and saves 25 MB.
-	gcBusy = 40
-	gcIdle = 25
-	// gcLoaded is for work that lasts, as with thousands of machines: at gcBusy a
-	// third of it would be collecting. Where a quarter of the machine's memory has room
-	// for it, it is up to gcLoadedMost.
-	gcLoaded     = 100
-	gcLoadedMost = 200
+	// starting is while the plane comes up, and until it first rests. The heap of that time
+	// is scattered, and Go's collector does not move objects: what it grows to stays in use
+	// for nothing afterwards, 90 MB of it without the limit of starting.
+	starting mode = "starting"
+	// busy is while there is work.
+	busy mode = "busy"
+	// idle is at rest.
+	idle mode = "idle"
+	// loaded is for work that lasts, as with thousands of machines: as busy, a third of it
+	// would be collecting.
+	loaded mode = "loaded"
+)
+
+const (
 	// tuneInterval is how often the share of CPU time is looked at.
 	tuneInterval = 5 * time.Second
 	// idleShare of a core, below which the plane rests, and busyShare, above
@@ -41,16 +48,17 @@ const (
 )
 
 // gcTuner is the component that tunes the garbage collector to the work: what GOGC and
-// GOMEMLIMIT set for a process. While there is work there is no memory limit, which would
-// make a large plane collect all the time.
+// GOMEMLIMIT set for a process. A memory limit would make a large plane collect all the time:
+// there is one at rest, and while a small plane comes up.
 type gcTuner struct {
 	component.Task
 	clock   clock.WithTicker
 	cpuTime func() (time.Duration, error)
 	heap    func() uint64
-	set     func(percent int)
-	// percent is what is set; loaded counts the intervals of work in a row.
-	percent, loaded int
+	set     func(mode)
+	// mode is what is set; worked counts the intervals of work in a row.
+	mode   mode
+	worked int
 }
 
 // collectorGiven says whether the environment of the plane sets how garbage is collected,
@@ -66,7 +74,7 @@ func (*gcTuner) Name() string { return "memory" }
 
 // Init implements component.Component.
 func (g *gcTuner) Init(context.Context) error {
-	g.change(gcBusy)
+	g.change(starting)
 	return nil
 }
 
@@ -107,27 +115,27 @@ func (g *gcTuner) run(ctx context.Context, tick <-chan time.Time) error {
 // observe tunes the collector when the plane has come to rest, has begun to work, or
 // goes on working hard.
 func (g *gcTuner) observe(share float64) {
-	g.loaded++
+	g.worked++
 	if share < loadedShare {
-		g.loaded = 0
+		g.worked = 0
 	}
 	switch {
-	case g.loaded >= loadedTicks, share > busyShare && g.heap() >= largeHeap:
-		g.change(gcLoaded)
-	case share < idleShare, share < busyShare && g.percent == gcLoaded:
-		g.change(gcIdle)
-	case g.percent == gcIdle && share > busyShare:
-		g.change(gcBusy)
+	case g.worked >= loadedTicks, share > busyShare && g.heap() >= largeHeap:
+		g.change(loaded)
+	case share < idleShare, share < busyShare && g.mode == loaded:
+		g.change(idle)
+	case g.mode == idle && share > busyShare, g.mode == starting && g.heap() >= startingHeap:
+		g.change(busy)
 	}
 }
 
-func (g *gcTuner) change(percent int) {
-	if g.percent == percent {
+func (g *gcTuner) change(to mode) {
+	if g.mode == to {
 		return
 	}
-	g.percent = percent
-	g.set(percent)
-	klog.Background().WithName("memory").V(2).Info("Tuned the garbage collector", "percent", percent)
+	g.mode = to
+	g.set(to)
+	klog.Background().WithName("memory").V(2).Info("Tuned the garbage collector", "mode", to)
 }
 
 func processCPUTime() (time.Duration, error) {

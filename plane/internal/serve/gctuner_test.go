@@ -6,24 +6,36 @@ import (
 )
 
 func TestGCFollowsTheWork(t *testing.T) {
-	var got []int
-	p := &gcTuner{heap: func() uint64 { return 0 }, set: func(percent int) { got = append(got, percent) }}
-	for _, share := range []float64{1.5, 0.2, 0.05, 0.05, 0.2, 0.4, 0.9, 0.01, 1.2, 1.2, 0.9, 1.2, 1.2, 1.2, 1.2, 0.4, 0.01} {
-		p.observe(share)
-	}
-	if want := []int{gcIdle, gcBusy, gcIdle, gcBusy, gcLoaded, gcIdle}; !slices.Equal(got, want) {
-		t.Errorf("percentages %v, want %v: one change for each turn, none between the shares, and none for work that is soon over", got, want)
-	}
-}
-
-func TestGCOfALargeHeapDoesNotWait(t *testing.T) {
-	var got []int
-	p := &gcTuner{heap: func() uint64 { return largeHeap }, set: func(percent int) { got = append(got, percent) }}
-	for _, share := range []float64{0.05, 0.2, 0.4, 0.2, 0.05} {
-		p.observe(share)
-	}
-	if want := []int{gcIdle, gcLoaded, gcIdle}; !slices.Equal(got, want) {
-		t.Errorf("percentages %v, want %v", got, want)
+	for name, c := range map[string]struct {
+		heap   uint64
+		shares []float64
+		want   []mode
+	}{
+		"one change for each turn, none between the shares, and none for work that is soon over": {
+			shares: []float64{1.5, 0.2, 0.05, 0.05, 0.2, 0.4, 0.9, 0.01, 1.2, 1.2, 0.9, 1.2, 1.2, 1.2, 1.2, 0.4, 0.01},
+			want:   []mode{starting, idle, busy, idle, busy, loaded, idle},
+		},
+		"a large heap does not wait": {
+			heap: largeHeap, shares: []float64{0.05, 0.2, 0.4, 0.2, 0.05}, want: []mode{starting, idle, loaded, idle},
+		},
+		"a large heap that comes up": {heap: largeHeap, shares: []float64{1.5, 1.5}, want: []mode{starting, loaded}},
+		"a heap that leaves no room below the limit of coming up": {
+			heap: startingHeap, shares: []float64{0.2, 0.2, 0.05}, want: []mode{starting, busy, idle},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []mode
+			g := &gcTuner{heap: func() uint64 { return c.heap }, set: func(to mode) { got = append(got, to) }}
+			if err := g.Init(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, share := range c.shares {
+				g.observe(share)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("modes %v, want %v", got, c.want)
+			}
+		})
 	}
 }
 
