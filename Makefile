@@ -349,7 +349,7 @@ test-vm: ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and
 test-machine: ## Install, power off and purge the package of the agent on one such machine (two minutes); CI runs it
 	@$(MAKE) --no-print-directory packages
 	@$(ROOT)/hack/vm.sh
-	@$(call GOTEST,machine,standard-verbose) $(OWN_MOUNTS) -count=1 -timeout 60m -run '^TestPackage$$' ./test/vm
+	@$(call GOTEST,machine,standard-verbose) -count=1 -timeout 60m -run '^TestPackage$$' ./test/vm
 
 .PHONY: test-control-plane-in-place
 test-control-plane-in-place: export SLIPWAY_REQUIRE_ROOT = 1

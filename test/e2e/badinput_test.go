@@ -326,9 +326,7 @@ func killAgent(t *testing.T, p *plane) {
 
 func killServe(t *testing.T, p *plane) {
 	pid := p.status().Plane.PID
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	live.Kill(t, pid)
 	p.waitFor("end of the plane", func() bool { return p.status().Plane.PID == 0 })
 	if s := p.status(); s.Plane.Ready {
 		t.Errorf("a dead plane is ready: %+v", s.Plane)

@@ -325,9 +325,7 @@ func (h *haTest) powerCutWithoutPlane(t *testing.T, p *plane) {
 		return all
 	}
 	old, before := holder(p), identities()
-	if err := syscall.Kill(p.status().Plane.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	live.Kill(t, p.status().Plane.PID)
 	p.waitFor("end of the plane", func() bool { return p.status().Plane.PID == 0 })
 	takeOver(t, p, old, "power-off")
 	p.up(h.up...)

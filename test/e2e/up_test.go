@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -308,9 +307,7 @@ func firing(t *testing.T, server *monitoring.Prometheus, hosts ...string) string
 func killPlane(t *testing.T, p *plane) {
 	pid := p.status().Plane.PID
 	p.mustKubectl("", "create", "configmap", "survivor", "--from-literal=a=b")
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	live.Kill(t, pid)
 	if out, err := p.run(30*time.Second, "host", "list"); err == nil {
 		t.Logf("host list while the plane is dead:\n%s", out)
 	}

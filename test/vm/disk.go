@@ -39,7 +39,8 @@ func OpenDisk(ctx context.Context, folder, suite string) (Disk, error) {
 	if err := os.WriteFile(script, recipe, 0o600); err != nil {
 		return d, err
 	}
-	if out, err := exec.CommandContext(ctx, "bash", script, suite, part).CombinedOutput(); err != nil {
+	// mmdebstrap mounts in the root that it fills, which nobody else on the machine is to see
+	if out, err := exec.CommandContext(ctx, "unshare", "--mount", "bash", script, suite, part).CombinedOutput(); err != nil {
 		return d, fmt.Errorf("make the disk of a Debian machine: %w\n%s", err, out)
 	}
 	return d, os.Rename(part, d.dir)

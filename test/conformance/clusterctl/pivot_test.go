@@ -3,11 +3,9 @@ package clusterctl
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
@@ -151,13 +148,7 @@ func (p *pivot) moveAndKill(from, to *livePlane) {
 		done <- err
 	}()
 	to.kubectl("", "wait", "cluster/local", "--for=create", "--timeout=5m")
-	if err := syscall.Kill(status.Plane.PID, syscall.SIGKILL); err != nil {
-		p.t.Fatal(err)
-	}
-	// it has its port until the kernel has taken its memory back
-	poll.True(p.t, live.Patience(10*time.Second), "the killed plane is gone", func() bool {
-		return errors.Is(syscall.Kill(status.Plane.PID, 0), syscall.ESRCH)
-	})
+	live.Kill(p.t, status.Plane.PID)
 	to.up()
 	if err := <-done; err != nil {
 		p.t.Logf("clusterctl gave up: %v", err)
