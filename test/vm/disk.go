@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -19,11 +21,14 @@ var recipe []byte
 // Disk is what machines boot from. It is never written to: each machine has a copy.
 type Disk struct{ dir string }
 
+// kept is how long a disk is booted from until another one is made: Debian mends what is on it.
+const kept = 30 * 24 * time.Hour
+
 // OpenDisk returns the disk of a release of Debian, and makes it where the folder has none
-// of this recipe yet.
+// of this recipe that is new enough. Several may ask at once.
 func OpenDisk(ctx context.Context, folder, suite string) (Disk, error) {
 	d := Disk{dir: filepath.Join(folder, suite+"-"+recipeDigest())}
-	if _, err := os.Stat(d.dir); err == nil {
+	if d.fresh() {
 		return d, nil
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -43,7 +48,16 @@ func OpenDisk(ctx context.Context, folder, suite string) (Disk, error) {
 	if out, err := exec.CommandContext(ctx, "unshare", "--mount", "bash", script, suite, part).CombinedOutput(); err != nil {
 		return d, fmt.Errorf("make the disk of a Debian machine: %w\n%s", err, out)
 	}
-	return d, os.Rename(part, d.dir)
+	if d.fresh() {
+		return d, nil // another run was faster, and may have booted from its own
+	}
+	return d, errors.Join(os.RemoveAll(d.dir), os.Rename(part, d.dir))
+}
+
+// fresh is whether the disk is there and new enough.
+func (d Disk) fresh() bool {
+	made, err := os.Stat(d.dir)
+	return err == nil && time.Since(made.ModTime()) < kept
 }
 
 // recipeDigest tells disks of different recipes apart.

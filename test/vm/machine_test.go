@@ -21,12 +21,16 @@ func newMachine(t *testing.T) *Machine {
 	if os.Getenv(variable) == "" {
 		t.Skip("boots a machine in an emulator, which takes minutes: `make test-vm` runs it")
 	}
-	bin := binaries()
-	if bin == "" || os.Geteuid() != 0 {
+	if binaries() == "" || os.Geteuid() != 0 {
 		rights.Skip(t, "needs root and SLIPWAY_BIN; run it with `make test-vm`")
 	}
+	// beside what Go keeps of builds: the next clone on this machine has it, too
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
 	begin := time.Now()
-	disk, err := OpenDisk(t.Context(), filepath.Join(bin, "vm"), suite())
+	disk, err := OpenDisk(t.Context(), filepath.Join(cache, "slipway-test", "machines"), suite())
 	if err != nil {
 		t.Fatal(err)
 	}
