@@ -29,6 +29,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/testenv/sample"
 )
 
 const claimed = "slipway://ns/host-1/claim"
@@ -289,7 +290,8 @@ func TestAdoptionWaits(t *testing.T) {
 // leaves the host as it was; the providerID alone, once it is given, stays.
 func TestKillAdoptionAtEveryRecord(t *testing.T) {
 	t.Parallel()
-	for at, crashed := 1, true; crashed && !t.Failed(); at++ {
+	for at := range sample.Endless(t) {
+		crashed := false
 		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
 			h, spec := foreignNode(t)
 			path := filepath.Join(t.TempDir(), "journal")
@@ -311,5 +313,8 @@ func TestKillAdoptionAtEveryRecord(t *testing.T) {
 			}
 			assertAsBefore(t, h, s)
 		})
+		if !crashed || t.Failed() {
+			break
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/effects/localetcd"
+	"github.com/slipway-dev/slipway/internal/testenv/sample"
 )
 
 // controlPlaneHost is a host of a control plane of the old version that also has the new one.
@@ -87,13 +88,17 @@ func TestUpgradeControlPlane(t *testing.T) {
 // comes to the same end.
 func TestKillControlPlaneUpgradeAtEveryRecord(t *testing.T) {
 	t.Parallel()
-	for at, crashed := 1, true; crashed && !t.Failed(); at++ {
+	for at := range sample.Endless(t) {
+		crashed := false
 		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
 			h, c, path := controlPlaneHost(t)
 			_, crashed = process(t, h, path, upgradeSpec(newVersion), at)
 			s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
 			assertControlPlane(t, h, c, s)
 		})
+		if !crashed || t.Failed() {
+			break
+		}
 	}
 }
 
@@ -111,11 +116,11 @@ func TestPowerCutAtEveryWriteOfKubeadm(t *testing.T) {
 // another write of kubeadm, and then once more, after which all must be as is asserted.
 func cutAtEveryWrite(t *testing.T, newHost func(*testing.T) (h *effectstest.Host, kubeadm *effectstest.Kubelet, path string, assert func(journal.State))) {
 	t.Helper()
-	for at, cut := 1, true; cut && !t.Failed(); at++ {
+	for at := range sample.Endless(t) {
+		cut := false
 		t.Run(fmt.Sprintf("write %d", at), func(t *testing.T) {
 			h, kubeadm, path, assert := newHost(t)
 			writes := 0
-			cut = false
 			kubeadm.Cut = func() bool {
 				if writes++; writes == at {
 					cut = true
@@ -130,6 +135,9 @@ func cutAtEveryWrite(t *testing.T, newHost func(*testing.T) (h *effectstest.Host
 			s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
 			assert(s)
 		})
+		if !cut || t.Failed() {
+			break
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
+	"github.com/slipway-dev/slipway/internal/testenv/sample"
 )
 
 const (
@@ -148,13 +149,17 @@ func TestUpgrade(t *testing.T) {
 // next life must finish it and leave no cordon behind.
 func TestKillUpgradeAtEveryRecord(t *testing.T) {
 	t.Parallel()
-	for at, crashed := 1, true; crashed && !t.Failed(); at++ {
+	for at := range sample.Endless(t) {
+		crashed := false
 		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
 			h, path := claimedWorker(t)
 			_, crashed = process(t, h, path, upgradeSpec(newVersion), at)
 			s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
 			assertUpgraded(t, h, s)
 		})
+		if !crashed || t.Failed() {
+			break
+		}
 	}
 }
 

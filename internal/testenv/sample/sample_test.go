@@ -3,6 +3,7 @@ package sample
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -49,5 +50,37 @@ func TestOf(t *testing.T) {
 				t.Errorf("%v, want %d cases", got, tc.want)
 			}
 		})
+	}
+}
+
+// Over all seeds each of the first cases is where a sample begins, and nothing but the share
+// is left out after it.
+func TestEndless(t *testing.T) {
+	begins := map[int]bool{}
+	for seed := range 50 {
+		t.Setenv(Variable, strconv.Itoa(seed))
+		var cases []int
+		for n := range Endless(t) {
+			if cases = append(cases, n); len(cases) == 3 {
+				break
+			}
+		}
+		begins[cases[0]] = true
+		if cases[0] < 1 || cases[0] > share || cases[1] != cases[0]+share || cases[2] != cases[1]+share {
+			t.Fatalf("seed %d tries %v", seed, cases)
+		}
+	}
+	if len(begins) != share {
+		t.Errorf("samples begin at %v, want each of the first %d", begins, share)
+	}
+	t.Setenv(Variable, "")
+	next := 1
+	for n := range Endless(t) {
+		if n != next {
+			t.Fatalf("without a seed %d follows %d", n, next-1)
+		}
+		if next++; next > 9 {
+			break
+		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	// when they change.
 	_ "github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/manager"
+	"github.com/slipway-dev/slipway/internal/testenv/sample"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -45,6 +46,8 @@ type Suite struct {
 	// Workload is the API server of every Cluster of the suite.
 	Workload *judge.Plane
 	Kit      *judge.Kit
+	// Sampled judges a sample of each contract's rules, as sample.Of picks them.
+	Sampled bool
 	// MoreVersions of Kubernetes are those that hosts offer besides the one of all rules.
 	MoreVersions []string
 
@@ -61,7 +64,7 @@ func NewSuite(contract Contract, kit *judge.Kit, plane, workload *judge.Plane) (
 func Run(t *testing.T, s *Suite) {
 	for contract, rules := range maps.All(Rules()) {
 		t.Run(contract, func(t *testing.T) {
-			for _, rule := range rules {
+			for _, rule := range s.chosen(t, rules) {
 				t.Run(rule.Name, func(t *testing.T) {
 					t.Parallel()
 					s.alive(t)
@@ -76,6 +79,19 @@ func Run(t *testing.T, s *Suite) {
 	for _, line := range s.Logged("is forbidden: User") {
 		t.Errorf("a right is missing: %s", line)
 	}
+}
+
+// chosen are the rules to judge.
+func (s *Suite) chosen(t *testing.T, rules []Rule) []Rule {
+	t.Helper()
+	if !s.Sampled {
+		return rules
+	}
+	var chosen []Rule
+	for _, n := range sample.Of(t, len(rules)) {
+		chosen = append(chosen, rules[n-1])
+	}
+	return chosen
 }
 
 // alive ends a rule at once when a manager is gone: nothing would come true.
