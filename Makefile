@@ -190,11 +190,12 @@ apidiff: ## Fail on changes of sdk and api that break users of the last tag
 # $(call GOTEST,name,format): go test by gotestsum, which keeps the events of a run for
 # `make slowest`. No test may be left out for want of rights or built binaries. `go vet` is
 # a part of `make lint`, which knows more of it and looks at each package once.
-# Without what debuggers read (-w), a test binary is linked in two thirds of the time.
+# Without what debuggers and other programs read (-s), a test binary is linked in two thirds
+# of the time.
 TEST_EVENTS := $(BIN)/tests
 GOTEST = mkdir -p $(TEST_EVENTS) && gotestsum=$(call TOOL_PATH,gotestsum) && \
 	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
-	$$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off -ldflags=-w
+	$$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off -ldflags=-s
 test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
 
 # Tests of packages run beside planes. They mount in a namespace of their own, where root
@@ -206,7 +207,7 @@ OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount')
 # The seed by which tests of many alike cases, such as crashes at each write, try a sample
 # of them. Give it to repeat a run.
 SLIPWAY_TEST_SAMPLE ?= $(shell date +%s)
-test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
+test test-packages test-modules test-alone test-e2e race-concurrent: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
 SAYSAMPLE = echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
 
 # the packages with real kubelets, side by side; SLIPWAY_TEST_HOSTS=1 has one plane at a time
@@ -236,12 +237,14 @@ test-shuffled: ## Like test, twice, each time in another random order: no test n
 test-unit: manifests ## Only the tests that need neither root nor built binaries
 	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
 
-# What CI has tested with the race detector, it does not test once more without it.
+# What CI tests with the race detector, it does not test once more without it; nor the SDK,
+# which test-modules does.
 UNRACED ?=
-test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_PACKAGES))
+test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_PACKAGES) ./sdk/...)
 
-# memory, which API servers would take a gigabyte more of with 400, against garbage collection
-test-packages race-concurrent: export GOGC ?= 200
+# memory against garbage collection, of linkers, tests and API servers: the machine has more
+# of the first, and most of them live for a minute
+test-packages race-concurrent: export GOGC ?= 400
 
 # One package more than there are processors: those that wait, as for an API server to look
 # again, leave a fifth of them.
@@ -306,8 +309,6 @@ test-e2e: prometheus ## The other tests with real kubelets, side by side and in 
 # Each module with the versions that its own go.mod names, as those who require it see it.
 .PHONY: test-modules
 test-modules: export GOWORK = off
-# all cases, of which the same tests tried a sample under the race detector
-test-modules: export SLIPWAY_TEST_SAMPLE :=
 test-modules: python rpm ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
 	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test -tags e2e ./... && \
 	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on -timeout 30m $$($(with_tests) ./...)) && ) true
@@ -315,14 +316,16 @@ TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module)
 
 # Concurrent code whose race build takes minutes, not tens of minutes: the plane's
 # packages compile kube-apiserver once more and are left to `make race`.
-CONCURRENT_PACKAGES := ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host
+CONCURRENT_PACKAGES = $$(hack/concurrent.sh ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host)
+# what one goroutine does, many times over: test-modules tries it ten times faster
+SEQUENTIAL_TESTS := TestFootprint|TestFootprintIsTrue|TestWritesAsEncodingJSON|TestCommentsAreCurrent
 
 .PHONY: race race-concurrent
 race: build-all python ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
 	@$(call RACE,race) $(call packages_without,$(E2E_PACKAGES))
 race-concurrent: envtest python ## The race detector over the packages that CI chooses
 	@$(SAYSAMPLE)
-	@$(call RACE,race) $(CONCURRENT_PACKAGES)
+	@$(call RACE,race) -skip '^($(SEQUENTIAL_TESTS))$$' $(CONCURRENT_PACKAGES)
 RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -race -shuffle=on -timeout 30m
 
 .PHONY: test-mutation
