@@ -254,9 +254,10 @@ test-packages: prometheus registry python chromium ## All tests but those with r
 	@$(FETCH_MODULES) -test work
 	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -p $$(($$(nproc) + 1)) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
 
-# Those that take minutes begin first: the others run beside them, and none is left to
-# run alone at the end.
-LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachinepool
+# Those that take minutes, or wait for most of a minute, begin first: the others run beside
+# them, and none is left to run alone at the end.
+LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachinepool ./internal/provision ./test/console \
+  $(addprefix ./test/conformance/,lifecycle privilege runtime trust)
 
 # Debian's prometheus and promtool, which the alerts are tested with
 .PHONY: prometheus

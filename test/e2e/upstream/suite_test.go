@@ -46,6 +46,9 @@ func TestSpecs(t *testing.T) {
 		return
 	}
 	g := NewWithT(t)
+	// Upstream's framework leaves the kubeconfigs of workload clusters in the folder for
+	// temporary files (GetWorkloadCluster, framework/cluster_proxy.go).
+	t.Setenv("TMPDIR", t.TempDir())
 	ctrl.SetLogger(klog.Background())
 	RegisterFailHandler(Fail)
 	// Specs that pass no interval to wait for machine pools get Gomega's second without this.
