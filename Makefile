@@ -200,8 +200,9 @@ test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_R
 
 # Tests of packages run beside planes. They mount in a namespace of their own, where root
 # may make one, because some hold that the mounts of the machine are as before; and no test
-# of a plane takes their programs for its own (see test/live).
-race race-concurrent test-packages test-modules: export SLIPWAY_TEST = planetest-none
+# of a plane takes their programs for its own (see test/live), or what makes packages for
+# what it left behind.
+race race-concurrent test-packages test-modules test-machine: export SLIPWAY_TEST = planetest-none
 OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount')
 
 # The seed by which tests of many alike cases, such as crashes at each write, try a sample

@@ -235,7 +235,7 @@ func TestFanOutErrorsAreDeterministic(t *testing.T) {
 func TestDeadlineBoundsTheFanOut(t *testing.T) {
 	f := hooktest.StartFaults(t, hooktest.Hang())
 	config := hooktest.Handler(hooktest.Config("ext", f.URL, f.CA.PEM), capi.BeforeClusterCreate, "h", fail, 30)
-	c := newClient(t, client.Options{Deadline: 100 * time.Millisecond}, config)
+	c := newClient(t, client.Options{Deadline: time.Second}, config)
 	_, err := client.CallAll(t.Context(), c, capi.BeforeClusterCreate, cluster(), &hooksv1.BeforeClusterCreateRequest{})
 	var callErr *client.CallError
 	if !errors.As(err, &callErr) || callErr.Reason != client.ReasonTimeout {
