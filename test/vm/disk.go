@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 )
 
 //go:embed debian.sh
@@ -25,33 +27,33 @@ type Disk struct{ dir string }
 const kept = 30 * 24 * time.Hour
 
 // OpenDisk returns the disk of a release of Debian, and makes it where the folder has none
-// of this recipe that is new enough. Several may ask at once.
+// of this recipe that is new enough. Of several that ask at once one makes it.
 func OpenDisk(ctx context.Context, folder, suite string) (Disk, error) {
 	d := Disk{dir: filepath.Join(folder, suite+"-"+recipeDigest())}
-	if d.fresh() {
-		return d, nil
-	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return d, err
-	}
+	return d, apiserver.Alone(d.dir, func() error {
+		if d.fresh() {
+			return nil
+		}
+		return d.make(ctx, suite)
+	})
+}
+
+func (d Disk) make(ctx context.Context, suite string) error {
 	// It has its name once it is whole.
-	part, err := os.MkdirTemp(folder, suite+"-part-")
+	part, err := os.MkdirTemp(filepath.Dir(d.dir), suite+"-part-")
 	if err != nil {
-		return d, err
+		return err
 	}
 	defer func() { _ = os.RemoveAll(part) }()
 	script := filepath.Join(part, "debian.sh")
 	if err := os.WriteFile(script, recipe, 0o600); err != nil {
-		return d, err
+		return err
 	}
 	// mmdebstrap mounts in the root that it fills, which nobody else on the machine is to see
 	if out, err := exec.CommandContext(ctx, "unshare", "--mount", "bash", script, suite, part).CombinedOutput(); err != nil {
-		return d, fmt.Errorf("make the disk of a Debian machine: %w\n%s", err, out)
+		return fmt.Errorf("make the disk of a Debian machine: %w\n%s", err, out)
 	}
-	if d.fresh() {
-		return d, nil // another run was faster, and may have booted from its own
-	}
-	return d, errors.Join(os.RemoveAll(d.dir), os.Rename(part, d.dir))
+	return errors.Join(os.RemoveAll(d.dir), os.Rename(part, d.dir))
 }
 
 // fresh is whether the disk is there and new enough.
