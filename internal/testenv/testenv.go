@@ -186,7 +186,7 @@ func (e *Env) start(server *envtest.Environment, kinds []*apiextensionsv1.Custom
 			fmt.Fprintln(os.Stderr, "testenv: stop the API server:", err)
 		}
 	}
-	restConfig.QPS, restConfig.DisableCompression = -1, true
+	restConfig.QPS = -1
 	e.Config, e.Kubeconfig, e.server = restConfig, server.KubeConfig, server
 	e.ClientCAFile = filepath.Join(server.ControlPlane.GetAPIServer().CertDir, "client-cert-auth-ca.crt")
 	if e.Client, err = client.NewWithWatch(restConfig, client.Options{Scheme: e.Scheme}); err != nil {

@@ -71,7 +71,7 @@ func startServer(o Options, crdDirectories ...string) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.DisableCompression = -1, true
+	config.QPS = -1
 	p.Config = config
 	if p.Client, err = client.NewWithWatch(config, client.Options{Scheme: o.Scheme}); err != nil {
 		return nil, errors.Join(err, p.Stop())
