@@ -62,7 +62,6 @@ func TestConformance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			suite.Sampled = contract == provider.V1Beta1
 			provider.Run(t, suite)
 			if contract == provider.V1Beta1 && wholeSuite() {
 				migrate(t, plane)
