@@ -111,7 +111,7 @@ var portOfCaller = regexp.MustCompile(`:[0-9]+: `)
 func (c connectionErrors) Write(line []byte) (int, error) {
 	text := string(bytes.TrimSpace(line))
 	if c.server.refusals.due(portOfCaller.ReplaceAllString(text, ": ")) {
-		c.server.options.Logger.Info("A connection was refused, or the caller refused it", "error", text)
+		c.server.options.Logger.Info("A connection was refused, or the caller refused it", "err", text)
 	}
 	return len(line), nil
 }

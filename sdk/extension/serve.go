@@ -72,7 +72,7 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 			code = refused.code
 		}
 		if s.refusals.due(fmt.Sprint(hostOf(r.RemoteAddr), r.URL.Path, code)) {
-			route.logger.Info("A request failed", "requestID", id, "code", code, "remoteAddress", r.RemoteAddr, "error", err.Error())
+			route.logger.Info("A request failed", "requestID", id, "code", code, "remoteAddress", r.RemoteAddr, "err", err.Error())
 		}
 		response = route.conversion.Newer().NewResponse()
 		response.SetStatus(hooksv1.ResponseStatusFailure)
