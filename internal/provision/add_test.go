@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -39,25 +38,14 @@ import (
 	"github.com/slipway-dev/slipway/internal/provision/remote"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 var (
 	env *testenv.Env
-	// built is where agent puts it.
-	built string
 	// agent is the real slipway-agent, which the machines of the tests run.
 	agent = sync.OnceValues(func() (string, error) {
-		dir, err := os.MkdirTemp("", "slipway-agent-")
-		if err != nil {
-			return "", err
-		}
-		built = dir
-		program := filepath.Join(dir, "slipway-agent")
-		out, err := exec.Command("go", "build", "-o", program, "github.com/slipway-dev/slipway/cmd/slipway-agent").CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
-		return program, err
+		return shared.Program(context.Background(), "github.com/slipway-dev/slipway/cmd/slipway-agent")
 	})
 )
 
@@ -65,14 +53,10 @@ func TestMain(m *testing.M) {
 	scheme := func(s *k8sruntime.Scheme) error {
 		return errors.Join(clientgoscheme.AddToScheme(s), infrav1.AddToScheme(s))
 	}
-	code := testenv.Main(m, scheme, func(e *testenv.Env) error {
+	os.Exit(testenv.Main(m, scheme, func(e *testenv.Env) error {
 		env = e
 		return nil
-	})
-	if built != "" {
-		_ = os.RemoveAll(built)
-	}
-	os.Exit(code)
+	}))
 }
 
 // world is a management cluster, and what is brought to machines.

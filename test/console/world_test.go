@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 	if err := errors.Join(lifecyclev1.AddToScheme(scheme), runtimev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	kit := judge.NewKit(t.TempDir())
+	kit := judge.NewKit()
 	slipway, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta2})
 	if err != nil {
 		t.Fatal(err)

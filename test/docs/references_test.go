@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 var write = flag.Bool("write", false, "write the references instead of comparing them")
@@ -133,15 +134,13 @@ func TestProgramsReference(t *testing.T) {
 	}
 	page := bytes.NewBufferString("# Flags of the programs\n\nWhat each program prints with `--help`, written by `make docs`. " +
 		"The command line `slipway` has [a page of its own](cli.md).\n")
-	dir := t.TempDir()
+	var binary string
 	for _, name := range []string{"slipway-agent", "slipway-agent join", "slipway-agent software", "slipway-agent uninstall", "slipway-manager", "slipway-lifecycle", "slipway-bundle"} {
 		program, command, _ := strings.Cut(name, " ")
-		binary := filepath.Join(dir, program)
 		if command == "" {
-			build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/"+program)
-			build.Dir = root
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("build %s: %v\n%s", program, err, out)
+			var err error
+			if binary, err = shared.Program(t.Context(), "github.com/slipway-dev/slipway/cmd/"+program); err != nil {
+				t.Fatal(err)
 			}
 		}
 		out, err := exec.CommandContext(t.Context(), binary, append(strings.Fields(command), "--help")...).CombinedOutput()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/test/logs"
 )
 
@@ -20,10 +21,11 @@ func TestAgent(t *testing.T) {
 		t.Skip("builds and runs a program, skipped by -short")
 	}
 	dir := t.TempDir()
-	program, log := filepath.Join(dir, "slipway-agent"), filepath.Join(dir, "log")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/slipway-agent").CombinedOutput(); err != nil {
-		t.Fatalf("build the agent: %v\n%s", err, out)
+	program, err := shared.Program(t.Context(), "github.com/slipway-dev/slipway/cmd/slipway-agent")
+	if err != nil {
+		t.Fatal(err)
 	}
+	log := filepath.Join(dir, "log")
 	config := filepath.Join(dir, "agent.yaml")
 	content := fmt.Sprintf("apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: default\nhostName: host-1\n"+
 		"bootstrapKubeconfig: %[1]s/none\nstateDir: %[1]s/state\nkubernetesDirectories: [%[1]s]\n", dir)

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 //go:embed debian.sh
@@ -30,7 +30,7 @@ const kept = 30 * 24 * time.Hour
 // of this recipe that is new enough. Of several that ask at once one makes it.
 func OpenDisk(ctx context.Context, folder, suite string) (Disk, error) {
 	d := Disk{dir: filepath.Join(folder, suite+"-"+recipeDigest())}
-	return d, apiserver.Alone(d.dir, func() error {
+	return d, shared.Alone(d.dir, func() error {
 		if d.fresh() {
 			return nil
 		}

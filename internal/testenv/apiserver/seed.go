@@ -11,10 +11,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // StartWith is Start with an etcd that has kinds from the beginning. To create them takes an
@@ -57,29 +58,12 @@ func seeded(kinds []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	return dir, Alone(dir, func() error {
+	return dir, shared.Alone(dir, func() error {
 		if _, err := os.Stat(dir); err == nil {
 			return nil
 		}
 		return plant(dir, kinds)
 	})
-}
-
-// Alone calls do, which makes what the tests of all packages share at path, while no other
-// process does. The folder of path is there by then.
-func Alone(path string, do func() error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = lock.Close() }()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return err
-	}
-	return do()
 }
 
 func plant(dir string, kinds []*apiextensionsv1.CustomResourceDefinition) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/unit"
 )
 
@@ -36,21 +36,8 @@ func requireRoot(t *testing.T) {
 
 // buildSandbox builds the program under test once.
 var buildSandbox = sync.OnceValues(func() (string, error) {
-	var err error
-	if programs, err = os.MkdirTemp("", "slipway-sandbox-"); err != nil {
-		return "", err
-	}
-	path := filepath.Join(programs, "slipway-sandbox")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/slipway-dev/slipway/plane/cmd/slipway-sandbox")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build slipway-sandbox: %w: %s", err, out)
-	}
-	return path, nil
+	return shared.Program(context.Background(), "github.com/slipway-dev/slipway/plane/cmd/slipway-sandbox")
 })
-
-// programs is where buildSandbox builds.
-var programs string
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == escape {
@@ -59,11 +46,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	code := m.Run()
-	if programs != "" {
-		_ = os.RemoveAll(programs)
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // instances numbers the instances of this run.

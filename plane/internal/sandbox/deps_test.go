@@ -3,9 +3,10 @@ package sandbox
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // mayImport is what doc.go promises of PID 1 of every host, besides the standard library
@@ -26,11 +27,9 @@ func TestInitStaysSmall(t *testing.T) {
 			t.Errorf("slipway-sandbox depends on %s", pkg)
 		}
 	}
-	binary := filepath.Join(t.TempDir(), "slipway-sandbox")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, program)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	binary, err := shared.Program(t.Context(), program)
+	if err != nil {
+		t.Fatal(err)
 	}
 	st, err := os.Stat(binary)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestUpgradeMigratesObjects(t *testing.T) {
 	begin(t, 1)
 	m := installed(t, migrating(t))
 	m.finishNamespace()
-	kit := judge.NewKit(t.TempDir())
+	kit := judge.NewKit()
 	// The controllers have nothing to do with these objects: so nobody else writes them.
 	flags := []string{"--watch-filter=nothing"}
 	slipway, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta1, provider.V1Beta2}, flags...)

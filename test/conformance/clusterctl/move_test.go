@@ -31,7 +31,7 @@ import (
 // again while a host is off and clusterctl is killed. The steps build on each other.
 func TestMove(t *testing.T) {
 	begin(t, 2)
-	w := newWorld(t, judge.NewKit(t.TempDir()))
+	w := newWorld(t, judge.NewKit())
 	a, b := newManagement(t, w.kit), newManagement(t, w.kit)
 	w.build(a)
 	if listed := a.follow("Enroll hosts", "get hosts", "NAMESPACE", team); !strings.Contains(listed, w.machines[0].Name) {

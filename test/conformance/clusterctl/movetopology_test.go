@@ -31,7 +31,7 @@ import (
 // and delete nothing.
 func TestMoveTopology(t *testing.T) {
 	begin(t, 2)
-	w := newWorld(t, judge.NewKit(t.TempDir()))
+	w := newWorld(t, judge.NewKit())
 	a, b := newManagement(t, w.kit), newManagement(t, w.kit)
 	for i := range 4 {
 		m := newMachine(t, a, w.nodes, fmt.Sprintf("host-%d", i+1))

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 
-	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // module holds upstream's managers and their manifests.
@@ -71,47 +71,37 @@ type Kit struct {
 	// Variables are those that an administrator sets; the others have their defaults.
 	Variables map[string]string
 
-	dir string
-
 	mu       sync.Mutex
 	programs map[string]string
 	rendered map[string][]*unstructured.Unstructured
 }
 
-// NewKit keeps what it builds of this project in dir.
-func NewKit(dir string) *Kit {
-	return &Kit{dir: dir, programs: map[string]string{}, rendered: map[string][]*unstructured.Unstructured{}}
+// NewKit returns a kit with the defaults of all variables.
+func NewKit() *Kit {
+	return &Kit{programs: map[string]string{}, rendered: map[string][]*unstructured.Unstructured{}}
 }
 
-// Program builds a main package. The flags are those of this repository's other builds,
-// so that the packages come from the build cache. Those of upstream's module, which nobody
-// changes, are linked once for all tests, beside the programs of KUBEBUILDER_ASSETS.
+// Program builds a main package, once for all tests. What is of upstream's module, which
+// nobody changes, goes beside the programs of KUBEBUILDER_ASSETS.
 func (k *Kit) Program(ctx context.Context, pkg string) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if path, ok := k.programs[pkg]; ok {
 		return path, nil
 	}
-	name := strings.ReplaceAll(pkg, "/", "-")
-	path := filepath.Join(k.dir, name)
-	if strings.HasPrefix(pkg, module+"/") {
-		path = filepath.Join(filepath.Dir(os.Getenv("KUBEBUILDER_ASSETS")), "upstream", name)
+	path, err := build(ctx, pkg)
+	if err == nil {
+		k.programs[pkg] = path
 	}
-	// Another process may have linked it in between: go build finds that it is up to date.
-	if err := apiserver.Alone(path, func() error { return build(ctx, pkg, path) }); err != nil {
-		return "", err
-	}
-	k.programs[pkg] = path
-	return path, nil
+	return path, err
 }
 
-func build(ctx context.Context, pkg, path string) error {
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+func build(ctx context.Context, pkg string) (string, error) {
+	if !strings.HasPrefix(pkg, module+"/") {
+		return shared.Program(ctx, pkg)
 	}
-	return nil
+	path := filepath.Join(filepath.Dir(os.Getenv(assetsVariable)), "upstream", strings.ReplaceAll(pkg, "/", "-"))
+	return path, shared.ProgramAt(ctx, path, pkg)
 }
 
 // Render returns the manifests that a kustomization in a module makes, by kubectl, with

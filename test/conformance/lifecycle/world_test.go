@@ -84,7 +84,7 @@ func (w *world) start(ctx context.Context, dir string) error {
 		return err
 	}
 	var err error
-	if w.program, err = judge.NewKit(dir).Program(ctx, "github.com/slipway-dev/slipway/cmd/slipway-lifecycle"); err != nil {
+	if w.program, err = judge.NewKit().Program(ctx, "github.com/slipway-dev/slipway/cmd/slipway-lifecycle"); err != nil {
 		return err
 	}
 	core, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api").Output()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,7 +38,20 @@ func newTree(ctx context.Context) (*tree, error) {
 			return nil, err
 		}
 	}
-	return t, os.Symlink(filepath.Join(root, "bin"), filepath.Join(dir, "bin"))
+	return t, linkEntries(filepath.Join(root, "bin"), filepath.Join(dir, "bin"))
+}
+
+// linkEntries has a folder with what another one has, but for the programs that tests build:
+// those of a broken tree are broken.
+func linkEntries(from, to string) error {
+	entries, err := os.ReadDir(from)
+	errs := []error{err, os.Mkdir(to, 0o755)}
+	for _, entry := range entries {
+		if entry.Name() != "tested" {
+			errs = append(errs, os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (t *tree) remove() { _ = os.RemoveAll(t.dir) }

@@ -68,7 +68,7 @@ func startEngine(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.stop(e.workload) })
-	kit := judge.NewKit(t.TempDir())
+	kit := judge.NewKit()
 	e.subject = judge.Subject{
 		Name: "slipway-lifecycle", Package: module + "/cmd/slipway-lifecycle", CertDirFlag: "cert-dir",
 		Namespace: engineNamespace, ServiceAccount: "slipway-lifecycle", Objects: manifests(t, kit),

@@ -26,7 +26,7 @@ func TestInPlaceUpdates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server, skipped by -short")
 	}
-	kit, dir := judge.NewKit(t.TempDir()), t.TempDir()
+	kit, dir := judge.NewKit(), t.TempDir()
 	scheme, err := provider.NewScheme()
 	if err != nil {
 		t.Fatal(err)

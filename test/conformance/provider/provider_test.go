@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server, skipped by -short")
 	}
-	kit := judge.NewKit(t.TempDir())
+	kit := judge.NewKit()
 	scheme, err := provider.NewScheme()
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func start(t *testing.T) *stage {
 	core := judge.Core
 	core.Flags = append(slices.Clone(core.Flags), "--feature-gates=RuntimeSDK=true")
 	dir := t.TempDir()
-	plane, err := judge.Start(t.Context(), judge.Options{Kit: judge.NewKit(dir), Dir: dir, Scheme: scheme, Subjects: []judge.Subject{core}})
+	plane, err := judge.Start(t.Context(), judge.Options{Kit: judge.NewKit(), Dir: dir, Scheme: scheme, Subjects: []judge.Subject{core}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestNetworkPolicy(t *testing.T) {
 // released are the only NetworkPolicy of the lifecycle engine's manifests, and its pods.
 func released(t *testing.T) (*networkingv1.NetworkPolicy, corev1.PodTemplateSpec) {
 	t.Helper()
-	objects, err := judge.NewKit(t.TempDir()).Render(t.Context(), module, "config/lifecycle/default")
+	objects, err := judge.NewKit().Render(t.Context(), module, "config/lifecycle/default")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func newRestricted(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kit := judge.NewKit(t.TempDir())
+	kit := judge.NewKit()
 	kit.Variables = map[string]string{"SLIPWAY_MANAGER_SECRETS_BINDING": "RoleBinding"}
 	slipway, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta2})
 	if err != nil {

@@ -72,7 +72,7 @@ func newWorld(t testing.TB) *world {
 	if err := lifecyclev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	kit := judge.NewKit(t.TempDir())
+	kit := judge.NewKit()
 	slipway, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{provider.V1Beta2})
 	if err != nil {
 		t.Fatal(err)

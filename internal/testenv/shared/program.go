@@ -1,0 +1,54 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Program builds a main package and returns the path of the program, below bin of the work
+// tree that the test is of. It is linked once for the tests of all packages, and again once
+// its sources have changed. The flags are those of this repository's other builds, so that
+// the packages come from the build cache.
+func Program(ctx context.Context, pkg string) (string, error) {
+	root, err := root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", "tested", filepath.Base(pkg))
+	return path, ProgramAt(ctx, path, pkg)
+}
+
+// ProgramAt is Program with another place for the program.
+func ProgramAt(ctx context.Context, path, pkg string) error {
+	// Another process may have linked it in between: go build finds that it is up to date.
+	return Alone(path, func() error { return build(ctx, pkg, path) })
+}
+
+func build(ctx context.Context, pkg, path string) error {
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// root is the work tree that the working directory is in.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil || !errors.Is(err, os.ErrNotExist) {
+			return dir, err
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no folder above this test has a go.work: run it in the repository")
+		}
+	}
+}
