@@ -243,21 +243,21 @@ test-unit: manifests ## Only the tests that need neither root nor built binaries
 UNRACED ?=
 test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_PACKAGES) ./sdk/...)
 
-# memory against garbage collection, of linkers, tests and API servers: the machine has more
-# of the first, and most of them live for a minute
-test-packages race-concurrent: export GOGC ?= 400
+# memory against garbage collection, of linkers, tests, API servers and planes: the machine has
+# more of the first, and most of them live for minutes
+test-packages race-concurrent test-modules test-e2e test-upstream-fastest: export GOGC ?= 400
 
-# One package more than there are processors: those that wait, as for an API server to look
+# Two packages more than there are processors: those that wait, as for an API server to look
 # again, leave a fifth of them.
 .PHONY: test-packages
 test-packages: prometheus registry python chromium ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
 	@$(SAYSAMPLE)
 	@$(FETCH_MODULES) -test work
-	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -p $$(($$(nproc) + 1)) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
+	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -p $$(($$(nproc) + 2)) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
 
 # Those that take minutes, or wait for most of a minute, begin first: the others run beside
 # them, and none is left to run alone at the end.
-LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachinepool ./internal/provision ./test/console \
+LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachinepool ./internal/provision ./test/console ./test/outside \
   $(addprefix ./test/conformance/,lifecycle privilege runtime trust)
 
 # Debian's prometheus and promtool, which the alerts are tested with
@@ -302,8 +302,6 @@ test-alone: ## The tests with real kubelets that measure seconds; run nothing be
 
 .PHONY: test-e2e
 test-e2e: export SLIPWAY_TEST_BESIDE = 1
-# planes live for minutes, and memory is not what the machine is short of
-test-e2e: export GOGC ?= 400
 test-e2e: prometheus ## The other tests with real kubelets, side by side and in random order: clusterctl's conformance and the end-to-end tests
 	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
 	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)

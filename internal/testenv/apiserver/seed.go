@@ -18,10 +18,11 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
-// StartWith is Start with an etcd that has kinds from the beginning. To create them takes an
-// API server more processor time than all else that it does before the first test, 4 of 8
-// seconds for those of testenv. They are created once; each server begins with a copy of the
-// etcd that has them. stop ends the server.
+// StartWith is Start with an etcd that has kinds from the beginning, and what an API server
+// itself creates, such as its roles. To create kinds takes an API server more processor time
+// than all else that it does before the first test, 4 of 8 seconds for those of testenv, and
+// to create the rest a quarter of what is left. They are created once; each server begins with
+// a copy of the etcd that has them. stop ends the server.
 func StartWith(server *envtest.Environment, kinds []*apiextensionsv1.CustomResourceDefinition) (config *rest.Config, stop func() error, err error) {
 	seed, err := seeded(kinds)
 	if err != nil {

@@ -43,12 +43,13 @@ type Plane struct {
 	Config *rest.Config
 	Client client.WithWatch
 
-	options   Options
-	server    *envtest.Environment
-	signer    *clientCA
-	certDir   string
-	ca        []byte
-	processes []*process
+	options    Options
+	server     *envtest.Environment
+	stopServer func() error
+	signer     *clientCA
+	certDir    string
+	ca         []byte
+	processes  []*process
 }
 
 // StartServer starts an API server with nothing on it but some CRDs, as workload
@@ -67,13 +68,13 @@ func startServer(o Options, crdDirectories ...string) (*Plane, error) {
 			return nil, err
 		}
 	}
-	config, err := apiserver.Start(p.server)
-	if err != nil {
+	var err error
+	// what Kubernetes itself has in each cluster, such as its roles, is there from the beginning
+	if p.Config, p.stopServer, err = apiserver.StartWith(p.server, nil); err != nil {
 		return nil, err
 	}
-	config.QPS = -1
-	p.Config = config
-	if p.Client, err = client.NewWithWatch(config, client.Options{Scheme: o.Scheme}); err != nil {
+	p.Config.QPS = -1
+	if p.Client, err = client.NewWithWatch(p.Config, client.Options{Scheme: o.Scheme}); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
@@ -110,7 +111,7 @@ func (p *Plane) Stop() error {
 	for _, process := range p.processes {
 		group.Go(func() error { process.stop(); return nil })
 	}
-	return errors.Join(group.Wait(), p.server.Stop())
+	return errors.Join(group.Wait(), p.stopServer())
 }
 
 // Failures tells which managers ended by themselves.

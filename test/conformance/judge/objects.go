@@ -78,7 +78,8 @@ func create(ctx context.Context, c client.Client, object *unstructured.Unstructu
 	if object.GetKind() != "CustomResourceDefinition" {
 		return nil
 	}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+	// seldom: a look reads the schemas of all versions
+	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return false, err
 		}
