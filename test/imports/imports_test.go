@@ -142,6 +142,29 @@ func TestNobodyImportsPlane(t *testing.T) {
 	}
 }
 
+// TestCommandsRunNoPlane holds that commands know a plane by its state directory: of the
+// packages behind them only serve has what runs in one.
+func TestCommandsRunNoPlane(t *testing.T) {
+	for _, folder := range []string{"down", "planeclient", "up"} {
+		// -e: manifests that are not rendered yet are no concern of this test
+		cmd := exec.Command("go", "list", "-e", "-deps", "./internal/"+folder)
+		cmd.Dir = "../../plane"
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		deps := strings.Fields(string(out))
+		if len(deps) < 100 {
+			t.Errorf("plane/internal/%s depends on %d packages only", folder, len(deps))
+		}
+		for _, dep := range deps {
+			if below(dep, "k8s.io/kubernetes") || below(dep, module+"plane/internal/serve") {
+				t.Errorf("plane/internal/%s depends on %s", folder, dep)
+			}
+		}
+	}
+}
+
 // TestSiblingsDoNotImportEachOther keeps reconcilers apart, which agree through
 // objects and internal/host, and executors of steps, which agree on nothing.
 func TestSiblingsDoNotImportEachOther(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/network"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Options configure a Server. All fields but Listener, Doors, Advertise, NoAuditLog
@@ -93,11 +94,8 @@ var _ component.Mortal = (*Server)(nil)
 // than all else it does at rest.
 const consistencyCheckPeriod = time.Hour
 
-// Name is the component's name.
-const Name = "kube-apiserver"
-
 // Name implements component.Component.
-func (s *Server) Name() string { return Name }
+func (s *Server) Name() string { return statedir.APIServer }
 
 // Init writes the configuration files and tells early when the port is taken.
 func (s *Server) Init(ctx context.Context) error {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/private"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
@@ -128,7 +128,7 @@ func (f *installFlags) refuseForeground(g *global) error {
 	if err != nil {
 		return err
 	}
-	if record := serve.Current(dir); record != nil && record.Foreground {
+	if record := statedir.Current(dir); record != nil && record.Foreground {
 		return fmt.Errorf("the plane in %s runs in the foreground, process %d: stop it where it was started, then run this command again", dir, record.PID)
 	}
 	return nil

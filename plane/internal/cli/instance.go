@@ -15,8 +15,8 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
@@ -164,7 +164,7 @@ func (f *instanceFlags) applyChange(ctx context.Context, inst *instance.Instance
 
 // tryChange writes down what was chosen once this machine can do it.
 func (f *instanceFlags) tryChange(ctx context.Context, inst *instance.Instance) error {
-	_, running, err := serve.Running(inst.Dir)
+	_, running, err := statedir.Running(inst.Dir)
 	if err != nil {
 		return err
 	}

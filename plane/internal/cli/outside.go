@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // outsideListener, with a number from 0 on, is the name under which a socket for hosts on
@@ -72,7 +72,7 @@ func bundlesOf(inst *instance.Instance, files map[string]*os.File) (bundleserver
 	}
 	o.Dir, o.URL = inst.HostBundles(), at.BundleServer()
 	// They verify it by the CA of the plane, which they know.
-	o.CertFile, o.KeyFile, o.ClientCAFile = serve.Certificates(inst.Dir)
+	o.CertFile, o.KeyFile, o.ClientCAFile = statedir.Certificates(inst.Dir)
 	o.CAFile = ""
 	for i := 0; files[bundleListener+strconv.Itoa(i)] != nil; i++ {
 		listener, err := net.FileListener(files[bundleListener+strconv.Itoa(i)])
@@ -85,12 +85,12 @@ func bundlesOf(inst *instance.Instance, files map[string]*os.File) (bundleserver
 }
 
 // outsideOf takes over the sockets of listenOutside; nil for a plane without.
-func outsideOf(inst *instance.Instance, files map[string]*os.File) (*serve.Outside, []network.Door, error) {
+func outsideOf(inst *instance.Instance, files map[string]*os.File) (*statedir.Outside, []network.Door, error) {
 	at, err := inst.ListensAt()
 	if err != nil || at == nil {
 		return nil, nil, err
 	}
-	outside := &serve.Outside{Server: at.Server(), Names: append([]string{at.Host}, at.Names...), Listen: inst.Listen, TLSNames: inst.TLSNames}
+	outside := &statedir.Outside{Server: at.Server(), Names: append([]string{at.Host}, at.Names...), Listen: inst.Listen, TLSNames: inst.TLSNames}
 	var doors []network.Door
 	for i := 0; files[outsideListener+strconv.Itoa(i)] != nil; i++ {
 		listener, err := net.FileListener(files[outsideListener+strconv.Itoa(i)])

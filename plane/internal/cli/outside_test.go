@@ -12,12 +12,12 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // takeOver passes sockets of this machine through outsideOf, as if the plane listened there
 // for the address that was chosen.
-func takeOver(t *testing.T, config instance.Config, sockets ...string) (*serve.Outside, []network.Door) {
+func takeOver(t *testing.T, config instance.Config, sockets ...string) (*statedir.Outside, []network.Door) {
 	t.Helper()
 	files := map[string]*os.File{}
 	for i, address := range sockets {

@@ -29,6 +29,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/provider"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
@@ -175,7 +176,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 
 // doorsOf take over the sockets by which the API server is reached: for other machines, and
 // on the machine's loopback.
-func doorsOf(inst *instance.Instance, files map[string]*os.File) (*serve.Outside, []network.Door, error) {
+func doorsOf(inst *instance.Instance, files map[string]*os.File) (*statedir.Outside, []network.Door, error) {
 	listener, err := net.FileListener(files[apiListener])
 	if err != nil {
 		return nil, nil, fmt.Errorf("take over the socket on 127.0.0.1: %w", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Run stops the plane and the hosts of an instance and removes its network and
@@ -32,7 +32,7 @@ func stop(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager
 	plane := tree.Step("plane")
 	plane.Waitf("stopping")
 	wg.Go(func() {
-		if planeErr = serve.Stop(ctx, inst.Dir); planeErr != nil {
+		if planeErr = statedir.Stop(ctx, inst.Dir); planeErr != nil {
 			plane.Fail()
 			return
 		}

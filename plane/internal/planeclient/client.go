@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // New returns a client of the plane with the rights of its administrator;
@@ -30,7 +30,7 @@ func New(inst *instance.Instance) (client.WithWatch, error) {
 
 // Config is how New reaches the plane.
 func Config(inst *instance.Instance) (*rest.Config, error) {
-	if _, running, err := serve.Running(inst.Dir); err != nil || !running {
+	if _, running, err := statedir.Running(inst.Dir); err != nil || !running {
 		return nil, cmp.Or(err, management.ErrNotRunning)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", inst.Kubeconfig())
@@ -60,7 +60,7 @@ func planeWorkload(ctx context.Context, inst *instance.Instance, c client.Reader
 	if err != nil {
 		return nil, err
 	}
-	if _, running, err := serve.Running(inst.Dir); err != nil || !running {
+	if _, running, err := statedir.Running(inst.Dir); err != nil || !running {
 		return nil, cmp.Or(err, management.ErrNotRunning)
 	}
 	config.Dial = network.Dialer(inst.Name)

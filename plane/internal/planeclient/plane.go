@@ -10,8 +10,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Plane is a plane of this machine as commands on management clusters see it.
@@ -31,7 +31,7 @@ func (p Plane) Dir() string { return p.Instance.Dir }
 // Server is the URL of the API server as hosts see it: those on other machines, if it
 // listens for them. What was chosen since the plane started is not what it does.
 func (p Plane) Server() string {
-	record := serve.Current(p.Instance.Dir)
+	record := statedir.Current(p.Instance.Dir)
 	switch {
 	case record == nil:
 		return p.Instance.HostServer()

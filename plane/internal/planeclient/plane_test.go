@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Hosts are told where the plane that runs listens, whatever was chosen since; one that does
@@ -18,20 +18,20 @@ func TestServerIsWhereThePlaneListens(t *testing.T) {
 	mine := os.Getpid()
 	for name, c := range map[string]struct {
 		listen string
-		record serve.Status
+		record statedir.Status
 		runs   bool
 		want   string
 	}{
-		"as chosen":                     {"192.0.2.11", serve.Status{PID: mine, Outside: &serve.Outside{Server: now}}, true, now},
-		"chosen since":                  {"192.0.2.11", serve.Status{PID: mine, Outside: &serve.Outside{Server: before}}, true, before},
-		"chosen since, for none before": {"192.0.2.11", serve.Status{PID: mine}, true, local},
-		"given up since":                {"", serve.Status{PID: mine, Outside: &serve.Outside{Server: before}}, true, before},
-		"down":                          {"192.0.2.11", serve.Status{PID: mine, Outside: &serve.Outside{Server: before}}, false, now},
-		"the record of an earlier":      {"192.0.2.11", serve.Status{PID: mine + 1, Outside: &serve.Outside{Server: before}}, true, now},
-		"down, and it was for none":     {"", serve.Status{}, false, local},
+		"as chosen":                     {"192.0.2.11", statedir.Status{PID: mine, Outside: &statedir.Outside{Server: now}}, true, now},
+		"chosen since":                  {"192.0.2.11", statedir.Status{PID: mine, Outside: &statedir.Outside{Server: before}}, true, before},
+		"chosen since, for none before": {"192.0.2.11", statedir.Status{PID: mine}, true, local},
+		"given up since":                {"", statedir.Status{PID: mine, Outside: &statedir.Outside{Server: before}}, true, before},
+		"down":                          {"192.0.2.11", statedir.Status{PID: mine, Outside: &statedir.Outside{Server: before}}, false, now},
+		"the record of an earlier":      {"192.0.2.11", statedir.Status{PID: mine + 1, Outside: &statedir.Outside{Server: before}}, true, now},
+		"down, and it was for none":     {"", statedir.Status{}, false, local},
 	} {
 		inst := &instance.Instance{Dir: t.TempDir(), Config: instance.Config{Name: "s", APIPort: instance.DefaultAPIPort, Listen: c.listen}}
-		for file, content := range map[string]any{"lock": serve.Holder{PID: mine}, "status.json": c.record} {
+		for file, content := range map[string]any{"lock": statedir.Holder{PID: mine}, "status.json": c.record} {
 			data, err := json.Marshal(content)
 			if err != nil {
 				t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/plane/internal/planelog"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // services of a local host that have a log; see `slipway host logs`.
@@ -93,7 +93,7 @@ func file(path string) func(context.Context) (io.ReadCloser, error) {
 func (p Plane) served(path string) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) {
 		socket := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", serve.Socket(p.Instance.Dir))
+			return (&net.Dialer{}).DialContext(ctx, "unix", statedir.Socket(p.Instance.Dir))
 		}}}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://plane"+path, http.NoBody)
 		if err != nil {

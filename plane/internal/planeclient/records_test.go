@@ -11,9 +11,9 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/service/fakesystemd"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Records are there whether the plane runs or not; what it serves is asked for when it is
@@ -51,7 +51,7 @@ func TestRecords(t *testing.T) {
 	if text, err := read(2); err == nil {
 		t.Errorf("a plane that does not run served %q", text)
 	}
-	listener, err := net.Listen("unix", serve.Socket(dir))
+	listener, err := net.Listen("unix", statedir.Socket(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // CA returns the PEM of the plane's certificate authority.
@@ -61,7 +61,7 @@ func gather(inst *instance.Instance, collect func(client.Reader) (status.Status,
 }
 
 func planeStatus(inst *instance.Instance) (status.Plane, error) {
-	holder, running, err := serve.Running(inst.Dir)
+	holder, running, err := statedir.Running(inst.Dir)
 	if err != nil {
 		return status.Plane{}, err
 	}
@@ -69,7 +69,7 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 		return status.Plane{Message: management.ErrNotRunning.Error()}, nil
 	}
 	plane := status.Plane{PID: holder.PID, Message: "starting"}
-	recorded, err := serve.ReadStatus(inst.Dir)
+	recorded, err := statedir.ReadStatus(inst.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return plane, nil
 	}
@@ -87,7 +87,7 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 }
 
 // outsideStatus tells how hosts on other machines reach the plane, and whether they do.
-func outsideStatus(plane *status.Plane, outside *serve.Outside) error {
+func outsideStatus(plane *status.Plane, outside *statedir.Outside) error {
 	if outside == nil {
 		return nil
 	}

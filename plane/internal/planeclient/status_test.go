@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // A machine that has lost the address at which it listens is told from one that has it.
@@ -20,7 +20,7 @@ func TestOutsideStatus(t *testing.T) {
 		"gone 6": {[]string{"[2001:db8::1]:6443"}, "has no address 2001:db8::1 any more"},
 	} {
 		plane := status.Plane{Ready: true}
-		if err := outsideStatus(&plane, &serve.Outside{Server: "https://plane.example:6443", Addresses: c.addresses}); err != nil {
+		if err := outsideStatus(&plane, &statedir.Outside{Server: "https://plane.example:6443", Addresses: c.addresses}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if plane.HostServer != "https://plane.example:6443" || !strings.Contains(plane.HostServerMessage, c.message) || (c.message == "") != (plane.HostServerMessage == "") {

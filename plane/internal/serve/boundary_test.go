@@ -23,6 +23,8 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/encryption"
+
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // confidential is the content of a Secret, and found in no file if all is well.
@@ -30,7 +32,7 @@ const confidential = "the-launch-code-is-1-2-3-4-5"
 
 // anonymous asks without credentials: probes are answered, nothing else is.
 func (p *plane) anonymous(t *testing.T) {
-	config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig(p.dir))
+	config, err := clientcmd.BuildConfigFromFlags("", statedir.Kubeconfig(p.dir))
 	must(t, err)
 	client, err := rest.HTTPClientFor(rest.AnonymousClientConfig(config))
 	must(t, err)

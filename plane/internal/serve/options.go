@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"strconv"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Defaults of Options.
@@ -49,7 +49,7 @@ type Options struct {
 
 	// Outside is how hosts on other machines reach the API server: it is in the serving
 	// certificate, and in the status. Who calls listens there. Default nil, for not at all.
-	Outside *Outside
+	Outside *statedir.Outside
 
 	// Foreground says that somebody else than `slipway up` or systemd started the plane.
 	Foreground bool
@@ -109,19 +109,6 @@ type Extension struct {
 	Manifest []byte
 }
 
-// Outside is how hosts on other machines reach a plane.
-type Outside struct {
-	// Server is the URL of the API server that they are told.
-	Server string `json:"server"`
-	// Addresses are where the plane listens for them, each IP:PORT.
-	Addresses []string `json:"addresses"`
-	// Names are the names and addresses that clients verify, besides those.
-	Names []string `json:"names,omitempty"`
-	// Listen and TLSNames are what was asked for.
-	Listen   string `json:"listen"`
-	TLSNames string `json:"tlsNames,omitempty"`
-}
-
 // Provider is a provider of ours with what it installs.
 type Provider struct {
 	capi.Provider
@@ -176,49 +163,6 @@ func (o *Options) subjects() (addresses []net.IP, names []string) {
 	return append(addresses, outside...), names
 }
 
-// Held are the addresses where the plane listens.
-func (o *Outside) Held() []netip.AddrPort {
-	held := make([]netip.AddrPort, 0, len(o.Addresses))
-	for _, address := range o.Addresses {
-		if at, err := netip.ParseAddrPort(address); err == nil {
-			held = append(held, at)
-		}
-	}
-	return held
-}
-
-// Subjects are the addresses and names that clients verify. One that stands for all
-// addresses is none that a client calls.
-func (o *Outside) Subjects() (addresses []net.IP, names []string) {
-	for _, at := range o.Held() {
-		if !at.Addr().IsUnspecified() {
-			addresses = append(addresses, at.Addr().AsSlice())
-		}
-	}
-	for _, name := range o.Names {
-		switch ip := net.ParseIP(name); {
-		case ip == nil:
-			names = append(names, name)
-		case !ip.IsUnspecified():
-			addresses = append(addresses, ip)
-		}
-	}
-	return addresses, names
-}
-
 func (o *Options) webhookURL() string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(o.WebhookPort))
 }
-
-// Kubeconfig is where the administrator's kubeconfig of a plane is.
-func Kubeconfig(stateDir string) string { return filepath.Join(stateDir, "kubeconfig") }
-
-// Certificates are the files of a plane that who else serves hosts needs: the certificate of
-// the API server with its key, and the CA of the hosts' certificates.
-func Certificates(stateDir string) (cert, key, clientCA string) {
-	authority := pki.New(pki.Options{Dir: filepath.Join(stateDir, "pki")})
-	return authority.ServingCertFile(), authority.ServingKeyFile(), authority.CACertFile()
-}
-
-// Socket is where a plane serves /healthz, /readyz and /metrics.
-func Socket(stateDir string) string { return filepath.Join(stateDir, "plane.sock") }

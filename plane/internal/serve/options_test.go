@@ -4,23 +4,25 @@ import (
 	"net"
 	"slices"
 	"testing"
+
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // The certificate has what hosts call the plane, and no address that stands for all.
 func TestSubjects(t *testing.T) {
 	inside := net.IPv4(10, 88, 0, 1)
 	for name, c := range map[string]struct {
-		outside   *Outside
+		outside   *statedir.Outside
 		addresses []string
 		names     []string
 	}{
 		"nobody from outside": {nil, []string{"10.88.0.1"}, nil},
-		"an address":          {&Outside{Addresses: []string{"192.0.2.1:6443"}}, []string{"10.88.0.1", "192.0.2.1"}, nil},
+		"an address":          {&statedir.Outside{Addresses: []string{"192.0.2.1:6443"}}, []string{"10.88.0.1", "192.0.2.1"}, nil},
 		"names besides": {
-			&Outside{Addresses: []string{"192.0.2.1:6443", "[2001:db8::1]:6443"}, Names: []string{"plane.example", "203.0.113.9"}},
+			&statedir.Outside{Addresses: []string{"192.0.2.1:6443", "[2001:db8::1]:6443"}, Names: []string{"plane.example", "203.0.113.9"}},
 			[]string{"10.88.0.1", "192.0.2.1", "2001:db8::1", "203.0.113.9"}, []string{"plane.example"},
 		},
-		"all addresses": {&Outside{Addresses: []string{"[::]:6443"}, Names: []string{"::", "0.0.0.0", "plane.example"}}, []string{"10.88.0.1"}, []string{"plane.example"}},
+		"all addresses": {&statedir.Outside{Addresses: []string{"[::]:6443"}, Names: []string{"::", "0.0.0.0", "plane.example"}}, []string{"10.88.0.1"}, []string{"plane.example"}},
 	} {
 		o := Options{Advertise: inside, Outside: c.outside}
 		ips, names := o.subjects()

@@ -23,10 +23,11 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/registration"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Run runs a plane until ctx ends, then stops it. It returns nil when it was
-// stopped that way; a *LockedError when another process serves the state
+// stopped that way; a *statedir.LockedError when another process serves the state
 // directory; otherwise what component.Group.Run returns. It tunes the
 // garbage collector and sets the logger of controller-runtime for the process, which
 // can run a plane only once: upstream keeps names of informers for its life.
@@ -37,7 +38,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
 		return fmt.Errorf("make the state directory: %w", err)
 	}
-	lock, err := acquireLock(opts.StateDir)
+	lock, err := statedir.Acquire(opts.StateDir)
 	if err != nil {
 		return err
 	}
@@ -47,9 +48,9 @@ func Run(ctx context.Context, opts Options) error {
 	stages := assemble(opts)
 	hooks, err := hookdocs.Handler()
 	if err != nil {
-		return errors.Join(err, lock.release())
+		return errors.Join(err, lock.Release())
 	}
-	health := newHealth(Socket(opts.StateDir), stages, hooks)
+	health := newHealth(statedir.Socket(opts.StateDir), stages, hooks)
 	first := []component.Component{health}
 	if !collectorGiven() {
 		first = append(first, newGCTuner())
@@ -71,7 +72,7 @@ func Run(ctx context.Context, opts Options) error {
 		},
 	}
 	err = group.Run(ctx)
-	return errors.Join(err, status.stopped(err), lock.release())
+	return errors.Join(err, status.stopped(err), lock.Release())
 }
 
 // assemble returns the components in the order in which they start.
@@ -95,7 +96,7 @@ func assemble(opts Options) [][]component.Component {
 		Clients:         clients,
 		Servers:         servers,
 		AdminServer:     opts.AdminServer,
-		AdminKubeconfig: Kubeconfig(opts.StateDir),
+		AdminKubeconfig: statedir.Kubeconfig(opts.StateDir),
 	})
 	restConfig := func(client string) *rest.Config { return authority.RESTConfig(client, opts.loopback()) }
 	database := etcd.New(etcd.Options{Dir: filepath.Join(opts.StateDir, "etcd"), Fast: opts.Fast})

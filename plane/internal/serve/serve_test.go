@@ -26,6 +26,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/plane/internal/component"
+
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 const testNamespace = "tenant"
@@ -125,7 +127,7 @@ func start(t *testing.T, args []string) *plane {
 	p.waitReady(t)
 	t.Logf("ready after %s", time.Since(began))
 
-	config, err := clientcmd.BuildConfigFromFlags("", Kubeconfig(p.dir))
+	config, err := clientcmd.BuildConfigFromFlags("", statedir.Kubeconfig(p.dir))
 	must(t, err)
 	config.QPS = -1
 	p.client, err = kubernetes.NewForConfig(config)
@@ -139,7 +141,7 @@ func (p *plane) waitReady(t *testing.T) {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)
 	for {
-		status, err := ReadStatus(p.dir)
+		status, err := statedir.ReadStatus(p.dir)
 		if err == nil && status.Ready && status.PID == p.process.Process.Pid {
 			return
 		}
@@ -170,7 +172,7 @@ func (p *plane) stop(t *testing.T) {
 		t.Fatal("plane did not stop")
 	}
 	t.Logf("stopped after %s", time.Since(began))
-	status, err := ReadStatus(p.dir)
+	status, err := statedir.ReadStatus(p.dir)
 	must(t, err)
 	if status.Ready || status.Error != "" {
 		t.Errorf("status after the stop: ready=%v error=%q", status.Ready, status.Error)
@@ -197,7 +199,7 @@ func (p *plane) webhookVersion(t *testing.T) string {
 }
 
 func (p *plane) kubeconfigIsPrivate(t *testing.T) {
-	for _, path := range []string{Kubeconfig(p.dir), filepath.Join(p.dir, "pki", "ca.key"), filepath.Join(p.dir, "pki", "admin.key")} {
+	for _, path := range []string{statedir.Kubeconfig(p.dir), filepath.Join(p.dir, "pki", "ca.key"), filepath.Join(p.dir, "pki", "admin.key")} {
 		info, err := os.Stat(path)
 		must(t, err)
 		if info.Mode().Perm() != 0o600 {
@@ -209,7 +211,7 @@ func (p *plane) kubeconfigIsPrivate(t *testing.T) {
 func (p *plane) health(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", Socket(p.dir))
+			return (&net.Dialer{}).DialContext(ctx, "unix", statedir.Socket(p.dir))
 		},
 		DisableKeepAlives: true,
 	}}
@@ -225,7 +227,7 @@ func (p *plane) health(t *testing.T) {
 			return resp.StatusCode == http.StatusOK && strings.Contains(string(body), want), err
 		})
 	}
-	status, err := ReadStatus(p.dir)
+	status, err := statedir.ReadStatus(p.dir)
 	must(t, err)
 	if !status.Ready || status.PID != p.process.Process.Pid {
 		t.Errorf("status: %+v", status)
@@ -234,7 +236,7 @@ func (p *plane) health(t *testing.T) {
 
 func (p *plane) secondIsRefused(t *testing.T) {
 	err := Run(t.Context(), Options{StateDir: p.dir})
-	var locked *LockedError
+	var locked *statedir.LockedError
 	if !errors.As(err, &locked) {
 		t.Fatalf("got %v, want a LockedError", err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // UnknownClassError says that no ClusterClass of that name is there.
@@ -37,7 +37,7 @@ func (s *Session) checkKnownClasses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, running, err := serve.Running(s.Instance.Dir)
+	_, running, err := statedir.Running(s.Instance.Dir)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // MachineError is all that keeps this machine from running a plane, each with
@@ -126,12 +126,12 @@ func (s *Session) checkBundle() error {
 // checkPort tries the ports, unless the plane itself is what holds them. One that is to be
 // started anew, to listen elsewhere, does not hold all of them yet.
 func (s *Session) checkPort(ctx context.Context) error {
-	_, running, err := serve.Running(s.Instance.Dir)
+	_, running, err := statedir.Running(s.Instance.Dir)
 	if err != nil {
 		return err
 	}
 	if running {
-		if record := serve.Current(s.Instance.Dir); record == nil || !outdated(record, s.Instance.Config) {
+		if record := statedir.Current(s.Instance.Dir); record == nil || !outdated(record, s.Instance.Config) {
 			return nil
 		}
 		return CheckListen(ctx, s.Instance.Dir, s.Instance.Config)
@@ -151,7 +151,7 @@ func CheckListen(ctx context.Context, stateDir string, config instance.Config) e
 	if err != nil {
 		return err
 	}
-	record := serve.Current(stateDir)
+	record := statedir.Current(stateDir)
 	if record != nil && record.Foreground && outdated(record, config) {
 		return &ForegroundError{PID: record.PID, Config: config}
 	}
@@ -175,8 +175,8 @@ func CheckListen(ctx context.Context, stateDir string, config instance.Config) e
 }
 
 // outdated says whether a plane listens for other machines elsewhere than was chosen.
-func outdated(record *serve.Status, config instance.Config) bool {
-	was := cmp.Or(record.Outside, &serve.Outside{})
+func outdated(record *statedir.Status, config instance.Config) bool {
+	was := cmp.Or(record.Outside, &statedir.Outside{})
 	return was.Listen != config.Listen || was.TLSNames != config.TLSNames
 }
 

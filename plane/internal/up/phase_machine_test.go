@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // A plane that runs is not stopped for an address that another program has: neither when
@@ -37,7 +37,7 @@ func TestABusyAddressIsFoundBeforeThePlaneIsStopped(t *testing.T) {
 			port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 			s := newSession(t)
 			s.Instance.Config = instance.Config{Listen: "0.0.0.0:" + port, TLSNames: "plane.example"}
-			runs(t, s, serve.Status{PID: os.Getpid(), Outside: &serve.Outside{Listen: "192.0.2.10:" + port, Addresses: []string{c.held + ":" + port}}})
+			runs(t, s, statedir.Status{PID: os.Getpid(), Outside: &statedir.Outside{Listen: "192.0.2.10:" + port, Addresses: []string{c.held + ":" + port}}})
 			for check, err := range map[string]error{
 				"--listen":  CheckListen(t.Context(), s.Instance.Dir, s.Instance.Config),
 				"checkPort": s.checkPort(t.Context()),
@@ -68,18 +68,18 @@ func TestAMissingProgramIsFoundFirst(t *testing.T) {
 // lock of `up`, and then in the background by `up` itself.
 func TestAPlaneThatUpDidNotStartIsNotStopped(t *testing.T) {
 	const before = "192.0.2.10:6443"
-	outside := &serve.Outside{Listen: before, Addresses: []string{before}}
+	outside := &statedir.Outside{Listen: before, Addresses: []string{before}}
 	for name, c := range map[string]struct {
 		listen  string
-		status  serve.Status
+		status  statedir.Status
 		refused bool
 	}{
-		"another address":              {"192.0.2.11:6443", serve.Status{Foreground: true, Outside: outside}, true},
-		"none":                         {"", serve.Status{Foreground: true, Outside: outside}, true},
-		"the first":                    {before, serve.Status{Foreground: true}, true},
-		"none, started by up":          {"", serve.Status{Outside: outside}, false},
-		"none, as before":              {"", serve.Status{Foreground: true}, false},
-		"no plane of whom it is known": {"", serve.Status{PID: 1, Foreground: true, Outside: outside}, false},
+		"another address":              {"192.0.2.11:6443", statedir.Status{Foreground: true, Outside: outside}, true},
+		"none":                         {"", statedir.Status{Foreground: true, Outside: outside}, true},
+		"the first":                    {before, statedir.Status{Foreground: true}, true},
+		"none, started by up":          {"", statedir.Status{Outside: outside}, false},
+		"none, as before":              {"", statedir.Status{Foreground: true}, false},
+		"no plane of whom it is known": {"", statedir.Status{PID: 1, Foreground: true, Outside: outside}, false},
 	} {
 		s := newSession(t)
 		s.Instance.Config = instance.Config{Listen: c.listen}
@@ -104,7 +104,7 @@ func TestAPlaneThatUpDidNotStartIsNotStopped(t *testing.T) {
 func TestAPlaneThatListensAsChosenIsLeftAlone(t *testing.T) {
 	s := newSession(t)
 	s.Instance.Config = instance.Config{Listen: "192.0.2.10:6443"}
-	runs(t, s, serve.Status{PID: os.Getpid(), Outside: &serve.Outside{Listen: "192.0.2.10:6443", Addresses: []string{"192.0.2.10:6443"}}})
+	runs(t, s, statedir.Status{PID: os.Getpid(), Outside: &statedir.Outside{Listen: "192.0.2.10:6443", Addresses: []string{"192.0.2.10:6443"}}})
 	if err := s.checkPort(t.Context()); err != nil {
 		t.Error(err)
 	}

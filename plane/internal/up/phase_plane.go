@@ -14,12 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/enroll"
-	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // planeTimeout is how long a plane may take to be ready.
@@ -63,7 +62,7 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 				return false, err
 			}
 		}
-		status, err := serve.ReadStatus(s.Instance.Dir)
+		status, err := statedir.ReadStatus(s.Instance.Dir)
 		if err == nil {
 			showComponents(step, shown, status.Components)
 			// The earlier the agents' token is known, the less they back off.
@@ -94,7 +93,7 @@ func (s *Session) serves(ctx context.Context) bool {
 	return c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{}) == nil
 }
 
-func showComponents(parent *progress.Step, shown map[string]*progress.Step, components []serve.ComponentStatus) {
+func showComponents(parent *progress.Step, shown map[string]*progress.Step, components []statedir.ComponentStatus) {
 	for _, c := range components {
 		step, ok := shown[c.Name]
 		if !ok {
@@ -110,7 +109,7 @@ func showComponents(parent *progress.Step, shown map[string]*progress.Step, comp
 }
 
 // reason why a component is not ready. Of a list of causes the first will do.
-func reason(c serve.ComponentStatus) string {
+func reason(c statedir.ComponentStatus) string {
 	if c.Reason == "" {
 		return string(c.Phase)
 	}
@@ -122,9 +121,9 @@ func reason(c serve.ComponentStatus) string {
 }
 
 // answers reports whether the API server is ready, long before all of the plane is.
-func answers(components []serve.ComponentStatus) bool {
-	return slices.ContainsFunc(components, func(c serve.ComponentStatus) bool {
-		return c.Name == apiserver.Name && c.Phase == component.PhaseReady
+func answers(components []statedir.ComponentStatus) bool {
+	return slices.ContainsFunc(components, func(c statedir.ComponentStatus) bool {
+		return c.Name == statedir.APIServer && c.Phase == component.PhaseReady
 	})
 }
 

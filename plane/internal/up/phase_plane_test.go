@@ -10,14 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // TestADyingPlaneIsNotReady holds the lock of a plane whose status says that it is ready,
 // as the kernel does while it ends a plane that was killed.
 func TestADyingPlaneIsNotReady(t *testing.T) {
 	s := newSession(t)
-	runs(t, s, serve.Status{Ready: true, Server: "https://127.0.0.1:1"})
+	runs(t, s, statedir.Status{Ready: true, Server: "https://127.0.0.1:1"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := s.waitForPlane(ctx, s.Progress.Step("plane")); !errors.Is(err, context.DeadlineExceeded) {
@@ -26,20 +26,20 @@ func TestADyingPlaneIsNotReady(t *testing.T) {
 }
 
 // runs lets it look as if this process were the plane, and had told so.
-func runs(t *testing.T, s *Session, status serve.Status) {
+func runs(t *testing.T, s *Session, status statedir.Status) {
 	t.Helper()
 	lock, err := os.Create(s.Instance.Path("lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = lock.Close() })
-	if err := json.NewEncoder(lock).Encode(serve.Holder{PID: os.Getpid()}); err != nil {
+	if err := json.NewEncoder(lock).Encode(statedir.Holder{PID: os.Getpid()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.Fatal(err)
 	}
-	if _, running, err := serve.Running(s.Instance.Dir); err != nil || !running {
+	if _, running, err := statedir.Running(s.Instance.Dir); err != nil || !running {
 		t.Fatalf("no plane runs: %v", err)
 	}
 	data, err := json.Marshal(status)

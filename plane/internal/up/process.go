@@ -15,7 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // LockFDEnv is the environment variable in which `slipway serve` finds the file
@@ -31,7 +31,7 @@ const serviceInterval = time.Second
 // that systemd is to run from now on, so that it is started anew. Its hosts and their
 // clusters go on meanwhile.
 func (s *Session) stopOutdated(ctx context.Context, step *progress.Step) error {
-	record := serve.Current(s.Instance.Dir)
+	record := statedir.Current(s.Instance.Dir)
 	if record == nil {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (s *Session) stopOutdated(ctx context.Context, step *progress.Step) error {
 			return err
 		}
 	}
-	if err := serve.Stop(ctx, s.Instance.Dir); err != nil {
+	if err := statedir.Stop(ctx, s.Instance.Dir); err != nil {
 		return err
 	}
 	// The plane gives its lock back first, and its sockets with its process.
@@ -65,7 +65,7 @@ func (s *Session) stopOutdated(ctx context.Context, step *progress.Step) error {
 // ensureRunning starts the plane unless one runs, or has systemd start it, and returns what
 // is closed when that one ends; nil when it is not ours.
 func (s *Session) ensureRunning(ctx context.Context) (exited <-chan struct{}, _ error) {
-	_, running, err := serve.Running(s.Instance.Dir)
+	_, running, err := statedir.Running(s.Instance.Dir)
 	if err != nil || running || s.restarted {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Session) spawn() (<-chan struct{}, error) {
 
 // ended is why the plane ended that this command started, or had systemd start; nil while it
 // has not.
-func (s *Session) ended(ctx context.Context, exited <-chan struct{}, status serve.Status) error {
+func (s *Session) ended(ctx context.Context, exited <-chan struct{}, status statedir.Status) error {
 	select {
 	case <-exited:
 		log, _ := os.ReadFile(s.Instance.PlaneLog())
@@ -131,7 +131,7 @@ func (s *Session) ended(ctx context.Context, exited <-chan struct{}, status serv
 }
 
 // lastWords is why the plane ended: its own word for it, or the end of its log.
-func (s *Session) lastWords(status serve.Status, log []byte) string {
+func (s *Session) lastWords(status statedir.Status, log []byte) string {
 	if status.Error != "" {
 		return status.Error
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/service/fakesystemd"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 const serviceName = "slipway-plane-slipway.service"
@@ -63,7 +63,7 @@ func TestSystemdStartsThePlaneOnce(t *testing.T) {
 
 func TestAPlaneThatRunsIsLeftToSystemd(t *testing.T) {
 	s, systemd := newService(t)
-	runs(t, s, serve.Status{PID: os.Getpid(), Service: true})
+	runs(t, s, statedir.Status{PID: os.Getpid(), Service: true})
 	if err := s.stopOutdated(t.Context(), s.Progress.Step("plane")); err != nil {
 		t.Fatal(err)
 	}
@@ -82,20 +82,20 @@ func TestWhatSystemdCannotStart(t *testing.T) {
 	}
 	systemd.Write("state", "activating auto-restart\n")
 	systemd.Write("journal", "Starting\nError: port 1 is busy\nslipway-plane-slipway.service: Main process exited, code=exited\n")
-	if err := s.ended(t.Context(), nil, serve.Status{}); err != nil {
+	if err := s.ended(t.Context(), nil, statedir.Status{}); err != nil {
 		t.Errorf("asked at once: %v", err)
 	}
 	s.asked = time.Now().Add(-serviceInterval)
-	if err := s.ended(t.Context(), nil, serve.Status{}); err == nil || !strings.Contains(err.Error(), "ended at once: port 1 is busy (log: `journalctl --unit "+serviceName+"`)") || !strings.Contains(err.Error(), "goes on trying") {
+	if err := s.ended(t.Context(), nil, statedir.Status{}); err == nil || !strings.Contains(err.Error(), "ended at once: port 1 is busy (log: `journalctl --unit "+serviceName+"`)") || !strings.Contains(err.Error(), "goes on trying") {
 		t.Errorf("got %v", err)
 	}
 	s.asked = time.Now().Add(-serviceInterval)
-	if err := s.ended(t.Context(), nil, serve.Status{Error: "no quorum"}); err == nil || !strings.HasPrefix(err.Error(), "no quorum; ") {
+	if err := s.ended(t.Context(), nil, statedir.Status{Error: "no quorum"}); err == nil || !strings.HasPrefix(err.Error(), "no quorum; ") {
 		t.Errorf("its own word: %v", err)
 	}
 	systemd.Write("state", "activating start\n")
 	s.asked = time.Now().Add(-serviceInterval)
-	if err := s.ended(t.Context(), nil, serve.Status{}); err != nil {
+	if err := s.ended(t.Context(), nil, statedir.Status{}); err != nil {
 		t.Errorf("a plane that starts: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 func newSession(t *testing.T) *Session {
@@ -108,7 +108,7 @@ func TestReasonIsShort(t *testing.T) {
 		{"waiting to be ready", "waiting for etcd", "waiting for etcd"},
 		{"waiting to be ready", "waiting for a, b, c", "waiting for a and 2 more"},
 	} {
-		if got := reason(serve.ComponentStatus{Phase: component.Phase(tc.phase), Reason: tc.reason}); got != tc.want {
+		if got := reason(statedir.ComponentStatus{Phase: component.Phase(tc.phase), Reason: tc.reason}); got != tc.want {
 			t.Errorf("reason(%q, %q) = %q, want %q", tc.phase, tc.reason, got, tc.want)
 		}
 	}
@@ -116,10 +116,10 @@ func TestReasonIsShort(t *testing.T) {
 
 func TestLastWords(t *testing.T) {
 	s := newSession(t)
-	if got := s.lastWords(serve.Status{Error: "no quorum"}, nil); got != "no quorum" {
+	if got := s.lastWords(statedir.Status{Error: "no quorum"}, nil); got != "no quorum" {
 		t.Errorf("got %q", got)
 	}
-	if got := s.lastWords(serve.Status{}, []byte("one\nError: port 1 is busy\n")); !strings.Contains(got, "ended at once: port 1 is busy") || !strings.Contains(got, s.Instance.PlaneLog()) {
+	if got := s.lastWords(statedir.Status{}, []byte("one\nError: port 1 is busy\n")); !strings.Contains(got, "ended at once: port 1 is busy") || !strings.Contains(got, s.Instance.PlaneLog()) {
 		t.Errorf("got %q", got)
 	}
 }

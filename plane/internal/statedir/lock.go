@@ -1,4 +1,4 @@
-package serve
+package statedir
 
 import (
 	"encoding/json"
@@ -41,10 +41,12 @@ func (e *LockedError) Error() string {
 // lockFile is inside the state directory.
 const lockFile = "lock"
 
-// lock is an flock, which the kernel drops when the process dies.
-type lock struct{ file *os.File }
+// Lock is an flock, which the kernel drops when the process dies.
+type Lock struct{ file *os.File }
 
-func acquireLock(stateDir string) (*lock, error) {
+// Acquire takes the lock of a state directory for this process. The error is a *LockedError
+// when another one has it.
+func Acquire(stateDir string) (*Lock, error) {
 	f, err := os.OpenFile(filepath.Join(stateDir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
@@ -59,7 +61,7 @@ func acquireLock(stateDir string) (*lock, error) {
 		_ = json.NewDecoder(f).Decode(&locked.Holder)
 		return nil, locked
 	}
-	l := &lock{file: f}
+	l := &Lock{file: f}
 	if err := l.sign(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -79,7 +81,7 @@ func flockPatiently(f *os.File) error {
 
 // sign writes who holds the lock. The file stays in place over the life of the
 // state directory, since removing it would let two processes lock two files.
-func (l *lock) sign() error {
+func (l *Lock) sign() error {
 	data, err := json.Marshal(Holder{PID: os.Getpid(), Start: time.Now()})
 	if err != nil {
 		return err
@@ -93,4 +95,5 @@ func (l *lock) sign() error {
 	return nil
 }
 
-func (l *lock) release() error { return l.file.Close() }
+// Release gives the lock back.
+func (l *Lock) Release() error { return l.file.Close() }

@@ -1,6 +1,9 @@
-package serve
+package statedir
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // What the plane that serves tells of itself is known as long as it serves.
 func TestCurrent(t *testing.T) {
@@ -8,32 +11,32 @@ func TestCurrent(t *testing.T) {
 	if got := Current(dir); got != nil {
 		t.Errorf("before the first plane: %+v", got)
 	}
-	lock, err := acquireLock(dir)
+	lock, err := Acquire(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := Current(dir); got != nil {
 		t.Errorf("a plane that has not told yet: %+v", got)
 	}
-	w := newStatus(Options{StateDir: dir, Foreground: true, Outside: &Outside{Listen: "192.0.2.10"}})
-	if err := w.write(); err != nil {
+	told := &Status{PID: os.Getpid(), Foreground: true, Outside: &Outside{Listen: "192.0.2.10"}}
+	if err := WriteStatus(dir, told); err != nil {
 		t.Fatal(err)
 	}
 	if got := Current(dir); got == nil || !got.Foreground || got.Outside == nil || got.Outside.Listen != "192.0.2.10" {
 		t.Errorf("a plane that serves: %+v", got)
 	}
-	w.PID++
-	if err := w.write(); err != nil {
+	told.PID++
+	if err := WriteStatus(dir, told); err != nil {
 		t.Fatal(err)
 	}
 	if got := Current(dir); got != nil {
 		t.Errorf("what an earlier plane told counts: %+v", got)
 	}
-	w.PID--
-	if err := w.write(); err != nil {
+	told.PID--
+	if err := WriteStatus(dir, told); err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.release(); err != nil {
+	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if got := Current(dir); got != nil {
