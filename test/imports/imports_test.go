@@ -145,21 +145,15 @@ func TestNobodyImportsPlane(t *testing.T) {
 // TestCommandsRunNoPlane holds that commands know a plane by its state directory: of the
 // packages behind them only serve has what runs in one.
 func TestCommandsRunNoPlane(t *testing.T) {
-	for _, folder := range []string{"down", "planeclient", "up"} {
-		// -e: manifests that are not rendered yet are no concern of this test
-		cmd := exec.Command("go", "list", "-e", "-deps", "./internal/"+folder)
-		cmd.Dir = "../../plane"
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("go list: %v", err)
-		}
-		deps := strings.Fields(string(out))
+	const commands = module + "plane/internal/"
+	// -e: manifests that are not rendered yet are no concern of this test
+	for pkg, deps := range listIn(t, "go.work", "-e", "-f", "{{.ImportPath}} {{join .Deps \" \"}}", commands+"down", commands+"planeclient", commands+"up") {
 		if len(deps) < 100 {
-			t.Errorf("plane/internal/%s depends on %d packages only", folder, len(deps))
+			t.Errorf("%s depends on %d packages only", pkg, len(deps))
 		}
 		for _, dep := range deps {
-			if below(dep, "k8s.io/kubernetes") || below(dep, module+"plane/internal/serve") {
-				t.Errorf("plane/internal/%s depends on %s", folder, dep)
+			if below(dep, "k8s.io/kubernetes") || below(dep, commands+"serve") {
+				t.Errorf("%s depends on %s", pkg, dep)
 			}
 		}
 	}
@@ -198,9 +192,15 @@ func below(path, folder string) bool { return path == folder || strings.HasPrefi
 // list asks the go command about every package of this module.
 func list(t *testing.T, format string) map[string][]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-f", format, module+"...")
+	return listIn(t, "hack/root.work", "-f", format, module+"...")
+}
+
+// listIn asks it for lines of fields, of which the first is a package, in a workspace.
+func listIn(t *testing.T, workspace string, args ...string) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = "../.."
-	workspace, err := filepath.Abs("../../hack/root.work")
+	workspace, err := filepath.Abs(filepath.Join(cmd.Dir, workspace))
 	if err != nil {
 		t.Fatal(err)
 	}

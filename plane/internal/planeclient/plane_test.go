@@ -1,11 +1,8 @@
 package planeclient
 
 import (
-	"encoding/json"
 	"os"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
@@ -31,33 +28,20 @@ func TestServerIsWhereThePlaneListens(t *testing.T) {
 		"down, and it was for none":     {"", statedir.Status{}, false, local},
 	} {
 		inst := &instance.Instance{Dir: t.TempDir(), Config: instance.Config{Name: "s", APIPort: instance.DefaultAPIPort, Listen: c.listen}}
-		for file, content := range map[string]any{"lock": statedir.Holder{PID: mine}, "status.json": c.record} {
-			data, err := json.Marshal(content)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(inst.Path(file), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+		lock, err := statedir.Acquire(inst.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := statedir.WriteStatus(inst.Dir, &c.record); err != nil {
+			t.Fatal(err)
 		}
 		if c.runs {
-			hold(t, inst.Path("lock"))
+			t.Cleanup(func() { _ = lock.Release() })
+		} else if err := lock.Release(); err != nil {
+			t.Fatal(err)
 		}
 		if got := (Plane{Instance: inst}).Server(); got != c.want {
 			t.Errorf("%s: hosts are told %s, want %s", name, got, c.want)
 		}
-	}
-}
-
-// hold locks a file as the plane that serves does.
-func hold(t *testing.T, path string) {
-	t.Helper()
-	lock, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = lock.Close() })
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -23,7 +23,6 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/encryption"
-
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 

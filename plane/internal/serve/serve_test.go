@@ -26,7 +26,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/plane/internal/component"
-
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 

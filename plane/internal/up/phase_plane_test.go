@@ -2,13 +2,9 @@ package up
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"os"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
@@ -28,25 +24,15 @@ func TestADyingPlaneIsNotReady(t *testing.T) {
 // runs lets it look as if this process were the plane, and had told so.
 func runs(t *testing.T, s *Session, status statedir.Status) {
 	t.Helper()
-	lock, err := os.Create(s.Instance.Path("lock"))
+	lock, err := statedir.Acquire(s.Instance.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = lock.Close() })
-	if err := json.NewEncoder(lock).Encode(statedir.Holder{PID: os.Getpid()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { _ = lock.Release() })
 	if _, running, err := statedir.Running(s.Instance.Dir); err != nil || !running {
 		t.Fatalf("no plane runs: %v", err)
 	}
-	data, err := json.Marshal(status)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(s.Instance.Path("status.json"), data, 0o600); err != nil {
+	if err := statedir.WriteStatus(s.Instance.Dir, &status); err != nil {
 		t.Fatal(err)
 	}
 }
