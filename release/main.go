@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string) error {
 	version := flags.String("version", "", "semantic version with a leading v")
 	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "time of the release in seconds since 1970; $SOURCE_DATE_EPOCH when unset")
 	archs := flags.String("architectures", strings.Join(allArchitectures, ","), "what to build for")
-	linuxOnly := flags.Bool("linux-only", false, "leave out what is for other systems, for tests that install the release")
+	installable := flags.Bool("installable", false, "write only what clusterctl and kubectl install, for tests that do")
 	hostBundle := flags.String("host-bundle", "", "directory with signed host bundles to release along, such as bin/hostbundle")
 	packed := flags.String("agent", "", "write only the packages of this slipway-agent, for the architecture that it was built for, which -architectures names")
 	key := flags.String("key", "", "file with the private key, as slipway-bundle keygen writes it, that signs the checksums; none when empty")
@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r.hostBundle, r.key, r.linuxOnly = *hostBundle, *key, *linuxOnly
+	r.hostBundle, r.key, r.installable = *hostBundle, *key, *installable
 	if *packed != "" {
 		return r.pack(*packed)
 	}

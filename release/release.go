@@ -57,8 +57,8 @@ type release struct {
 	time        time.Time
 	// architectures to build for.
 	architectures []string
-	// linuxOnly leaves out what is for other systems.
-	linuxOnly bool
+	// installable leaves out all that is not installed into a management cluster.
+	installable bool
 	// key is the file of the private key that signs the checksums; they stay unsigned when empty.
 	key string
 	// digests are those of the images, by program.
@@ -71,20 +71,22 @@ type release struct {
 type step struct {
 	name string
 	run  func(*release, context.Context) error
+	// installable says that it writes what is installed into a management cluster.
+	installable bool
 }
 
 var steps = []step{
-	{"binaries", (*release).buildBinaries},
-	{"images", (*release).writeImages},
-	{"packages", (*release).writePackages},
-	{"host bundles", (*release).writeHostBundle},
-	{"plugin of kubectl", (*release).writePlugin},
-	{"SBOMs", (*release).writeSBOMs},
-	{"provider repositories", (*release).writeRepositories},
-	{"hook documents", (*release).writeHookDocuments},
-	{"alerts and dashboards", (*release).writeMonitoring},
-	{"checksums", (*release).writeChecksums},
-	{"signature", (*release).sign},
+	{"binaries", (*release).buildBinaries, true},
+	{"images", (*release).writeImages, true},
+	{"packages", (*release).writePackages, false},
+	{"host bundles", (*release).writeHostBundle, false},
+	{"plugin of kubectl", (*release).writePlugin, false},
+	{"SBOMs", (*release).writeSBOMs, false},
+	{"provider repositories", (*release).writeRepositories, true},
+	{"hook documents", (*release).writeHookDocuments, false},
+	{"alerts and dashboards", (*release).writeMonitoring, false},
+	{"checksums", (*release).writeChecksums, false},
+	{"signature", (*release).sign, false},
 }
 
 // write begins with empty directories, so that no file of an earlier release
@@ -102,6 +104,9 @@ func (r *release) write(ctx context.Context) error {
 		}
 	}
 	for _, s := range steps {
+		if r.installable && !s.installable {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "  REL   %s\n", s.name)
 		if err := s.run(r, ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
@@ -130,11 +135,11 @@ type platform struct{ system, arch string }
 
 // platforms that a program is released for.
 func (r *release) platforms(p program) []platform {
+	if r.installable && !p.image {
+		return nil
+	}
 	var all []platform
 	for _, system := range p.systems {
-		if r.linuxOnly && system != "linux" {
-			continue
-		}
 		for _, arch := range r.architectures {
 			all = append(all, platform{system, arch})
 		}

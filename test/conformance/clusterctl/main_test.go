@@ -111,8 +111,8 @@ func (a *assets) make(dir string) error {
 	return a.renderUpstream(context.Background())
 }
 
-// makeReleases makes the old and the new release; metadata.yaml knows the series of
-// both.
+// makeReleases makes what is installed of the old and the new release; metadata.yaml knows
+// the series of both.
 func (a *assets) makeReleases(dir string) error {
 	tool := filepath.Join(dir, "release")
 	if _, err := output(filepath.Join(a.root, "release"), "go", "build", "-trimpath", "-o", tool, "."); err != nil {
@@ -126,7 +126,7 @@ func (a *assets) makeReleases(dir string) error {
 				return err
 			}
 		}
-		if _, err := output("", tool, "-source", source, "-out", dir, "-version", version, "-epoch", "0", "-architectures", runtime.GOARCH, "-linux-only"); err != nil {
+		if _, err := output("", tool, "-source", source, "-out", dir, "-version", version, "-epoch", "0", "-architectures", runtime.GOARCH, "-installable"); err != nil {
 			return err
 		}
 	}
