@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -22,4 +23,20 @@ func Alone(path string, do func() error) error {
 		return err
 	}
 	return do()
+}
+
+// Once calls do to make what is shared at path, unless it is there: path says of what it is
+// made, so it never has to be made anew. do writes it to the path that it is given; if it is
+// ended midway, nothing is at path.
+func Once(path string, do func(path string) error) error {
+	return Alone(path, func() error {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		unfinished := path + ".unfinished"
+		if err := do(unfinished); err != nil {
+			return err
+		}
+		return os.Rename(unfinished, path)
+	})
 }

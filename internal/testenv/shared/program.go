@@ -11,24 +11,19 @@ import (
 
 // Program builds a main package and returns the path of the program, below bin of the work
 // tree that the test is of. It is linked once for the tests of all packages, and again once
-// its sources have changed. The flags are those of this repository's other builds, so that
-// the packages come from the build cache.
+// its sources have changed.
 func Program(ctx context.Context, pkg string) (string, error) {
 	root, err := root()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(root, "bin", "tested", filepath.Base(pkg))
-	return path, ProgramAt(ctx, path, pkg)
-}
-
-// ProgramAt is Program with another place for the program.
-func ProgramAt(ctx context.Context, path, pkg string) error {
 	// Another process may have linked it in between: go build finds that it is up to date.
-	return Alone(path, func() error { return build(ctx, pkg, path) })
+	return path, Alone(path, func() error { return Build(ctx, path, pkg) })
 }
 
-func build(ctx context.Context, pkg, path string) error {
+// Build builds a main package as path, by the flags of this repository's other builds.
+func Build(ctx context.Context, path, pkg string) error {
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {

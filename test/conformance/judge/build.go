@@ -2,10 +2,13 @@ package judge
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -81,8 +84,7 @@ func NewKit() *Kit {
 	return &Kit{programs: map[string]string{}, rendered: map[string][]*unstructured.Unstructured{}}
 }
 
-// Program builds a main package, once for all tests. What is of upstream's module, which
-// nobody changes, goes beside the programs of KUBEBUILDER_ASSETS.
+// Program builds a main package, once for all tests.
 func (k *Kit) Program(ctx context.Context, pkg string) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,24 +102,43 @@ func build(ctx context.Context, pkg string) (string, error) {
 	if !strings.HasPrefix(pkg, module+"/") {
 		return shared.Program(ctx, pkg)
 	}
-	path := filepath.Join(filepath.Dir(os.Getenv(assetsVariable)), "upstream", strings.ReplaceAll(pkg, "/", "-"))
-	return path, shared.ProgramAt(ctx, path, pkg)
+	return ofUpstream(pkg, func(path string) error { return shared.Build(ctx, path, pkg) })
+}
+
+// ofUpstream has a file made of upstream's module, which nobody changes: once for each choice of
+// versions, beside the programs of KUBEBUILDER_ASSETS.
+func ofUpstream(name string, do func(path string) error) (string, error) {
+	versions, err := selected()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(runtime.Version() + "\n" + versions))
+	path := filepath.Join(filepath.Dir(os.Getenv(assetsVariable)), "upstream", hex.EncodeToString(sum[:8]), strings.ReplaceAll(name, "/", "-"))
+	return path, shared.Once(path, do)
+}
+
+// selected are the versions of all modules.
+var selected = sync.OnceValues(func() (string, error) { return goList(context.Background(), "all") })
+
+// goList is what the go command says of modules.
+func goList(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", append([]string{"list", "-m"}, args...)...).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m %s: %w\n%s", strings.Join(args, " "), err, stderr(err))
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // Render returns the manifests that a kustomization in a module makes, by kubectl, with
 // variables as clusterctl replaces them.
-func (k *Kit) Render(ctx context.Context, module, folder string) ([]*unstructured.Unstructured, error) {
+func (k *Kit) Render(ctx context.Context, from, folder string) ([]*unstructured.Unstructured, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	key := module + "/" + folder
+	key := from + "/" + folder
 	if objects, ok := k.rendered[key]; ok {
 		return objects, nil
 	}
-	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
-	if err != nil {
-		return nil, fmt.Errorf("find the sources of %s: %w", module, err)
-	}
-	data, err := Kustomize(ctx, filepath.Join(strings.TrimSpace(string(dir)), folder))
+	data, err := kustomized(ctx, from, folder)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +150,31 @@ func (k *Kit) Render(ctx context.Context, module, folder string) ([]*unstructure
 		return nil, err
 	}
 	return k.rendered[key], nil
+}
+
+// kustomized is what a kustomization in a module makes.
+func kustomized(ctx context.Context, from, folder string) ([]byte, error) {
+	render := func() ([]byte, error) {
+		dir, err := goList(ctx, "-f", "{{.Dir}}", from)
+		if err != nil {
+			return nil, err
+		}
+		return Kustomize(ctx, filepath.Join(dir, folder))
+	}
+	if from != module {
+		return render()
+	}
+	path, err := ofUpstream(folder+".yaml", func(path string) error {
+		data, err := render()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, data, 0o600)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
 
 // Substitute replaces variables as clusterctl does: by what is given, else by their defaults. One
