@@ -59,11 +59,11 @@ func NewSuite(contract Contract, kit *judge.Kit, plane, workload *judge.Plane) (
 }
 
 // Run judges every rule, each in a subtest of its own; under the older contract version a
-// sample of each contract's, as sample.Of picks them.
+// sample of them, as sample.Of picks them.
 func Run(t *testing.T, s *Suite) {
-	for contract, rules := range maps.All(Rules()) {
+	for contract, rules := range s.chosen(t) {
 		t.Run(contract, func(t *testing.T) {
-			for _, rule := range s.chosen(t, rules) {
+			for _, rule := range rules {
 				t.Run(rule.Name, func(t *testing.T) {
 					t.Parallel()
 					s.alive(t)
@@ -80,15 +80,27 @@ func Run(t *testing.T, s *Suite) {
 	}
 }
 
-// chosen are the rules to judge.
-func (s *Suite) chosen(t *testing.T, rules []Rule) []Rule {
+// chosen are the rules to judge, by the contract that has them.
+func (s *Suite) chosen(t *testing.T) map[string][]Rule {
 	t.Helper()
+	all := Rules()
 	if s.Contract != V1Beta1 {
-		return rules
+		return all
 	}
-	var chosen []Rule
-	for _, n := range sample.Of(t, len(rules)) {
-		chosen = append(chosen, rules[n-1])
+	type entry struct {
+		contract string
+		rule     Rule
+	}
+	var entries []entry
+	for _, contract := range slices.Sorted(maps.Keys(all)) {
+		for _, rule := range all[contract] {
+			entries = append(entries, entry{contract, rule})
+		}
+	}
+	chosen := map[string][]Rule{}
+	for _, n := range sample.Of(t, len(entries)) {
+		e := entries[n-1]
+		chosen[e.contract] = append(chosen[e.contract], e.rule)
 	}
 	return chosen
 }
