@@ -205,6 +205,19 @@ test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_R
 race race-concurrent test-packages test-modules test-machine: export SLIPWAY_TEST = planetest-none
 OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount')
 
+# With REUSE=1 tests that depend on nothing but their module do not run when none of it has
+# changed since they passed, as `go test` has it by default. It knows only results of tests in
+# the order of their files: so these go first, and the others in random order.
+REUSE ?=
+# $(call TEST_PACKAGES,name,flags,packages): GOTEST of packages
+TEST_PACKAGES = failed=0; packages=$$(printf '%s\n' $(3)); \
+	[ -n "$$packages" ] || { echo "there are no packages to test" >&2; exit 1; }; \
+	$(if $(REUSE),selfcontained=$$($(ROOT)/hack/selfcontained.sh $$packages); \
+	  [ -z "$$selfcontained" ] || { $(call GOTEST,$(1)-selfcontained,standard-quiet) $(2) $$selfcontained; } || failed=1; \
+	  packages=$$(grep -vxF -f <(echo "$$selfcontained") <<<"$$packages" || true);) \
+	[ -z "$$packages" ] || { $(call GOTEST,$(1),standard-quiet) -shuffle=on $(2) $$packages; } || failed=1; \
+	[ $$failed = 0 ]
+
 # The seed by which tests of many alike cases, such as crashes at each write, try a sample
 # of them. Give it to repeat a run.
 SLIPWAY_TEST_SAMPLE ?= $(shell date +%s)
@@ -253,7 +266,7 @@ test-packages race-concurrent test-modules test-e2e test-upstream-fastest: expor
 test-packages: prometheus registry python chromium ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
 	@$(SAYSAMPLE)
 	@$(FETCH_MODULES) -test work
-	@$(call GOTEST,packages,standard-quiet) $(OWN_MOUNTS) -p $$(($$(nproc) + 2)) -shuffle=on -timeout 40m $(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES))
+	@$(call TEST_PACKAGES,packages,$(OWN_MOUNTS) -p $$(($$(nproc) + 2)) -timeout 40m,$(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES)))
 
 # Those that take minutes, or wait for most of a minute, begin first: the others run beside
 # them, and none is left to run alone at the end.
@@ -311,7 +324,7 @@ test-e2e: prometheus ## The other tests with real kubelets, side by side and in 
 test-modules: export GOWORK = off
 test-modules: python rpm ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
 	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test -tags e2e ./... && \
-	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -shuffle=on -timeout 30m $$($(with_tests) ./...)) && ) true
+	  $(call TEST_PACKAGES,$(subst /,-,$(module)),-timeout 30m,$$($(with_tests) ./...))) && ) true
 TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module) -name '*_test.go' -print -quit),$(module)))
 
 # Concurrent code whose race build takes minutes, not tens of minutes: the plane's
@@ -322,11 +335,11 @@ SEQUENTIAL_TESTS := TestFootprint|TestFootprintIsTrue|TestWritesAsEncodingJSON|T
 
 .PHONY: race race-concurrent
 race: build-all python ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
-	@$(call RACE,race) $(call packages_without,$(E2E_PACKAGES))
+	@$(call RACE,,$(call packages_without,$(E2E_PACKAGES)))
 race-concurrent: envtest python ## The race detector over the packages that CI chooses
 	@$(SAYSAMPLE)
-	@$(call RACE,race) -skip '^($(SEQUENTIAL_TESTS))$$' $(CONCURRENT_PACKAGES)
-RACE = export CGO_ENABLED=1; $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -race -shuffle=on -timeout 30m
+	@$(call RACE,-skip '^($(SEQUENTIAL_TESTS))$$',$(CONCURRENT_PACKAGES))
+RACE = export CGO_ENABLED=1; $(call TEST_PACKAGES,race,$(OWN_MOUNTS) -race -timeout 30m $(1),$(2))
 
 .PHONY: test-mutation
 test-mutation: envtest ## Break the provider, the lifecycle engine and the boundaries in many ways, each of which the rule or test that it names must notice (an hour and a half)
