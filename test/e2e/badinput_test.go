@@ -170,7 +170,7 @@ func jsonLog(t *testing.T, p *plane) {
 
 func (p *plane) waitFor(what string, ok func() bool) {
 	p.t.Helper()
-	for begin := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
+	for begin := time.Now(); !ok(); time.Sleep(100 * time.Millisecond) {
 		if time.Since(begin) > live.Patience(30*time.Second) {
 			p.t.Fatalf("no %s after %s", what, time.Since(begin))
 		}

@@ -156,7 +156,7 @@ func bothAnswer(t *testing.T, p *plane, limit time.Duration) {
 	begin := time.Now()
 	answered := map[string]bool{}
 	var last error
-	for len(answered) < 2 {
+	for ; len(answered) < 2; time.Sleep(200 * time.Millisecond) {
 		if time.Since(begin) > live.Patience(limit) {
 			t.Fatalf("within %s only %v answered behind the Service; last error: %v", limit, answered, last)
 		}

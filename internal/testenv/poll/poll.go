@@ -12,7 +12,7 @@ import (
 
 // Between two looks passes a twentieth of what the wait has taken, within these limits: who
 // waits for minutes leaves the processors to what is waited for.
-const shortest, longest = 20 * time.Millisecond, 200 * time.Millisecond
+const shortest, longest = 20 * time.Millisecond, 500 * time.Millisecond
 
 func pause(waited time.Duration) time.Duration { return min(max(waited/20, shortest), longest) }
 

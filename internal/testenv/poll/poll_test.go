@@ -16,7 +16,7 @@ func TestLooks(t *testing.T) {
 		"at once":          {0, 0, 1, 1},
 		"soon":             {100 * time.Millisecond, 20 * time.Millisecond, 6, 6},
 		"in a second":      {time.Second, 50 * time.Millisecond, 30, 45},
-		"in half a minute": {30 * time.Second, 200 * time.Millisecond, 150, 250},
+		"in half a minute": {30 * time.Second, 500 * time.Millisecond, 100, 150},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
