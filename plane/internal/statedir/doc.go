@@ -2,5 +2,15 @@
 // it, what that tells of itself, and where its files are. They need nothing of what runs in a
 // plane for that.
 //
+// A plane owns one state directory:
+//
+//	lock             held while a plane runs; says which process
+//	status.json      what runs, how far it is and where it listens
+//	kubeconfig       the administrator's, mode 0600
+//	plane.sock       /healthz, /readyz, /metrics and /openapi/ over HTTP
+//	etcd/  pki/      the data, and the certificates
+//	encryption/      the key that Secrets in etcd are encrypted with
+//	apiserver/       configuration of the API server, and its audit log
+//
 // It is imported by internal/serve, which writes what is read here, and by the commands.
 package statedir
