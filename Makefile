@@ -207,7 +207,7 @@ OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount')
 
 # With REUSE=1 tests that depend on nothing but their module do not run when none of it has
 # changed since they passed, as `go test` has it by default. It knows only results of tests in
-# the order of their files: so these go first, and the others in random order.
+# the order of their files, and without -exec: so these go first, and mount nothing.
 REUSE ?=
 # $(call TEST_PACKAGES,name,flags,packages): GOTEST of packages
 TEST_PACKAGES = failed=0; packages=$$(printf '%s\n' $(3)); \
@@ -215,7 +215,7 @@ TEST_PACKAGES = failed=0; packages=$$(printf '%s\n' $(3)); \
 	$(if $(REUSE),selfcontained=$$($(ROOT)/hack/selfcontained.sh $$packages); \
 	  [ -z "$$selfcontained" ] || { $(call GOTEST,$(1)-selfcontained,standard-quiet) $(2) $$selfcontained; } || failed=1; \
 	  packages=$$(grep -vxF -f <(echo "$$selfcontained") <<<"$$packages" || true);) \
-	[ -z "$$packages" ] || { $(call GOTEST,$(1),standard-quiet) -shuffle=on $(2) $$packages; } || failed=1; \
+	[ -z "$$packages" ] || { $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -shuffle=on $(2) $$packages; } || failed=1; \
 	[ $$failed = 0 ]
 
 # The seed by which tests of many alike cases, such as crashes at each write, try a sample
@@ -266,7 +266,7 @@ test-packages race-concurrent test-modules test-e2e test-upstream-fastest: expor
 test-packages: prometheus registry python chromium ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
 	@$(SAYSAMPLE)
 	@$(FETCH_MODULES) -test work
-	@$(call TEST_PACKAGES,packages,$(OWN_MOUNTS) -p $$(($$(nproc) + 2)) -timeout 40m,$(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES)))
+	@$(call TEST_PACKAGES,packages,-p $$(($$(nproc) + 2)) -timeout 40m,$(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES)))
 
 # Those that take minutes, or wait for most of a minute, begin first: the others run beside
 # them, and none is left to run alone at the end.
@@ -339,7 +339,7 @@ race: build-all python ## The race detector over everything but the tests with r
 race-concurrent: envtest python ## The race detector over the packages that CI chooses
 	@$(SAYSAMPLE)
 	@$(call RACE,-skip '^($(SEQUENTIAL_TESTS))$$',$(CONCURRENT_PACKAGES))
-RACE = export CGO_ENABLED=1; $(call TEST_PACKAGES,race,$(OWN_MOUNTS) -race -timeout 30m $(1),$(2))
+RACE = export CGO_ENABLED=1; $(call TEST_PACKAGES,race,-race -timeout 30m $(1),$(2))
 
 .PHONY: test-mutation
 test-mutation: envtest ## Break the provider, the lifecycle engine and the boundaries in many ways, each of which the rule or test that it names must notice (an hour and a half)
