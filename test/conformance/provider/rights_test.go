@@ -41,9 +41,17 @@ var elsewhere = map[judge.Right]string{
 }
 
 // migrate makes the provider migrate its stored objects, as after an upgrade that ends
-// v1beta1: the CRDs say that some are stored in it, and do not serve it any more.
+// v1beta1: the CRDs say that some are stored in it, and do not serve it any more. There is a
+// template of each kind, whichever rules were judged before.
 func migrate(t *testing.T, plane *judge.Plane) {
 	t.Helper()
+	for _, template := range []client.Object{&infrav1.HostClusterTemplate{}, &infrav1.HostMachineTemplate{}, &infrav1.HostMachinePoolTemplate{}} {
+		template.SetNamespace("default")
+		template.SetName("stored")
+		if err := plane.Client.Create(t.Context(), template); err != nil {
+			t.Fatal(err)
+		}
+	}
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := plane.Client.List(t.Context(), crds); err != nil {
 		t.Fatal(err)
