@@ -56,24 +56,15 @@ func seeded(kinds []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 	}
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	dir := filepath.Join(filepath.Dir(assets), "envtest-etcd", name)
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	return dir, shared.Alone(dir, func() error {
-		if _, err := os.Stat(dir); err == nil {
-			return nil
-		}
-		return plant(dir, kinds)
-	})
+	return dir, shared.Once(dir, func(dir string) error { return plant(dir, kinds) })
 }
 
 func plant(dir string, kinds []*apiextensionsv1.CustomResourceDefinition) error {
-	part, err := os.MkdirTemp(filepath.Dir(dir), "part-")
+	grown, err := os.MkdirTemp(filepath.Dir(dir), "part-")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(part) }()
-	grown, whole := filepath.Join(part, "grown"), filepath.Join(part, "whole")
+	defer func() { _ = os.RemoveAll(grown) }()
 	server := &envtest.Environment{CRDs: kinds}
 	server.ControlPlane.Etcd = &envtest.Etcd{DataDir: grown}
 	if _, err := Start(server); err != nil {
@@ -82,10 +73,7 @@ func plant(dir string, kinds []*apiextensionsv1.CustomResourceDefinition) error 
 	if err := server.Stop(); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Mkdir(whole, 0o700), copyTree(grown, whole)); err != nil {
-		return err
-	}
-	return os.Rename(whole, dir)
+	return errors.Join(os.Mkdir(dir, 0o700), copyTree(grown, dir))
 }
 
 // digest tells kinds, and the programs that stored them, apart from others.
@@ -108,7 +96,7 @@ func digest(kinds []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 
 // copyTree leaves out what etcd reserves and has not written: 60 MiB of its log.
 func copyTree(from, to string) error {
-	if out, err := exec.Command("cp", "--recursive", "--sparse=always", from+"/.", to).CombinedOutput(); err != nil { //nolint:gosec // folders of this package
+	if out, err := exec.Command("cp", "--recursive", "--sparse=always", from+"/.", to).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy %s: %w: %s", from, err, out)
 	}
 	return nil

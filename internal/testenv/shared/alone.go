@@ -26,14 +26,17 @@ func Alone(path string, do func() error) error {
 }
 
 // Once calls do to make what is shared at path, unless it is there: path says of what it is
-// made, so it never has to be made anew. do writes it to the path that it is given; if it is
-// ended midway, nothing is at path.
+// made, so it never has to be made anew. do writes it to the path that it is given, where
+// nothing is; if it is ended midway, nothing is at path.
 func Once(path string, do func(path string) error) error {
 	return Alone(path, func() error {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 		unfinished := path + ".unfinished"
+		if err := os.RemoveAll(unfinished); err != nil {
+			return err
+		}
 		if err := do(unfinished); err != nil {
 			return err
 		}

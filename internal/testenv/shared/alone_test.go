@@ -18,7 +18,13 @@ func TestOnce(t *testing.T) {
 		t.Errorf("what was ended midway is taken for made: %v", err)
 	}
 	for _, text := range []string{"first", "second"} {
-		if err := Once(path, func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }); err != nil {
+		err := Once(path, func(path string) error {
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("what was ended midway is in the way: %v", err)
+			}
+			return os.WriteFile(path, []byte(text), 0o600)
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if made, err := os.ReadFile(path); err != nil || string(made) != "first" {
