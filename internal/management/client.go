@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -53,9 +54,15 @@ func WorkloadConfig(ctx context.Context, c client.Reader, cluster client.ObjectK
 }
 
 // Nodes lists the Nodes of a cluster. It asks for nothing else first: what a client
-// discovers by itself has no context, and outlasts it when the cluster is silent.
+// discovers by itself has no context, and outlasts it when the cluster is silent. Nor does
+// it leave a connection behind: who looks again and again would hold many.
 func Nodes(ctx context.Context, config *rest.Config) ([]corev1.Node, error) {
-	c, err := typedcorev1.NewForConfig(config)
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	defer utilnet.CloseIdleConnectionsFor(httpClient.Transport)
+	c, err := typedcorev1.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, err
 	}

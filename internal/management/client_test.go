@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,5 +36,45 @@ func TestNodesOfASilentCluster(t *testing.T) {
 	// Discovery alone gives up after 32 s.
 	case <-time.After(20 * time.Second):
 		t.Error("still waiting long after the time was over")
+	}
+}
+
+// TestNodesLeavesNoConnection looks at a cluster as `status --watch` does: each look has its
+// own kubeconfig, and a client that is forgotten after it.
+func TestNodesLeavesNoConnection(t *testing.T) {
+	var mu sync.Mutex
+	open := map[net.Conn]bool{}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(open)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"n"}}]}`))
+	}))
+	server.Config.ConnState = func(conn net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		if state == http.StateClosed {
+			delete(open, conn)
+		} else {
+			open[conn] = true
+		}
+	}
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	for range 5 {
+		// as it is inside a plane's network: client-go shares no connection of those with a dialer
+		config := &rest.Config{Host: server.URL, UserAgent: "slipway", TLSClientConfig: rest.TLSClientConfig{Insecure: true}, Dial: (&net.Dialer{}).DialContext}
+		if nodes, err := Nodes(t.Context(), config); err != nil || len(nodes) != 1 {
+			t.Fatalf("got %v, %v", nodes, err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); count() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections are left of 5 looks", count())
+		}
 	}
 }

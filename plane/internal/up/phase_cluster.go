@@ -18,8 +18,13 @@ import (
 	"github.com/slipway-dev/slipway/templates"
 )
 
-// pollInterval is how often a phase looks.
-const pollInterval = 200 * time.Millisecond
+const (
+	// pollInterval is how often a phase looks.
+	pollInterval = 200 * time.Millisecond
+	// nodesInterval is how often the last phase does, which takes a request for each of
+	// nine kinds, and more of each cluster.
+	nodesInterval = 500 * time.Millisecond
+)
 
 // applyCluster installs the classes of the local hosts, then the user's file.
 func (s *Session) applyCluster(ctx context.Context, step *progress.Step) error {
@@ -126,7 +131,7 @@ func (s *Session) waitForNodes(ctx context.Context, step *progress.Step) error {
 	for _, c := range s.Options.File.Clusters {
 		steps[c.GetNamespace()+"/"+c.GetName()] = step.Step(c.GetName())
 	}
-	return poll(ctx, func() (bool, error) {
+	return poll(ctx, nodesInterval, func() (bool, error) {
 		now, err := status.Collect(ctx, s.client, status.Scope{}, s.nodes)
 		if err != nil {
 			return false, nil //nolint:nilerr // a server that is busy now is asked again
@@ -212,8 +217,8 @@ func because(c status.Cluster) string {
 }
 
 // poll looks until done, an error, or the end of ctx.
-func poll(ctx context.Context, look func() (done bool, err error)) error {
-	ticker := time.NewTicker(pollInterval)
+func poll(ctx context.Context, every time.Duration, look func() (done bool, err error)) error {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		done, err := look()

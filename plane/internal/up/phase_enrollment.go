@@ -55,7 +55,7 @@ func (s *Session) enrollHosts(ctx context.Context, step *progress.Step) error {
 		return err
 	}
 	told := map[string]bool{}
-	return poll(ctx, func() (bool, error) {
+	return poll(ctx, pollInterval, func() (bool, error) {
 		var list infrav1.HostList
 		if err := s.client.List(ctx, &list); err != nil {
 			return false, nil //nolint:nilerr // a server that is busy now is asked again

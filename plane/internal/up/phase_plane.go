@@ -55,7 +55,7 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 	shown := map[string]*progress.Step{}
 	letIn := s.withoutHosts()
 	var exited <-chan struct{}
-	return poll(ctx, func() (bool, error) {
+	return poll(ctx, pollInterval, func() (bool, error) {
 		if exited == nil {
 			var err error
 			if exited, err = s.ensureRunning(ctx); err != nil {
@@ -156,7 +156,7 @@ func (s *Session) ensureBootstrapToken(ctx context.Context) error {
 func (s *Session) authority(ctx context.Context, step *progress.Step) ([]byte, error) {
 	authority := pki.New(pki.Options{Dir: s.Instance.Path("pki")})
 	var ca []byte
-	err := poll(ctx, func() (bool, error) {
+	err := poll(ctx, pollInterval, func() (bool, error) {
 		var err error
 		if ca, err = authority.CABundle(); errors.Is(err, fs.ErrNotExist) {
 			step.Waitf("waiting for the plane's certificates")

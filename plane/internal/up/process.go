@@ -52,7 +52,7 @@ func (s *Session) stopOutdated(ctx context.Context, step *progress.Step) error {
 		return err
 	}
 	// The plane gives its lock back first, and its sockets with its process.
-	return poll(ctx, func() (bool, error) {
+	return poll(ctx, pollInterval, func() (bool, error) {
 		err := s.checkPort(ctx)
 		if errors.Is(err, unix.EADDRINUSE) {
 			step.Waitf("%v", err)
