@@ -331,7 +331,7 @@ TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module)
 # packages compile kube-apiserver once more and are left to `make race`.
 CONCURRENT_PACKAGES = $$(hack/concurrent.sh ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host)
 # what one goroutine does, many times over: test-modules tries it ten times faster
-SEQUENTIAL_TESTS := TestFootprint|TestFootprintIsTrue|TestWritesAsEncodingJSON|TestCommentsAreCurrent
+SEQUENTIAL_TESTS := TestFootprint|TestFootprintIsTrue|TestMangledAnswers|TestWritesAsEncodingJSON|TestCommentsAreCurrent
 
 .PHONY: race race-concurrent
 race: build-all python ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)

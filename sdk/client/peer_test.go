@@ -436,7 +436,7 @@ func mangled(seed uint64) (records []string, stays bool) {
 }
 
 // mangledCases are 5,000 answers, or an eighth of them by the seed in SLIPWAY_TEST_SAMPLE,
-// as CI has it with and without the race detector: all take two minutes of an idle machine.
+// as CI has it: all take two minutes of an idle machine under the race detector.
 func mangledCases(t *testing.T) []uint64 {
 	const all, share = 5000, 8
 	first, step := uint64(0), uint64(1)
