@@ -49,11 +49,13 @@ bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) \
 	$(wildcard nodebundle/$(1)/$(or $(2),go.mod) nodebundle/$(1)/$(patsubst %.mod,%.sum,$(or $(2),go.mod))) \
 	nodebundle/bundle.mk $(BUNDLE_PARTS)/toolchain
 
-# $(call bundle_build,module directory,tags,extra ldflags,output,package,file). Every
-# file is named in the rule's target; `touch` marks those that go left as they were.
+# $(call bundle_build,module directory,tags,extra ldflags,output,package,file,programs). Every
+# file is named in the rule's target, and in programs where they are several; `touch` marks
+# those that go left as they were. They do not tell of the commit: the next one would link
+# them all again, and each host bundle would have new digests.
 bundle_build = @mkdir -p $(@D) && export GOWORK=$(or $(BUNDLE_GOWORK),off) CGO_ENABLED=$(or $(BUNDLE_CGO),0) && cd nodebundle/$(1) && \
-	$(STEP) "$(or $(BUNDLE_STEP),$(1)$(if $(6), of $(basename $(6))))" bash -c "$(FETCH_MODULES) $(if $(6),-modfile=$(6)) -tags '$(2)' $(5) && \
-	$(GO_BUILD) $(if $(6),-modfile=$(6)) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)"
+	$(STEP) "$(or $(BUNDLE_STEP),$(1)$(if $(6), of $(basename $(6))))" $(ROOT)/hack/kept-programs.sh $(BUNDLE_BIN) $(or $(7),$@) -- bash -c "$(FETCH_MODULES) $(if $(6),-modfile=$(6)) -tags '$(2)' $(5) && \
+	$(GO_BUILD) -buildvcs=false $(if $(6),-modfile=$(6)) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)"
 
 # Kubernetes takes its version from the linker, as upstream's release does; kubeadm
 # refuses to work without one. The build date is fixed to keep the build repeatable.
@@ -116,7 +118,7 @@ endef
 $(foreach f,$(BUNDLE_KUBERNETES_FILES),$(eval $(call hyperkube_rule,$(f),$(call bundle_version,kubernetes,k8s.io/kubernetes,$(f)))))
 
 $(BUNDLE_CONTAINERD_FILES) &: $(call bundle_sources,containerd)
-	$(call bundle_build,containerd,no_btrfs no_zfs no_devmapper,-X github.com/containerd/containerd/v2/version.Version=$(BUNDLE_CONTAINERD),$(BUNDLE)/bin/,tool)
+	$(call bundle_build,containerd,no_btrfs no_zfs no_devmapper,-X github.com/containerd/containerd/v2/version.Version=$(BUNDLE_CONTAINERD),$(BUNDLE)/bin/,tool,,$(BUNDLE_CONTAINERD_FILES))
 	@touch $(BUNDLE_CONTAINERD_FILES)
 
 # runc enters namespaces before Go's runtime starts, which takes cgo; it is linked
@@ -127,7 +129,7 @@ $(BUNDLE)/bin/runc: $(call bundle_sources,runc)
 	@touch $@
 
 $(BUNDLE_CNI_FILES) &: $(call bundle_sources,cni)
-	$(call bundle_build,cni,,-X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$(BUNDLE_CNI),$(BUNDLE)/cni/,tool)
+	$(call bundle_build,cni,,-X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$(BUNDLE_CNI),$(BUNDLE)/cni/,tool,,$(BUNDLE_CNI_FILES))
 	@touch $(BUNDLE_CNI_FILES)
 
 $(BUNDLE)/cni/flannel: $(call bundle_sources,flannelcni)

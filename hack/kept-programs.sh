@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs a `go build` with what it built last in place, in whichever work tree that was: the go
+# command links a program only where the build ID of the file that is there is not the one it
+# would have, which covers code, versions, flags and toolchain.
+#
+#   kept-programs.sh DIRECTORY PROGRAM... -- COMMAND [ARGUMENT...]
+#
+# The programs are files below the directory. The last one of each name is kept in the user's
+# cache; nothing is kept where there is none.
+set -euo pipefail
+
+directory=$1
+shift
+programs=()
+while [ "$1" != -- ]; do
+  programs+=("${1#"$directory"/}")
+  shift
+done
+shift
+
+kept=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
+[ -n "$kept" ] || exec "$@"
+kept+=/slipway/programs
+
+# place FROM TO copies a file, which is there as a whole or not at all.
+place() { mkdir -p "$(dirname "$2")" && cp --reflink=auto "$1" "$2.$$" && "${3:-true}" "$2.$$" && mv "$2.$$" "$2"; }
+
+placed=()
+for program in "${programs[@]}"; do
+  if [ ! -e "$directory/$program" ] && [ -e "$kept/$program" ] && place "$kept/$program" "$directory/$program"; then placed+=("$program"); fi
+done
+if ! "$@"; then
+  [ "${#placed[@]}" != 0 ] || exit 1
+  # the go command overwrites nothing that is no program
+  for program in "${placed[@]}"; do rm -f "$directory/$program" "$kept/$program"; done
+  "$@"
+fi
+# A full or read-only disk below the cache is no reason to fail. What is kept is on the disk
+# before it has its name: after a power cut a part of it would have the right build ID.
+for program in "${programs[@]}"; do
+  cmp -s "$directory/$program" "$kept/$program" || place "$directory/$program" "$kept/$program" sync || rm -f "$kept/$program.$$" || true
+done
