@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 )
 
@@ -150,6 +151,7 @@ func (s source) finish(r *resource.Resource) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
+// write leaves a file alone that has the lines: others may be reading it.
 func write(path string, lines [][]byte) error {
 	var buf bytes.Buffer
 	zw, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
@@ -164,8 +166,11 @@ func write(path string, lines [][]byte) error {
 	if err := zw.Close(); err != nil {
 		return err
 	}
+	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, buf.Bytes()) {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, buf.Bytes(), 0o644)
+	return atomicfile.Write(path, buf.Bytes(), 0o644)
 }
