@@ -33,11 +33,21 @@ type Program struct {
 // Main runs a program with the arguments of this process until SIGTERM or SIGINT, on
 // the API server of the pod or of $KUBECONFIG. It exits with 1 when the program fails.
 func Main(p Program) {
-	if err := p.execute(ctrl.SetupSignalHandler(), os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
-		os.Exit(1)
+	err := p.execute(ctrl.SetupSignalHandler(), os.Args[1:], os.Stdout)
+	if err == nil {
+		return
 	}
+	if logged := (*loggedError)(nil); !errors.As(err, &logged) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
+	}
+	os.Exit(1)
 }
+
+// loggedError is one that the log has, in its format: who reads that by machine would lose
+// a line that is none, and with it why the program ended.
+type loggedError struct{ error }
+
+func (e *loggedError) Unwrap() error { return e.error }
 
 func (p Program) execute(ctx context.Context, args []string, out io.Writer) error {
 	logging := logsv1.NewLoggingConfiguration()
@@ -60,7 +70,15 @@ func (p Program) execute(ctx context.Context, args []string, out io.Writer) erro
 		return fmt.Errorf("configure the log: %w", err)
 	}
 	ctrl.SetLogger(klog.Background())
+	if err := p.run(ctx); err != nil {
+		klog.Background().Error(err, "Ended by an error", "program", p.Name)
+		klog.Flush()
+		return &loggedError{err}
+	}
+	return nil
+}
 
+func (p Program) run(ctx context.Context) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the API server: %w; run in a pod or set KUBECONFIG", err)

@@ -3,6 +3,9 @@ package program
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +71,42 @@ func TestProgram(t *testing.T) {
 				t.Errorf("printed %q, want %q", out.String(), test.out)
 			}
 		})
+	}
+}
+
+// TestErrorIsLogged holds that why a program ended is told in the format of its log.
+func TestErrorIsLogged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := os.Stderr
+	os.Stderr = log
+	t.Cleanup(func() {
+		os.Stderr = stderr
+		_ = log.Close()
+		if err := logsv1.ResetForTest(nil); err != nil {
+			t.Error(err)
+		}
+	})
+	p := Program{
+		Name:      "slipway-test",
+		BindFlags: func(*pflag.FlagSet) {},
+		Run:       func(context.Context, *rest.Config) error { return errors.New("leader election lost") },
+	}
+	err = p.execute(t.Context(), []string{"--logging-format=json"}, io.Discard)
+	if logged := (*loggedError)(nil); !errors.As(err, &logged) {
+		t.Errorf("the error is %#v: it would be printed once more", err)
+	}
+	text, err := os.ReadFile(log.Name())
+	var line struct{ Msg, Err, Program string }
+	if err != nil || json.Unmarshal(text, &line) != nil || line.Err != "leader election lost" || line.Program != "slipway-test" {
+		t.Errorf("the log has %q, %v", text, err)
 	}
 }
 
