@@ -25,6 +25,8 @@ kept+=/slipway/programs
 # place FROM TO copies a file, which is there as a whole or not at all.
 place() { mkdir -p "$(dirname "$2")" && cp --reflink=auto "$1" "$2.$$" && "${3:-true}" "$2.$$" && mv "$2.$$" "$2"; }
 
+# the go command, when it is interrupted, only fails
+trap 'exit 130' INT TERM
 placed=()
 for program in "${programs[@]}"; do
   if [ ! -e "$directory/$program" ] && [ -e "$kept/$program" ] && place "$kept/$program" "$directory/$program"; then placed+=("$program"); fi

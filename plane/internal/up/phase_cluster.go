@@ -22,7 +22,7 @@ const (
 	// pollInterval is how often a phase looks.
 	pollInterval = 200 * time.Millisecond
 	// nodesInterval is how often the last phase does, which takes a request for each of
-	// nine kinds, and more of each cluster.
+	// eight kinds, and a connection to each cluster.
 	nodesInterval = 500 * time.Millisecond
 )
 
