@@ -25,18 +25,11 @@ kept+=/slipway/programs
 # place FROM TO copies a file, which is there as a whole or not at all.
 place() { mkdir -p "$(dirname "$2")" && cp --reflink=auto "$1" "$2.$$" && "${3:-true}" "$2.$$" && mv "$2.$$" "$2"; }
 
-# the go command, when it is interrupted, only fails
-trap 'exit 130' INT TERM
-placed=()
 for program in "${programs[@]}"; do
-  if [ ! -e "$directory/$program" ] && [ -e "$kept/$program" ] && place "$kept/$program" "$directory/$program"; then placed+=("$program"); fi
-done
-if ! "$@"; then
-  [ "${#placed[@]}" != 0 ] || exit 1
   # the go command overwrites nothing that is no program
-  for program in "${placed[@]}"; do rm -f "$directory/$program" "$kept/$program"; done
-  "$@"
-fi
+  if [ ! -e "$directory/$program" ] && go tool buildid "$kept/$program" >/dev/null 2>&1; then place "$kept/$program" "$directory/$program"; fi
+done
+"$@"
 # A full or read-only disk below the cache is no reason to fail. What is kept is on the disk
 # before it has its name: after a power cut a part of it would have the right build ID.
 for program in "${programs[@]}"; do
