@@ -2,13 +2,9 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/slipway-dev/slipway/test/probe"
 )
 
 // adopter is what an operator writes to have the node on a host adopted, as
@@ -30,24 +26,21 @@ spec:
   adopt: {hostName: HOST}
 `
 
-// TestAdoption joins a host by hand, with no agent on it, and has the node adopted:
+// adoption joins the spare host by hand, with no agent on it, and has the node adopted:
 // nothing on it notices. Then it is released as any other.
-func TestAdoption(t *testing.T) {
-	p := newPlane(t, 2)
-	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(clusterOf("v1.36.3", "machineDeployments: [{class: default-worker, name: md, replicas: 0}]")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.up("--fast", "--hosts", "2", "-f", file)
-	s := p.eventually(time.Minute, "a control plane", readyNodes(1))
-	controlPlane, worker := s.Clusters[0].Nodes[0].Name, ""
-	for _, h := range s.Hosts {
-		if h.Name != controlPlane {
+func adoption(t *testing.T, p *plane) {
+	controlPlane, worker := "", ""
+	for _, h := range p.status().Hosts {
+		switch {
+		case h.ClaimedBy == "":
 			worker = h.Name
+		case !strings.HasPrefix(h.ClaimedBy, "local/local-pool"):
+			controlPlane = h.Name
 		}
 	}
 	joinByHand(p, controlPlane, worker)
-	p.apply("local", probe.Workload)
+	// no two of its pods share a node
+	p.mustKubectl("local", "scale", "deployment/echo", "--replicas=3")
 	p.eventually(2*time.Minute, "the workload runs on the worker", func(status) string {
 		if !strings.Contains(podsOn(p, worker), "/echo-") {
 			return "no pod of it on the Node"
@@ -206,8 +199,8 @@ func released(p *plane, worker string) {
 	p.eventually(2*time.Minute, "drained, reset and available", all(withoutNode(worker), func(status) string {
 		return differs("Available ", p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase} {.spec.claim.machineName}"))
 	}))
-	if events := p.mustKubectl("", "get", "events", "-A"); !strings.Contains(events, "SuccessfulDrainNode") {
-		p.t.Errorf("core did not drain the node:\n%s", events)
+	if drained := p.mustKubectl("", "get", "events", "--field-selector", "involvedObject.name=adopted,reason=SuccessfulDrainNode", "-o", "name"); drained == "" {
+		p.t.Errorf("core did not drain the node:\n%s", p.mustKubectl("", "get", "events", "--field-selector", "involvedObject.name=adopted"))
 	}
 	if left := p.on(worker, "sh", "-c", "ls /etc/cni/net.d /etc/kubernetes 2>/dev/null; pidof kubelet || true"); strings.Contains(left, ".conf") {
 		p.t.Errorf("left on the host: %q", left)

@@ -26,7 +26,8 @@ spec:
 `
 
 // TestPool upgrades a cluster with a pool under a workload that is asked all the time,
-// cuts the power of a host on the way, and has a health check replace a dead one.
+// cuts the power of a host on the way, has a health check replace a dead one, and has a node
+// of the cluster adopted that an operator joined by hand.
 func TestPool(t *testing.T) {
 	p := newPlane(t, 4)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
@@ -45,6 +46,7 @@ func TestPool(t *testing.T) {
 	}{
 		{"a rolling upgrade and a power cut in mid join cost the workload nothing", rollingUpgrade},
 		{"a health check has a dead host replaced", deadHost},
+		{"a node that was joined by hand is adopted", adoption},
 	} {
 		if !t.Run(step.name, func(t *testing.T) {
 			q := *p
