@@ -102,11 +102,16 @@ func main() {
 		fmt.Fprintf(os.Stderr, "slipway-agent: want -logging-format text or json, not %q\n", *logging)
 		os.Exit(2)
 	}
-	err := execute(os.Args[1], *path, *format, slog.New(handler), hostfs.Root(*root))
-	if err == nil {
+	log := slog.New(handler)
+	err := execute(os.Args[1], *path, *format, log, hostfs.Root(*root))
+	switch {
+	case err == nil:
 		return
-	}
-	if !errors.Is(err, errNotFit) {
+	case errors.Is(err, errNotFit):
+	case os.Args[1] == "run":
+		// who reads its log by machine reads there why it ended
+		log.Error("the agent cannot go on", "err", err)
+	default:
 		fmt.Fprintln(os.Stderr, "slipway-agent:", err)
 	}
 	os.Exit(1)

@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,19 +27,9 @@ func TestAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := filepath.Join(dir, "log")
-	config := filepath.Join(dir, "agent.yaml")
-	content := fmt.Sprintf("apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: default\nhostName: host-1\n"+
-		"bootstrapKubeconfig: %[1]s/none\nstateDir: %[1]s/state\nkubernetesDirectories: [%[1]s]\n", dir)
-	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = out.Close() }()
-	agent := exec.CommandContext(t.Context(), program, "run", "-config", config, "-root", filepath.Join(dir, "root"), "-logging-format", "json")
-	agent.Stdout, agent.Stderr = out, out
+	agent := agentOn(t.Context(), t, program, dir, filepath.Join(dir, "state"))
+	agent.Stdout = create(t, log)
+	agent.Stderr = agent.Stdout
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,4 +50,55 @@ func TestAgent(t *testing.T) {
 		t.Errorf("it wrote %d lines, %v:\n%s", lines, err, text)
 	}
 	logs.Check(t, log, "Host")
+}
+
+// Why an agent ended is a line of its log, too.
+func TestAgentEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs a program, skipped by -short")
+	}
+	program, err := shared.Program(t.Context(), "github.com/slipway-dev/slipway/cmd/slipway-agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, state := range map[string]string{"it cannot work on this host": "/dev/null", "its configuration is refused": "state"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			log := filepath.Join(dir, "log")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			agent := agentOn(ctx, t, program, dir, state)
+			agent.Stdout = create(t, log)
+			agent.Stderr = agent.Stdout
+			if err := agent.Run(); agent.ProcessState.ExitCode() != 1 {
+				t.Errorf("the agent ends with %v, want 1", err)
+			}
+			if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"err":`) {
+				t.Errorf("it does not tell why: %q, %v", text, err)
+			}
+			logs.Check(t, log)
+		})
+	}
+}
+
+// agentOn is an agent with that state directory, whose log is in JSON.
+func agentOn(ctx context.Context, t *testing.T, program, dir, state string) *exec.Cmd {
+	t.Helper()
+	config := filepath.Join(dir, "agent.yaml")
+	content := fmt.Sprintf("apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: default\nhostName: host-1\n"+
+		"bootstrapKubeconfig: %[1]s/none\nstateDir: %[2]s\nkubernetesDirectories: [%[1]s]\n", dir, state)
+	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return exec.CommandContext(ctx, program, "run", "-config", config, "-root", filepath.Join(dir, "root"), "-logging-format", "json")
+}
+
+func create(t *testing.T, path string) *os.File {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	return file
 }
