@@ -354,8 +354,9 @@ func TestRemoveEvacuates(t *testing.T) {
 	if !b.has("/usr/local/bin/slipway-agent") || !b.has("/run/units/slipway-agent") {
 		t.Fatal("the agent went before the host was clean")
 	}
-	w.change("busy", func(h *infrav1.Host) { h.Spec.Claim, h.Spec.Desired = nil, nil })
+	// The manager ends the claim once the agent has proved it.
 	w.proved("busy")
+	w.change("busy", func(h *infrav1.Host) { h.Spec.Claim, h.Spec.Desired = nil, nil })
 	if r := <-done; r.State != provision.StateRemoved || !w.gone("busy") || b.has("/usr/local/bin/slipway-agent") {
 		t.Errorf("%+v", r)
 	}
