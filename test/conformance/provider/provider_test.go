@@ -12,7 +12,7 @@ import (
 
 // rulesAtOnce is how many rules are judged at once, unless -parallel says it. They
 // wait for controllers most of the time.
-const rulesAtOnce = "4"
+const rulesAtOnce = "8"
 
 func TestMain(m *testing.M) {
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {

@@ -11,8 +11,9 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
-// patience is how long a rule waits for controllers on a loaded machine.
-var patience = flag.Duration("patience", 4*time.Minute, "how long a rule waits for what controllers do")
+// patience is how long a rule waits for controllers on a loaded machine: it ends a rule that
+// hangs. The longest waits take a minute on an idle one, and over four were seen in CI.
+var patience = flag.Duration("patience", 10*time.Minute, "how long a rule waits for what controllers do")
 
 // eventually waits for what controllers do.
 func eventually(t *testing.T, what string, check func() error) {
