@@ -63,7 +63,7 @@ func diagnose(ctx context.Context, cluster *management.Cluster, scope status.Sco
 	now := time.Now()
 	var plane *status.Plane
 	if cluster.Plane != nil {
-		known, err := cluster.Plane.Hosts(ctx, scope)
+		known, err := cluster.Hosts(ctx, scope)
 		if err != nil {
 			return doctor.Report{}, err
 		}

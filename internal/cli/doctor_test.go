@@ -130,7 +130,7 @@ type downPlane struct{ management.Plane }
 
 func (downPlane) Dir() string                   { return "/nowhere" }
 func (downPlane) Config() (*rest.Config, error) { return nil, management.ErrNotRunning }
-func (downPlane) Hosts(context.Context, status.Scope) (status.Status, error) {
+func (downPlane) Hosts(context.Context, management.Connect, status.Scope) (status.Status, error) {
 	return status.Status{Plane: status.Plane{Message: management.ErrNotRunning.Error()}}, nil
 }
 

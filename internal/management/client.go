@@ -2,6 +2,8 @@ package management
 
 import (
 	"context"
+	"reflect"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +39,29 @@ func NewClient(config *rest.Config) (client.WithWatch, error) {
 	config.QPS, config.Burst = 50, 100
 	config.WarningHandler = rest.NoWarnings{}
 	return client.NewWithWatch(config, client.Options{Scheme: scheme()})
+}
+
+// keptClient is the client of who looks at a cluster again and again: a new one would ask
+// first what the API server serves. The zero value is ready for use.
+type keptClient struct {
+	mu     sync.Mutex
+	config *rest.Config
+	client client.WithWatch
+}
+
+// of returns a client for a config: the one before, unless that has changed.
+func (k *keptClient) of(config *rest.Config) (client.WithWatch, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.client != nil && reflect.DeepEqual(k.config, config) {
+		return k.client, nil
+	}
+	made, err := NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	k.config, k.client = rest.CopyConfig(config), made
+	return made, nil
 }
 
 // WorkloadConfig is how to reach a workload cluster from where its hosts are.

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -76,5 +78,48 @@ func TestNodesLeavesNoConnection(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d connections are left of 5 looks", count())
 		}
+	}
+}
+
+// TestLooksAskOnce looks at a cluster as `status --watch` does: what the API server serves is
+// asked once, and anew with other credentials.
+func TestLooksAskOnce(t *testing.T) {
+	var discoveries atomic.Int32
+	answers := map[string]string{
+		"/api":          `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":         `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+		"/api/v1":       `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","kind":"Node","verbs":["list"]}]}`,
+		"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/nodes" {
+			discoveries.Add(1)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(answers[r.URL.Path]))
+	}))
+	defer server.Close()
+	token := "one"
+	cluster := &Cluster{config: func() (*rest.Config, error) { return &rest.Config{Host: server.URL, BearerToken: token}, nil }}
+	look := func() int32 {
+		before := discoveries.Load()
+		c, err := cluster.Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.List(t.Context(), &corev1.NodeList{}); err != nil {
+			t.Fatal(err)
+		}
+		return discoveries.Load() - before
+	}
+	if look() == 0 {
+		t.Error("the first look asked nothing: this test does not see it")
+	}
+	if again := look(); again != 0 {
+		t.Errorf("the second look asked %d times what the API server serves", again)
+	}
+	token = "two"
+	if look() == 0 {
+		t.Error("with another credential the client of before was used")
 	}
 }

@@ -42,6 +42,7 @@ type Cluster struct {
 	PassedOver string
 
 	config func() (*rest.Config, error)
+	kept   keptClient
 }
 
 // Find returns the management cluster that is meant: that of --kubeconfig or --context;
@@ -147,13 +148,17 @@ func (c *Cluster) Config() (*rest.Config, error) { return c.config() }
 
 // Client returns a client of the cluster, whose errors say which right is missing.
 func (c *Cluster) Client() (client.WithWatch, error) {
-	config, err := c.config()
-	if err != nil {
-		return nil, err
-	}
-	plain, err := NewClient(config)
+	plain, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
 	return c.withRights(plain), nil
+}
+
+func (c *Cluster) connect() (client.WithWatch, error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	return c.kept.of(config)
 }

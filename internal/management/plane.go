@@ -35,8 +35,8 @@ type Plane interface {
 	Config() (*rest.Config, error)
 	// Status gathers what is in scope, and Hosts the hosts alone. A plane that does not
 	// run is a status, not an error.
-	Status(ctx context.Context, scope status.Scope) (status.Status, error)
-	Hosts(ctx context.Context, scope status.Scope) (status.Status, error)
+	Status(ctx context.Context, connect Connect, scope status.Scope) (status.Status, error)
+	Hosts(ctx context.Context, connect Connect, scope status.Scope) (status.Status, error)
 	// Nodes lists the Nodes of its workload clusters.
 	Nodes(reader client.Reader) status.NodeLister
 	// Kubeconfig is the plane's own, WorkloadKubeconfig that of a workload cluster.
@@ -49,6 +49,9 @@ type Plane interface {
 	// local hosts. Of a plane that does not run there are those that it left.
 	Records(ctx context.Context, hosts bool) ([]Record, error)
 }
+
+// Connect returns a client of a plane; ErrNotRunning when it does not run.
+type Connect func() (client.WithWatch, error)
 
 // Record is text that tells what something did.
 type Record struct {

@@ -28,7 +28,7 @@ func (c *Cluster) Nodes(reader client.Reader) status.NodeLister {
 // any other cluster has to answer.
 func (c *Cluster) Status(ctx context.Context, scope status.Scope) (status.Status, error) {
 	if c.Plane != nil {
-		return c.Plane.Status(ctx, scope)
+		return c.Plane.Status(ctx, c.connect, scope)
 	}
 	config, err := c.config()
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Cluster) Status(ctx context.Context, scope status.Scope) (status.Status
 // Status says of a plane that does not run holds here, too.
 func (c *Cluster) Hosts(ctx context.Context, scope status.Scope) (status.Status, error) {
 	if c.Plane != nil {
-		return c.Plane.Hosts(ctx, scope)
+		return c.Plane.Hosts(ctx, c.connect, scope)
 	}
 	reader, err := c.Client()
 	if err != nil {

@@ -48,8 +48,8 @@ func (p Plane) CA() ([]byte, error) { return CA(p.Instance) }
 func (p Plane) Config() (*rest.Config, error) { return Config(p.Instance) }
 
 // Status gathers what is in scope.
-func (p Plane) Status(ctx context.Context, scope status.Scope) (status.Status, error) {
-	s, err := Status(ctx, p.Instance, scope)
+func (p Plane) Status(ctx context.Context, connect management.Connect, scope status.Scope) (status.Status, error) {
+	s, err := Status(ctx, p.Instance, connect, scope)
 	if err != nil {
 		return s, err
 	}
@@ -67,8 +67,8 @@ func (p Plane) service(ctx context.Context) (string, error) {
 }
 
 // Hosts is Status without clusters.
-func (p Plane) Hosts(ctx context.Context, scope status.Scope) (status.Status, error) {
-	return Hosts(ctx, p.Instance, scope)
+func (p Plane) Hosts(ctx context.Context, connect management.Connect, scope status.Scope) (status.Status, error) {
+	return Hosts(ctx, p.Instance, connect, scope)
 }
 
 // Nodes lists the Nodes of workload clusters inside the plane's network.

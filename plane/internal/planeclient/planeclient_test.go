@@ -102,7 +102,7 @@ func TestPlaneThatDoesNotRun(t *testing.T) {
 	if _, err := New(inst); !errors.Is(err, management.ErrNotRunning) {
 		t.Errorf("New = %v, want ErrNotRunning", err)
 	}
-	s, err := Status(t.Context(), inst, status.Scope{})
+	s, err := Status(t.Context(), inst, func() (client.WithWatch, error) { return New(inst) }, status.Scope{})
 	if err != nil || s.Plane.Ready || s.Plane.PID != 0 || !strings.Contains(s.Plane.Message, "slipway up") || s.Clusters == nil || s.Hosts == nil {
 		t.Errorf("Status = %+v, %v; want empty lists and what to do", s, err)
 	}

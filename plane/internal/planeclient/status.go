@@ -23,28 +23,28 @@ func CA(inst *instance.Instance) ([]byte, error) {
 }
 
 // Status gathers what is in scope. A plane that does not run is a status, not an error.
-func Status(ctx context.Context, inst *instance.Instance, scope status.Scope) (status.Status, error) {
-	return gather(inst, func(c client.Reader) (status.Status, error) {
+func Status(ctx context.Context, inst *instance.Instance, connect management.Connect, scope status.Scope) (status.Status, error) {
+	return gather(inst, connect, func(c client.Reader) (status.Status, error) {
 		return status.Collect(ctx, c, scope, WorkloadNodes(inst, c))
 	})
 }
 
 // Hosts is Status without clusters.
-func Hosts(ctx context.Context, inst *instance.Instance, scope status.Scope) (status.Status, error) {
-	return gather(inst, func(c client.Reader) (status.Status, error) {
+func Hosts(ctx context.Context, inst *instance.Instance, connect management.Connect, scope status.Scope) (status.Status, error) {
+	return gather(inst, connect, func(c client.Reader) (status.Status, error) {
 		hosts, err := status.Hosts(ctx, c, scope)
 		return status.Status{Clusters: []status.Cluster{}, Hosts: hosts}, err
 	})
 }
 
-func gather(inst *instance.Instance, collect func(client.Reader) (status.Status, error)) (status.Status, error) {
+func gather(inst *instance.Instance, connect management.Connect, collect func(client.Reader) (status.Status, error)) (status.Status, error) {
 	none := status.Status{Clusters: []status.Cluster{}, Hosts: []status.Host{}}
 	plane, err := planeStatus(inst)
 	none.Plane = plane
 	if err != nil || plane.PID == 0 {
 		return none, err
 	}
-	c, err := New(inst)
+	c, err := connect()
 	if errors.Is(err, management.ErrNotRunning) {
 		return none, nil // it has not written its kubeconfig yet
 	}
