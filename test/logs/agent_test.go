@@ -18,18 +18,7 @@ import (
 // The agent writes no log of Kubernetes' libraries, and each of its lines names its Host. It
 // cannot enroll here, which it tells again and again; on a claimed host test/docs has its word.
 func TestAgent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and runs a program, skipped by -short")
-	}
-	dir := t.TempDir()
-	program, err := shared.Program(t.Context(), "github.com/slipway-dev/slipway/cmd/slipway-agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(dir, "log")
-	agent := agentOn(t.Context(), t, program, dir, filepath.Join(dir, "state"))
-	agent.Stdout = create(t, log)
-	agent.Stderr = agent.Stdout
+	agent, log := agentOn(t.Context(), t, filepath.Join(t.TempDir(), "state"))
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,22 +43,11 @@ func TestAgent(t *testing.T) {
 
 // Why an agent ended is a line of its log, too.
 func TestAgentEnds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and runs a program, skipped by -short")
-	}
-	program, err := shared.Program(t.Context(), "github.com/slipway-dev/slipway/cmd/slipway-agent")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, state := range map[string]string{"it cannot work on this host": "/dev/null", "its configuration is refused": "state"} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			log := filepath.Join(dir, "log")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			agent := agentOn(ctx, t, program, dir, state)
-			agent.Stdout = create(t, log)
-			agent.Stderr = agent.Stdout
+			agent, log := agentOn(ctx, t, state)
 			if err := agent.Run(); agent.ProcessState.ExitCode() != 1 {
 				t.Errorf("the agent ends with %v, want 1", err)
 			}
@@ -81,24 +59,30 @@ func TestAgentEnds(t *testing.T) {
 	}
 }
 
-// agentOn is an agent with that state directory, whose log is in JSON.
-func agentOn(ctx context.Context, t *testing.T, program, dir, state string) *exec.Cmd {
+// agentOn is an agent with that state directory, which writes the log, in JSON.
+func agentOn(ctx context.Context, t *testing.T, stateDir string) (agent *exec.Cmd, log string) {
 	t.Helper()
-	config := filepath.Join(dir, "agent.yaml")
-	content := fmt.Sprintf("apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: default\nhostName: host-1\n"+
-		"bootstrapKubeconfig: %[1]s/none\nstateDir: %[2]s\nkubernetesDirectories: [%[1]s]\n", dir, state)
-	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+	if testing.Short() {
+		t.Skip("builds and runs a program, skipped by -short")
 	}
-	return exec.CommandContext(ctx, program, "run", "-config", config, "-root", filepath.Join(dir, "root"), "-logging-format", "json")
-}
-
-func create(t *testing.T, path string) *os.File {
-	t.Helper()
-	file, err := os.Create(path)
+	program, err := shared.Program(ctx, "github.com/slipway-dev/slipway/cmd/slipway-agent")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = file.Close() })
-	return file
+	dir := t.TempDir()
+	config := filepath.Join(dir, "agent.yaml")
+	content := fmt.Sprintf("apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: default\nhostName: host-1\n"+
+		"bootstrapKubeconfig: %[1]s/none\nstateDir: %[2]s\nkubernetesDirectories: [%[1]s]\n", dir, stateDir)
+	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log = filepath.Join(dir, "log")
+	out, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close() })
+	agent = exec.CommandContext(ctx, program, "run", "-config", config, "-root", filepath.Join(dir, "root"), "-logging-format", "json")
+	agent.Stdout, agent.Stderr = out, out
+	return agent, log
 }
