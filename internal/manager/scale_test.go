@@ -120,13 +120,17 @@ func startFleet(t *testing.T, namespace string, size int) *simagent.Fleet {
 	return fleet
 }
 
-// quiet fails until there was no write between two looks, two seconds apart.
+// quietFor is twice what throttle.Queue lets an object rest at most between two
+// reconciles: what the last event of a pool leads to is written by then.
+const quietFor = 10 * time.Second
+
+// quiet fails until there was no write between two looks, quietFor apart.
 func quiet(requests *simagent.Requests) func() error {
 	return func() error {
 		before := sum(writes(requests.Counts()))
-		time.Sleep(2 * time.Second)
+		time.Sleep(quietFor)
 		if n := sum(writes(requests.Counts())) - before; n > 0 {
-			return fmt.Errorf("%d writes within two seconds", n)
+			return fmt.Errorf("%d writes within %s", n, quietFor)
 		}
 		return nil
 	}
