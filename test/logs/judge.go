@@ -33,6 +33,10 @@ var libraries = map[string][]string{
 	"predicates/cluster_predicates.go": {"predicate"},
 }
 
+// traces is the file that tells the steps of what took too long, such as the first list of a
+// watch over ten seconds, a line each in one message (k8s.io/utils, trace.go:logTrace).
+const traces = "trace/trace.go"
+
 // storage is the logger of etcd, whose keys are its own: they are about its storage and requests.
 const storage = "etcd"
 
@@ -46,12 +50,14 @@ func Line(line []byte, always ...string) (wrong []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
+	caller, _ := fields["caller"].(string)
+	place, _, _ := strings.Cut(caller, ":")
 	if at, ok := fields["ts"].(float64); !ok || at < year2020 {
 		wrong = append(wrong, fmt.Sprintf("ts is %v, want milliseconds since 1970", fields["ts"]))
 	}
 	if text, _ := fields["msg"].(string); strings.TrimSpace(text) == "" {
 		wrong = append(wrong, fmt.Sprintf("msg is %v, want a text", fields["msg"]))
-	} else if strings.ContainsAny(strings.TrimSpace(text), "\n\r") {
+	} else if strings.ContainsAny(strings.TrimSpace(text), "\n\r") && place != traces {
 		wrong = append(wrong, "msg has several lines")
 	}
 	// Kubernetes' loggers have a place, and a verbosity unless it is an error; the agent has a severity.
@@ -69,8 +75,6 @@ func Line(line []byte, always ...string) (wrong []string) {
 			wrong = append(wrong, "has no "+key)
 		}
 	}
-	caller, _ := fields["caller"].(string)
-	place, _, _ := strings.Cut(caller, ":")
 	logger, _ := fields["logger"].(string)
 	for key, value := range fields {
 		text := judge(key, value)

@@ -21,6 +21,7 @@ func TestGoodLines(t *testing.T) {
 		manager + `,"controller":"host","controllerKind":"Host","namespace":"n","name":"x","reconcileID":"1-2"}`,
 		`{"ts":1764053000000,"caller":"webhook/server.go:242","msg":"Serving webhook server","v":0,"host":"127.0.0.1","port":1}`,
 		`{"ts":1764053000000.1,"logger":"UnhandledError","caller":"filters/wrap.go:53","msg":"Timeout or abort while handling","method":"GET","URI":"/readyz","auditID":"4711"}`,
+		`{"ts":1764053000000.1,"caller":"trace/trace.go:236","msg":"Trace[1]: \"Reflector WatchList\" (total time: 11170ms):\nTrace[1]: [11.17s] END\n","v":0}`,
 		`{"level":"warn","ts":1764053000000.1,"logger":"etcd","msg":"apply request took too long","took":0.28,"expected-duration":0.1}`,
 		agent + `,"claim":"c","Node":{"name":"host-1"},"hostID":"4711"}`,
 	} {
