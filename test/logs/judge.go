@@ -27,6 +27,8 @@ var libraries = map[string][]string{
 	"webhook/server.go":        {"host"}, // that it listens at
 	// A probe that comes before the server is up (controller-runtime v0.24.1, healthz.go:60).
 	"healthz/healthz.go": {"error"},
+	// A runnable that fails while its manager ends (controller-runtime v0.24.1, runnable_group.go:275).
+	"manager/runnable_group.go": {"error"},
 	// A request that took too long, or whose handler panicked (k8s.io/apiserver v0.36.3, wrap.go:53 and 57).
 	"filters/wrap.go": {"URI"},
 	// Verbosity 4: a predicate that is made of others tells both.
