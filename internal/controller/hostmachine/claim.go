@@ -33,15 +33,22 @@ func (r *Reconciler) recordIntent(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// claimHost takes a host and records its providerID. It first looks for a host
-// that already carries the claimID: the manager may have crashed after the claim.
+// claimHost takes a host and records its providerID. The manager may have crashed between
+// the two: a host that the cache shows with the claimID is the machine's already, and take
+// looks for one that it doesn't show yet.
 func (r *Reconciler) claimHost(ctx context.Context, s *scope) (bool, error) {
 	if s.hostMachine.Spec.ProviderID != "" {
 		return true, nil
 	}
-	claimed, err := r.findClaimed(ctx, s)
+	seen, err := hostsOfClaim(ctx, r.Client, s.hostMachine)
 	if err != nil {
 		return false, err
+	}
+	var claimed *infrav1.Host
+	if len(seen) > 0 {
+		if claimed, err = r.findClaimed(ctx, s); err != nil {
+			return false, err
+		}
 	}
 	if claimed == nil {
 		take := r.takeHost
@@ -61,14 +68,14 @@ func (r *Reconciler) claimHost(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// findClaimed looks up the host of an earlier attempt. Of several, which only two
-// managers at once can produce, it keeps the first by name that isn't being reset:
+// findClaimed looks up, past the cache, the host of an earlier attempt. Of several, which
+// only two managers at once can produce, it keeps the first by name that isn't being reset:
 // none has an operation yet, since that needs the providerID.
 func (r *Reconciler) findClaimed(ctx context.Context, s *scope) (*infrav1.Host, error) {
 	if s.newIntent {
 		return nil, nil
 	}
-	hosts, err := r.hostsOfClaim(ctx, s.hostMachine)
+	hosts, err := hostsOfClaim(ctx, r.APIReader, s.hostMachine)
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +87,10 @@ func (r *Reconciler) findClaimed(ctx context.Context, s *scope) (*infrav1.Host, 
 	return nil, nil
 }
 
-// hostsOfClaim reads, past the cache, the hosts that carry the claimID, by name.
-func (r *Reconciler) hostsOfClaim(ctx context.Context, m *infrav1.HostMachine) ([]infrav1.Host, error) {
+// hostsOfClaim reads the hosts that carry the claimID, past the cache by name.
+func hostsOfClaim(ctx context.Context, reader client.Reader, m *infrav1.HostMachine) ([]infrav1.Host, error) {
 	hosts := &infrav1.HostList{}
-	err := r.APIReader.List(ctx, hosts, client.InNamespace(m.Namespace), client.MatchingFields{infrav1.HostClaimIDField: m.Spec.ClaimID})
+	err := reader.List(ctx, hosts, client.InNamespace(m.Namespace), client.MatchingFields{infrav1.HostClaimIDField: m.Spec.ClaimID})
 	if err != nil {
 		return nil, fmt.Errorf("look for the hosts of claim %s: %w", m.Spec.ClaimID, err)
 	}
@@ -154,9 +161,9 @@ func (r *Reconciler) takeOf(ctx context.Context, s *scope, of ranking) outcome {
 		if err == nil && reason == "" {
 			live, err = r.take(ctx, s, live)
 		}
-		// A hook that holds back the claim leaves live nil.
+		// A hook that holds back the claim leaves live nil; the host of an earlier attempt is another one.
 		held := err == nil && reason == "" && live == nil
-		if err != nil || reason != "" || held {
+		if err != nil || reason != "" || held || live.Name != fit.Host.Name {
 			r.reservations.end(free)
 		}
 		if err != nil || reason == "" {
@@ -179,7 +186,13 @@ func (r *Reconciler) judgeLive(ctx context.Context, chooser *placement.Chooser, 
 	return live, chooser.Reject(placement.Candidate{Host: live, Connected: host.Connected(live)}), nil
 }
 
+// take claims a host, unless the machine has one since an earlier attempt: it returns that.
+// It returns nil while a hook holds back the claim. A machine that waits for a host gets
+// here only when one fits, and costs no look past the cache before.
 func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*infrav1.Host, error) {
+	if earlier, err := r.findClaimed(ctx, s); err != nil || earlier != nil {
+		return earlier, err
+	}
 	if !r.claimHooksPass(ctx, s, live) {
 		return nil, nil
 	}

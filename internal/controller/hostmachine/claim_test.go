@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -130,6 +131,91 @@ func TestCrashAfterEachWrite(t *testing.T) {
 			t.Errorf("%d hosts claimed, want 1; %+v", claimed, m.Status.Conditions)
 		}
 	})
+}
+
+// A manager that is new has a cache that may show neither the claim of the one before nor
+// that its host is taken: the machine gets the host it has, not a second one.
+func TestClaimThatTheCacheDoesNotShow(t *testing.T) {
+	w := newWorld(t)
+	free, taken := w.host("host-1"), w.host("host-2")
+	key := w.machineOfClaim(taken, "before")
+	w.Reconciler = w.reconciler(interceptor.NewClient(env.Client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			hosts, ok := list.(*infrav1.HostList)
+			if options := (&client.ListOptions{}).ApplyOptions(opts); ok && options.FieldSelector != nil {
+				return nil
+			}
+			if err := c.List(ctx, list, opts...); err != nil || !ok {
+				return err
+			}
+			for i := range hosts.Items {
+				hosts.Items[i].Spec.Claim = nil
+			}
+			return nil
+		},
+	}))
+	w.APIReader = env.Client
+
+	m, _ := w.reconcile(key)
+	if want := infrav1.ProviderID(w.namespace, "host-2", "before"); m.Spec.ProviderID != want {
+		t.Errorf("providerID = %q, want %q", m.Spec.ProviderID, want)
+	}
+	if h := free.Host(t); h.Spec.Claim != nil {
+		t.Errorf("a second host was claimed: %+v", h.Spec.Claim)
+	}
+	second, _ := w.reconcile(w.machine("m2"))
+	if second.Status.HostRef.Name != "host-1" {
+		t.Errorf("the next machine has host %q: %+v", second.Status.HostRef.Name, second.Status.Conditions)
+	}
+}
+
+// The one host there is may be the machine's already, and then fits nobody.
+func TestClaimThatLeavesNoHost(t *testing.T) {
+	w := newWorld(t)
+	m, _ := w.reconcile(w.machineOfClaim(w.host("host-1"), "before"))
+	if want := infrav1.ProviderID(w.namespace, "host-1", "before"); m.Spec.ProviderID != want {
+		t.Errorf("providerID = %q, want %q: %+v", m.Spec.ProviderID, want, m.Status.Conditions)
+	}
+}
+
+// machineOfClaim is a machine whose manager crashed after it had claimed a host.
+func (w *world) machineOfClaim(agent *testenv.Agent, claimID string) client.ObjectKey {
+	w.t.Helper()
+	key := w.machine("m1", func(_ *clusterv1.Machine, m *infrav1.HostMachine) { m.Spec.ClaimID = claimID })
+	h := agent.Host(w.t)
+	h.Spec.Claim = &infrav1.HostClaim{MachineName: key.Name, ClusterName: testenv.ClusterName, ClaimID: claimID}
+	h.Spec.ClaimGeneration = 1
+	if err := env.Client.Update(context.Background(), h); err != nil {
+		w.t.Fatal(err)
+	}
+	return key
+}
+
+// Each report of a free host wakes every machine that waits: with no host that fits they
+// ask the cache only.
+func TestWaitingCostsTheAPIServerNothing(t *testing.T) {
+	w := newWorld(t)
+	w.host("host-1")
+	looks := 0
+	w.APIReader = interceptor.NewClient(env.Client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			looks++
+			return c.List(ctx, list, opts...)
+		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			looks++
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	key := w.machine("m1", func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.Version = "v1.35.0" })
+	for range 3 {
+		if m, _ := w.reconcile(key); conditions.GetReason(m, infrav1.HostClaimedCondition) != infrav1.HostMachineNoHostFitsReason {
+			t.Fatalf("it does not wait for a host: %+v", m.Status.Conditions)
+		}
+	}
+	if looks > 0 {
+		t.Errorf("%d reads past the cache, want none", looks)
+	}
 }
 
 // crashWorld is a world that runs one after the other.

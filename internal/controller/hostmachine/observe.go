@@ -19,14 +19,12 @@ import (
 // providerID names. Two managers at once can each take a host; the providerID,
 // written once with a lock, says which of them counts.
 func (r *Reconciler) releaseSurplus(ctx context.Context, s *scope) (bool, error) {
-	hosts := &infrav1.HostList{}
-	err := r.Client.List(ctx, hosts, client.InNamespace(s.hostMachine.Namespace),
-		client.MatchingFields{infrav1.HostClaimIDField: s.hostMachine.Spec.ClaimID})
+	hosts, err := hostsOfClaim(ctx, r.Client, s.hostMachine)
 	if err != nil {
-		return false, fmt.Errorf("look for surplus hosts of claim %s: %w", s.hostMachine.Spec.ClaimID, err)
+		return false, err
 	}
-	for i := range hosts.Items {
-		h := &hosts.Items[i]
+	for i := range hosts {
+		h := &hosts[i]
 		if infrav1.ProviderID(h.Namespace, h.Name, s.hostMachine.Spec.ClaimID) == s.hostMachine.Spec.ProviderID {
 			continue
 		}

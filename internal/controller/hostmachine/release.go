@@ -57,7 +57,7 @@ func (r *Reconciler) requestReset(ctx context.Context, s *scope) (bool, error) {
 	if s.hostMachine.Spec.ClaimID == "" {
 		return true, nil
 	}
-	hosts, err := r.hostsOfClaim(ctx, s.hostMachine)
+	hosts, err := hostsOfClaim(ctx, r.APIReader, s.hostMachine)
 	if err != nil {
 		return false, err
 	}
@@ -92,7 +92,7 @@ func (r *Reconciler) reset(ctx context.Context, s *scope, h *infrav1.Host) error
 // until it is proved clean; the deletion of a Cluster never hangs on a dead host.
 func (r *Reconciler) awaitRelease(ctx context.Context, s *scope) (bool, error) {
 	if s.hostMachine.Spec.ClaimID != "" {
-		hosts, err := r.hostsOfClaim(ctx, s.hostMachine)
+		hosts, err := hostsOfClaim(ctx, r.APIReader, s.hostMachine)
 		if err != nil {
 			return false, err
 		}
