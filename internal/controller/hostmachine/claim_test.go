@@ -178,10 +178,14 @@ func TestClaimThatLeavesNoHost(t *testing.T) {
 	}
 }
 
-// machineOfClaim is a machine whose manager crashed after it had claimed a host.
+// machineOfClaim is a machine whose manager was killed after it took the host and before it
+// recorded the providerID.
 func (w *world) machineOfClaim(agent *testenv.Agent, claimID string) client.ObjectKey {
 	w.t.Helper()
-	key := w.machine("m1", func(_ *clusterv1.Machine, m *infrav1.HostMachine) { m.Spec.ClaimID = claimID })
+	key := w.machine("m1", func(_ *clusterv1.Machine, m *infrav1.HostMachine) {
+		m.Finalizers = []string{infrav1.HostMachineFinalizer}
+		m.Spec.ClaimID = claimID
+	})
 	h := agent.Host(w.t)
 	h.Spec.Claim = &infrav1.HostClaim{MachineName: key.Name, ClusterName: testenv.ClusterName, ClaimID: claimID}
 	h.Spec.ClaimGeneration = 1

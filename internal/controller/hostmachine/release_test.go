@@ -1,7 +1,6 @@
 package hostmachine_test
 
 import (
-	"context"
 	"reflect"
 	"testing"
 	"time"
@@ -132,19 +131,7 @@ func TestDeletionWithoutHost(t *testing.T) {
 func TestDeletionAfterAnUnrecordedClaim(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1")
-	key := w.machine("m1")
-	m := w.get(key)
-	m.Finalizers = []string{infrav1.HostMachineFinalizer}
-	m.Spec.ClaimID = "claim-1"
-	if err := env.Client.Update(context.Background(), m); err != nil {
-		t.Fatal(err)
-	}
-	h := agent.Host(t)
-	h.Spec.Claim = &infrav1.HostClaim{MachineName: "m1", ClusterName: testenv.ClusterName, ClaimID: "claim-1"}
-	h.Spec.ClaimGeneration = 1
-	if err := env.Client.Update(context.Background(), h); err != nil {
-		t.Fatal(err)
-	}
+	key := w.machineOfClaim(agent, "claim-1")
 	w.delete(key)
 	if m, _ := w.reconcile(key); m == nil {
 		t.Fatal("the machine went without its host")
