@@ -101,7 +101,6 @@ func waitingMachine(t *testing.T, s *Suite) {
 	s.addHosts(t, f.namespace, 1)
 	set := f.newMachineSet(2)
 	check := f.newHealthCheck(clusterv1.MachineSetNameLabel, set, 2)
-	change(t, s, check, func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks.NodeStartupTimeoutSeconds = ptr.To(int32(30)) })
 
 	waits := func(m clusterv1.Machine) bool { return !m.Status.NodeRef.IsDefined() }
 	var waiting clusterv1.Machine
@@ -114,7 +113,7 @@ func waitingMachine(t *testing.T, s *Suite) {
 		waiting = machines[i]
 		return nil
 	})
-	f.judgeStartup(check, &waiting)
+	f.judgeStartup(check, &waiting, time.Minute)
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&waiting), &waiting); err != nil || !waiting.DeletionTimestamp.IsZero() ||
 		conditions.IsFalse(&waiting, clusterv1.MachineHealthCheckSucceededCondition) {
 		t.Fatalf("a machine that waited for a host was remediated, or will be: %v, deleted %v, %v", err, waiting.DeletionTimestamp, waiting.Status.Conditions)
@@ -132,10 +131,11 @@ func waitingMachine(t *testing.T, s *Suite) {
 	}
 }
 
-// judgeStartup has a check judge a Machine once the time for its Node is over. That begins
-// with whatever came last: the Machine, or what its Cluster has to have before it
+// judgeStartup has a check judge a Machine once it was without a Node for longer than limit,
+// and lifts that limit again: what comes after it may take longer. The time begins with
+// whatever came last: the Machine, or what its Cluster has to have before it
 // (needsRemediation in core/reconcilers/machinehealthcheck of Cluster API).
-func (f *fixture) judgeStartup(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) {
+func (f *fixture) judgeStartup(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine, limit time.Duration) {
 	f.t.Helper()
 	if err := f.Client.Get(f.t.Context(), client.ObjectKeyFromObject(f.cluster), f.cluster); err != nil {
 		f.t.Fatal(err)
@@ -146,13 +146,15 @@ func (f *fixture) judgeStartup(check *clusterv1.MachineHealthCheck, m *clusterv1
 			begin = c.LastTransitionTime.Time
 		}
 	}
-	startup := *check.Spec.Checks.NodeStartupTimeoutSeconds + 1
-	time.Sleep(time.Until(begin.Add(time.Duration(startup+1) * time.Second)))
-	change(f.t, f.Suite, check, func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks.NodeStartupTimeoutSeconds = &startup })
-	generation := check.Generation
-	reach(f.t, f.Suite, check, "the check has judged the Machines", func(c *clusterv1.MachineHealthCheck) string {
-		return unless(c.Status.ObservedGeneration >= generation, "it has seen generation %d of %d", c.Status.ObservedGeneration, generation)
-	})
+	time.Sleep(time.Until(begin.Add(limit + time.Second)))
+	before := check.Spec.Checks.NodeStartupTimeoutSeconds
+	for _, seconds := range []*int32{ptr.To(int32(limit.Seconds())), before} {
+		change(f.t, f.Suite, check, func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks.NodeStartupTimeoutSeconds = seconds })
+		generation := check.Generation
+		reach(f.t, f.Suite, check, "the check has judged the Machines", func(c *clusterv1.MachineHealthCheck) string {
+			return unless(c.Status.ObservedGeneration >= generation, "it has seen generation %d of %d", c.Status.ObservedGeneration, generation)
+		})
+	}
 }
 
 // newMachineSet makes a MachineSet and tells its name, which its Machines have in a label.
