@@ -23,6 +23,7 @@ func TestGoodLines(t *testing.T) {
 		`{"ts":1764053000000.1,"logger":"UnhandledError","caller":"filters/wrap.go:53","msg":"Timeout or abort while handling","method":"GET","URI":"/readyz","auditID":"4711"}`,
 		`{"ts":1764053000000.1,"caller":"trace/trace.go:236","msg":"Trace[1]: \"Reflector WatchList\" (total time: 11170ms):\nTrace[1]: [11.17s] END\n","v":0}`,
 		`{"level":"warn","ts":1764053000000.1,"logger":"etcd","msg":"apply request took too long","took":0.28,"expected-duration":0.1}`,
+		`{"level":"warn","ts":1764053000000.1,"logger":"etcd-client","msg":"retrying of unary invoker failed","attempt":0,"error":"rpc error"}`,
 		agent + `,"claim":"c","Node":{"name":"host-1"},"hostID":"4711"}`,
 	} {
 		if wrong := logs.Line([]byte(line)); len(wrong) > 0 {

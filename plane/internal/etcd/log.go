@@ -8,16 +8,31 @@ import (
 	"strings"
 	"sync"
 
+	"go.etcd.io/etcd/client/pkg/v3/logutil"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger returns etcd's logger: JSON lines on stderr, warnings and above, with the time in
-// milliseconds as the rest of a plane's log in JSON.
+// The client of the API server has a logger of its own, which k8s.io/apiserver v0.36.3 makes of
+// this as it is initialised (storagebackend/factory/etcd3.go:93), with times that no other line
+// of a plane has. Of packages whose imports are initialised Go initialises that with the first
+// path: this one before those of k8s.io.
+func init() {
+	client := &logutil.DefaultZapLoggerConfig
+	client.EncoderConfig, client.DisableCaller, client.DisableStacktrace = encoding(), true, true
+}
+
+// encoding is that of etcd's lines: JSON, with the time in milliseconds as the rest of a plane's
+// log in JSON.
+func encoding() zapcore.EncoderConfig {
+	config := zap.NewProductionEncoderConfig()
+	config.EncodeTime = zapcore.EpochMillisTimeEncoder
+	return config
+}
+
+// newLogger returns etcd's logger: warnings and above, on stderr.
 func newLogger(hook zapcore.CheckWriteHook) *zap.Logger {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.EpochMillisTimeEncoder
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(os.Stderr), zapcore.WarnLevel)
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding()), zapcore.Lock(os.Stderr), zapcore.WarnLevel)
 	return zap.New(core, zap.WithFatalHook(hook), zap.WithPanicHook(hook)).Named("etcd")
 }
 
