@@ -272,7 +272,7 @@ func TestTheHostThereGoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.free("h1")
-			o := assignment.Options{Client: env.Client, From: w.from, To: w.to, Timeout: 10 * time.Second, Report: func(string, string) {
+			o := assignment.Options{Client: env.Client, From: w.from, To: w.to, Timeout: time.Minute, Report: func(string, string) {
 				h := w.get(w.to, "h1")
 				h.Finalizers = nil
 				if err := errors.Join(env.Client.Update(context.Background(), h), env.Client.Delete(context.Background(), h)); err != nil {

@@ -104,7 +104,7 @@ func (p *peer) at(t *testing.T, path string) *registry.Registration {
 		t.Fatal(err)
 	}
 	u.Path = path
-	return &registry.Registration{Name: "h.peer", URL: u, CABundle: p.ca.PEM, Timeout: 5 * time.Second}
+	return &registry.Registration{Name: "h.peer", URL: u, CABundle: p.ca.PEM, Timeout: 30 * time.Second}
 }
 
 // answer is a whole answer with body.

@@ -263,7 +263,7 @@ func get(c *http.Client, url string) (int, error) {
 func httpClient(ca *hooktest.CA, certs ...tls.Certificate) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca.PEM)
-	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certs, MinVersion: tls.VersionTLS12}}}
 }
 

@@ -164,7 +164,7 @@ func (e *endless) Blob(ctx context.Context, _ hostbundle.Staging, _ ocispec.Desc
 	case <-ctx.Done():
 		e.ended = true
 		return ctx.Err()
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		return errors.New("nobody ended it")
 	}
 }

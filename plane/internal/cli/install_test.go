@@ -367,7 +367,7 @@ func TestReadinessIsToldByThePlaneAlone(t *testing.T) {
 	if err := by.ready(); err != nil {
 		t.Fatal(err)
 	}
-	if err := systemd.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := systemd.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	said := make([]byte, 100)

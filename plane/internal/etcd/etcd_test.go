@@ -72,7 +72,7 @@ func fill(dir string) error {
 	}
 	select {
 	case <-s.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		return fmt.Errorf("etcd did not die: %w", err)
 	}
 	var full *NoSpaceError
@@ -80,7 +80,7 @@ func fill(dir string) error {
 		return fmt.Errorf("not a NoSpaceError: %w", s.Err())
 	}
 	fmt.Println(full)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return s.Stop(ctx)
 }
@@ -116,7 +116,7 @@ func start(t *testing.T, opts Options) *Server {
 
 func stop(t *testing.T, s *Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := s.Stop(ctx); err != nil {
 		t.Error(err)
@@ -124,7 +124,7 @@ func stop(t *testing.T, s *Server) {
 }
 
 func put(s *Server, key string, value []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_, err := s.etcd.Server.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: value})
 	return err
@@ -250,7 +250,7 @@ func TestStopWithWatch(t *testing.T) {
 	}
 	began := time.Now()
 	stop(t, s)
-	if d := time.Since(began); d > 3*time.Second {
+	if d := time.Since(began); d > 5*time.Second { // etcd waits six for a watch that stays
 		t.Errorf("the stop took %s", d)
 	}
 }

@@ -107,7 +107,7 @@ func TestKubeadmOnHost(t *testing.T) {
 
 	resetHost(t, m, host)
 	start = time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := m.DestroyAll(ctx, true); err != nil {
 		t.Fatal(err)

@@ -175,7 +175,7 @@ func TestRenewalWhileRunning(t *testing.T) {
 	}
 	clock.Step(LeafLife - 24*time.Hour)
 	poll.True(t, time.Minute, "the certificate is renewed", func() bool { return !cert(t, a.ServingCertFile()).Equal(old) })
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := a.Stop(ctx); err != nil {
 		t.Error(err)

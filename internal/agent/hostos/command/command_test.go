@@ -61,7 +61,7 @@ func TestKillMarkedEndsWhatWasLeft(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(done) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := testSystem.KillMarked(ctx); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestKillMarkedEndsWhatWasLeft(t *testing.T) {
 
 func assertNoneMarked(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		pids, err := marked("/proc", testSystem.mark())

@@ -427,13 +427,22 @@ func TestDenialsDoNotPileUp(t *testing.T) {
 	s.decide = func(_ int, csr *certificatesv1.CertificateSigningRequest) {
 		deny(csr, "DuplicateIdentity", time.Now())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if _, err := e.Enroll(ctx); err == nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { _, err := e.Enroll(ctx); ended <- err }()
+	filed := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.filed)
+	}
+	until(t, "a request is filed", func() bool { return filed() > 0 })
+	time.Sleep(time.Second)
+	cancel()
+	if err := <-ended; err == nil {
 		t.Fatal("enrolled although denied")
 	}
-	if len(s.filed) != 1 {
-		t.Fatalf("filed %v within a second", s.filed)
+	if n := filed(); n != 1 {
+		t.Fatalf("filed %d requests within a second", n)
 	}
 }
 

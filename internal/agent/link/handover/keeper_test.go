@@ -557,7 +557,7 @@ func TestWaitsForAWordInPatience(t *testing.T) {
 		if err != nil || !other.committed {
 			t.Errorf("let go, it stays: %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("let go, it waits as before")
 	}
 	if again := s.keeper.again(); again > time.Second {
