@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -21,8 +20,10 @@ func TestLogOfTheClientOfEtcd(t *testing.T) {
 	const asks = "SLIPWAY_TEST_ASKS_ETCD"
 	if os.Getenv(asks) != "" {
 		server := etcd.New(etcd.Options{Dir: t.TempDir(), Fast: true})
-		if err := errors.Join(server.Init(t.Context()), server.Start(t.Context())); err != nil {
-			t.Fatal(err)
+		for _, step := range []func(context.Context) error{server.Init, server.Start} {
+			if err := step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		defer func() { _ = server.Stop(context.WithoutCancel(t.Context())) }()
 		prober, err := factory.CreateProber(storagebackend.Config{Transport: storagebackend.TransportConfig{ServerList: []string{server.Endpoint()}}})
