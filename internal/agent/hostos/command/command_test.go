@@ -3,11 +3,14 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 var testSystem = System{Identity: "command-test"}
@@ -75,20 +78,14 @@ func TestKillMarkedEndsWhatWasLeft(t *testing.T) {
 
 func assertNoneMarked(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for {
+	poll.Until(t, 30*time.Second, "no process is left", func() error {
 		pids, err := marked("/proc", testSystem.mark())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(pids) == 0 {
-			return
+		if len(pids) > 0 {
+			return fmt.Errorf("processes %v are left", pids)
 		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("processes %v are left", pids)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		return nil
+	})
 }

@@ -32,7 +32,11 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
+
+// patience is the limit of waits for what takes milliseconds, on a loaded machine too.
+const patience = 30 * time.Second
 
 // signer is an API server that knows certificate requests only, and decides on
 // each as decide says.
@@ -49,6 +53,13 @@ type signer struct {
 	csrs   map[string]*certificatesv1.CertificateSigningRequest
 	decide func(n int, csr *certificatesv1.CertificateSigningRequest)
 	down   int
+}
+
+// requests is how many were filed.
+func (s *signer) requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.filed)
 }
 
 func newSigner(t *testing.T) *signer {
@@ -204,15 +215,6 @@ func renewing(t *testing.T, s *Session) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not so after 30 s: " + what)
-		}
-	}
-}
-
 func TestEnrollOnceForLife(t *testing.T) {
 	s := newSigner(t)
 	s.down = 3
@@ -264,7 +266,7 @@ func TestEachWorkingKeyIsNew(t *testing.T) {
 	s.mu.Unlock()
 	e.Now = s.now
 	renewing(t, session)
-	until(t, "the certificate is replaced", func() bool { return serial(session.current()) != serial(first) })
+	poll.True(t, patience, "the certificate is replaced", func() bool { return serial(session.current()) != serial(first) })
 	if session.current().Leaf.PublicKey.(*ecdsa.PublicKey).Equal(first.Leaf.PublicKey) {
 		t.Error("the next certificate is of the same key")
 	}
@@ -291,7 +293,7 @@ func TestKeyThatStayedIsNotUsedAgain(t *testing.T) {
 	session := enroll(t, e)
 	renewing(t, session)
 	session.Refused()
-	until(t, "the certificate is replaced", func() bool { return serial(session.current()) != serial(first) })
+	poll.True(t, patience, "the certificate is replaced", func() bool { return serial(session.current()) != serial(first) })
 	if session.current().Leaf.PublicKey.(*ecdsa.PublicKey).Equal(first.Leaf.PublicKey) {
 		t.Error("the next certificate is of the same key")
 	}
@@ -343,11 +345,9 @@ func keyOf(t *testing.T, c *tls.Certificate) []byte {
 // requests were filed.
 func starts(t *testing.T, s *signer, e *Enroller, filed int) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d requests are filed", filed), func() bool {
+	poll.True(t, patience, fmt.Sprintf("%d requests are filed", filed), func() bool {
 		start(t, e)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.filed) >= filed
+		return s.requests() >= filed
 	})
 }
 
@@ -430,18 +430,13 @@ func TestDenialsDoNotPileUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { _, err := e.Enroll(ctx); ended <- err }()
-	filed := func() int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.filed)
-	}
-	until(t, "a request is filed", func() bool { return filed() > 0 })
+	poll.True(t, patience, "a request is filed", func() bool { return s.requests() > 0 })
 	time.Sleep(time.Second)
 	cancel()
 	if err := <-ended; err == nil {
 		t.Fatal("enrolled although denied")
 	}
-	if n := filed(); n != 1 {
+	if n := s.requests(); n != 1 {
 		t.Fatalf("filed %d requests within a second", n)
 	}
 }
@@ -485,7 +480,7 @@ func TestHostThatWasOffForAWeekend(t *testing.T) {
 		t.Error("the start waited for the management cluster")
 	}
 	renewing(t, session)
-	until(t, "the host has another certificate", func() bool { return session.Expires().After(e.Now()) })
+	poll.True(t, patience, "the host has another certificate", func() bool { return session.Expires().After(e.Now()) })
 	if got := s.whoFiled(); got != "token enrollment enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
@@ -511,7 +506,7 @@ func TestHostThatMovedWhileItWasOff(t *testing.T) {
 	var told atomic.Bool
 	session.OnGone(func() { told.Store(true) })
 	renewing(t, session)
-	until(t, "it hears that its Host is gone", told.Load)
+	poll.True(t, patience, "it hears that its Host is gone", told.Load)
 }
 
 // TestHostThatWasOffForAYear: its enrollment certificate has ended, too.
@@ -529,7 +524,7 @@ func TestHostThatWasOffForAYear(t *testing.T) {
 		t.Error("the token is gone before it did its work")
 	}
 	renewing(t, session)
-	until(t, "the host has another certificate", func() bool { return session.Expires().After(e.Now()) })
+	poll.True(t, patience, "the host has another certificate", func() bool { return session.Expires().After(e.Now()) })
 	if got := s.whoFiled(); got != "token enrollment token enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
@@ -549,7 +544,7 @@ func TestEnrollmentCertificateIsRenewedByItself(t *testing.T) {
 	s.mu.Unlock()
 	e.Now = s.now
 	renewing(t, session)
-	until(t, "both certificates are replaced", func() bool {
+	poll.True(t, patience, "both certificates are replaced", func() bool {
 		return serial(session.asking()) != serial(old) && session.Expires().After(now)
 	})
 	if !session.key.PublicKey.Equal(session.asking().Leaf.PublicKey) {
@@ -563,7 +558,7 @@ func TestRefusedCertificateIsReplaced(t *testing.T) {
 	old := serial(session.current())
 	renewing(t, session)
 	session.Refused()
-	until(t, "the certificate is replaced", func() bool { return serial(session.current()) != old })
+	poll.True(t, patience, "the certificate is replaced", func() bool { return serial(session.current()) != old })
 	if got := s.whoFiled(); got != "token enrollment enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
@@ -579,7 +574,7 @@ func TestRefusedEnrollmentIsReplaced(t *testing.T) {
 	session := enroll(t, e)
 	renewing(t, session)
 	session.Refused()
-	until(t, "the other management cluster signs", func() bool { return s.whoFiled() == "token enrollment" })
+	poll.True(t, patience, "the other management cluster signs", func() bool { return s.whoFiled() == "token enrollment" })
 }
 
 // TestDeletedHostComesBackByAToken: an operator who deletes the Host, and wants it back, puts a
@@ -601,7 +596,7 @@ func TestDeletedHostComesBackByAToken(t *testing.T) {
 	old := serial(session.current())
 	renewing(t, session)
 	session.Refused()
-	until(t, "the host is enrolled again", func() bool { return serial(session.current()) != old })
+	poll.True(t, patience, "the host is enrolled again", func() bool { return serial(session.current()) != old })
 	if got := s.whoFiled(); got != "token enrollment enrollment token enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
@@ -644,7 +639,7 @@ func TestHostOfAnEarlierVersion(t *testing.T) {
 				t.Errorf("it is not served at once: %v", s.filed)
 			}
 			renewing(t, session)
-			until(t, "it works with a key of its own", func() bool { return !key.PublicKey.Equal(session.current().Leaf.PublicKey) })
+			poll.True(t, patience, "it works with a key of its own", func() bool { return !key.PublicKey.Equal(session.current().Leaf.PublicKey) })
 			if got := s.whoFiled(); got != "host enrollment" {
 				t.Errorf("requests were filed by %s", got)
 			}
@@ -726,7 +721,7 @@ func TestPowerCutAtHandOver(t *testing.T) {
 			if i < 2 {
 				there.Refused()
 			}
-			until(t, "the target accepts it", func() bool {
+			poll.True(t, patience, "the target accepts it", func() bool {
 				_, accepted := target.authenticate(&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{there.current().Leaf}}})
 				return accepted
 			})
