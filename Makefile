@@ -206,10 +206,10 @@ test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_R
 race race-concurrent test-packages test-modules test-machine: export SLIPWAY_TEST = planetest-none
 OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount')
 
-# With REUSE=1 tests that depend on nothing but their module do not run when none of it has
-# changed since they passed, as `go test` has it by default. It knows only results of tests in
-# the order of their files, and without -exec: so these go first, and mount nothing.
-REUSE ?=
+# Tests that depend on nothing but their module do not run when none of it has changed since
+# they passed, as `go test` has it by default; REUSE= runs them all the same. Only results of
+# tests in the order of their files, and without -exec, are known: so these go first, and mount nothing.
+REUSE ?= 1
 # $(call TEST_PACKAGES,name,flags,packages): GOTEST of packages
 TEST_PACKAGES = failed=0; packages=$$(printf '%s\n' $(3)); \
 	[ -n "$$packages" ] || { echo "there are no packages to test" >&2; exit 1; }; \
@@ -232,13 +232,27 @@ ALONE_TESTS := TestControlPlane
 with_tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 packages_without = $$($(with_tests) work | grep -vxFf <(go list $(1)))
 
-.PHONY: test
-test: build-all ## All tests as CI runs them: unit, API server, modules alone, end-to-end
-	@$(MAKE) --no-print-directory test-packages
-	@$(MAKE) --no-print-directory test-modules
-	@$(MAKE) --no-print-directory test-alone
-	@$(MAKE) --no-print-directory test-e2e
-	@$(MAKE) --no-print-directory test-upstream-fastest
+.PHONY: test gate-packages
+test: build ## The gate: what each change passes and CI runs. Linters, unit tests, a real API server, one test with real kubelets
+	@rm -rf $(TEST_EVENTS)
+	@failed=; $(MAKE) --no-print-directory --keep-going --jobs=2 test-e2e gate-packages || failed=1; \
+	  $(MAKE) --no-print-directory slowest failures; [ -z "$$failed" ]
+gate-packages:
+	@$(call each,verify apidiff test-packages test-modules)
+
+# $(call each,targets): makes all of them, one after the other, whichever fail
+each = failed=; for target in $(1); do echo "==> $$target"; $(MAKE) --no-print-directory $$target || failed+=" $$target"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+# What takes long, in the order in which it runs; AREA names some of it.
+DEEP_AREAS := test-alone test-e2e test-contracts race-concurrent test-machine test-upstream-fastest
+AREA ?= $(DEEP_AREAS)
+.PHONY: test-deep
+test-deep: export SLIPWAY_DEEP = 1
+test-deep: export REUSE =
+test-deep: build-all ## All else: every test with real kubelets, moves, older contract, race detector, emulated machine, upstream's specs (an hour)
+	@$(call each,$(AREA))
+	@$(MAKE) --no-print-directory slowest
 
 .PHONY: test-full
 test-full: ## Like test, with every case of what CI tries a sample of
@@ -252,10 +266,8 @@ test-shuffled: ## Like test, twice, each time in another random order: no test n
 test-unit: manifests ## Only the tests that need neither root nor built binaries
 	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
 
-# What CI tests with the race detector, it does not test once more without it; nor the SDK,
-# which test-modules does.
-UNRACED ?=
-test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) $(if $(UNRACED),$(CONCURRENT_PACKAGES) ./sdk/...)
+# test-e2e tests the first, test-modules the SDK
+test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) ./sdk/...
 
 # memory against garbage collection, of linkers, tests, API servers and planes: the machine has
 # more of the first, and most of them live for minutes
@@ -264,7 +276,7 @@ test-packages race-concurrent test-modules test-e2e test-upstream-fastest: expor
 # Two packages more than there are processors: those that wait, as for an API server to look
 # again, leave a fifth of them.
 .PHONY: test-packages
-test-packages: prometheus registry python chromium ## All tests but those with real kubelets, in random order; UNRACED=1 leaves out what race-concurrent tests
+test-packages: prometheus registry python chromium ## The tests of the gate but those with built programs and of modules alone, in random order
 	@$(SAYSAMPLE)
 	@$(FETCH_MODULES) -test work
 	@$(call TEST_PACKAGES,packages,-p $$(($$(nproc) + 2)) -timeout 40m,$(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES)))
@@ -311,14 +323,22 @@ ui-shots: envtest chromium ## The same, with a picture of each page in out/ui
 	@KUBEBUILDER_ASSETS=$(ENVTEST) go test -count=1 -timeout 20m ./test/console -args -shots $(abspath $(SHOTS))
 
 .PHONY: test-alone
+test-alone: export SLIPWAY_DEEP = 1
 test-alone: ## The tests with real kubelets that measure seconds; run nothing beside them
 	@$(call GOTEST,alone,standard-verbose) -count=1 -timeout 20m -run '^($(ALONE_TESTS))$$' ./test/e2e
 
 .PHONY: test-e2e
 test-e2e: export SLIPWAY_TEST_BESIDE = 1
-test-e2e: prometheus ## The other tests with real kubelets, side by side and in random order: clusterctl's conformance and the end-to-end tests
+test-e2e: prometheus ## clusterctl's conformance and the end-to-end tests, side by side and in random order; SLIPWAY_DEEP=1 for all of them
 	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
 	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)
+
+# The rules of the provider's contract under the version that is not stored, too
+.PHONY: test-contracts
+test-contracts: export SLIPWAY_DEEP = 1
+test-contracts: export SLIPWAY_REQUIRE_ROOT = 1
+test-contracts: envtest ## The rules of the provider's contract under each contract version
+	@$(call GOTEST,contracts,standard-quiet) -count=1 -timeout 60m -run '^TestConformance$$' ./test/conformance/provider
 
 # Each module with the versions that its own go.mod names, as those who require it see it.
 .PHONY: test-modules

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/logs"
@@ -121,6 +122,7 @@ func TestRefused(t *testing.T) {
 
 // TestOnePlane is what users and crashes do to a plane that is there.
 func TestOnePlane(t *testing.T) {
+	level.Deep(t)
 	p := newPlane(t, 1)
 	before := p.Look(t, p.bin)
 	first := p.command(append(oneHost, "--logging-format", "json")...).start()
@@ -365,6 +367,7 @@ func downTwice(t *testing.T, p *plane) {
 
 // TestInterruptedUp stops `up` at several moments, kindly and not.
 func TestInterruptedUp(t *testing.T) {
+	level.Deep(t)
 	p := newPlane(t, 1)
 	before := p.Look(t, p.bin)
 	for _, after := range []time.Duration{50, 150, 250, 400} {
@@ -397,6 +400,7 @@ func TestInterruptedUp(t *testing.T) {
 
 // TestFullDisk runs out of room before the start and goes on once there is some.
 func TestFullDisk(t *testing.T) {
+	level.Deep(t)
 	p := newPlane(t, 1)
 	if err := os.Mkdir(p.StateDir, 0o700); err != nil {
 		t.Fatal(err)

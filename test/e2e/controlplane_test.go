@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
@@ -43,6 +44,7 @@ spec:
 
 // TestControlPlane is what three control planes and their hosts outlive.
 func TestControlPlane(t *testing.T) {
+	level.Deep(t)
 	// On a busy machine six hosts miss a term of the address now and then.
 	p := newPlane(t, live.Alone)
 	p.up("--fast", "--no-cluster", "--hosts", "6")

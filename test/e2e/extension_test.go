@@ -14,6 +14,7 @@ import (
 
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
@@ -94,6 +95,7 @@ spec:
 // machine's loopback through the SDK: it holds back one Cluster until it lets it go,
 // and one that is dead holds back what it selects, nothing else. No host boots.
 func TestExtension(t *testing.T) {
+	level.Deep(t)
 	p := newPlane(t, 1)
 	g := &gate{}
 	answers := hooktest.Start(t, extension.Options{}, g.register)

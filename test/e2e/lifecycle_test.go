@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
@@ -171,6 +172,7 @@ func (l *lifecycle) passedAt(limit time.Duration, hook string) {
 // after the control plane and after all workers, and it is deleted when its archive
 // exists. Cluster API's calls are those of the guide, in its order.
 func TestLifecycle(t *testing.T) {
+	level.Deep(t)
 	l := &lifecycle{newPlane(t, 3), &recorder{}}
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
@@ -29,6 +30,7 @@ const (
 // and `slipway kubeconfig` get to its API server all the same. The environment names a
 // proxy that is not there, as of a machine that goes to the internet by one.
 func TestClusterOnAnotherMachine(t *testing.T) {
+	level.Deep(t)
 	p := newPlane(t, 1)
 	l := newLAN(t, p)
 	run := func(args ...string) string {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
@@ -29,6 +30,7 @@ spec:
 // cuts the power of a host on the way, has a health check replace a dead one, and has a node
 // of the cluster adopted that an operator joined by hand.
 func TestPool(t *testing.T) {
+	level.Deep(t)
 	p := newPlane(t, 4)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(file, []byte(oldCluster("machinePools: [{class: default-worker, name: pool, replicas: 2}]")), 0o600); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
@@ -41,6 +42,7 @@ const deferred = `machineDeployments: [{class: default-worker, name: md, replica
 // TestUpgradeInPlace takes a worker from 1.35.4 to 1.36.3 without a new Machine and
 // reboots it, then another one that loses its power on the way.
 func TestUpgradeInPlace(t *testing.T) {
+	level.Deep(t)
 	p := newPlane(t, 4)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(file, []byte(oldCluster(deferred)), 0o600); err != nil {
