@@ -219,12 +219,6 @@ TEST_PACKAGES = failed=0; packages=$$(printf '%s\n' $(3)); \
 	[ -z "$$packages" ] || { $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -shuffle=on $(2) $$packages; } || failed=1; \
 	[ $$failed = 0 ]
 
-# The seed by which tests of many alike cases, such as crashes at each write, try a sample
-# of them. Give it to repeat a run.
-SLIPWAY_TEST_SAMPLE ?= $(shell date +%s)
-test test-packages test-modules test-alone test-e2e race-concurrent: export SLIPWAY_TEST_SAMPLE := $(SLIPWAY_TEST_SAMPLE)
-SAYSAMPLE = echo "  TEST  $(if $(SLIPWAY_TEST_SAMPLE),a sample of alike cases; SLIPWAY_TEST_SAMPLE=$(SLIPWAY_TEST_SAMPLE) repeats it,all cases)"
-
 # the packages with real kubelets, side by side; SLIPWAY_TEST_HOSTS=1 has one plane at a time
 E2E_PACKAGES := ./test/conformance/clusterctl ./test/e2e
 # those that measure seconds (live.Alone): nothing else may run beside them
@@ -238,36 +232,25 @@ test: build ## The gate: what each change passes and CI runs. Linters, unit test
 	@failed=; $(MAKE) --no-print-directory --keep-going --jobs=2 test-e2e gate-packages || failed=1; \
 	  $(MAKE) --no-print-directory slowest failures; [ -z "$$failed" ]
 gate-packages:
-	@$(call each,verify apidiff test-packages test-modules)
+	@$(call each,verify apidiff test-packages)
 
 # $(call each,targets): makes all of them, one after the other, whichever fail
 each = failed=; for target in $(1); do echo "==> $$target"; $(MAKE) --no-print-directory $$target || failed+=" $$target"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 # What takes long, in the order in which it runs; AREA names some of it.
-DEEP_AREAS := test-alone test-e2e test-contracts race-concurrent test-machine test-upstream-fastest
+DEEP_AREAS := test-alone test-e2e test-packages test-modules race-concurrent test-machine test-upstream-fastest
 AREA ?= $(DEEP_AREAS)
 .PHONY: test-deep
 test-deep: export SLIPWAY_DEEP = 1
 test-deep: export REUSE =
-test-deep: build-all ## All else: every test with real kubelets, moves, older contract, race detector, emulated machine, upstream's specs (an hour)
+test-deep: build-all ## All else: every test with real kubelets, all packages in depth, modules alone, race detector, emulated machine, upstream's specs (an hour and a half)
 	@$(call each,$(AREA))
 	@$(MAKE) --no-print-directory slowest
-
-.PHONY: test-full
-test-full: ## Like test, with every case of what CI tries a sample of
-	@$(MAKE) --no-print-directory test SLIPWAY_TEST_SAMPLE=
-
-.PHONY: test-shuffled
-test-shuffled: ## Like test, twice, each time in another random order: no test needs another one, or minds what it left
-	@for run in first second; do echo "  TEST  the $$run time"; $(MAKE) --no-print-directory test; done
 
 .PHONY: test-unit
 test-unit: manifests ## Only the tests that need neither root nor built binaries
 	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
-
-# test-e2e tests the first, test-modules the SDK
-test-packages: TESTED_ELSEWHERE = $(E2E_PACKAGES) ./sdk/...
 
 # memory against garbage collection, of linkers, tests, API servers and planes: the machine has
 # more of the first, and most of them live for minutes
@@ -276,10 +259,9 @@ test-packages race-concurrent test-modules test-e2e test-upstream-fastest: expor
 # Two packages more than there are processors: those that wait, as for an API server to look
 # again, leave a fifth of them.
 .PHONY: test-packages
-test-packages: prometheus registry python chromium ## The tests of the gate but those with built programs and of modules alone, in random order
-	@$(SAYSAMPLE)
+test-packages: prometheus python $(if $(SLIPWAY_DEEP),registry chromium) ## The tests of the gate but those with built programs, in random order; SLIPWAY_DEEP=1 for all of them
 	@$(FETCH_MODULES) -test work
-	@$(call TEST_PACKAGES,packages,-p $$(($$(nproc) + 2)) -timeout 40m,$(LONGEST_PACKAGES) $(call packages_without,$(TESTED_ELSEWHERE) $(LONGEST_PACKAGES)))
+	@$(call TEST_PACKAGES,packages,-p $$(($$(nproc) + 2)) -timeout 40m,$(LONGEST_PACKAGES) $(call packages_without,$(E2E_PACKAGES) $(LONGEST_PACKAGES)))
 
 # Those that take minutes, or wait for most of a minute, begin first: the others run beside
 # them, and none is left to run alone at the end.
@@ -333,13 +315,6 @@ test-e2e: prometheus ## clusterctl's conformance and the end-to-end tests, side 
 	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
 	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)
 
-# The rules of the provider's contract under the version that is not stored, too
-.PHONY: test-contracts
-test-contracts: export SLIPWAY_DEEP = 1
-test-contracts: export SLIPWAY_REQUIRE_ROOT = 1
-test-contracts: envtest ## The rules of the provider's contract under each contract version
-	@$(call GOTEST,contracts,standard-quiet) -count=1 -timeout 60m -run '^TestConformance$$' ./test/conformance/provider
-
 # Each module with the versions that its own go.mod names, as those who require it see it.
 .PHONY: test-modules
 test-modules: export GOWORK = off
@@ -358,7 +333,6 @@ SEQUENTIAL_TESTS := TestFootprint|TestFootprintIsTrue|TestMangledAnswers|TestWri
 race: build-all python ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
 	@$(call RACE,,$(call packages_without,$(E2E_PACKAGES)))
 race-concurrent: envtest python ## The race detector over the packages that CI chooses
-	@$(SAYSAMPLE)
 	@$(call RACE,-skip '^($(SEQUENTIAL_TESTS))$$',$(CONCURRENT_PACKAGES))
 RACE = export CGO_ENABLED=1; $(call TEST_PACKAGES,race,-race -timeout 30m $(1),$(2))
 

@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // network connects agents that beat fast, so that a cut is seen soon.
@@ -79,6 +80,7 @@ func beat(t *testing.T, agent *testenv.Agent) {
 // is claimed by nobody, resets first when it returns, and serves another machine
 // only then. Its providerID leaves the pool, upon which core deletes its Node, once.
 func TestPartitionAndReturn(t *testing.T) {
+	level.Deep(t)
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
 	testenv.NewCluster(t, env.Client, namespace)

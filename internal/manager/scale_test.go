@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/simagent"
 )
 
@@ -53,6 +54,7 @@ func sum(counts map[string]int) int {
 // each machine, and none at all once the machines run, heartbeats or not. The agents
 // are the real ones.
 func TestWritesPerMachine(t *testing.T) {
+	level.Deep(t)
 	testenv.Skip(t)
 	const size, perMachine = 50, 8
 	namespace := env.Namespace(t)

@@ -27,6 +27,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/enroll"
 	"github.com/slipway-dev/slipway/internal/provision"
 	"github.com/slipway-dev/slipway/internal/provision/remote"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
@@ -311,6 +312,7 @@ func TestRemoveRefuses(t *testing.T) {
 
 // A host of a pool is emptied first: the agent works until the host is proved clean.
 func TestRemoveEvacuates(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.hosted("busy")
 	m := w.claim("busy", true)
@@ -391,6 +393,7 @@ func (c *quick) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 // The agent of a package takes away what it brought to the machine, and stays itself: it is the
 // package manager's.
 func TestRemoveWithAPackagedAgent(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.hosted("packaged")
 	b.sh("mv /usr/local/bin/slipway-agent /usr/bin/ && mkdir -p /usr/lib/systemd/system && mv /etc/systemd/system/slipway-agent.service /usr/lib/systemd/system/ && " +
@@ -406,6 +409,7 @@ func TestRemoveWithAPackagedAgent(t *testing.T) {
 
 // A machine that goes in that moment left no orphan.
 func TestMachineThatGoesMeanwhile(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.hosted("quick")
 	m := w.claim("quick", true)
@@ -444,6 +448,7 @@ func (c *late) Patch(ctx context.Context, o client.Object, p client.Patch, optio
 
 // A claim that comes meanwhile wins: the host is refused as one that was claimed before.
 func TestClaimedMeanwhile(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.hosted("race")
 	o := w.removal()
@@ -460,6 +465,7 @@ func TestClaimedMeanwhile(t *testing.T) {
 // A machine that nobody reaches stays as it is, and what is left to do there is said. Of one
 // that is dead, the end of its machine is enough.
 func TestRemoveWithoutSSH(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	free, dead := w.hosted("free"), w.hosted("dead")
 	m := w.claim("dead", true)
@@ -508,6 +514,7 @@ func (c *held) Get(ctx context.Context, key client.ObjectKey, o client.Object, o
 
 // A hook that has yet to pass holds back the end of a host, too.
 func TestRemoveWaitsForHooks(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.hosted("held")
 	w.change("held", func(h *infrav1.Host) {
@@ -530,6 +537,7 @@ func TestRemoveWaitsForHooks(t *testing.T) {
 
 // What is somebody else's stays, and is told with the exit code; the Host is gone.
 func TestRemoveTellsWhatIsLeft(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.hosted("shared")
 	b.write("/etc/slipway/notes", "mine")
@@ -578,6 +586,7 @@ func (c deaf) Delete(ctx context.Context, o client.Object, options ...client.Del
 
 // Whenever the command is cut off, the same command comes to the end.
 func TestRemoveIsCutOff(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	for n := 1; n <= 3; n++ {
 		for _, after := range []bool{false, true} {

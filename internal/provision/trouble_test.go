@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/provision"
 	"github.com/slipway-dev/slipway/internal/provision/remote"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
@@ -96,6 +97,7 @@ func oneOf(t *testing.T, results []provision.Result, reason provision.Reason, sa
 
 // Two machines of one name, in one run: neither passes for the other.
 func TestTwoOfOneName(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	a, b := w.machine("twin"), w.machine("twin")
 	results, _ := w.add(at(a.port), at(b.port))
@@ -107,6 +109,7 @@ func TestTwoOfOneName(t *testing.T) {
 
 // Another machine enrolls by the name while this one is waited for.
 func TestNameIsTakenMeanwhile(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.machine("slow")
 	b.write("/usr/local/sbin/systemctl", idle)
@@ -124,6 +127,7 @@ func TestNameIsTakenMeanwhile(t *testing.T) {
 
 // A Host that is connected from before does not stand for a certificate that is lost.
 func TestLostCertificate(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.machine("lost")
 	b.write("/usr/local/sbin/systemctl", idle)
@@ -156,6 +160,7 @@ func TestLostCertificate(t *testing.T) {
 
 // A copy of a machine, with its machine-id, is not taken for the machine.
 func TestCopies(t *testing.T) {
+	level.Deep(t)
 	for _, name := range []string{"copy", "renamed"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -170,6 +175,7 @@ func TestCopies(t *testing.T) {
 
 // No machine is asked anything for a namespace that is not there.
 func TestMissingNamespace(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	w.options.Namespace = "not-there"
 	w.options.Dial = func(context.Context, string) (provision.Machine, error) {
@@ -194,6 +200,7 @@ func (c noSigner) Create(ctx context.Context, o client.Object, options ...client
 
 // A token that was made does not outlive what failed after it.
 func TestTokenOfFailure(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.machine("quota")
 	w.options.Client = noSigner{env.Client}
@@ -231,6 +238,7 @@ func (c *policy) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 
 // A policy has the time to approve; what somebody denied is said at once.
 func TestApprovals(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	for name, approval := range map[string]infrav1.HostApproval{"later": infrav1.HostApprovalPending, "denied": infrav1.HostApprovalDenied} {
 		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: w.options.Namespace, Name: name}}
@@ -252,6 +260,7 @@ func TestApprovals(t *testing.T) {
 
 // The connection ends before the unit went through it.
 func TestUnitThatIsCutOff(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.machine("cut")
 	w.watch(func(script string, stdin io.Reader) io.Reader {
@@ -271,6 +280,7 @@ func TestUnitThatIsCutOff(t *testing.T) {
 
 // The install of a run that was interrupted goes on, and is waited for.
 func TestBusyMachine(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.machine("busy")
 	lock, err := os.Open(b.path("/var/lib"))
@@ -298,6 +308,7 @@ func TestBusyMachine(t *testing.T) {
 // The disk becomes full while software is sent: what arrived whole stays, and the same command
 // goes on.
 func TestDiskFills(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.machine("full")
 	b.sh("mount -t tmpfs -o size=1g tmpfs /var/lib")
@@ -326,6 +337,7 @@ func TestDiskFills(t *testing.T) {
 
 // The disk becomes full while the agent installs what was sent.
 func TestDiskFillsInInstall(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.machine("full-later")
 	b.sh("mkdir -p /opt && mount -t tmpfs -o size=1g tmpfs /opt")
@@ -349,6 +361,7 @@ func TestDiskFillsInInstall(t *testing.T) {
 
 // A version that there is no bundle of is refused before any machine is asked.
 func TestVersionOfBundles(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	_, err := provision.OpenBundles(filepath.Join(w.dir, "hostbundle"), filepath.Join(w.dir, "key.pub"), "v9.9.9")
 	if err == nil || !strings.Contains(err.Error(), `--kubernetes-version: `) || !strings.Contains(err.Error(), "it has: "+testenv.Version) {
@@ -358,6 +371,7 @@ func TestVersionOfBundles(t *testing.T) {
 
 // What is wrong here is not laid to the management cluster.
 func TestLocalFile(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	b := w.machine("local")
 	program, err := agent()

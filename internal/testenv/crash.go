@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // ErrCrashed is returned by every call of a client whose process was killed.
@@ -42,7 +42,7 @@ func KilledAtEachWrite(t *testing.T, least int, story func(t *testing.T, crash *
 	if undisturbed.Writes() < least {
 		t.Errorf("%d writes, want at least %d: the test does not see them", undisturbed.Writes(), least)
 	}
-	for _, after := range sample.Of(t, undisturbed.Writes()) {
+	for _, after := range level.Cases(undisturbed.Writes()) {
 		crash := &Crash{After: after}
 		t.Run(fmt.Sprintf("write %d", after), func(t *testing.T) { story(t, crash) })
 		if !crash.Crashed() {

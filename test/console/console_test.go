@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/console"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
@@ -34,9 +35,7 @@ type story struct {
 
 func newStory(t *testing.T) *story {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
-	}
+	level.Deep(t)
 	// It is judged first whether there is a browser.
 	b := newBrowser(t)
 	s := &story{browser: b, world: newWorld(t), t: t}

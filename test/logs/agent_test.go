@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/test/logs"
 )
@@ -62,9 +63,7 @@ func TestAgentEnds(t *testing.T) {
 // agentOn is an agent with that state directory, which writes the log, in JSON.
 func agentOn(ctx context.Context, t *testing.T, stateDir string) (agent *exec.Cmd, log string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds and runs a program, skipped by -short")
-	}
+	level.Deep(t)
 	program, err := shared.Program(ctx, "github.com/slipway-dev/slipway/cmd/slipway-agent")
 	if err != nil {
 		t.Fatal(err)

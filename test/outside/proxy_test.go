@@ -14,6 +14,8 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
+
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 const (
@@ -125,9 +127,7 @@ type outsider struct {
 
 func newOutsider(t *testing.T) *outsider {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("links programs, skipped by -short")
-	}
+	level.Deep(t)
 	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"oras.land/oras-go/v2/content/oci"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
@@ -61,6 +62,7 @@ func (h *host) kubelet(t *testing.T, version string) string {
 // the next one, of which they fetch only what they lack. The registry has no referrers API, so
 // signatures are found by their tags.
 func TestHostBundles(t *testing.T) {
+	level.Deep(t)
 	bin := os.Getenv("SLIPWAY_BIN")
 	if _, err := os.Stat(Program(bin)); err != nil || os.Geteuid() != 0 {
 		rights.Skip(t, "needs root and a registry; run `make build registry`, and set SLIPWAY_BIN to the folder of programs")

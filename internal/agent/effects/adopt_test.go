@@ -29,7 +29,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 const claimed = "slipway://ns/host-1/claim"
@@ -290,7 +290,7 @@ func TestAdoptionWaits(t *testing.T) {
 // leaves the host as it was; the providerID alone, once it is given, stays.
 func TestKillAdoptionAtEveryRecord(t *testing.T) {
 	t.Parallel()
-	for at := range sample.Endless(t) {
+	for at := range level.Endless() {
 		crashed := false
 		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
 			h, spec := foreignNode(t)

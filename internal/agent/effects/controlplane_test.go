@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/effects/localetcd"
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // controlPlaneHost is a host of a control plane of the old version that also has the new one.
@@ -88,7 +88,7 @@ func TestUpgradeControlPlane(t *testing.T) {
 // comes to the same end.
 func TestKillControlPlaneUpgradeAtEveryRecord(t *testing.T) {
 	t.Parallel()
-	for at := range sample.Endless(t) {
+	for at := range level.Endless() {
 		crashed := false
 		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
 			h, c, path := controlPlaneHost(t)
@@ -116,7 +116,7 @@ func TestPowerCutAtEveryWriteOfKubeadm(t *testing.T) {
 // another write of kubeadm, and then once more, after which all must be as is asserted.
 func cutAtEveryWrite(t *testing.T, newHost func(*testing.T) (h *effectstest.Host, kubeadm *effectstest.Kubelet, path string, assert func(journal.State))) {
 	t.Helper()
-	for at := range sample.Endless(t) {
+	for at := range level.Endless() {
 		cut := false
 		t.Run(fmt.Sprintf("write %d", at), func(t *testing.T) {
 			h, kubeadm, path, assert := newHost(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // data is bootstrap data that behaves like kubeadm: the second command fails
@@ -256,7 +256,7 @@ func TestBootstrapAndReset(t *testing.T) {
 func TestKillAtEveryRecord(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []infrav1.HostDesiredPhase{infrav1.HostDesiredBootstrapped, infrav1.HostDesiredReset} {
-		for at := range sample.Endless(t) {
+		for at := range level.Endless() {
 			crashed := false
 			t.Run(fmt.Sprintf("%s record %d", phase, at), func(t *testing.T) { crashed = killAt(t, phase, at) })
 			if !crashed || t.Failed() {

@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 const (
@@ -149,7 +149,7 @@ func TestUpgrade(t *testing.T) {
 // next life must finish it and leave no cordon behind.
 func TestKillUpgradeAtEveryRecord(t *testing.T) {
 	t.Parallel()
-	for at := range sample.Endless(t) {
+	for at := range level.Endless() {
 		crashed := false
 		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
 			h, path := claimedWorker(t)

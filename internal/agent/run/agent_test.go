@@ -36,6 +36,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/agent/uninstall"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 var (
@@ -228,6 +229,7 @@ runcmd:
 `
 
 func TestAgentAgainstARealAPIServer(t *testing.T) {
+	level.Deep(t)
 	m := &manager{apiServer: startAPIServer(t), life: 6 * time.Second, requests: map[string][]byte{}}
 	m.allowRequests(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -37,6 +37,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // updating is a host whose agent is a program of its own, and a registry of other ones.
@@ -196,9 +197,7 @@ func (u *updating) runs(t *testing.T, want string) {
 // Two agents as they are built: the second takes the place of the first, and a third one, which
 // never reports, does not.
 func TestAgentUpdatesItself(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds agents and runs them, skipped by -short")
-	}
+	level.Deep(t)
 	m := &manager{apiServer: startAPIServer(t), life: time.Hour, requests: map[string][]byte{}}
 	m.allowRequests(t)
 	ctx, cancel := context.WithCancel(t.Context())

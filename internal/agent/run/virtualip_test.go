@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/agent/vip/localapi"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // kubeadmFiles are what kubeadm leaves on a control-plane host.
@@ -46,6 +47,7 @@ current-context: x
 
 // TestLocalAPIServer runs the client of the election against a real API server.
 func TestLocalAPIServer(t *testing.T) {
+	level.Deep(t)
 	s := startAPIServer(t)
 	ctx := t.Context()
 	empty := localapi.Server{Root: hostfs.Root(t.TempDir()), Now: time.Now}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // errKilled is what a change of the host meets after a power cut. From then on none works,
@@ -79,7 +79,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 			if diff := differences(tree(t, whole.Root), want); diff != "" {
 				t.Fatalf("without a power cut:\n%s", diff)
 			}
-			for _, n := range sample.Of(t, *count) {
+			for _, n := range level.Cases(*count) {
 				h := clone(t, begin)
 				killedAt(h, n)
 				if err := c.do(t.Context(), h, all); !errors.Is(err, errKilled) {

@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/controller/agentrelease"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/throttle"
 )
@@ -58,6 +59,7 @@ func (w *world) start(crash *testenv.Crash) {
 // With a real cache, which is behind now and then: a quarter of a failure domain updates at
 // once, and one domain. What holds the rollout up wakes the reconciler when it ends.
 func TestManager(t *testing.T) {
+	level.Deep(t)
 	w := newWorld(t)
 	w.hosts("a", 8)
 	w.hosts("b", 4)

@@ -19,6 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sys/unix"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
@@ -131,6 +132,7 @@ func put(s *Server, key string, value []byte) error {
 }
 
 func TestKill(t *testing.T) {
+	level.Deep(t)
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "write", dir)
 	out, err := cmd.StdoutPipe()
@@ -178,6 +180,7 @@ func TestSecondServerIsRefused(t *testing.T) {
 }
 
 func TestFullDisk(t *testing.T) {
+	level.Deep(t)
 	if os.Geteuid() != 0 {
 		rights.Skip(t, "needs root for a mount namespace")
 	}
@@ -193,6 +196,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
+	level.Deep(t)
 	s := start(t, Options{Dir: t.TempDir(), Fast: true, Quota: 8 << 20})
 	for i := range 200 {
 		if err := put(s, fmt.Sprintf("small-%d", i), nil); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/unit"
@@ -21,6 +22,7 @@ import (
 // not permitted; with SLIPWAY_REQUIRE_ROOT=1 it fails instead.
 func requireRoot(t *testing.T) {
 	t.Helper()
+	level.Deep(t)
 	var reasons []string
 	for _, f := range Preflight(t.Context(), PreflightOptions{StateDir: t.TempDir(), Name: "planetest-preflight", Hosts: 1}) {
 		if f.Severity == SeverityError {

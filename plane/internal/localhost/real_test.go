@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
@@ -59,9 +60,7 @@ func TestKubeadmOnHost(t *testing.T) {
 	if err != nil {
 		rights.Skip(t, err)
 	}
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
+	level.Deep(t)
 	before := inotifyInstances()
 	m := newManager(t, dir)
 	start := time.Now()

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/plane/internal/component"
@@ -34,6 +35,7 @@ const testNamespace = "tenant"
 // TestPlane runs a whole plane three times on the same directory. The parts are
 // one test because a plane takes seconds to come up.
 func TestPlane(t *testing.T) {
+	level.Deep(t)
 	dir := t.TempDir()
 	args := []string{dir, net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(t))), strconv.Itoa(ports.Free(t))}
 

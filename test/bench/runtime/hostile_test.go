@@ -17,6 +17,7 @@ import (
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
@@ -28,6 +29,7 @@ const maxGrowth = 64
 // TestHostileRequests measures servers. Ours is judged in every run: memory does
 // not depend on how busy the machine is.
 func TestHostileRequests(t *testing.T) {
+	level.Deep(t)
 	attacks := []struct {
 		name   string
 		attack func(*attacker)
@@ -52,6 +54,7 @@ func TestHostileRequests(t *testing.T) {
 
 // TestStalledRequests holds 32 connections at 19 of 20 MiB.
 func TestStalledRequests(t *testing.T) {
+	level.Deep(t)
 	const connections, patience = 32, 25 * time.Second
 	table := newTable(t, "32 connections stalled at 19 MiB", "memory over idle", "closed after 25 s")
 	stall := func(role string) (grown float64, closed int) {
@@ -85,6 +88,7 @@ func attackServer(t *testing.T, role string, attack func(*attacker)) float64 {
 
 // TestHostileAnswers measures callers, in a process of their own.
 func TestHostileAnswers(t *testing.T) {
+	level.Deep(t)
 	faults := []struct {
 		name  string
 		fault http.HandlerFunc

@@ -43,7 +43,7 @@ const testsAtOnce = "32"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if testing.Short() {
+	if !level.IsDeep() {
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "clusterctl-")
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 		code = m.Run()
 	}
 	// a run of all tests, those for root among them, follows the whole guide
-	if code == 0 && level.IsDeep() && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && os.Getuid() == 0 {
+	if code == 0 && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && os.Getuid() == 0 {
 		if err := shared.guide.untried(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -71,9 +71,7 @@ func TestMain(m *testing.M) {
 // at once or what is as heavy: a management cluster with its managers is as a host.
 func begin(t *testing.T, hosts int) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds clusterctl and a release, skipped by -short")
-	}
+	level.Deep(t)
 	t.Parallel()
 	if hosts > 0 {
 		live.Turn(t, hosts)

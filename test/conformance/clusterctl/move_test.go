@@ -24,14 +24,12 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
 // A Cluster on running hosts goes from one management cluster to another and back, and
 // again while a host is off and clusterctl is killed. The steps build on each other.
 func TestMove(t *testing.T) {
-	level.Deep(t)
 	begin(t, 2)
 	w := newWorld(t, judge.NewKit())
 	a, b := newManagement(t, w.kit), newManagement(t, w.kit)

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -31,7 +30,6 @@ import (
 // and its templates go along; the controllers there find all as it should be, and make
 // and delete nothing.
 func TestMoveTopology(t *testing.T) {
-	level.Deep(t)
 	begin(t, 2)
 	w := newWorld(t, judge.NewKit())
 	a, b := newManagement(t, w.kit), newManagement(t, w.kit)

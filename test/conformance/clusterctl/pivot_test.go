@@ -16,7 +16,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/probe"
 )
@@ -24,7 +23,6 @@ import (
 // A cluster of real kubelets that `slipway up` made goes to another plane and back while
 // its workload is asked all the time. The steps build on each other.
 func TestPivot(t *testing.T) {
-	level.Deep(t)
 	begin(t, 5)
 	home := newLivePlane(t)
 	home.up()

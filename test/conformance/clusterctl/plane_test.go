@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/test/live"
 )
@@ -80,7 +79,6 @@ func (p *livePlane) dump() {
 // What every template makes is taken by the plane's admission, and Cluster API begins
 // to work on it: the objects are owned, and the topology is reconciled.
 func TestTemplatesOnPlane(t *testing.T) {
-	level.Deep(t)
 	begin(t, 1)
 	plane := newLivePlane(t)
 	plane.up("--no-cluster", "--hosts", "0")

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // history are steps of every kind. The Job fails at first, and is retried.
@@ -45,7 +45,7 @@ func jobStep(t *testing.T, name, command string) lifecyclev1.Step {
 // process that goes on is killed when its own first effect is on the way, and has not
 // happened. The third leads the Cluster to the end.
 func TestKilledAtEveryEffect(t *testing.T) {
-	skipShort(t)
+	level.Deep(t)
 	undisturbed := play(t, nil)
 	t.Logf("%d effects: %q", len(undisturbed), undisturbed)
 	for effect, want := range map[string]int{
@@ -55,7 +55,7 @@ func TestKilledAtEveryEffect(t *testing.T) {
 			t.Errorf("%q happened %d times, want %d", effect, got, want)
 		}
 	}
-	for _, n := range sample.Of(t, len(undisturbed)) {
+	for _, n := range level.Cases(len(undisturbed)) {
 		t.Run(fmt.Sprintf("%d %s", n, undisturbed[n-1]), func(t *testing.T) {
 			t.Parallel()
 			play(t, func(life, nth int, _ string) moment {
@@ -126,7 +126,7 @@ func count(of []string, what string) int {
 // TestLeaderKilledInMidJob kills the leader when it has let a Job run. The other
 // replica takes over, and the leader does not come back.
 func TestLeaderKilledInMidJob(t *testing.T) {
-	skipShort(t)
+	level.Deep(t)
 	t.Parallel()
 	s := newStage(t)
 	if err := grant(t.Context(), s, s.namespace, "leader_election.yaml"); err != nil {
@@ -161,12 +161,5 @@ func TestLeaderKilledInMidJob(t *testing.T) {
 	}
 	if did := other.happened(); count(did, "create lifecycleruns") != 1 || count(did, "create jobs") != 0 || count(did, "delete jobs") != 1 {
 		t.Errorf("the other one did %q", did)
-	}
-}
-
-func skipShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 )
@@ -24,7 +25,7 @@ import (
 // deletion of a Cluster in it waits, nor while that cannot be known. After the Cluster is
 // gone, the namespace goes with all that is in it.
 func TestNamespaceWaitsForItsGate(t *testing.T) {
-	skipShort(t)
+	level.Deep(t)
 	t.Parallel()
 	s := newStage(t)
 	r := newReplica(t, s.namespace)

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -49,7 +50,7 @@ const parallel = "8"
 func TestMain(m *testing.M) {
 	flag.Parse()
 	ctrl.SetLogger(klog.Background())
-	if testing.Short() {
+	if !level.IsDeep() {
 		os.Exit(m.Run())
 	}
 	if err := errors.Join(flag.Set("test.parallel", parallel), judge.FindAssets("../../../bin")); err != nil {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // tree is a copy of the repository that may be broken.
@@ -89,6 +91,7 @@ func (t *tree) judge(ctx context.Context, m mutation, patience time.Duration) er
 	pattern := "^" + strings.ReplaceAll(name, "/", "$/^") + "$"
 	command := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-v", "-run", pattern, "./" + in}, args...)...)
 	command.Dir, command.WaitDelay = t.dir, 10*time.Second
+	command.Env = append(os.Environ(), level.Variable+"=1")
 	// Those who are told to end clean up behind themselves.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	out, err := command.CombinedOutput()

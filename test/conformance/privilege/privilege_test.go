@@ -3,6 +3,7 @@ package privilege
 import (
 	"testing"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -10,9 +11,7 @@ func TestMain(m *testing.M) { judge.Main(m, "../../../bin") }
 
 // TestLifecycleEngine judges what the engine may do by what it does.
 func TestLifecycleEngine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
-	}
+	level.Deep(t)
 	e := startEngine(t)
 	e.create(policies)
 	for _, part := range []struct {

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // hazardRules are what sinks providers without breaking a contract (docs/hazards.md).
@@ -26,7 +27,10 @@ var hazardRules = []Rule{
 // it with the pool: neither touches a machine that runs. A pool or a host that finds
 // no Secret waits for the next one, and says so.
 func rotatedSecret(t *testing.T, s *Suite) {
-	const rotations = 100
+	rotations := 5
+	if level.IsDeep() {
+		rotations = 100
+	}
 	f, p, hosts := newRunningPool(t, s, 1)
 	member := f.members(p)[0]
 	secret := f.bootstrapSecret("bootstrap-" + poolName)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
@@ -23,9 +24,7 @@ import (
 // TestInPlaceUpdates lets upstream's core, unchanged, update Machines in place through the
 // hooks of this provider, which it calls with its client certificate.
 func TestInPlaceUpdates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
-	}
+	level.Deep(t)
 	kit, dir := judge.NewKit(), t.TempDir()
 	scheme, err := provider.NewScheme()
 	if err != nil {

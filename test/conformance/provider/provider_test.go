@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	judge.Main(m, "../../../bin")
 }
 
-// TestConformance judges every rule under the contract version that is stored. The deep suite
-// judges them under the older one as well; where SLIPWAY_TEST_SAMPLE is set, a sample of them.
+// TestConformance judges the rules of the gate under the contract version that is stored. The
+// deep suite judges every rule, under the older version as well.
 func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server, skipped by -short")

@@ -24,7 +24,7 @@ import (
 	// when they change.
 	_ "github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/manager"
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -58,10 +58,10 @@ func NewSuite(contract Contract, kit *judge.Kit, plane, workload *judge.Plane) (
 	return &Suite{Contract: contract, Plane: plane, Workload: workload, Kit: kit, workloadClient: workloadClient}, err
 }
 
-// Run judges every rule, each in a subtest of its own; under the older contract version a
-// sample of them, as sample.Of picks them.
+// Run judges the rules of the level, each in a subtest of its own: those of the gate, or every
+// rule; under both contract versions.
 func Run(t *testing.T, s *Suite) {
-	for contract, rules := range s.chosen(t) {
+	for contract, rules := range chosen() {
 		t.Run(contract, func(t *testing.T) {
 			for _, rule := range rules {
 				t.Run(rule.Name, func(t *testing.T) {
@@ -80,29 +80,16 @@ func Run(t *testing.T, s *Suite) {
 	}
 }
 
-// chosen are the rules to judge, by the contract that has them.
-func (s *Suite) chosen(t *testing.T) map[string][]Rule {
-	t.Helper()
+// chosen returns the rules to judge, by the contract that has them.
+func chosen() map[string][]Rule {
 	all := Rules()
-	if s.Contract != V1Beta1 {
+	if level.IsDeep() {
 		return all
 	}
-	type entry struct {
-		contract string
-		rule     Rule
+	for contract, rules := range all {
+		all[contract] = slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return !slices.Contains(gateRules[contract], r.Name) })
 	}
-	var entries []entry
-	for _, contract := range slices.Sorted(maps.Keys(all)) {
-		for _, rule := range all[contract] {
-			entries = append(entries, entry{contract, rule})
-		}
-	}
-	chosen := map[string][]Rule{}
-	for _, n := range sample.Of(t, len(entries)) {
-		e := entries[n-1]
-		chosen[e.contract] = append(chosen[e.contract], e.rule)
-	}
-	return chosen
+	return all
 }
 
 // alive ends a rule at once when a manager is gone: nothing would come true.

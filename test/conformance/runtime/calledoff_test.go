@@ -11,11 +11,13 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 // TestUpgradeCalledOff shows what upstream allows who calls an upgrade off, and holds
 // that slipway-lifecycle sees it, so that an approval does not count for the next one.
 func TestUpgradeCalledOff(t *testing.T) {
+	level.Deep(t)
 	s, recorder := startRecorded(t)
 	moments := life()
 	for i, m := range moments[:3] {

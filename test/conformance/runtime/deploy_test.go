@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -31,9 +32,7 @@ const deployment = "../../../sdk/examples/quota/deploy.yaml"
 // the pods are within the restricted Pod Security Standard, and what refers to
 // another object finds it.
 func TestDeployExample(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
-	}
+	level.Deep(t)
 	c, kubeconfig := startManagementCluster(t)
 	manifests, err := os.ReadFile(deployment)
 	if err != nil {

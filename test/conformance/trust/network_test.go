@@ -13,6 +13,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -22,6 +23,7 @@ const hookPort = "extension"
 // TestNetworkPolicy holds that of all pods only those in the namespace of Cluster API's core
 // provider, as clusterctl labels it, reach the port of hooks of a release.
 func TestNetworkPolicy(t *testing.T) {
+	level.Deep(t)
 	policy, pod := released(t)
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 	if err != nil {

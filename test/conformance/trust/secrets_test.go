@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
 	"github.com/slipway-dev/slipway/test/simagent"
@@ -26,9 +27,7 @@ import (
 // Secrets namespace by namespace. The hosts of namespace guarded wait for it.
 func newRestricted(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
-	}
+	level.Deep(t)
 	scheme, err := provider.NewScheme()
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 
 	// The manifests are read by another program: so the cache of `go test` knows
 	// when they change.
@@ -62,9 +63,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server, skipped by -short")
-	}
+	level.Deep(t)
 	scheme, err := provider.NewScheme()
 	if err != nil {
 		t.Fatal(err)
