@@ -271,6 +271,6 @@ func (p progress) Update(change func(*journal.State)) error {
 	if err := p.loop.Journal.Update(change); err != nil {
 		return &operation.Error{Reason: operation.ReasonJournalUnwritable, Retry: operation.RetryLater, Message: err.Error(), Err: err}
 	}
-	p.loop.Changed(p.loop.Journal.State(), nil)
+	p.loop.Changed(nil)
 	return nil
 }

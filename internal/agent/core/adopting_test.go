@@ -59,8 +59,8 @@ func TestWithdrawnAdoption(t *testing.T) {
 	l := testLoop(f, journal.InMemory())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	l.Changed = func(s journal.State, _ *infrav1.ObservedOperation) {
-		if len(s.Found) > 0 {
+	l.Changed = func(*infrav1.ObservedOperation) {
+		if len(l.Journal.State().Found) > 0 {
 			cancel()
 		}
 	}

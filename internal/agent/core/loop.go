@@ -41,8 +41,8 @@ type Loop struct {
 	// BootID of this boot.
 	BootID string
 	// Changed is called after each change of the journal, with the operation that is
-	// refused, if any. It must not block.
-	Changed func(state journal.State, refused *infrav1.ObservedOperation)
+	// refused, if any. It reads the journal itself. It must not block.
+	Changed func(refused *infrav1.ObservedOperation)
 	Log     *slog.Logger
 	// Now is the clock of records, After that of waits.
 	Now   func() time.Time
@@ -63,7 +63,7 @@ type Loop struct {
 func NewLoop() *Loop {
 	return &Loop{
 		Now: time.Now, After: time.After, wake: make(chan struct{}, 1),
-		Changed: func(journal.State, *infrav1.ObservedOperation) {},
+		Changed: func(*infrav1.ObservedOperation) {},
 	}
 }
 
@@ -108,7 +108,7 @@ func (l *Loop) Run(ctx context.Context) {
 			continue
 		}
 		action := Plan(l.Journal.State(), spec, l.verified)
-		l.Changed(l.Journal.State(), refusedOperation(action, spec))
+		l.Changed(refusedOperation(action, spec))
 		if wait := l.delay.left(action.Kind, l.Now()); wait > 0 {
 			l.pause(ctx, wait)
 			continue
@@ -124,7 +124,7 @@ func (l *Loop) Run(ctx context.Context) {
 func (l *Loop) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, spec := l.current()
-		l.Changed(l.Journal.State(), refusedOperation(Plan(l.Journal.State(), spec, l.verified), spec))
+		l.Changed(refusedOperation(Plan(l.Journal.State(), spec, l.verified), spec))
 		select {
 		case <-ctx.Done():
 		case <-l.wake:

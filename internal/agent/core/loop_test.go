@@ -178,8 +178,8 @@ func runUntilOn(t *testing.T, l *Loop, h *infrav1.Host, holds func(journal.State
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	l.Changed = func(s journal.State, refused *infrav1.ObservedOperation) {
-		if holds(s, refused) {
+	l.Changed = func(refused *infrav1.ObservedOperation) {
+		if holds(l.Journal.State(), refused) {
 			cancel()
 		}
 	}
@@ -336,7 +336,7 @@ func TestVanishedHostStopsNothing(t *testing.T) {
 	l := testLoop(f, j)
 	ctx, cancel := context.WithCancel(t.Context())
 	looks := 0
-	l.Changed = func(journal.State, *infrav1.ObservedOperation) {
+	l.Changed = func(*infrav1.ObservedOperation) {
 		switch looks++; looks {
 		case 1:
 			l.Observe(hostWith(spec(1, "a", nil)))
@@ -497,8 +497,8 @@ func TestRebootLoopEnds(t *testing.T) {
 		f.hang = make(chan struct{})
 		l := testLoop(f, j)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		l.Changed = func(s journal.State, r *infrav1.ObservedOperation) {
-			if ended("b")(s, r) {
+		l.Changed = func(r *infrav1.ObservedOperation) {
+			if ended("b")(j.State(), r) {
 				cancel()
 			}
 		}

@@ -59,8 +59,8 @@ func TestReboot(t *testing.T) {
 		f := &fakeExecutor{onReboot: cancel}
 		l := testLoop(f, runningHost(t, path))
 		l.BootID = c.bootID
-		l.Changed = func(s journal.State, _ *infrav1.ObservedOperation) {
-			if s.Operation != nil && s.Operation.State != infrav1.OperationRunning {
+		l.Changed = func(*infrav1.ObservedOperation) {
+			if s := l.Journal.State(); s.Operation != nil && s.Operation.State != infrav1.OperationRunning {
 				cancel()
 			}
 		}

@@ -20,7 +20,7 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	stale, told := hostWith(requested(1, "a", boot("b"))), 0
-	l.Changed = func(_ journal.State, refused *infrav1.ObservedOperation) {
+	l.Changed = func(refused *infrav1.ObservedOperation) {
 		switch told++; {
 		case refused != nil && refused.ID == "b" && refused.State == infrav1.OperationFailed:
 			l.Observe(hostWith(requested(3, "c", boot("d"))))

@@ -154,8 +154,8 @@ func process(t *testing.T, h *effectstest.Host, path string, spec *infrav1.HostS
 	loop.After = func(time.Duration) <-chan time.Time { return immediately }
 	clock := time.Now()
 	loop.Now = func() time.Time { clock = clock.Add(time.Hour); return clock }
-	loop.Changed = func(s journal.State, _ *infrav1.ObservedOperation) {
-		if op := s.Operation; op != nil && op.ID == spec.Desired.OperationID && op.State != infrav1.OperationRunning {
+	loop.Changed = func(*infrav1.ObservedOperation) {
+		if op := j.State().Operation; op != nil && op.ID == spec.Desired.OperationID && op.State != infrav1.OperationRunning {
 			cancel(nil)
 		}
 	}

@@ -135,7 +135,7 @@ func New(o Options) (*Agent, error) {
 // stopped. An operation that is under way is resumed by the next Run.
 func (a *Agent) Run(ctx context.Context) {
 	collected := a.collect(ctx)
-	a.changed(a.options.Journal.State(), nil)
+	a.changed(nil)
 	watcher := &watcher{
 		hosts: a.client, namespace: a.options.Namespace, name: a.options.HostName, log: a.options.Log,
 		changed: a.observe, failed: a.unwatched,
@@ -218,23 +218,39 @@ func (a *Agent) unserved(err error) {
 }
 
 // changed is called after each change of the journal.
-func (a *Agent) changed(state journal.State, refused *infrav1.ObservedOperation) {
+func (a *Agent) changed(refused *infrav1.ObservedOperation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused = refused
-	reported := status(a.facts, a.options.BootID, state, refused)
+	a.setStatus()
+}
+
+// report reports a change of anything but the journal.
+func (a *Agent) report() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.setStatus()
+}
+
+// setStatus gives the reporter the current status. The lock is held while all of it is read,
+// so that of two concurrent reports the later one is never the older one.
+func (a *Agent) setStatus() {
+	var virtualIP *infrav1.VirtualIPStatus
 	if a.options.VirtualIP != nil {
-		reported.VirtualIP = a.options.VirtualIP.Status()
+		virtualIP = a.options.VirtualIP.Status()
 	}
-	if v := reported.VirtualIP; v != nil {
-		v.Message = bounded(v.Message)
+	if virtualIP != nil {
+		virtualIP.Message = bounded(virtualIP.Message)
 	}
+	var update *infrav1.HostAgentUpdate
 	if a.options.AgentUpdate != nil {
-		reported.AgentUpdate = a.options.AgentUpdate.Status()
+		update = a.options.AgentUpdate.Status()
 	}
-	if u := reported.AgentUpdate; u != nil {
-		u.Message = bounded(u.Message)
+	if update != nil {
+		update.Message = bounded(update.Message)
 	}
+	reported := status(a.facts, a.options.BootID, a.options.Journal.State(), a.refused)
+	reported.VirtualIP, reported.AgentUpdate = virtualIP, update
 	a.reporter.set(reported)
 }
 
@@ -265,15 +281,6 @@ func (a *Agent) follow(ctx context.Context, changes func() <-chan struct{}) {
 		case <-changed:
 		}
 	}
-}
-
-// report tells the reporter what the journal, the facts, the virtual IP and the update of the
-// agent are now.
-func (a *Agent) report() {
-	a.mu.Lock()
-	refused := a.refused
-	a.mu.Unlock()
-	a.changed(a.options.Journal.State(), refused)
 }
 
 func refreshWait(collected bool) time.Duration {
