@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -18,6 +19,11 @@ import (
 // much is added, so that agents do not come back together. With thousands of agents
 // each watch that begins anew counts; a connection that broke shows sooner by its pings.
 const watchTimeout = 30 * time.Minute
+
+// steadyWatch is how long a watch lasts that counts as a success. After a shorter one the next
+// waits as after a failure: a server that accepts each watch and ends it would be asked without
+// a pause, by all agents.
+const steadyWatch = time.Minute
 
 // HostWatches streams one Host from its current state on.
 type HostWatches interface {
@@ -41,38 +47,52 @@ type watcher struct {
 // run blocks until the context ends.
 func (w *watcher) run(ctx context.Context) {
 	outage, failing := backoff.Backoff{}, false
-	for ctx.Err() == nil {
+	for {
+		began := time.Now()
 		err := w.follow(ctx, func() {
 			if failing {
 				w.log.Info("watching the Host again")
 			}
 			failing = false
-			outage.Reset()
 		})
-		if err == nil || ctx.Err() != nil {
-			continue
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			w.failed(err)
+		}
+		if time.Since(began) >= steadyWatch {
+			outage.Reset()
+			failing = false
+			if err == nil {
+				continue
+			}
+		}
+		if err == nil {
+			err = fmt.Errorf("the server ended the watch in less than %s", steadyWatch)
 		}
 		if !failing {
 			w.log.Warn("cannot watch the Host, trying again", "err", err)
 		}
 		failing = true
-		w.failed(err)
-		backoff.Sleep(ctx, outage.Next(time.Now()))
+		if !backoff.Sleep(ctx, outage.Next(time.Now())) {
+			return
+		}
 	}
 }
 
-// follow serves one watch until the server ends it. healthy is called once the
-// watch stands.
-func (w *watcher) follow(ctx context.Context, healthy func()) error {
+// follow serves one watch until the server ends it. shown is called once the server has shown
+// the Host.
+func (w *watcher) follow(ctx context.Context, shown func()) error {
 	stream, err := w.hosts.WatchHost(ctx, w.namespace, w.name, watchTimeout+rand.N(watchTimeout))
 	if err != nil {
 		return err
 	}
 	defer stream.Stop()
-	healthy()
 	for event := range stream.ResultChan() {
 		switch object := event.Object.(type) {
 		case *infrav1.Host:
+			shown()
 			w.handle(event.Type, object)
 		default:
 			return apierrors.FromObject(event.Object)
