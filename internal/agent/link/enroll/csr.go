@@ -32,8 +32,8 @@ const (
 	pollLast  = 2 * time.Second
 	// remindAfter is how often the log tells that nobody has decided yet.
 	remindAfter = time.Minute
-	// deniedFirst and deniedLast bound the wait after a denial, which grows with
-	// each one. After a restart it is measured from the denial.
+	// deniedFirst and deniedLast bound the wait after a denial, or a certificate that is of no
+	// use, which grows with each one. After a restart it is measured from the denial.
 	deniedFirst = 5 * time.Second
 	deniedLast  = 5 * time.Minute
 )
@@ -96,11 +96,20 @@ func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.P
 		if err != nil {
 			return nil, err
 		}
+		wait := min(deniedFirst<<min(attempt-1, 10), deniedLast)
 		refused := refusal(csr)
 		if refused == nil {
 			// Of a new one the server's clock says that it is good, whatever this host's says.
-			if c, err := pair(csr.Status.Certificate, key, why.user); err == nil && (filed || e.Now().Before(c.Leaf.NotAfter)) {
+			c, err := pair(csr.Status.Certificate, key, why.user)
+			if err == nil && (filed || e.Now().Before(c.Leaf.NotAfter)) {
 				return c, nil
+			}
+			if !filed {
+				continue
+			}
+			e.Log.Error("the management cluster issued a certificate that this host cannot use", "request", name, "err", err, "nextTryIn", wait)
+			if !backoff.Sleep(ctx, wait) {
+				return nil, context.Cause(ctx)
 			}
 			continue
 		}
@@ -110,7 +119,6 @@ func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.P
 		if _, err := os.Stat(e.BootstrapKubeconfig); err == nil && why.orToken && refused.Reason == infrav1.HostUnknownReason {
 			return nil, fmt.Errorf("%w: %s", errHostGone, refused.Message)
 		}
-		wait := min(deniedFirst<<min(attempt-1, 10), deniedLast)
 		if !filed {
 			// To a clock that is behind, the denial is yet to come.
 			wait -= max(e.Now().Sub(refused.LastUpdateTime.Time), 0)

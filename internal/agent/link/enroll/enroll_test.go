@@ -441,6 +441,47 @@ func TestDenialsDoNotPileUp(t *testing.T) {
 	}
 }
 
+// logged is a log handler that calls a function with each message.
+type logged func(message string)
+
+func (logged) Enabled(context.Context, slog.Level) bool        { return true }
+func (f logged) Handle(_ context.Context, r slog.Record) error { f(r.Message); return nil }
+func (f logged) WithAttrs([]slog.Attr) slog.Handler            { return f }
+func (f logged) WithGroup(string) slog.Handler                 { return f }
+
+// TestUnusableCertificatesDoNotPileUp: a signer that issues certificates for another user is not
+// asked again without a wait.
+func TestUnusableCertificatesDoNotPileUp(t *testing.T) {
+	s := newSigner(t)
+	e := enroller(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e.Log = slog.New(logged(func(message string) {
+		if strings.Contains(message, "cannot use") {
+			cancel() // before it waits
+		}
+	}))
+	s.decide = func(n int, csr *certificatesv1.CertificateSigningRequest) {
+		if n == 3 {
+			cancel()
+		}
+		other := csr.DeepCopy()
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, s.key)
+		if err != nil {
+			panic(err)
+		}
+		other.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+		s.sign(other, time.Hour)
+		csr.Status = other.Status
+	}
+	if _, err := e.Enroll(ctx); err == nil {
+		t.Fatal("enrolled with the certificate of another")
+	}
+	if n := s.requests(); n != 1 {
+		t.Errorf("filed %d requests", n)
+	}
+}
+
 // TestWrongClockDoesNotFlood: to a clock that is days ahead a new certificate has ended. The
 // server takes it all the same, and is not asked again and again.
 func TestWrongClockDoesNotFlood(t *testing.T) {
