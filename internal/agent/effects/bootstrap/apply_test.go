@@ -119,6 +119,41 @@ write_files:
 	}
 }
 
+// TestAppendOnce: a try that is repeated appends nothing twice, whichever entries the one before
+// it came to.
+func TestAppendOnce(t *testing.T) {
+	const a, b = "{path: /etc/log, content: A, append: true}", "{path: /etc/log, content: B, append: true}"
+	for name, c := range map[string]struct {
+		// entries in the order of the data, and those that an interrupted try came to.
+		entries, first []string
+		want           string
+	}{
+		"two entries":       {[]string{a, b}, []string{a}, "oldAB"},
+		"two of one text":   {[]string{a, a}, []string{a}, "oldAA"},
+		"a deferred one":    {[]string{"{path: /etc/log, content: B, append: true, defer: true}", a}, []string{a}, "oldAB"},
+		"one by a link":     {[]string{a, "{path: /etc/link, content: B, append: true}"}, []string{a}, "oldAB"},
+		"another between":   {[]string{a, "{path: /b, content: x, append: true}", b}, []string{a}, "oldAB"},
+		"to a written file": {[]string{"{path: /etc/log, content: A}", a, b}, []string{"{path: /etc/log, content: A}", a}, "AAB"},
+		"to be overwritten": {[]string{a, "{path: /etc/log, content: A}", b}, []string{a}, "AB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := effectstest.New(t)
+			put(t, h, "/etc/log", "old")
+			if err := os.Symlink(h.Root.Path("/etc/log"), h.Root.Path("/etc/link")); err != nil {
+				t.Fatal(err)
+			}
+			for _, entries := range [][]string{c.first, c.entries, c.entries} {
+				if err := apply(t, h, newProgress(t), "write_files: ["+strings.Join(entries, ", ")+"]\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := get(t, h, "/etc/log"); got != c.want {
+				t.Errorf("the file is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestFileOfAnUnknownOwner(t *testing.T) {
 	h := effectstest.New(t)
 	err := apply(t, h, newProgress(t), "write_files: [{path: /a, owner: nobody-here}]\n")
@@ -205,6 +240,16 @@ func TestTimeClients(t *testing.T) {
 		})
 	}
 	h := effectstest.New(t)
+	put(t, h, "/etc/chrony.conf", "driftfile /var/lib/chrony/drift") // without an end of line
+	for range 2 {
+		if err := apply(t, h, newProgress(t), "ntp: {enabled: true, servers: [a]}\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := get(t, h, "/etc/chrony.conf"), "driftfile /var/lib/chrony/drift\n# slipway-agent: begin\nserver a iburst\n# slipway-agent: end\n"; got != want {
+		t.Errorf("chrony.conf is %q, want %q", got, want)
+	}
+	h = effectstest.New(t)
 	h.Programs.Missing = []string{"chronyd"}
 	assertFailure(t, apply(t, h, newProgress(t), "ntp: {servers: [a]}\n"), operation.ReasonNTPClientMissing, operation.RetryNever, "install one")
 }

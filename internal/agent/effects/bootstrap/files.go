@@ -19,23 +19,47 @@ import (
 // writeFiles writes the files of one of the two moments, after recording the
 // paths that do not exist yet.
 func (a Applier) writeFiles(files []cloudconfig.File, deferred bool, progress operation.Progress) error {
-	var now []cloudconfig.File
 	var paths []string
 	for _, f := range files {
 		if f.Defer == deferred {
-			now = append(now, f)
 			paths = append(paths, f.Path)
 		}
 	}
 	if err := a.recordNew(paths, progress); err != nil {
 		return err
 	}
-	for _, f := range now {
-		if err := a.writeFile(f); err != nil {
+	files = inOrder(files)
+	for i, f := range files {
+		if f.Defer != deferred {
+			continue
+		}
+		var err error
+		if f.Append {
+			f.Content, err = a.appended(files, i)
+		}
+		if err == nil {
+			err = a.writeFile(f)
+		}
+		if err != nil {
 			return fmt.Errorf("write_files %s: %w", f.Path, err)
 		}
 	}
 	return nil
+}
+
+// inOrder returns the files in the order in which they are written.
+func inOrder(files []cloudconfig.File) []cloudconfig.File {
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(f, g cloudconfig.File) int {
+		switch {
+		case f.Defer == g.Defer:
+			return 0
+		case g.Defer:
+			return -1
+		}
+		return 1
+	})
+	return files
 }
 
 // StagedSuffix ends the name under which a file is prepared beside its path.
@@ -68,29 +92,41 @@ func (a Applier) writeFile(f cloudconfig.File) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	content := f.Content
-	if f.Append {
-		if content, err = appended(path, f.Content); err != nil {
-			return err
-		}
-	}
-	return replace(path, content, f.Mode, uid, gid)
+	return replace(a.target(f.Path), f.Content, f.Mode, uid, gid)
 }
 
-// appended returns the old content with the new at its end. What an interrupted
-// try has appended already is not appended again.
-func appended(path string, addition []byte) ([]byte, error) {
-	old, err := os.ReadFile(path)
+// target is where a path leads to.
+func (a Applier) target(path string) string {
+	path = a.Root.Path(path)
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	return path
+}
+
+// appended returns the content of a file with that of the entry i at its end. An earlier try has
+// appended it already when the file ends with all that the entries append to it, up to this one
+// or a later one.
+func (a Applier) appended(files []cloudconfig.File, i int) ([]byte, error) {
+	target := a.target(files[i].Path)
+	old, err := os.ReadFile(target)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if bytes.HasSuffix(old, addition) {
-		return old, nil
+	var all []byte
+	for j, f := range files {
+		switch {
+		case a.target(f.Path) != target:
+			continue
+		case !f.Append: // this try has written the whole file, or will
+			return append(old, files[i].Content...), nil
+		}
+		all = append(all, f.Content...)
+		if j >= i && bytes.HasSuffix(old, all) {
+			return old, nil
+		}
 	}
-	return append(old, addition...), nil
+	return append(old, files[i].Content...), nil
 }
 
 // replace writes beside the file and renames, so that the owner and the mode

@@ -67,8 +67,12 @@ func (a Applier) timeClient(n cloudconfig.NTP) (cloudconfig.File, string, error)
 		return file, "chrony", nil
 	case a.Runner.Has("chronyd") && a.exists(chronyConfig):
 		old, err := os.ReadFile(a.Root.Path(chronyConfig))
+		own := chronyBlock.ReplaceAllString(string(old), "")
+		if own != "" && !strings.HasSuffix(own, "\n") {
+			own += "\n" // the block is found again by its first line
+		}
 		file.Path = chronyConfig
-		file.Content = []byte(chronyBlock.ReplaceAllString(string(old), "") + "# slipway-agent: begin\n" + chronyLines(n) + "# slipway-agent: end\n")
+		file.Content = []byte(own + "# slipway-agent: begin\n" + chronyLines(n) + "# slipway-agent: end\n")
 		return file, "chronyd", err
 	case a.exists(timesyncdProgram):
 		file.Path = timesyncdConfig
