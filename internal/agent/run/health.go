@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -58,11 +59,32 @@ func listen(address string) (net.Listener, error) {
 	if !isUnix {
 		return net.Listen("tcp", address)
 	}
-	// A socket of an agent that was killed is in the way.
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removeStaleSocket(path); err != nil {
 		return nil, err
 	}
 	return net.Listen("unix", path)
+}
+
+// removeStaleSocket removes the socket that a killed agent left, and nothing else.
+func removeStaleSocket(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%s is not a socket; remove it or set another healthAddress in the agent's configuration", path)
+	}
+	connection, err := net.Dial("unix", path)
+	if err == nil {
+		return errors.Join(fmt.Errorf("another program listens on %s; stop it or set another healthAddress in the agent's configuration", path), connection.Close())
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
 }
 
 func (s healthServer) handler() http.Handler {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,5 +86,47 @@ func TestServeOnASocketThatAKilledAgentLeft(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("Serve returned %v", err)
+	}
+}
+
+// TestHealthRemovesNothingElse: healthAddress may name a file of somebody else by mistake, which
+// root does not remove.
+func TestHealthRemovesNothingElse(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a file":             func(path string) error { return os.WriteFile(path, []byte("own"), 0o600) },
+		"a link":             func(path string) error { return os.Symlink("/etc/hostname", path) },
+		"an empty directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"the socket of a program that runs": func(path string) error {
+			l, err := net.Listen("unix", path)
+			if err == nil {
+				t.Cleanup(func() { _ = l.Close() })
+			}
+			return err
+		},
+		"a socket of another kind": func(path string) error {
+			l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+			if err == nil {
+				t.Cleanup(func() { _ = l.Close() })
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s")
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.Lstat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l, err := listen("unix:" + path); err == nil {
+				_ = l.Close()
+				t.Error("it is served in its place")
+			}
+			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
+				t.Errorf("it is gone: %v", err)
+			}
+		})
 	}
 }
