@@ -104,7 +104,7 @@ func compare(c *config.AgentConfiguration, o Options) error {
 		return fmt.Errorf("%s says namespace %s, hostName %q, and this command namespace %s, hostName %q; nothing was changed: remove the file if the host shall be another one",
 			o.ConfigPath, c.Namespace, c.HostName, o.Namespace, o.HostName)
 	}
-	enrolled, err := clientcmd.LoadFromFile(filepath.Join(c.StateDir, "kubeconfig"))
+	enrolled, err := clientcmd.LoadFromFile(filepath.Join(c.StateDir, config.KubeconfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -3,5 +3,6 @@
 // give the agent its identity (enroll), take it to another management cluster (handover),
 // and hold the small part of the Kubernetes API it needs (kube, backoff).
 //
-// The room may import core, hostos/inventory for what it reports, and internal/host.
+// The room may import core, hostos/inventory for what it reports, run/config for the names of
+// files, and internal/host.
 package link

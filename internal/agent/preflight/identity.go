@@ -48,7 +48,7 @@ func checkMachineID(_ context.Context, s *scope) []Finding {
 	if dbus := s.text("/var/lib/dbus/machine-id"); dbus != "" && dbus != id {
 		return bad(Warning, renew, "/var/lib/dbus/machine-id differs from /etc/machine-id: one of them is of the image this disk was made from")
 	}
-	if name := s.text(filepath.Join(s.config.StateDir, "host-name")); name != "" {
+	if name := s.text(filepath.Join(s.config.StateDir, config.HostNameFile)); name != "" {
 		if now, err := s.Hostname(); err == nil && s.config.HostName == "" && name != now {
 			return bad(Warning, "on a clone: "+renewID+" && sudo rm -rf "+s.config.StateDir+" && sudo reboot",
 				"this disk was enrolled as %q already, and the host is called %q: if it is a copy of that host's disk, both would be refused as clones", name, now)

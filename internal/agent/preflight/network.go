@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
 // ports that a node and a control plane listen on.
@@ -124,7 +126,7 @@ func checkManagementAPI(ctx context.Context, s *scope) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	kubeconfig := s.config.BootstrapKubeconfig
-	if enrolled := filepath.Join(s.config.StateDir, "kubeconfig"); !s.exists(kubeconfig) && s.exists(enrolled) {
+	if enrolled := filepath.Join(s.config.StateDir, config.KubeconfigFile); !s.exists(kubeconfig) && s.exists(enrolled) {
 		// The agent removes the other one once the host is enrolled.
 		kubeconfig = enrolled
 	}

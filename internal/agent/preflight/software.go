@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
 // tools that kubeadm, the kubelet or the network plugins call by name.
@@ -248,7 +250,7 @@ func (s *scope) installKubernetes() string {
 // checkClean finds what another cluster left. A host that the agent has made a node
 // itself is not judged: its journal knows.
 func checkClean(_ context.Context, s *scope) []Finding {
-	if s.exists(filepath.Join(s.config.StateDir, "journal")) {
+	if s.exists(filepath.Join(s.config.StateDir, config.JournalFile)) {
 		return good("enrolled before; `slipway-agent status` tells what it is")
 	}
 	const remedy = "sudo kubeadm reset --force && sudo rm -rf /etc/cni/net.d /var/lib/etcd"

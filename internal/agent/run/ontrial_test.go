@@ -58,7 +58,7 @@ func TestAgentOnTrial(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Join(c.StateDir, JournalFile)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(c.StateDir, config.JournalFile)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is a journal: %v", err)
 	}
 }

@@ -27,9 +27,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
-// JournalFile is the journal's name in the state directory.
-const JournalFile = "journal"
-
 // Agent is the whole slipway-agent, not running yet.
 type Agent struct {
 	Config *config.AgentConfiguration
@@ -87,7 +84,7 @@ func (a *Agent) work(parent context.Context, log *slog.Logger) (ready bool, err 
 	if a.trial != nil {
 		open = journal.Frozen
 	}
-	if a.journal, err = open(filepath.Join(dir, JournalFile)); err != nil {
+	if a.journal, err = open(filepath.Join(dir, config.JournalFile)); err != nil {
 		return false, err
 	}
 	defer func() { _ = a.journal.Close() }()
@@ -194,7 +191,7 @@ func lockPatiently(ctx context.Context, dir string) (func(), error) {
 
 // lock makes sure that one agent works on the state directory.
 func lock(dir string) (func(), error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, config.LockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}

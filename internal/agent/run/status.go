@@ -92,7 +92,7 @@ type Journal struct {
 // ReadStatus looks at the state directory, and asks the management cluster with the agent's
 // own certificate. It changes nothing.
 func ReadStatus(ctx context.Context, c *config.AgentConfiguration) (Status, error) {
-	j, err := journal.Read(filepath.Join(c.StateDir, JournalFile))
+	j, err := journal.Read(filepath.Join(c.StateDir, config.JournalFile))
 	if err != nil {
 		return Status{}, err
 	}
@@ -102,18 +102,18 @@ func ReadStatus(ctx context.Context, c *config.AgentConfiguration) (Status, erro
 	}
 	s := Status{Version: version.Version, Namespace: namespace, Host: c.HostName, Connection: Connection{State: ConnectionNone},
 		Journal: Journal{j.ClaimID, j.ClaimGeneration, j.Operation, j.Residue, j.Found, j.VirtualIP, j.CleanProof}}
-	if kept, err := os.ReadFile(filepath.Join(c.StateDir, "host-name")); err == nil && s.Host == "" {
+	if kept, err := os.ReadFile(filepath.Join(c.StateDir, config.HostNameFile)); err == nil && s.Host == "" {
 		s.Host = strings.TrimSpace(string(kept))
 	}
 	if s.AgentUpdate, err = selfupdate.Read(c.StateDir); err != nil {
 		return s, err
 	}
 	s.Running = runs(c.StateDir)
-	credentials, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.StateDir, "kubeconfig"))
+	credentials, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.StateDir, config.KubeconfigFile))
 	var h *infrav1.Host
 	if err == nil {
 		s.Server, s.CertificateExpires = credentials.Host, expiry(credentials)
-		s.EnrollmentExpires = expiry(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: filepath.Join(c.StateDir, "enrollment.crt")}})
+		s.EnrollmentExpires = expiry(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: filepath.Join(c.StateDir, config.EnrollmentFile)}})
 		s.Connection, h = ask(ctx, credentials, s.Namespace, s.Host)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
@@ -125,7 +125,7 @@ func ReadStatus(ctx context.Context, c *config.AgentConfiguration) (Status, erro
 
 // runs says whether an agent has the state directory.
 func runs(dir string) bool {
-	if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, config.LockFile)); err != nil {
 		return false
 	}
 	unlock, err := lock(dir)

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/selfupdate"
 	"github.com/slipway-dev/slipway/internal/version"
 )
@@ -47,7 +48,7 @@ func (a *Agent) atWork() string {
 
 // reachable asks the management cluster as this agent does.
 func (a *Agent) reachable(ctx context.Context) error {
-	credentials, err := clientcmd.BuildConfigFromFlags("", filepath.Join(a.Config.StateDir, "kubeconfig"))
+	credentials, err := clientcmd.BuildConfigFromFlags("", filepath.Join(a.Config.StateDir, config.KubeconfigFile))
 	if err != nil {
 		return err
 	}

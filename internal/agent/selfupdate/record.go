@@ -10,12 +10,14 @@ import (
 	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
 // Names in the state directory.
 const (
-	recordFile = "agent-update.json"
-	stagingDir = "agent-update.fetched"
+	recordFile = config.UpdateFile
+	stagingDir = config.UpdateDirectory
 )
 
 // maxAttempts is how often one bundle is tried.

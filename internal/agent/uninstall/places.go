@@ -18,16 +18,6 @@ const (
 	logPath = "/var/log/slipway-bootstrap.log"
 )
 
-// stateFiles are what agents, those of earlier versions too, keep in the state directory. The
-// journal, which tells whether the host serves, goes after what names the host.
-var stateFiles = []string{
-	"identity.key", "enrollment.crt", "client.pem", "client-next.key", "client.crt", "kubeconfig", "host-name",
-	"bootstrap-kubeconfig.sha256", "hand-over.json", "handed-over.json", "agent-update.json", journalFile, lockFile,
-}
-
-// stateDirectories are likewise removed with everything in them.
-var stateDirectories = []string{"agent-update.fetched"}
-
 // place is something on the host that is the agent's.
 type place struct {
 	path string
@@ -71,10 +61,10 @@ func state(dir string) []place {
 		return []place{{path: dir, all: true}}
 	}
 	var all []place
-	for _, name := range stateDirectories {
+	for _, name := range config.StateDirectories {
 		all = append(all, place{path: filepath.Join(dir, name), all: true})
 	}
-	for _, name := range stateFiles {
+	for _, name := range config.StateFiles {
 		all = append(all, file(filepath.Join(dir, name)))
 	}
 	return append(all, place{path: dir, directory: true})

@@ -7,13 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
-)
-
-// Files in the state directory.
-const (
-	journalFile = "journal"
-	lockFile    = "lock"
 )
 
 // ServesError says that the host is a node, or that something of one may be on it.
@@ -44,7 +39,7 @@ func (h *Host) dispensable() error {
 // free refuses a host that serves. The journal tells of what the agent did; the node files
 // tell of the rest, but for a node of somebody else, which the agent found and let be.
 func (h *Host) free() error {
-	s, err := journal.Read(h.Root.Path(filepath.Join(h.Config.StateDir, journalFile)))
+	s, err := journal.Read(h.Root.Path(filepath.Join(h.Config.StateDir, config.JournalFile)))
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func (h *Host) systemctl(ctx context.Context, args ...string) error {
 
 // lock holds that no agent runs, however it was started.
 func (h *Host) lock() (func(), error) {
-	f, err := os.OpenFile(h.Root.Path(filepath.Join(h.Config.StateDir, lockFile)), os.O_RDWR|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(h.Root.Path(filepath.Join(h.Config.StateDir, config.LockFile)), os.O_RDWR|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return func() {}, nil
 	}

@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
 )
 
@@ -218,7 +219,7 @@ func TestCheck(t *testing.T) {
 
 func keep(t *testing.T, root hostfs.Root, s journal.State) {
 	t.Helper()
-	j, err := journal.Open(root.Path("/var/lib/slipway-agent/" + journalFile))
+	j, err := journal.Open(root.Path("/var/lib/slipway-agent/" + config.JournalFile))
 	if err == nil {
 		err = errors.Join(j.Update(func(kept *journal.State) { *kept = s }), j.Close())
 	}
@@ -345,7 +346,7 @@ func TestLeft(t *testing.T) {
 	enroll(t, root)
 	put(t, root, "/etc/slipway/agent.yaml", configuration+"stateDir: /srv/state\n")
 	put(t, root, "/etc/slipway/notes", "mine")
-	for _, name := range []string{"identity.key", ".identity.key.7", "client.pem", "lock", "journal", "notes", "agent-update.json", ".agent-update.json.5", "agent-update.fetched/blobs/x"} {
+	for _, name := range slices.Concat(config.StateFiles, []string{".identity.key.7", "notes", ".agent-update.json.5", "agent-update.fetched/blobs/x"}) {
 		put(t, root, "/srv/state/"+name, "")
 	}
 	var out bytes.Buffer

@@ -11,12 +11,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 )
 
 // assignedFile says in which namespace the host is by now, in one piece with the certificate
 // by which it asks there: nobody else would give it one.
-const assignedFile = "assigned.json"
+const assignedFile = config.AssignedFile
 
 // assigned is the content of assignedFile.
 type assigned struct {

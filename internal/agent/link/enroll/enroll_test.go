@@ -31,6 +31,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -175,6 +176,7 @@ func (s *signer) whoFiled() string {
 func enroller(t *testing.T, s *signer) *Enroller {
 	t.Helper()
 	dir := t.TempDir()
+	t.Cleanup(func() { onlyStateFiles(t, dir) })
 	kubeconfig := filepath.Join(dir, "bootstrap")
 	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
 clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {token: t}}]}`, s.URL, s.authority())
@@ -183,6 +185,20 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 	}
 	return &Enroller{
 		StateDir: dir, BootstrapKubeconfig: kubeconfig, Namespace: "ns", HostName: "h", Log: slog.New(slog.DiscardHandler), Now: time.Now, AllowLoopback: true,
+	}
+}
+
+// onlyStateFiles looks for files in a state directory that `slipway-agent uninstall` does not know.
+func onlyStateFiles(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); name != "bootstrap" && !slices.Contains(config.StateFiles, name) {
+			t.Errorf("%s is not among config.StateFiles", name)
+		}
 	}
 }
 

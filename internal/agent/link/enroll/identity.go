@@ -15,26 +15,27 @@ import (
 
 	"k8s.io/client-go/util/keyutil"
 
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // Files in the state directory, each readable by root only.
 const (
-	keyFile = "identity.key"
+	keyFile = config.IdentityKeyFile
 	// enrollmentFile is the certificate of the identity key. It is good for asking for
 	// working certificates, and nothing else.
-	enrollmentFile = "enrollment.crt"
+	enrollmentFile = config.EnrollmentFile
 	// workingFile has the certificate that the agent works with and its key, in one file,
 	// so that they are replaced in one step.
-	workingFile = "client.pem"
+	workingFile = config.WorkingFile
 	// nextKeyFile is the key of the working certificate that is being asked for.
-	nextKeyFile = "client-next.key"
+	nextKeyFile = config.NextKeyFile
 	// formerFile is the certificate of the identity key that agents of earlier versions work with. It
 	// is good for asking for the first enrollment certificate, and left to such an agent.
-	formerFile     = "client.crt"
-	kubeconfigFile = "kubeconfig"
-	nameFile       = "host-name"
+	formerFile     = config.FormerFile
+	kubeconfigFile = config.KubeconfigFile
+	nameFile       = config.HostNameFile
 )
 
 // loadKey reads the identity key, and makes it when there is none. A key that

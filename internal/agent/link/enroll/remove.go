@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/internal/host"
 )
@@ -13,7 +14,7 @@ import (
 // removedFile keeps the digest of the bootstrap kubeconfig that was removed last. Whoever
 // puts the same one back, as an image or a provisioning tool does, has no other wish: a
 // host that was handed over since stays where it is.
-const removedFile = "bootstrap-kubeconfig.sha256"
+const removedFile = config.RemovedBootstrapFile
 
 // Served is called when the management cluster shows the Host: the bootstrap kubeconfig has
 // done its work then, and its token is of use only to a thief. One that somebody has put

@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // stateFile is in the agent's state directory, readable by root only.
-const stateFile = "hand-over.json"
+const stateFile = config.HandOverFile
 
 // state is what outlives the process.
 type state struct {

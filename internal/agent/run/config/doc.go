@@ -1,3 +1,3 @@
-// Package config reads /etc/slipway/agent.yaml. The agent's run, its
-// preflight and its main import it.
+// Package config reads /etc/slipway/agent.yaml, and names the files of the agent's state
+// directory. Other packages of the agent may import it, and internal/provision does.
 package config
