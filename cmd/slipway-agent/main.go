@@ -103,7 +103,7 @@ func main() {
 		os.Exit(2)
 	}
 	log := slog.New(handler)
-	err := execute(os.Args[1], *path, *format, log, hostfs.Root(*root))
+	err := execute(os.Args[1], *path, *format, log, hostfs.At(*root))
 	switch {
 	case err == nil:
 		return

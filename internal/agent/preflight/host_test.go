@@ -74,3 +74,16 @@ func TestSystemLooksBelowItsRoot(t *testing.T) {
 		t.Errorf("ran: %q, %v", out, err)
 	}
 }
+
+// TestGlobBelowARoot: findings name paths of the host, whether or not the root ends with a slash.
+func TestGlobBelowARoot(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []string{dir, dir + "/"} {
+		if found := (preflight.System{FS: hostfs.At(root)}).Glob("/f*"); len(found) != 1 || found[0] != "/file" {
+			t.Errorf("below %s is %q", root, found)
+		}
+	}
+}

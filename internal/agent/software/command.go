@@ -106,7 +106,7 @@ func Command(ctx context.Context, args []string, out, log io.Writer, management 
 		return fmt.Errorf("%w: --root: want an absolute path, not %q", ErrUsage, o.root)
 	}
 	o.management = management
-	h := &Host{Root: hostfs.Root(strings.TrimSuffix(o.root, "/"))}
+	h := &Host{Root: hostfs.At(o.root)}
 	if _, err := os.Stat("/run/systemd/system"); err == nil && h.Root == "" {
 		h.Services = &Services{Runner: command.System{Identity: "software", Log: log}, Tell: func(c string) { fmt.Fprintln(log, c) }}
 	}

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
@@ -62,10 +61,10 @@ func Command(ctx context.Context, args []string, out, log io.Writer) error {
 		return fmt.Errorf("%w: -o %q: want table or json", ErrUsage, *format)
 	case *root != "" && !filepath.IsAbs(*root):
 		return fmt.Errorf("%w: --root: want an absolute path, not %q", ErrUsage, *root)
-	case *root == "" && os.Geteuid() != 0:
+	case hostfs.At(*root) == "" && os.Geteuid() != 0:
 		return errors.New("this takes root: run it with sudo")
 	}
-	h, err := open(hostfs.Root(strings.TrimSuffix(*root, "/")), log)
+	h, err := open(hostfs.At(*root), log)
 	if err != nil {
 		return err
 	}

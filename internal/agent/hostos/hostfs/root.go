@@ -10,6 +10,15 @@ import (
 // Root is the directory that stands for "/" of the host. Empty means "/".
 type Root string
 
+// At returns the root that an operator names, in any spelling: "/" is the host itself, and a slash
+// at the end means nothing.
+func At(dir string) Root {
+	if dir == "" || filepath.Clean(dir) == "/" {
+		return ""
+	}
+	return Root(filepath.Clean(dir))
+}
+
 // Path returns where the absolute path of the host lies below the root.
 func (r Root) Path(path string) string {
 	if r == "" {
