@@ -23,8 +23,8 @@ import (
 )
 
 // Repository is the name under which bundles are served; agents know it as
-// registry.Management.
-const Repository = registry.Management
+// registry.ManagementRepository.
+const Repository = registry.ManagementRepository
 
 const (
 	// stall is how long a client may take no content before its download ends.

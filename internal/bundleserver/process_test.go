@@ -22,6 +22,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/procfs"
 
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
@@ -78,7 +79,7 @@ func pairOf(dir string) (registry.Options, error) {
 	address, addressErr := os.ReadFile(filepath.Join(dir, "address"))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	return registry.Options{Address: registry.Scheme + string(address) + "/" + registry.Management,
+	return registry.Options{Address: registry.Scheme + string(address) + "/" + registry.ManagementRepository,
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}}, errors.Join(err, caErr, addressErr)
 }
 
@@ -95,7 +96,7 @@ func TestKilled(t *testing.T) {
 	}
 	h, agent := machine(t), w.credentials("host-1")
 	command := func() *exec.Cmd {
-		c := exec.CommandContext(t.Context(), os.Args[0], "install", "--from", software.Management, "--public-key", key, "--kubernetes-version", newer, "--root", string(h.Root))
+		c := exec.CommandContext(t.Context(), os.Args[0], "install", "--from", config.ManagementSource, "--public-key", key, "--kubernetes-version", newer, "--root", string(h.Root))
 		c.Env = append(os.Environ(), asAgent+"="+agent)
 		return c
 	}

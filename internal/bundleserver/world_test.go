@@ -274,7 +274,7 @@ func (w *world) get(config *tls.Config, path string, header ...string) (*http.Re
 func (w *world) source(name string, at ...string) *registry.Repository {
 	w.t.Helper()
 	address := append(at, w.address)[0]
-	r, err := registry.New(registry.Options{Address: registry.Scheme + address + "/" + registry.Management, TLS: w.agent(name)})
+	r, err := registry.New(registry.Options{Address: registry.Scheme + address + "/" + registry.ManagementRepository, TLS: w.agent(name)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func TestHostBundles(t *testing.T) {
 		t.Errorf("told %s, want %s", server.HostPort, first)
 	}
 	fetch := func(at string) error {
-		source, err := registry.New(registry.Options{Address: registry.Scheme + at + "/" + registry.Management, TLS: server.TLS})
+		source, err := registry.New(registry.Options{Address: registry.Scheme + at + "/" + registry.ManagementRepository, TLS: server.TLS})
 		if err != nil {
 			return err
 		}

@@ -128,7 +128,7 @@ func managedHost(t *testing.T, namespace, name string, keys hostbundle.PublicKey
 			if err != nil {
 				return nil, err
 			}
-			source, err := registry.New(registry.Options{Address: registry.Scheme + server.HostPort + "/" + registry.Management, TLS: server.TLS})
+			source, err := registry.New(registry.Options{Address: registry.Scheme + server.HostPort + "/" + registry.ManagementRepository, TLS: server.TLS})
 			return []software.Source{source}, err
 		},
 	}

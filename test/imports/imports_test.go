@@ -46,7 +46,7 @@ var rules = []rule{
 	{folder: "internal/agent/effects", may: []string{"api", "internal/host", "internal/atomicfile", "internal/agent/core/journal", "internal/agent/core/operation",
 		"internal/agent/hostos", "internal/agent/vip", "internal/agent/link/backoff"}},
 	{folder: "internal/agent/preflight", may: []string{"internal/agent/hostos", "internal/agent/run/config"}},
-	{folder: "internal/agent/software", may: []string{"internal/agent/hostos", "internal/atomicfile", "internal/hostbundle"}, never: []string{"k8s.io/client-go"}},
+	{folder: "internal/agent/software", may: []string{"internal/agent/hostos", "internal/agent/run/config", "internal/atomicfile", "internal/hostbundle"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/agent/ondemand", may: []string{"internal/agent/core/journal", "internal/agent/core/operation", "internal/agent/software", "internal/hostbundle"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/agent/selfupdate", may: []string{"api", "internal/agent/hostos", "internal/agent/software", "internal/hostbundle", "internal/atomicfile", "internal/version", "internal/agent/run/config"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/agent/uninstall", may: []string{"api", "internal/agent/core/journal", "internal/agent/hostos", "internal/agent/run/config", "internal/agent/software",

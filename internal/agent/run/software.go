@@ -22,7 +22,7 @@ import (
 // ManagementBundles is where the management cluster of this host serves host bundles.
 func ManagementBundles(ctx context.Context, stateDir string) (registry.Options, error) {
 	server, err := announced.FindBundleServer(ctx, stateDir)
-	return registry.Options{Address: registry.Scheme + server.HostPort + "/" + registry.Management, TLS: server.TLS}, err
+	return registry.Options{Address: registry.Scheme + server.HostPort + "/" + registry.ManagementRepository, TLS: server.TLS}, err
 }
 
 // managed says whether this agent installs versions: it is told to, and has a key to judge

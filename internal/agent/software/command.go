@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
 )
@@ -43,9 +44,6 @@ Flags:
 
 // ErrUsage is wrapped by the error of a command that was called wrongly.
 var ErrUsage = errors.New("called wrongly")
-
-// Management is the source that stands for the management cluster of this host.
-const Management = "management"
 
 // tellEvery is the least time between two words about a download.
 const tellEvery = 5 * time.Second
@@ -145,7 +143,7 @@ func install(ctx context.Context, h *Host, o options, out io.Writer) error {
 
 // bring installs the version from where the options say, and returns it.
 func bring(ctx context.Context, h *Host, o options, keys hostbundle.PublicKeys) (string, error) {
-	if len(o.from) == 1 && o.from[0] != Management && !strings.Contains(o.from[0], "://") {
+	if len(o.from) == 1 && o.from[0] != config.ManagementSource && !strings.Contains(o.from[0], "://") {
 		return fromDirectory(ctx, h, o, keys)
 	}
 	var sources []Source
@@ -161,9 +159,9 @@ func bring(ctx context.Context, h *Host, o options, keys hostbundle.PublicKeys) 
 
 // source is one of those to ask; hasty says that there is another one after it.
 func (o options) source(ctx context.Context, from string, hasty bool) (Source, error) {
-	if from != Management {
+	if from != config.ManagementSource {
 		if !strings.HasPrefix(from, registry.Scheme) {
-			return nil, fmt.Errorf("%w: want a directory alone, or sources that are %sHOST/REPOSITORY or %s", ErrUsage, registry.Scheme, Management)
+			return nil, fmt.Errorf("%w: want a directory alone, or sources that are %sHOST/REPOSITORY or %s", ErrUsage, registry.Scheme, config.ManagementSource)
 		}
 		return registry.New(registry.Options{Address: from, CAFile: o.caFile, ConfigFile: o.registryConfig, Hasty: hasty})
 	}

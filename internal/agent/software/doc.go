@@ -19,5 +19,5 @@
 //	/etc, /usr/local/bin                     files and links that the bundle lists
 //	/var/lib/slipway/                        what the software itself writes
 //
-// It may import hostos and internal/hostbundle.
+// It may import hostos, run/config and internal/hostbundle.
 package software

@@ -29,8 +29,8 @@ import (
 const (
 	// Scheme is how the addresses of repositories begin.
 	Scheme = "oci://"
-	// Management is the repository of a management cluster that serves bundles.
-	Management = "host-bundles"
+	// ManagementRepository is the repository of a management cluster that serves bundles.
+	ManagementRepository = "host-bundles"
 )
 
 const (
