@@ -66,6 +66,9 @@ type Options struct {
 type Keeper struct {
 	options Options
 	wake    chan struct{}
+	// save is state.save but in tests. Only Run changes state, and it saves without the lock: the
+	// heartbeat needs the lock, and a disk may take long.
+	save func(state) error
 
 	mu    sync.Mutex
 	state state
@@ -79,11 +82,11 @@ type Keeper struct {
 	probed time.Time
 	// looked is when the Secret was read last, or could not be.
 	looked time.Time
-	// gone is true when the cluster says that it has no such Host for this agent. denied is
-	// since when it says only that the agent has no right to it. away is since when it does
+	// gone is true when the cluster says that it has no such Host for this agent, shown when it
+	// shows the Host; neither is at the start. denied is since when it says only that the agent has no right to it. away is since when it does
 	// not serve anybody, and silent since when there is not even an answer that says so.
 	// served is closed when it shows the Host again.
-	gone bool
+	gone, shown bool
 	// told is true once an operator can read in the log what the agent waits for, since it
 	// was not let go.
 	told                 bool
@@ -100,7 +103,8 @@ func New(o Options) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Keeper{options: o, wake: make(chan struct{}, 1), state: known, served: make(chan struct{})}, nil
+	save := func(s state) error { return s.save(o.StateDir) }
+	return &Keeper{options: o, wake: make(chan struct{}, 1), save: save, state: known, served: make(chan struct{})}, nil
 }
 
 func (k *Keeper) signal() {
@@ -128,19 +132,10 @@ func (k *Keeper) Served() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.denied, k.away, k.silent, k.told = time.Time{}, time.Time{}, time.Time{}, false
-	if k.gone {
-		k.gone = false
+	if k.gone || k.state.LetGo {
 		k.signal()
 	}
-	if k.state.LetGo {
-		served := k.state
-		served.LetGo = false
-		if err := served.save(k.options.StateDir); err != nil {
-			k.options.Log.Error("cannot forget that this management cluster let the host go, trying again", "err", err)
-		} else {
-			k.state = served
-		}
-	}
+	k.gone, k.shown = false, true
 	close(k.served)
 	k.served = make(chan struct{})
 }
@@ -153,7 +148,7 @@ func (k *Keeper) Unserved(err error) {
 	case err == nil:
 		k.denied, k.away, k.silent = time.Time{}, time.Time{}, time.Time{}
 		if !k.gone {
-			k.gone = true
+			k.gone, k.shown = true, false
 			k.signal()
 		}
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
@@ -189,7 +184,7 @@ func (k *Keeper) letGo() bool {
 
 // released is letGo with the lock held.
 func (k *Keeper) released() bool {
-	return k.gone || lasts(k.denied, time.Duration(deniedPatience*float64(k.options.Patience))) || k.state.LetGo && k.dead()
+	return k.gone || lasts(k.denied, time.Duration(deniedPatience*float64(k.options.Patience))) || k.state.LetGo && !k.shown && k.dead()
 }
 
 // dead says whether the management cluster seems to be gone. The lock is held.
@@ -255,12 +250,14 @@ func (k *Keeper) abandoned() (*host.HandOver, <-chan struct{}) {
 // remember changes what outlives the process. What cannot be written is not known.
 func (k *Keeper) remember(change func(*state)) error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	changed := k.state
+	k.mu.Unlock()
 	change(&changed)
-	if err := changed.save(k.options.StateDir); err != nil {
+	if err := k.save(changed); err != nil {
 		return err
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.state = changed
 	return nil
 }

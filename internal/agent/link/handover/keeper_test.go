@@ -118,6 +118,40 @@ func (s *scene) signed(key ed25519.PrivateKey) *host.HandOver {
 	return &host.HandOver{Kubeconfig: data, Signature: host.SignHandOver(key, "ns", data)}
 }
 
+// TestServedWritesNothing: the heartbeat needs the lock under which Served works, and a disk may
+// take long. What it brings counts at once, and is written by Run.
+func TestServedWritesNothing(t *testing.T) {
+	s := newScene(t)
+	handOver := s.signed(s.key)
+	s.set(handOver)
+	s.announce(handOver.Revision())
+	s.keeper.Unserved(nil)
+	s.keeper.prepare(t.Context())
+	k, saved := s.keeper, 0
+	save := k.save
+	k.save = func(s state) error {
+		if saved++; !k.mu.TryLock() {
+			t.Error("the state is written with the lock held")
+			return nil
+		}
+		k.mu.Unlock()
+		return save(s)
+	}
+	k.Served()
+	if saved > 0 {
+		t.Error("Served writes")
+	}
+	k.Unserved(errors.New("connection refused"))
+	k.silent = time.Now().Add(-time.Hour)
+	if k.letGo() {
+		t.Error("a host that was shown again counts as let go")
+	}
+	k.prepare(t.Context())
+	if known, err := load(s.options.StateDir); err != nil || known.LetGo || saved == 0 {
+		t.Errorf("the disk has %+v: %v", known, err)
+	}
+}
+
 // announce does what the next heartbeat brings.
 func (s *scene) announce(revision string) {
 	annotations := map[string]string{infrav1.HandOverSignerAnnotation: host.EncodeSigner(s.public)}

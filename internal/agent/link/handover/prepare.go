@@ -20,7 +20,7 @@ func (k *Keeper) prepare(ctx context.Context) {
 		return
 	}
 	if err := k.note(); err != nil {
-		k.options.Log.Error("cannot keep that this management cluster let the host go, trying again", "err", err)
+		k.options.Log.Error("cannot keep whether this management cluster let the host go, trying again", "err", err)
 	}
 	k.mu.Lock()
 	heard, announced, gone, prepared := k.heard, k.announced, k.released(), k.state.Prepared
@@ -43,20 +43,17 @@ func (k *Keeper) prepare(ctx context.Context) {
 	}
 }
 
-// note keeps that the management cluster let the host go. What it only denied is not kept.
+// note keeps that the management cluster let the host go, or that it shows it again. What it
+// only denied is not kept.
 func (k *Keeper) note() error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.gone || k.state.LetGo {
+	gone, known := k.gone, k.gone || k.shown
+	same := gone == k.state.LetGo
+	k.mu.Unlock()
+	if !known || same {
 		return nil
 	}
-	gone := k.state
-	gone.LetGo = true
-	if err := gone.save(k.options.StateDir); err != nil {
-		return err
-	}
-	k.state = gone
-	return nil
+	return k.remember(func(s *state) { s.LetGo = gone })
 }
 
 // learn keeps who signs, while the management cluster serves the host, and forgets a
