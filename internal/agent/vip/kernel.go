@@ -19,18 +19,17 @@ type Kernel struct{}
 // Addresses implements Network.
 func (Kernel) Addresses() ([]network.Address, error) { return network.Addresses() }
 
-// DefaultLink implements Network.
+// DefaultLink implements Network. A host with IPv6 alone has its default route there.
 func (Kernel) DefaultLink() (string, error) {
-	routes, err := network.ReadAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
-	if err != nil {
-		return "", fmt.Errorf("list routes: %w", err)
-	}
-	for _, r := range routes {
-		if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
-			continue
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		routes, err := network.ReadAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
+		if err != nil {
+			return "", fmt.Errorf("list routes: %w", err)
 		}
-		if link, err := netlink.LinkByIndex(r.LinkIndex); err == nil {
-			return link.Attrs().Name, nil
+		for _, r := range routes {
+			if link := defaultLink(r); link != "" {
+				return link, nil
+			}
 		}
 	}
 	return "", nil
@@ -71,4 +70,25 @@ func target(name string, p netip.Prefix) (netlink.Link, *netlink.Addr, error) {
 		addr.Flags = unix.IFA_F_NODAD
 	}
 	return link, addr, nil
+}
+
+// defaultLink is the interface of a default route, the first of several; empty for another route.
+func defaultLink(r netlink.Route) string {
+	if r.Dst != nil {
+		if ones, _ := r.Dst.Mask.Size(); ones > 0 || !r.Dst.IP.IsUnspecified() {
+			return ""
+		}
+	}
+	if r.Type != unix.RTN_UNICAST {
+		return ""
+	}
+	index := r.LinkIndex
+	if len(r.MultiPath) > 0 {
+		index = r.MultiPath[0].LinkIndex
+	}
+	link, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return ""
+	}
+	return link.Attrs().Name
 }

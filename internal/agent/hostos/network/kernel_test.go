@@ -13,6 +13,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
@@ -125,6 +126,48 @@ func TestKernelReturnsToItsBaseline(t *testing.T) {
 		t.Errorf("left after removal: %q", got)
 	}
 	link(t, "virbr0")
+}
+
+// TestKernelFindsTheDefaultLink: a second interface has the default route, of either family.
+func TestKernelFindsTheDefaultLink(t *testing.T) {
+	unicast := func(to, via string) netlink.Route {
+		_, dst, err := net.ParseCIDR(to)
+		must(t, err)
+		return netlink.Route{Dst: dst, Gw: net.ParseIP(via)}
+	}
+	for name, c := range map[string]struct {
+		routes []netlink.Route
+		want   string
+	}{
+		"none":                  {nil, ""},
+		"IPv4":                  {[]netlink.Route{unicast("0.0.0.0/0", "10.1.0.1")}, "eth1"},
+		"IPv6 alone":            {[]netlink.Route{unicast("::/0", "fd01::1")}, "eth1"},
+		"both":                  {[]netlink.Route{unicast("::/0", "fd01::1"), unicast("0.0.0.0/0", "10.0.0.1")}, "eth0"},
+		"half of all addresses": {[]netlink.Route{unicast("0.0.0.0/1", "10.0.0.1"), unicast("0.0.0.0/0", "10.1.0.1")}, "eth1"},
+		"over two gateways":     {[]netlink.Route{{Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}, MultiPath: []*netlink.NexthopInfo{{Gw: net.IPv4(10, 1, 0, 1)}, {Gw: net.IPv4(10, 0, 0, 1)}}}}, "eth1"},
+		"nowhere, but for IPv6": {[]netlink.Route{{Type: unix.RTN_UNREACHABLE, Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}}, unicast("::/0", "fd01::1")}, "eth1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inNamespace(t)
+			must(t, netlink.RouteDel(&netlink.Route{Gw: net.IPv4(10, 0, 0, 1)}))
+			must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth1"}, PeerName: "peer1"}))
+			for _, name := range []string{"eth1", "peer1"} {
+				must(t, netlink.LinkSetUp(link(t, name)))
+			}
+			for _, text := range []string{"10.1.0.5/24", "fd01::5/64"} {
+				address, err := netlink.ParseAddr(text)
+				must(t, err)
+				address.Flags = unix.IFA_F_NODAD
+				must(t, netlink.AddrAdd(link(t, "eth1"), address))
+			}
+			for _, r := range c.routes {
+				must(t, netlink.RouteAdd(&r))
+			}
+			if got, err := (vip.Kernel{}).DefaultLink(); err != nil || got != c.want {
+				t.Errorf("the interface of the default route is %q, want %q: %v", got, c.want, err)
+			}
+		})
+	}
 }
 
 func TestKernelHoldsAVirtualIP(t *testing.T) {
