@@ -242,7 +242,7 @@ func (l *Loop) prove(ctx context.Context, generation int64) error {
 		found = []string{"not known: " + err.Error()}
 	}
 	for i := range found {
-		found[i] = found[i][:min(len(found[i]), maxFinding)]
+		found[i] = operation.Truncate(found[i], maxFinding)
 	}
 	if state.CleanProof == nil && slices.Equal(state.Found, found) {
 		return nil

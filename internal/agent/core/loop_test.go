@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -524,9 +526,33 @@ func TestForeignNodeIsNeitherTouchedNorProved(t *testing.T) {
 	})
 }
 
+// TestFindingsAreRecordedOnce: a finding that is too long, or no UTF-8, is what the journal gives
+// back, so that the next check records nothing.
+func TestFindingsAreRecordedOnce(t *testing.T) {
+	for name, found := range map[string]string{"long": "file /a" + strings.Repeat("é", 200), "no UTF-8": "file /\xff"} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal")
+			j, err := journal.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.Close()
+			unprovedIn(t, j, &fakeExecutor{leftovers: []string{found}}, "file /")
+			data, err := os.ReadFile(path)
+			if n := strings.Count(string(data), `"found"`); err != nil || n != 1 {
+				t.Errorf("recorded %d times: %v", n, err)
+			}
+		})
+	}
+}
+
 func unproved(t *testing.T, f *fakeExecutor, found string) {
 	t.Helper()
-	j := journal.InMemory()
+	unprovedIn(t, journal.InMemory(), f, found)
+}
+
+func unprovedIn(t *testing.T, j *journal.Journal, f *fakeExecutor, found string) {
+	t.Helper()
 	l := testLoop(f, j)
 	ctx, cancel := context.WithCancel(t.Context())
 	l.After = func(time.Duration) <-chan time.Time {

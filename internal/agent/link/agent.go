@@ -240,14 +240,14 @@ func (a *Agent) setStatus() {
 		virtualIP = a.options.VirtualIP.Status()
 	}
 	if virtualIP != nil {
-		virtualIP.Message = bounded(virtualIP.Message)
+		virtualIP.Message = operation.Truncate(virtualIP.Message, maxMessage)
 	}
 	var update *infrav1.HostAgentUpdate
 	if a.options.AgentUpdate != nil {
 		update = a.options.AgentUpdate.Status()
 	}
 	if update != nil {
-		update.Message = bounded(update.Message)
+		update.Message = operation.Truncate(update.Message, maxMessage)
 	}
 	reported := status(a.facts, a.options.BootID, a.options.Journal.State(), a.refused)
 	reported.VirtualIP, reported.AgentUpdate = virtualIP, update

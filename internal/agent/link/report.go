@@ -35,13 +35,6 @@ func passing(heartbeats time.Duration) time.Duration {
 // maxMessage is the limit of a message in the API, in bytes.
 const maxMessage = 2048
 
-func bounded(message string) string {
-	if len(message) > maxMessage {
-		return message[:maxMessage-3] + "..."
-	}
-	return message
-}
-
 // status is the agent's part of Host.status.
 func status(facts inventory.Facts, bootID string, s journal.State, refused *infrav1.ObservedOperation) infrav1.HostStatus {
 	observed := refused
@@ -59,7 +52,7 @@ func report(op *journal.Operation) *infrav1.ObservedOperation {
 		ID: op.ID, ClaimID: op.ClaimID, Phase: op.Phase, State: op.State, Step: op.Step, Reason: op.Reason,
 		Message: op.Message, StartTime: metav1.NewTime(op.StartTime),
 	}
-	observed.Message = bounded(observed.Message)
+	observed.Message = operation.Truncate(observed.Message, maxMessage)
 	if !op.CompletionTime.IsZero() {
 		observed.CompletionTime = metav1.NewTime(op.CompletionTime)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 )
 
@@ -83,11 +84,8 @@ func bounded(line string) string {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(line, "?"))
-	if len(line) > maxKubeadmError {
-		return strings.ToValidUTF8(line[:maxKubeadmError], "") + " ..."
-	}
-	return line
+	}, line)
+	return operation.Truncate(line, maxKubeadmError)
 }
 
 // logSize is where the output of the next command begins.
