@@ -236,7 +236,7 @@ func (l *Loop) prove(ctx context.Context, generation int64) error {
 		return nil
 	}
 	l.delay.until = l.Now().Add(failedDelay(l.delay.tries - unprovedTries + 1))
-	l.Log.Warn("adoption refused: the host is not known to be clean and this agent did not bootstrap it; clean it, and it becomes available", "left", left, "err", err)
+	l.Log.Warn("the host is not known to be clean, and this agent did not bootstrap it; clean it, and it becomes available", "left", left, "err", err)
 	found := slices.Clone(left[:min(len(left), journal.MaxFound)])
 	if err != nil && len(found) == 0 {
 		found = []string{"not known: " + err.Error()}

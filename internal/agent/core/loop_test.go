@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -554,6 +555,8 @@ func unproved(t *testing.T, f *fakeExecutor, found string) {
 func unprovedIn(t *testing.T, j *journal.Journal, f *fakeExecutor, found string) {
 	t.Helper()
 	l := testLoop(f, j)
+	var log bytes.Buffer
+	l.Log = slog.New(slog.NewTextHandler(&log, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	l.After = func(time.Duration) <-chan time.Time {
 		if strings.Count(f.Calls(), "verify") >= 2*unprovedTries {
@@ -572,5 +575,9 @@ func unprovedIn(t *testing.T, j *journal.Journal, f *fakeExecutor, found string)
 	}
 	if got := strings.Join(j.State().Found, "; "); !strings.Contains(got, found) {
 		t.Errorf("on record is %q, want %q", got, found)
+	}
+	// Nobody has asked to adopt it.
+	if got := log.String(); !strings.Contains(got, "not known to be clean") || strings.Contains(got, "adoption") {
+		t.Errorf("the log has\n%s", got)
 	}
 }
