@@ -123,13 +123,16 @@ func (l *Loop) check(ctx context.Context) error {
 }
 
 // verify decides whether a reset was enough. A step of it that failed does not
-// matter when nothing is left.
+// matter when nothing is left, unless that cannot be verified.
 func (l *Loop) verify(ctx context.Context, failed error) error {
 	left, err := l.Executor.Verify(ctx, l.Journal.State())
 	switch {
 	case err != nil:
 		return operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, errors.Join(failed, err), "find out whether the host is clean")
 	case len(left) == 0:
+		if unverifiable := (*operation.Unverifiable)(nil); errors.As(failed, &unverifiable) {
+			return operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, unverifiable, "the reset left something behind")
+		}
 		return nil
 	}
 	notClean := operation.AsError(operation.NotClean(left, "see the log of slipway-agent on the host and remove what is left"))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -43,6 +44,8 @@ type fakeExecutor struct {
 	onReboot  func()
 	verifyErr error
 	leftovers []string
+	// unseen makes Verify find nothing after a reset that failed.
+	unseen bool
 	// hang makes Bootstrap wait for its context.
 	hang chan struct{}
 }
@@ -112,7 +115,7 @@ func (f *fakeExecutor) Tidy(_ context.Context, inUse string) error {
 func (f *fakeExecutor) Reset(context.Context, operation.Progress) error {
 	f.call("reset")
 	err := next(&f.resetErrs)
-	f.dirty = err != nil
+	f.dirty = err != nil && !f.unseen
 	return err
 }
 
@@ -525,6 +528,29 @@ func TestForeignNodeIsNeitherTouchedNorProved(t *testing.T) {
 	t.Run("not looked through", func(t *testing.T) {
 		unproved(t, &fakeExecutor{verifyErr: errors.New("read /proc: permission denied")}, "not known: read /proc: permission denied")
 	})
+}
+
+// TestResetThatCannotBeVerified: where nothing is found after a reset, a step that failed does not
+// matter, unless it is one whose leftovers nothing finds.
+func TestResetThatCannotBeVerified(t *testing.T) {
+	other := errors.New("kubeadm reset: exit code 1")
+	for name, c := range map[string]struct {
+		err   error
+		tries string
+	}{
+		"a step": {other, "reset verify"},
+		"one whose leftovers nothing finds": {errors.Join(other, fmt.Errorf("reset: network: %w", &operation.Unverifiable{Err: errors.New("iptables-restore: exit code 2")})),
+			"reset verify reset verify"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := runningHost(t, filepath.Join(t.TempDir(), "journal"))
+			f := &fakeExecutor{resetErrs: []error{c.err}, unseen: true}
+			s := runUntil(t, testLoop(f, j), requested(1, "a", resets(infrav1.ResetPolicyKubeadm)), ended("r"))
+			if s.CleanProof == nil || f.Calls() != c.tries {
+				t.Errorf("calls %q, want %q; %+v", f.Calls(), c.tries, s.Operation)
+			}
+		})
+	}
 }
 
 // TestFindingsAreRecordedOnce: a finding that is too long, or no UTF-8, is what the journal gives

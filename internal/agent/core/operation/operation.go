@@ -103,6 +103,16 @@ func Failf(reason string, retry Retry, cause error, format string, args ...any) 
 	return &Error{Reason: reason, Retry: retry, Err: cause, Message: fmt.Sprintf(format, args...) + ": " + cause.Error()}
 }
 
+// Unverifiable is an error of a reset that Verify would not find afterwards: the host does not
+// count as clean while it occurs.
+type Unverifiable struct{ Err error }
+
+// Error implements error.
+func (e *Unverifiable) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Unverifiable) Unwrap() error { return e.Err }
+
 // Unreachable is an error of the workload cluster, or nil for none: an answer counts as
 // a failed try, and no answer at all does not.
 func Unreachable(err error, what string) error {

@@ -2,7 +2,10 @@ package reset
 
 import (
 	"context"
+	"fmt"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 )
 
 // chainPrefixes are the chains of kube-proxy, the kubelet and the network plugins.
@@ -21,8 +24,10 @@ func (c Cleaner) flushIPTables(ctx context.Context, save string) error {
 	if err != nil || !namesChain(string(rules)) {
 		return err
 	}
-	_, err = c.Runner.RunInput(ctx, []byte(withoutChains(string(rules))), restore)
-	return err
+	if _, err := c.Runner.RunInput(ctx, []byte(withoutChains(string(rules))), restore); err != nil {
+		return &operation.Unverifiable{Err: fmt.Errorf("remove the chains of Kubernetes: %w", err)}
+	}
+	return nil
 }
 
 func withoutChains(rules string) string {

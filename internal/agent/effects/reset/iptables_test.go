@@ -2,8 +2,11 @@ package reset
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 )
 
 const rules = `*nat
@@ -27,7 +30,10 @@ COMMIT
 `
 
 // tables is a Runner of iptables-save and iptables-restore.
-type tables struct{ rules, restored string }
+type tables struct {
+	rules, restored string
+	fails           error
+}
 
 func (*tables) Has(name string) bool { return strings.HasPrefix(name, "iptables") }
 func (f *tables) Run(context.Context, string, ...string) ([]byte, error) {
@@ -35,7 +41,7 @@ func (f *tables) Run(context.Context, string, ...string) ([]byte, error) {
 }
 func (f *tables) RunInput(_ context.Context, input []byte, _ string, _ ...string) ([]byte, error) {
 	f.restored = string(input)
-	return nil, nil
+	return nil, f.fails
 }
 
 func TestFlushIPTablesKeepsForeignRules(t *testing.T) {
@@ -49,5 +55,11 @@ func TestFlushIPTablesKeepsForeignRules(t *testing.T) {
 	}
 	if err := (Cleaner{Runner: f}).flushIPTables(t.Context(), "ip6tables-save"); err != nil {
 		t.Fatal(err)
+	}
+	// Verify does not look at chains.
+	f = &tables{rules: rules, fails: errors.New("exit code 2")}
+	unverifiable := (*operation.Unverifiable)(nil)
+	if err := (Cleaner{Runner: f}).flushIPTables(t.Context(), "iptables-save"); !errors.As(err, &unverifiable) || !errors.Is(err, f.fails) {
+		t.Fatalf("chains that could not be removed give %v", err)
 	}
 }

@@ -221,32 +221,47 @@ func (c Cleaner) network(ctx context.Context, baseline *journal.Baseline) error 
 }
 
 func (c Cleaner) files(state journal.State) error {
-	errs := []error{kubelet.Remove(c.Root)}
+	var errs []error
+	if err := kubelet.Remove(c.Root); err != nil {
+		errs = append(errs, &operation.Unverifiable{Err: fmt.Errorf("restore the arguments of the kubelet: %w", err)})
+	}
 	for _, dir := range directories {
 		errs = append(errs, removeContents(c.Root.Path(dir)))
 	}
-	for _, name := range c.newCNIConfigs(state.Baseline) {
+	names, err := c.newCNIConfigs(state.Baseline)
+	errs = append(errs, err)
+	for _, name := range names {
 		errs = append(errs, os.Remove(c.Root.Path(filepath.Join(cniConfigs, name))))
 	}
-	for _, p := range state.Files {
-		for _, path := range []string{p, p + bootstrap.StagedSuffix} {
-			if err := os.Remove(c.Root.Path(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
-			}
+	for _, path := range written(state) {
+		if err := os.Remove(c.Root.Path(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(append(errs, c.removeDropIns(state.Baseline), c.removeAbsent(state.Baseline))...)
 }
 
-func (c Cleaner) newCNIConfigs(baseline *journal.Baseline) []string {
+// written are the files that the bootstrap made.
+func written(state journal.State) []string {
+	var paths []string
+	for _, path := range state.Files {
+		paths = append(paths, path, path+bootstrap.StagedSuffix)
+	}
+	return paths
+}
+
+func (c Cleaner) newCNIConfigs(baseline *journal.Baseline) ([]string, error) {
 	var names []string
-	entries, _ := os.ReadDir(c.Root.Path(cniConfigs))
+	entries, err := os.ReadDir(c.Root.Path(cniConfigs))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list network configurations: %w", err)
+	}
 	for _, e := range entries {
 		if baseline != nil && !slices.Contains(baseline.CNIConfigs, e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
-	return names
+	return names, nil
 }
 
 // removeContents empties a directory. A mount point below it is an error, never

@@ -123,6 +123,46 @@ func TestVerifyNamesWhatIsLeft(t *testing.T) {
 	}
 }
 
+// TestFilesThatCannotBeRemoved: what the bootstrap wrote and the reset could not remove is named.
+func TestFilesThatCannotBeRemoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, blocked string
+		want          string
+	}{
+		"file":                    {"/etc/proxy.conf", "/etc/proxy.conf", "file /etc/proxy.conf"},
+		"file that was staged":    {"/etc/proxy.conf", "/etc/proxy.conf.slipway-new", "file /etc/proxy.conf.slipway-new"},
+		"arguments of kubelet":    {"/etc/default/kubelet", "/etc/default/kubelet", "file /etc/default/kubelet"},
+		"file of Kubernetes":      {"/etc/kubernetes/a", "/etc/other/a", ""},
+		"below what is no folder": {"/etc/file/a", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := effectstest.New(t)
+			put(t, h, "/etc/file", "")
+			if c.blocked != "" {
+				put(t, h, c.blocked+"/in-use", "") // a directory with something in it stays
+			}
+			p := &progress{state: journal.State{Files: []string{c.path}, Baseline: &journal.Baseline{Links: []string{"eth0"}}}}
+			if err := h.Executor.Reset(t.Context(), p); (err != nil) != (c.want != "" || name == "below what is no folder") {
+				t.Errorf("reset: %v", err)
+			}
+			left, err := h.Executor.Verify(t.Context(), p.State())
+			if got := strings.Join(left, "; "); err != nil || got != c.want {
+				t.Errorf("left is %q, want %q: %v", got, c.want, err)
+			}
+		})
+	}
+}
+
+// TestNetworkConfigurationsThatCannotBeListed: what cannot be read is not taken for nothing.
+func TestNetworkConfigurationsThatCannotBeListed(t *testing.T) {
+	h := effectstest.New(t)
+	put(t, h, "/etc/cni/net.d", "a file")
+	state := journal.State{Baseline: &journal.Baseline{Links: []string{"eth0"}}}
+	if left, err := h.Executor.Verify(t.Context(), state); err == nil {
+		t.Errorf("no error, left %q", left)
+	}
+}
+
 func TestVerifySaysWhenItCannotTell(t *testing.T) {
 	h := effectstest.New(t)
 	h.Programs.Fail = map[string]int{"ctr": 1}

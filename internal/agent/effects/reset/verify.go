@@ -14,6 +14,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects/logins"
@@ -39,7 +40,8 @@ func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, err
 		func() ([]string, error) { return c.leftContainers(ctx) },
 		c.leftMounts,
 		c.leftFiles,
-		func() ([]string, error) { return c.leftCNIConfigs(state.Baseline), nil },
+		func() ([]string, error) { return c.leftWritten(state) },
+		func() ([]string, error) { return c.leftCNIConfigs(state.Baseline) },
 		func() ([]string, error) { return c.leftDropIns(state.Baseline) },
 		func() ([]string, error) { return c.leftLinks(state.Programs), nil },
 		func() ([]string, error) { return c.leftLogins(state) },
@@ -222,12 +224,30 @@ func firstFile(dir string) (string, error) {
 	return found, err
 }
 
-func (c Cleaner) leftCNIConfigs(baseline *journal.Baseline) []string {
-	names := c.newCNIConfigs(baseline)
+// leftWritten names the files of the bootstrap that the reset could not remove. Those in
+// directories of Kubernetes leftFiles names.
+func (c Cleaner) leftWritten(state journal.State) ([]string, error) {
+	var left []string
+	for _, path := range written(state) {
+		_, err := os.Lstat(c.Root.Path(path))
+		below := func(dir string) bool { return strings.HasPrefix(path, dir+"/") }
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), slices.ContainsFunc(directories, below):
+		case err != nil:
+			return nil, fmt.Errorf("look for a file of the bootstrap: %w", err)
+		default:
+			left = append(left, "file "+path)
+		}
+	}
+	return left, nil
+}
+
+func (c Cleaner) leftCNIConfigs(baseline *journal.Baseline) ([]string, error) {
+	names, err := c.newCNIConfigs(baseline)
 	for i, n := range names {
 		names[i] = "file " + filepath.Join(cniConfigs, n)
 	}
-	return names
+	return names, err
 }
 
 func (c Cleaner) leftLinks(before map[string]string) []string {
