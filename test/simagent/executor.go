@@ -90,9 +90,6 @@ func (e *executor) StopKubelet(context.Context) error { return nil }
 // Verify implements operation.Executor.
 func (e *executor) Verify(context.Context, journal.State) ([]string, error) { return nil, nil }
 
-// Restore implements operation.Executor.
-func (e *executor) Restore(context.Context, journal.State) error { return nil }
-
 var _ operation.Executor = (*executor)(nil)
 
 var (

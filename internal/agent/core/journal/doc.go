@@ -4,5 +4,6 @@
 // The file is append-only. Each line is a complete record of the state with a
 // checksum, written with fsync before the effect it announces. The last whole
 // line is the state; a torn line is a write that never returned, so the effect
-// it announces never began. The package imports only the API types.
+// it announces never began. The package imports only the API types
+// and internal/atomicfile.
 package journal

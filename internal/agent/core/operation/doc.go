@@ -2,6 +2,6 @@
 // Executor, which has the effects. The loop drives a real executor on a host
 // and a simulated one in scale tests in the same way.
 //
-// It imports the journal and the API types and is imported by every package
-// that takes part in an operation.
+// It imports the journal and is imported by every package that takes part in an
+// operation.
 package operation

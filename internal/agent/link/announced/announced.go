@@ -2,7 +2,7 @@
 // serves host bundles. It is told by the Lease of the host, which the agent may read, so
 // that it follows the host to another management cluster.
 //
-// It may import kube; the agent's main imports it.
+// It may import kube; the agent's run imports it.
 package announced
 
 import (
