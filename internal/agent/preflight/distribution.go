@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 )
 
 // family is how a distribution installs software.
@@ -28,19 +30,7 @@ type distribution struct {
 
 // readDistribution goes by os-release(5), where a derivative names its ancestors.
 func readDistribution(h Host) distribution {
-	fields := map[string]string{}
-	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} {
-		data, err := h.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(data)) {
-			if key, value, found := strings.Cut(strings.TrimSpace(line), "="); found {
-				fields[key] = strings.Trim(value, `"'`)
-			}
-		}
-		break
-	}
+	fields := inventory.OSRelease(h.ReadFile)
 	d := distribution{id: fields["ID"], name: fields["PRETTY_NAME"]}
 	like := append(strings.Fields(fields["ID_LIKE"]), d.id)
 	switch {

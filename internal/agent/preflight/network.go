@@ -14,11 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
-
-// ports that a node and a control plane listen on.
-var ports = []int{2379, 2380, 6443, 10250, 10257, 10259}
 
 func checkPorts(_ context.Context, s *scope) []Finding {
 	if s.exists("/etc/kubernetes/kubelet.conf") {
@@ -26,16 +24,9 @@ func checkPorts(_ context.Context, s *scope) []Finding {
 		return nil
 	}
 	var taken []string
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		for line := range strings.Lines(s.text(table)) {
-			fields := strings.Fields(line)
-			// 0A is the state LISTEN.
-			if len(fields) < 4 || fields[3] != "0A" {
-				continue
-			}
-			_, hex, _ := strings.Cut(fields[1], ":")
-			port, err := strconv.ParseUint(hex, 16, 16)
-			if name := strconv.FormatUint(port, 10); err == nil && slices.Contains(ports, int(port)) && !slices.Contains(taken, name) {
+	for _, table := range kubelet.PortTables {
+		for _, port := range kubelet.TakenPorts(s.text(table)) {
+			if name := strconv.Itoa(port); !slices.Contains(taken, name) {
 				taken = append(taken, name)
 			}
 		}

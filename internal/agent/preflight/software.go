@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
@@ -148,9 +149,6 @@ func (s *scope) runtimeService(ctx context.Context) []Finding {
 	return nil
 }
 
-// unitProgram finds what a unit file starts.
-var unitProgram = regexp.MustCompile(`(?m)^ExecStart=[-@:+!]*(/\S*)`)
-
 // chosenKubelet is where the agent links the kubelet of the version it chose.
 const chosenKubelet = "/usr/local/bin/kubelet"
 
@@ -223,12 +221,8 @@ func (s *scope) kubeletUnit(ctx context.Context, packaged string, versions int) 
 		return bad(Warning, "sudo systemctl enable kubelet",
 			"systemd does not start the kubelet at boot; the agent enables it when the host becomes a node")
 	}
-	starts := unitProgram.FindAllStringSubmatch(unit, -1)
-	if len(starts) == 0 || versions < 2 && packaged != "" {
-		return nil
-	}
-	program := starts[len(starts)-1][1]
-	if program == chosenKubelet {
+	program := kubelet.UnitProgram(unit)
+	if program == "" || program == chosenKubelet || versions < 2 && packaged != "" {
 		return nil
 	}
 	return bad(Warning, fmt.Sprintf("sudo systemctl edit kubelet: add [Service], an empty ExecStart= and the unit's ExecStart= with %s instead of %s", chosenKubelet, program),

@@ -1,7 +1,6 @@
 package reset
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,9 +26,6 @@ import (
 var programs = []string{
 	"kubelet", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "flanneld",
 }
-
-// ports of a node and a control plane that must be free.
-var ports = []int{2379, 2380, 6443, 10250, 10257, 10259}
 
 // Verify returns what is left of Kubernetes on the host, in words for a message.
 func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, error) {
@@ -94,10 +89,9 @@ func (c Cleaner) program(pid string) string {
 	return ""
 }
 
-// leftPorts reads the kernel's tables; listening itself would disturb others.
 func (c Cleaner) leftPorts() ([]string, error) {
 	var left []string
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+	for _, table := range kubelet.PortTables {
 		data, err := os.ReadFile(c.Root.Path(table))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -105,32 +99,14 @@ func (c Cleaner) leftPorts() ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list listening ports: %w", err)
 		}
-		for _, p := range listening(data) {
-			name := fmt.Sprintf("listener on port %d", p)
-			if slices.Contains(ports, p) && !slices.Contains(left, name) {
+		for _, port := range kubelet.TakenPorts(string(data)) {
+			if name := fmt.Sprintf("listener on port %d", port); !slices.Contains(left, name) {
 				left = append(left, name)
 			}
 		}
 	}
-	sort.Strings(left)
+	slices.Sort(left)
 	return left, nil
-}
-
-// listening returns the local ports in state LISTEN (0A).
-func listening(table []byte) []int {
-	var found []int
-	lines := bufio.NewScanner(bytes.NewReader(table))
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 4 || fields[3] != "0A" {
-			continue
-		}
-		_, port, _ := strings.Cut(fields[1], ":")
-		if n, err := strconv.ParseUint(port, 16, 16); err == nil {
-			found = append(found, int(n))
-		}
-	}
-	return found
 }
 
 func (c Cleaner) leftContainers(ctx context.Context) ([]string, error) {

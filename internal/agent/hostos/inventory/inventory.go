@@ -96,18 +96,25 @@ func (c Collector) line(path string) string {
 }
 
 func (c Collector) operatingSystem() string {
+	return OSRelease(func(path string) ([]byte, error) { return os.ReadFile(c.Root.Path(path)) })["PRETTY_NAME"]
+}
+
+// OSRelease returns the fields of os-release(5); none where it cannot be read.
+func OSRelease(read func(path string) ([]byte, error)) map[string]string {
+	fields := map[string]string{}
 	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} {
-		data, err := os.ReadFile(c.Root.Path(path))
+		data, err := read(path)
 		if err != nil {
 			continue
 		}
 		for line := range strings.Lines(string(data)) {
-			if value, found := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); found {
-				return strings.Trim(value, `"'`)
+			if key, value, found := strings.Cut(strings.TrimSpace(line), "="); found {
+				fields[key] = strings.Trim(value, `"'`)
 			}
 		}
+		break
 	}
-	return ""
+	return fields
 }
 
 // capacity is what the kubelet would report for the node.

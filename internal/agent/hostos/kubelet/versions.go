@@ -102,6 +102,16 @@ func (v Versions) Select(ctx context.Context, wanted string) error {
 // unitProgram finds what a unit file starts.
 var unitProgram = regexp.MustCompile(`(?m)^ExecStart=[-@:+!]*(/\S*)`)
 
+// UnitProgram returns what a unit file with its drop-ins starts; empty for nothing. The last
+// command counts.
+func UnitProgram(unit string) string {
+	found := unitProgram.FindAllStringSubmatch(unit, -1)
+	if len(found) == 0 {
+		return ""
+	}
+	return found[len(found)-1][1]
+}
+
 // checkUnit refuses a host whose kubelet unit names one file, as those of packages
 // do: choosing a version on PATH would not reach it.
 func (v Versions) checkUnit(ctx context.Context) error {
@@ -112,13 +122,12 @@ func (v Versions) checkUnit(ctx context.Context) error {
 	defer cancel()
 	// A unit that is not there yet is no reason to refuse.
 	out, _ := v.Runner.Run(ctx, "systemctl", "cat", "kubelet")
-	found := unitProgram.FindAllSubmatch(out, -1)
-	linked := filepath.Join(linkDirectory, "kubelet")
-	if len(found) == 0 || string(found[len(found)-1][1]) == linked {
+	program, linked := UnitProgram(string(out)), filepath.Join(linkDirectory, "kubelet")
+	if program == "" || program == linked {
 		return nil
 	}
 	return unavailable("kubelet.service starts %s, whatever version is chosen; add a drop-in with \"ExecStart=\" and the same command line on %s, then `systemctl daemon-reload`",
-		found[len(found)-1][1], linked)
+		program, linked)
 }
 
 func unavailable(format string, args ...any) error {
