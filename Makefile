@@ -130,9 +130,8 @@ docs: generate manifests ## Write the references and the drawings of docs/ from 
 ##@ Check
 
 .PHONY: check
-check: ## The one-minute loop: verify and the tests that need neither root nor built binaries
-	@$(MAKE) --no-print-directory verify
-	@$(MAKE) --no-print-directory test-unit
+check: ## The one-minute loop: import rules, generated files, go.mod, and the tests that need neither root nor built programs
+	@$(call each,verify-imports verify-generated verify-modules test-unit)
 
 # fetched first: what runs side by side would fetch it several times
 .PHONY: tools
@@ -194,9 +193,9 @@ apidiff: ## Fail on changes of sdk and api that break users of the last tag
 # Without what debuggers and other programs read (-s), a test binary is linked in two thirds
 # of the time.
 TEST_EVENTS := $(BIN)/tests
+TEST_PROGRAMS = KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN)
 GOTEST = mkdir -p $(TEST_EVENTS) && gotestsum=$(call TOOL_PATH,gotestsum) && \
-	KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN) \
-	$$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off -ldflags=-s
+	$(TEST_PROGRAMS) $$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off -ldflags=-s
 test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
 
 # Tests of packages run beside planes. They mount in a namespace of their own, where root
@@ -226,11 +225,13 @@ ALONE_TESTS := TestControlPlane
 with_tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 packages_without = $$($(with_tests) work | grep -vxFf <(go list $(1)))
 
-.PHONY: test gate-packages
-test: build ## The gate: what each change passes and CI runs. Linters, unit tests, a real API server, one test with real kubelets
+.PHONY: test ready gate-packages
+test: ready build ## The gate: what each change passes and CI runs. Linters, unit tests, a real API server, one test with real kubelets
 	@rm -rf $(TEST_EVENTS)
 	@failed=; $(MAKE) --no-print-directory --keep-going --jobs=2 test-e2e gate-packages || failed=1; \
 	  $(MAKE) --no-print-directory slowest failures; [ -z "$$failed" ]
+ready:
+	@hack/ready.sh
 gate-packages:
 	@$(call each,verify apidiff test-packages)
 
@@ -249,6 +250,7 @@ test-deep: build-all ## All else: every test with real kubelets, all packages in
 	@$(MAKE) --no-print-directory slowest
 
 .PHONY: test-unit
+test-unit: TEST_PROGRAMS = env -u KUBEBUILDER_ASSETS -u SLIPWAY_BIN
 test-unit: manifests ## Only the tests that need neither root nor built binaries
 	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
 
