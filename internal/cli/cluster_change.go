@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -103,17 +104,29 @@ func (f *clusterChangeFlags) change(cmd *cobra.Command, s *session, name string,
 // lookEvery is the pause between two looks at a Cluster that is waited for.
 const lookEvery = 2 * time.Second
 
-// waitFor waits, if that is asked for, until what a Cluster asks for is there, and shows it.
+// waitFor waits, with --wait, until the Cluster has what its spec asks for, and prints its
+// state. A Cluster that is deleted meanwhile is an error, also when another one has its name.
 func (f *waitFlags) waitFor(cmd *cobra.Command, s *session, name, output string) error {
-	state, err := f.follow(cmd, s, name, func(c *clusterv1.Cluster, _ error) (bool, error) { return clusters.Look(c).Reached, nil })
-	if state != nil {
+	var uid types.UID
+	deleted := false
+	state, err := f.follow(cmd, s, name, func(c *clusterv1.Cluster, err error) (bool, error) {
+		if uid == "" {
+			uid = c.UID
+		}
+		if deleted = err != nil || c.UID != uid; deleted {
+			return false, fmt.Errorf("the Cluster %s was deleted before it was ready", s.key(name))
+		}
+		return clusters.Look(c).Reached, nil
+	})
+	if state != nil && !deleted {
 		err = errors.Join(err, clustersResult([]clusters.State{*state}).write(cmd.OutOrStdout(), output))
 	}
 	return err
 }
 
-// follow looks at a Cluster until done says so, and tells what it waits for when that
-// changes. An API server that is away for a moment is waited for.
+// follow polls a Cluster until done returns true or an error, and prints what it waits for
+// whenever that changes. done also gets the NotFound error of a Cluster that is gone, and has
+// to end the wait then. follow tolerates an API server that is unavailable for a moment.
 func (f *waitFlags) follow(cmd *cobra.Command, s *session, name string, done func(*clusterv1.Cluster, error) (bool, error)) (*clusters.State, error) {
 	var state *clusters.State
 	last, begin := "", time.Now()
