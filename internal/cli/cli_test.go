@@ -46,6 +46,28 @@ func TestHostRowsJoinBothViews(t *testing.T) {
 	}
 }
 
+// TestLocalHostsAreJoinedByMachine holds that a Host gets the state and address of the local
+// host that it is of: not of one with its name alone, and also where it has another namespace.
+func TestLocalHostsAreJoinedByMachine(t *testing.T) {
+	local := []management.LocalHost{{Namespace: "default", Name: "host-1", MachineID: "one", State: "on", Address: "10.88.0.11", PID: 4711}}
+	for name, c := range map[string]struct {
+		host   status.Host
+		joined bool
+	}{
+		"its own":                {status.Host{Namespace: "default", Name: "host-1", MachineID: "one"}, true},
+		"not reported yet":       {status.Host{Namespace: "default", Name: "host-1"}, true},
+		"assigned elsewhere":     {status.Host{Namespace: "prod", Name: "host-1", MachineID: "one"}, true},
+		"of another namespace":   {status.Host{Namespace: "prod", Name: "host-1"}, false},
+		"another one, elsewhere": {status.Host{Namespace: "prod", Name: "host-1", MachineID: "two"}, false},
+		"another one in place":   {status.Host{Namespace: "default", Name: "host-1", MachineID: "two"}, false},
+	} {
+		rows := hostRows(local, []status.Host{c.host}, true)
+		if len(rows) != 1 || (rows[0].PID == 4711) != c.joined || (rows[0].State == "on") != c.joined {
+			t.Errorf("%s: %+v", name, rows)
+		}
+	}
+}
+
 func TestExitCodeOfAShellIsPassedOn(t *testing.T) {
 	if code, silent := ExitCode(&ExitError{Code: 7}); code != 7 || !silent {
 		t.Errorf("got %d, %t", code, silent)

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -64,27 +65,23 @@ func hostListCommand(p *Program) *cobra.Command {
 	return command
 }
 
-// hostRows joins both views. Local hosts whose Host is not among the known ones are
-// left out when only some were asked for.
+// hostRows joins both views. Local hosts whose Host is not among the
+// known ones are left out when only some were asked for.
 func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []hostRow {
 	rows := make([]hostRow, 0, len(known))
-	unseen := map[string]management.LocalHost{}
-	var order []string
-	for _, h := range local {
-		unseen[h.Name], order = h, append(order, h.Name)
-	}
+	joined := make([]bool, len(local))
 	for _, h := range known {
 		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, ClaimedBy: h.ClaimedBy,
 			Architecture: h.Architecture, Machine: h.Machine, Message: h.Message}
-		if l, ok := unseen[h.Name]; ok {
-			row.State, row.PID, row.Addresses = l.State, l.PID, []string{l.Address}
-			delete(unseen, h.Name)
+		if i := slices.IndexFunc(local, func(l management.LocalHost) bool { return l.Is(&h) }); i >= 0 {
+			row.State, row.PID, row.Addresses = local[i].State, local[i].PID, []string{local[i].Address}
+			joined[i] = true
 		}
 		rows = append(rows, row)
 	}
-	for _, name := range order {
-		if l, ok := unseen[name]; ok && !narrow {
-			rows = append(rows, hostRow{Name: name, State: l.State, PID: l.PID, Addresses: []string{l.Address}})
+	for i, l := range local {
+		if !joined[i] && !narrow {
+			rows = append(rows, hostRow{Name: l.Name, State: l.State, PID: l.PID, Addresses: []string{l.Address}})
 		}
 	}
 	return rows

@@ -63,11 +63,23 @@ type Record struct {
 
 // LocalHost is a host on this machine.
 type LocalHost struct {
-	Name string
+	// Namespace and Name that it enrolls with.
+	Namespace, Name string
+	// MachineID as the host sees it.
+	MachineID string
 	// State says whether it is on, and its network plugged in.
 	State string
 	// Address in the network of the hosts.
 	Address string
 	// PID of its first process; 0 when it is off.
 	PID int
+}
+
+// Is reports whether a Host is of this machine. The machine ID decides where both are known,
+// since a host may be assigned to another namespace.
+func (l *LocalHost) Is(h *status.Host) bool {
+	if l.MachineID != "" && h.MachineID != "" {
+		return l.MachineID == h.MachineID
+	}
+	return l.Namespace == h.Namespace && l.Name == h.Name
 }

@@ -266,7 +266,7 @@ func hostsOf(items []infrav1.Host, scope Scope) []Host {
 func HostOf(h *infrav1.Host) Host {
 	found := h.Status.Inventory
 	host := Host{Namespace: h.Namespace, Name: h.Name, Phase: string(h.Status.Phase), Addresses: []string{},
-		Architecture: found.Architecture, Machine: strings.TrimSpace(found.Hardware.System.Vendor + " " + found.Hardware.System.Product),
+		Architecture: found.Architecture, MachineID: found.MachineID, Machine: strings.TrimSpace(found.Hardware.System.Vendor + " " + found.Hardware.System.Product),
 		FailureDomain: h.Spec.FailureDomain, Approval: string(h.Spec.Approval),
 		Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)}
 	if h.Spec.Claim != nil {

@@ -97,6 +97,8 @@ type Host struct {
 	Architecture string `json:"architecture,omitempty"`
 	// Machine is who made the host and how it is called, such as "Dell Inc. PowerEdge R650".
 	Machine string `json:"machine,omitempty"`
+	// MachineID is what the agent reports of /etc/machine-id.
+	MachineID string `json:"-"`
 	// Message says what the host is doing or what is wrong with it.
 	Message string `json:"message,omitempty"`
 }

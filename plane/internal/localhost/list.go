@@ -27,6 +27,9 @@ const (
 	StateOff State = "off"
 )
 
+// Namespace that local hosts enroll into.
+const Namespace = "default"
+
 // Host is what can be seen of a host from outside.
 type Host struct {
 	Name  string     `json:"name"`

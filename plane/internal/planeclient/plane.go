@@ -92,7 +92,7 @@ func (p Plane) LocalHosts(ctx context.Context) ([]management.LocalHost, error) {
 	}
 	local := make([]management.LocalHost, 0, len(hosts))
 	for _, h := range hosts {
-		local = append(local, management.LocalHost{Name: h.Name, State: string(h.State), Address: h.IP.String(), PID: h.PID})
+		local = append(local, management.LocalHost{Namespace: localhost.Namespace, Name: h.Name, MachineID: h.MachineID, State: string(h.State), Address: h.IP.String(), PID: h.PID})
 	}
 	return local, nil
 }

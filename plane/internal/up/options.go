@@ -13,7 +13,7 @@ import (
 )
 
 // Namespace that local hosts enroll into, and the default cluster lives in.
-const Namespace = "default"
+const Namespace = localhost.Namespace
 
 // spareHosts are booted besides those the cluster needs, so that it can be scaled.
 const spareHosts = 1
