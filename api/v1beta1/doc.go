@@ -3,9 +3,10 @@
 // status.initialization, failure domains as a map, and endpoints that may be empty. It is served beside v1beta2,
 // never stored; internal/webhook/conversion converts.
 //
-// Only what the two contracts say differently is declared here. All else is the
-// type of v1beta2 itself: it cannot drift apart, a field added there is served here
-// too, and conversion cannot lose it.
+// Only what the two contracts say differently is declared here. All other fields have the
+// type of v1beta2 itself: a field added there is served here too, and conversion cannot lose
+// it. The markers of a kind (rules and columns) are repeated here; a test of
+// internal/webhook/conversion compares them.
 //
 // It may import only apimachinery, the Cluster API types and v1beta2.
 //

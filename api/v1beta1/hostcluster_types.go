@@ -119,6 +119,7 @@ type HostClusterStatus struct {
 // +kubebuilder:printcolumn:name="Type",type="string",priority=10,JSONPath=".spec.endpoint.type",description="Who holds the address"
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.ready",description="Whether provisioning is done"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
+// +kubebuilder:printcolumn:name="Held",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='EndpointHeld')].message",description="Which host has the address"
 // +kubebuilder:printcolumn:name="Reason",type="string",priority=10,JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type HostCluster struct {
