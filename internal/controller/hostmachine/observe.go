@@ -68,7 +68,9 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, h *infrav1.Host) (bool,
 		return false, r.giveBack(ctx, s, h)
 	}
 	s.host, s.waiting = h, nil
-	r.mirror(ctx, s)
+	if err := r.mirror(ctx, s); err != nil {
+		return false, err
+	}
 	return true, nil
 }
 
@@ -93,12 +95,11 @@ func carries(h *infrav1.Host, claimID string) bool {
 	return h.Spec.Claim != nil && h.Spec.Claim.ClaimID == claimID
 }
 
-func (r *Reconciler) mirror(ctx context.Context, s *scope) {
+// mirror copies what the host reports to the status.
+func (r *Reconciler) mirror(ctx context.Context, s *scope) error {
 	status := &s.hostMachine.Status
 	status.HostRef = infrav1.HostReference{Name: s.host.Name}
 	status.Addresses = s.host.Status.Addresses
-	status.FailureDomain = r.failureDomain(ctx, s)
-
 	if version := host.RunningVersion(s.host); version != "" {
 		status.Version = version
 	}
@@ -119,14 +120,22 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) {
 			r.Recorder.Eventf(s.hostMachine, s.host, "Warning", "BootstrapFailed", "Bootstrap", "Host %s: %.900s", s.host.Name, host.FailureMessage(op))
 		}
 	}
+	return r.observeFailureDomain(ctx, s)
 }
 
-// failureDomain names the domain in the terms of the HostCluster. Without one, or
-// when it can't be read now, the host's own spec says it.
-func (r *Reconciler) failureDomain(ctx context.Context, s *scope) string {
+// observeFailureDomain writes the failure domain as the HostCluster names it: its
+// failureDomainLabel decides. The host's own spec does for a Cluster without a HostCluster. A
+// HostCluster that is gone or cannot be read changes nothing, since Cluster API copies the
+// domain to the Machine.
+func (r *Reconciler) observeFailureDomain(ctx context.Context, s *scope) error {
 	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
-	if err != nil || hostCluster == nil {
-		return host.FailureDomain(s.host, "")
+	if err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	return host.FailureDomain(s.host, hostCluster.Spec.FailureDomainLabel)
+	label := ""
+	if hostCluster != nil {
+		label = hostCluster.Spec.FailureDomainLabel
+	}
+	s.hostMachine.Status.FailureDomain = host.FailureDomain(s.host, label)
+	return nil
 }
