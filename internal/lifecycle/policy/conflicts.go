@@ -13,8 +13,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 )
 
-// horizon is how far ahead windows are compared: what meets less than once a year
-// holds clusters back for longer than anybody means.
+// horizon is how far ahead windows are compared, from when both have opened once: windows
+// that meet less than once a year hold clusters back for longer than anybody means.
 const horizon = 366 * 24 * time.Hour
 
 // findConflicts looks for windows that are never open at the same time. A hook passes

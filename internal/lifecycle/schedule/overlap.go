@@ -7,10 +7,16 @@ import "time"
 const maxChanges = 10000
 
 // Overlap says whether two windows are open at the same time at some moment from a
-// time on, within a horizon. Two policies whose windows never overlap hold a cluster
-// back for ever.
+// time on. The horizon of the search begins when both have opened once, so that a window
+// which opens in leap years only overlaps with itself. Two policies whose windows never
+// overlap hold a cluster back for ever.
 func Overlap(a, b *Window, from time.Time, horizon time.Duration) bool {
 	end := from.Add(horizon)
+	for _, w := range []*Window{a, b} {
+		if open, opens := w.At(from); !open && opens.Add(horizon).After(end) {
+			end = opens.Add(horizon)
+		}
+	}
 	now := from
 	for range maxChanges {
 		if !now.Before(end) {
