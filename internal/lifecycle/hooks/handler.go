@@ -104,12 +104,9 @@ func (h *Handler) decide(ctx context.Context, e event) (verdict, error) {
 // ask is what all policies together say that a reader has.
 func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdict, error) {
 	policies, err := h.policies(ctx, reader, e)
-	if err != nil {
-		return verdict{}, err
-	}
-	var all verdict
-	var errs []error
 	// Every policy gets its run, also beside one that fails.
+	errs := []error{err}
+	var all verdict
 	looking, done := context.WithTimeout(ctx, auditPatience)
 	defer done()
 	for _, policy := range policies {
@@ -128,8 +125,8 @@ func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdi
 		}
 		all = all.and(v)
 	}
-	if len(errs) > 0 || !e.hook.Blocking() {
-		return verdict{runs: all.runs}, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || !e.hook.Blocking() {
+		return verdict{runs: all.runs}, err
 	}
 	return all, nil
 }

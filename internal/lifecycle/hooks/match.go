@@ -3,6 +3,7 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,9 +15,10 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 )
 
-// policies returns the policies that answer the hook for the Cluster, ordered by
-// name, those in mode Audit last. One in mode Audit that cannot be evaluated is left out: it must not hold the
-// Cluster back. Any other one is an error.
+// policies returns the policies that answer the hook for the Cluster, ordered by name, those
+// in mode Audit last. The error is about the policies that cannot be evaluated; the others
+// are returned beside it. One in mode Audit is left out without an error: it must not hold
+// the Cluster back.
 func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) ([]*lifecyclev1.LifecyclePolicy, error) {
 	list := &lifecyclev1.LifecyclePolicyList{}
 	// They are only read.
@@ -24,6 +26,7 @@ func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) (
 		return nil, fmt.Errorf("list LifecyclePolicies: %w", err)
 	}
 	var selected []*lifecyclev1.LifecyclePolicy
+	var errs []error
 	for i := range list.Items {
 		policy := &list.Items[i]
 		if len(policy.Steps(e.hook)) == 0 || !policy.DeletionTimestamp.IsZero() {
@@ -34,7 +37,7 @@ func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) (
 		case err != nil && policy.Spec.Mode == lifecyclev1.ModeAudit:
 			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "LifecyclePolicy", klog.KObj(policy))
 		case err != nil:
-			return nil, err
+			errs = append(errs, err)
 		case mismatch == match.None:
 			selected = append(selected, policy)
 		}
@@ -42,7 +45,7 @@ func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) (
 	slices.SortFunc(selected, func(a, b *lifecyclev1.LifecyclePolicy) int {
 		return cmp.Or(cmp.Compare(audits(a), audits(b)), cmp.Compare(a.Name, b.Name))
 	})
-	return selected, nil
+	return selected, errors.Join(errs...)
 }
 
 func audits(policy *lifecyclev1.LifecyclePolicy) int {

@@ -35,7 +35,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		Rule: "Lifecycle/unknownHoldsBack", Breaks: "a policy of which it cannot be known whether it is about the Cluster lets pass",
-		File: hooks + "/match.go", Old: "			return nil, err\n		case mismatch", New: "			continue\n		case mismatch",
+		File: hooks + "/match.go", Old: "			errs = append(errs, err)\n		case mismatch", New: "			continue\n		case mismatch",
 		Package: hooks, Test: "TestWhatCannotBeKnownIsAnError",
 	},
 	{
