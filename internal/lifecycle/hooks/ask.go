@@ -81,8 +81,8 @@ func (r *AskReconciler) asked(ctx context.Context, cluster *clusterv1.Cluster) (
 			continue
 		}
 		e := event{hook: hook, cluster: cluster}
-		policies, err := r.Handler.policies(ctx, r.Handler.Client, e)
-		errs = append(errs, err)
+		policies, failed := r.Handler.policies(ctx, r.Handler.Client, e)
+		errs = append(errs, failed...)
 		for _, policy := range policies {
 			if plan.Enforces(policy, hook, cluster) {
 				all = append(all, asking{e, policy})

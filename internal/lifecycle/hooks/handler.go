@@ -2,9 +2,7 @@ package hooks
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,10 +34,6 @@ const (
 // together: Cluster API takes an answer that comes late for an error, and waits.
 const auditPatience = 2 * time.Second
 
-// maxMessage bounds what one policy says, in bytes; it ends up in a condition of
-// the Cluster beside that of the others.
-const maxMessage = 2048
-
 // Handler answers the lifecycle hooks. Any number of them may run side by side.
 type Handler struct {
 	// Namespace is the only one whose Clusters it answers for; empty for all. Elsewhere it
@@ -66,8 +60,9 @@ type event struct {
 // verdict is what one policy says.
 type verdict struct {
 	// after is when to call again; 0 lets pass.
-	after   time.Duration
-	message string
+	after time.Duration
+	// messages say why, one of each policy that holds the Cluster back.
+	messages []string
 	// runs are what it was read from.
 	runs []*lifecyclev1.LifecycleRun
 }
@@ -82,7 +77,7 @@ func (h *Handler) answer(ctx context.Context, e event) error {
 	if err != nil || v.after == 0 {
 		return err
 	}
-	return extension.RetryAfter(v.after, v.message)
+	return extension.RetryAfter(v.after, join(v.messages, "; "))
 }
 
 // decide is what all policies together say.
@@ -103,9 +98,8 @@ func (h *Handler) decide(ctx context.Context, e event) (verdict, error) {
 
 // ask is what all policies together say that a reader has.
 func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdict, error) {
-	policies, err := h.policies(ctx, reader, e)
 	// Every policy gets its run, also beside one that fails.
-	errs := []error{err}
+	policies, errs := h.policies(ctx, reader, e)
 	var all verdict
 	looking, done := context.WithTimeout(ctx, auditPatience)
 	defer done()
@@ -125,22 +119,20 @@ func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdi
 		}
 		all = all.and(v)
 	}
-	if err := errors.Join(errs...); err != nil || !e.hook.Blocking() {
-		return verdict{runs: all.runs}, err
+	if len(errs) > 0 {
+		return verdict{runs: all.runs}, failures(errs)
+	}
+	if !e.hook.Blocking() {
+		return verdict{runs: all.runs}, nil
 	}
 	return all, nil
 }
 
 // and asks to call again as soon as either wants it.
 func (v verdict) and(other verdict) verdict {
-	both := verdict{runs: append(v.runs, other.runs...)}
-	switch {
-	case v.after == 0:
-		both.after, both.message = other.after, other.message
-	case other.after == 0:
-		both.after, both.message = v.after, v.message
-	default:
-		both.after, both.message = min(v.after, other.after), v.message+"; "+other.message
+	both := verdict{after: max(v.after, other.after), messages: append(v.messages, other.messages...), runs: append(v.runs, other.runs...)}
+	if v.after > 0 && other.after > 0 {
+		both.after = min(v.after, other.after)
 	}
 	return both
 }
@@ -182,7 +174,7 @@ func (h *Handler) verdict(ctx context.Context, e event, policy *lifecyclev1.Life
 	if !blocks {
 		return v, nil
 	}
-	v.after, v.message = retryWaiting, bound(message)
+	v.after, v.messages = retryWaiting, []string{message}
 	if phase := plan.Phase(run); phase == lifecyclev1.RunPending || phase == lifecyclev1.RunRunning {
 		v.after = retryRunning
 	}
@@ -251,12 +243,4 @@ func (h *Handler) start(ctx context.Context, e event, c call, policy *lifecyclev
 			return live, nil
 		}
 	}
-}
-
-// bound shortens a message.
-func bound(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
 }

@@ -3,7 +3,6 @@ package hooks
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,14 +15,14 @@ import (
 )
 
 // policies returns the policies that answer the hook for the Cluster, ordered by name, those
-// in mode Audit last. The error is about the policies that cannot be evaluated; the others
-// are returned beside it. One in mode Audit is left out without an error: it must not hold
-// the Cluster back.
-func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) ([]*lifecyclev1.LifecyclePolicy, error) {
+// in mode Audit last. The errors are about the policies that cannot be evaluated; the others
+// are returned beside them. One in mode Audit is left out without an error: it must not
+// hold the Cluster back.
+func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) ([]*lifecyclev1.LifecyclePolicy, []error) {
 	list := &lifecyclev1.LifecyclePolicyList{}
 	// They are only read.
 	if err := reader.List(ctx, list, client.InNamespace(e.cluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list LifecyclePolicies: %w", err)
+		return nil, []error{fmt.Errorf("list LifecyclePolicies: %w", err)}
 	}
 	var selected []*lifecyclev1.LifecyclePolicy
 	var errs []error
@@ -45,7 +44,7 @@ func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) (
 	slices.SortFunc(selected, func(a, b *lifecyclev1.LifecyclePolicy) int {
 		return cmp.Or(cmp.Compare(audits(a), audits(b)), cmp.Compare(a.Name, b.Name))
 	})
-	return selected, errors.Join(errs...)
+	return selected, errs
 }
 
 func audits(policy *lifecyclev1.LifecyclePolicy) int {

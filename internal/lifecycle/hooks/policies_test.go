@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -58,5 +59,30 @@ func TestFailingConditionStopsNoOtherPolicy(t *testing.T) {
 	}
 	if strings.Join(of, " ") != "a c" {
 		t.Errorf("policies %q have a run, want a and c", of)
+	}
+}
+
+// TestMessagesOfAllPoliciesFitAnAnswer holds that the messages of any number of policies fit a
+// condition together, and that each is there.
+func TestMessagesOfAllPoliciesFitAnAnswer(t *testing.T) {
+	for _, n := range []int{1, 2, 40, 20000} {
+		var v verdict
+		var errs failures
+		for i := range n {
+			message := fmt.Sprintf("LifecyclePolicy p%d: %s", i, strings.Repeat("ü", 4000))
+			v = v.and(verdict{after: time.Second, messages: []string{message}})
+			errs = append(errs, errors.New(message))
+		}
+		for _, joined := range []string{join(v.messages, "; "), errs.Error()} {
+			if len(joined) > maxMessages+len(ellipsis) || !strings.HasSuffix(joined, ellipsis) {
+				t.Errorf("%d policies have %d bytes: %.80q", n, len(joined), joined)
+			}
+			if n < 100 && strings.Count(joined, "LifecyclePolicy p") != n {
+				t.Errorf("of %d policies %d are named", n, strings.Count(joined, "LifecyclePolicy p"))
+			}
+		}
+	}
+	if got := join([]string{"one", "two"}, "; "); got != "one; two" {
+		t.Errorf("short messages are %q", got)
 	}
 }
