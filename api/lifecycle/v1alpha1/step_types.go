@@ -107,7 +107,8 @@ type RetryPolicy struct {
 	// +kubebuilder:validation:Maximum=3600
 	BackoffSeconds *int32 `json:"backoffSeconds,omitempty"`
 
-	// maxBackoffSeconds is the longest pause. Default: 300.
+	// maxBackoffSeconds is the longest pause. Default: 300, or backoffSeconds if
+	// that is more.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400

@@ -125,7 +125,8 @@ func Timeout(s *lifecyclev1.Step) time.Duration {
 	}
 }
 
-// Defaults of a RetryPolicy.
+// Defaults of a RetryPolicy. A first pause that is longer than defaultMaxBackoff is the
+// longest one as well, unless maxBackoffSeconds is set.
 const (
 	defaultRetryLimit = 5
 	defaultBackoff    = 5 * time.Second
@@ -139,13 +140,19 @@ func retryLimit(s *lifecyclev1.Step) int32 {
 	return *s.Retry.Limit
 }
 
+// FirstBackoff is the pause after the first failed attempt.
+func FirstBackoff(retry *lifecyclev1.RetryPolicy) time.Duration {
+	if retry == nil || retry.BackoffSeconds == nil {
+		return defaultBackoff
+	}
+	return time.Duration(*retry.BackoffSeconds) * time.Second
+}
+
 // Backoff is the pause after a number of failed attempts in a row, which may be more
 // than are repeated.
 func Backoff(s *lifecyclev1.Step, failures int32) time.Duration {
-	pause, longest := defaultBackoff, defaultMaxBackoff
-	if s.Retry != nil && s.Retry.BackoffSeconds != nil {
-		pause = time.Duration(*s.Retry.BackoffSeconds) * time.Second
-	}
+	pause := FirstBackoff(s.Retry)
+	longest := max(defaultMaxBackoff, pause)
 	if s.Retry != nil && s.Retry.MaxBackoffSeconds != nil {
 		longest = time.Duration(*s.Retry.MaxBackoffSeconds) * time.Second
 	}

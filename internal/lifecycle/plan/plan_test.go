@@ -82,6 +82,27 @@ func running(p *lifecyclev1.StepProgress) {
 	p.Job = &lifecyclev1.JobReference{Target: lifecyclev1.TargetManagement, Namespace: "ns", Name: "j", UID: "u"}
 }
 
+func TestBackoff(t *testing.T) {
+	for _, c := range []struct {
+		retry *lifecyclev1.RetryPolicy
+		want  []time.Duration // after 1, 2, 3 … failures
+	}{
+		{nil, []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 300 * time.Second, 300 * time.Second}},
+		{&lifecyclev1.RetryPolicy{BackoffSeconds: ptr.To[int32](200)}, []time.Duration{200 * time.Second, 300 * time.Second, 300 * time.Second}},
+		{&lifecyclev1.RetryPolicy{BackoffSeconds: ptr.To[int32](3600)}, []time.Duration{time.Hour, time.Hour}},
+		{&lifecyclev1.RetryPolicy{BackoffSeconds: ptr.To[int32](600), MaxBackoffSeconds: ptr.To[int32](1000)}, []time.Duration{600 * time.Second, 1000 * time.Second}},
+		{&lifecyclev1.RetryPolicy{MaxBackoffSeconds: ptr.To[int32](7)}, []time.Duration{5 * time.Second, 7 * time.Second}},
+	} {
+		for i, want := range c.want {
+			s := apply("a")
+			s.Retry = c.retry
+			if got := plan.Backoff(&s, int32(i+1)); got != want {
+				t.Errorf("%v: after %d failures the pause is %s, want %s", c.retry, i+1, got, want)
+			}
+		}
+	}
+}
+
 func TestNext(t *testing.T) {
 	fast := with(apply("a"), func(s *lifecyclev1.Step) {
 		s.TimeoutSeconds = ptr.To[int32](100)
