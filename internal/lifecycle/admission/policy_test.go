@@ -67,6 +67,7 @@ func TestBadPoliciesNameTheField(t *testing.T) {
 		"cron zone":        {step: window("TZ=Etc/UTC 0 0 * * *", "", 60), want: []string{first + "window.schedule", "timeZone"}},
 		"zone":             {step: window("@daily", "Mars/Olympus", 60), want: []string{first + "window.timeZone", "Mars/Olympus", "tz database"}},
 		"duration":         {step: window("@daily", "", 5), want: []string{first + "window.durationSeconds", "60"}},
+		"retry default":    {step: lifecyclev1.Step{Approval: &lifecyclev1.ApprovalStep{}, Retry: &lifecyclev1.RetryPolicy{MaxBackoffSeconds: ptr.To[int32](4)}}, want: []string{first + "retry.maxBackoffSeconds", "less than backoffSeconds"}},
 		"retry":            {step: lifecyclev1.Step{Approval: &lifecyclev1.ApprovalStep{}, Retry: &lifecyclev1.RetryPolicy{BackoffSeconds: ptr.To[int32](9), MaxBackoffSeconds: ptr.To[int32](8)}}, want: []string{first + "retry.maxBackoffSeconds", "less than backoffSeconds"}},
 		"source kind":      {step: source("Pod", "a", ""), want: []string{first + "apply.sources[0].kind", "Pod"}},
 		"source name":      {step: source("ConfigMap", "A_b", ""), want: []string{first + "apply.sources[0].name", "RFC 1123"}},

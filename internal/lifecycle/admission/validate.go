@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/endpoint"
 	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/jobspec"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
@@ -106,7 +107,7 @@ func validateRetry(retry *lifecyclev1.RetryPolicy, p *field.Path) field.ErrorLis
 	if retry == nil || retry.MaxBackoffSeconds == nil {
 		return nil
 	}
-	if first := ptr.Deref(retry.BackoffSeconds, 5); *retry.MaxBackoffSeconds < first {
+	if time.Duration(*retry.MaxBackoffSeconds)*time.Second < plan.FirstBackoff(retry) {
 		return field.ErrorList{field.Invalid(p.Child("maxBackoffSeconds"), *retry.MaxBackoffSeconds, "must not be less than backoffSeconds")}
 	}
 	return nil

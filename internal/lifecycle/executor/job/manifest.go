@@ -12,6 +12,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/jobspec"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
@@ -29,8 +30,6 @@ const (
 	grace = time.Minute
 	// leftover is how long a finished Job stays that nobody removes.
 	leftover = 7 * 24 * time.Hour
-	// defaultTimeout is that of a step without timeoutSeconds.
-	defaultTimeout = 10 * time.Minute
 )
 
 // manifest returns the Job as it is created: suspended.
@@ -72,11 +71,7 @@ func started(in step.Input) string { return in.Progress.StartTime.UTC().Format(t
 
 // remaining is what is left of the step's time.
 func remaining(in step.Input) time.Duration {
-	timeout := defaultTimeout
-	if in.Step.TimeoutSeconds != nil {
-		timeout = time.Duration(*in.Step.TimeoutSeconds) * time.Second
-	}
-	return timeout - in.Now.Sub(in.Progress.StartTime.Time)
+	return plan.Timeout(in.Step) - in.Now.Sub(in.Progress.StartTime.Time)
 }
 
 func ownedBy(run *lifecyclev1.LifecycleRun) metav1.OwnerReference {
