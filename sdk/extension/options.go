@@ -87,8 +87,8 @@ func (o *Options) complete() error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return errors.New("extension: CertFile and KeyFile must be given together")
 	}
-	if o.PathPrefix != "" {
-		o.PathPrefix = "/" + strings.Trim(o.PathPrefix, "/")
+	if o.PathPrefix = strings.Trim(o.PathPrefix, "/"); o.PathPrefix != "" {
+		o.PathPrefix = "/" + o.PathPrefix
 	}
 	if o.MaxRequestBytes < 0 || o.MaxBodyMemory < 0 || o.MaxConcurrent < 0 ||
 		o.ReadTimeout < 0 || o.DrainDelay < 0 || o.DrainTimeout < 0 {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -473,17 +474,25 @@ func TestEveryRefusalHasABody(t *testing.T) {
 
 // TestCallBelowPrefix calls a server that serves its hooks below a prefix.
 func TestCallBelowPrefix(t *testing.T) {
-	s, err := extension.New(extension.Options{PathPrefix: "hooks/of/mine"})
-	if err != nil {
+	catalog := hook.NewCatalog()
+	if err := capi.AddToCatalog(catalog); err != nil {
 		t.Fatal(err)
 	}
-	if err := handle(s, "h", answerNil); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := s.Path(capi.BeforeClusterCreate, "h"), "/hooks/of/mine"+createPath; got != want {
-		t.Errorf("the path is %s, want %s", got, want)
-	}
-	if got := hooktest.Call(t, s, capi.BeforeClusterCreate, "h", &request{}); got.Status != hooksv1.ResponseStatusSuccess {
-		t.Errorf("got %+v", got)
+	for prefix, base := range map[string]string{"": "", "/": "", "//": "", "hooks/of/mine": "/hooks/of/mine", "/hooks/": "/hooks"} {
+		register := func(s *extension.Server) error { return handle(s, "h", answerNil) }
+		s := hooktest.Start(t, extension.Options{PathPrefix: prefix}, register)
+		if got, want := s.Server.Path(capi.BeforeClusterCreate, "h"), base+createPath; got != want {
+			t.Errorf("prefix %q: the path is %s, want %s", prefix, got, want)
+		}
+		if u, err := url.Parse(s.URL); err != nil || u.Path != base {
+			t.Errorf("prefix %q: the URL is %s (%v), want the path %q", prefix, s.URL, err, base)
+			continue
+		}
+		if _, config, err := hooktest.Discover(t.Context(), catalog, hooktest.Config("e", s.URL, s.CA.PEM)); err != nil || len(config.Status.Handlers) != 1 {
+			t.Errorf("prefix %q: discovery: %v, %+v", prefix, err, config)
+		}
+		if got := hooktest.Call(t, s.Server, capi.BeforeClusterCreate, "h", &request{}); got.Status != hooksv1.ResponseStatusSuccess {
+			t.Errorf("prefix %q: got %+v", prefix, got)
+		}
 	}
 }

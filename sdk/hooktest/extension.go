@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hook"
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/internal/wire"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
@@ -60,10 +62,15 @@ func Start(t testing.TB, options extension.Options, register func(*extension.Ser
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	e := &Extension{URL: "https://" + listener.Addr().String() + options.PathPrefix, CA: ca, Server: server, cancel: cancel, done: make(chan error, 1)}
+	e := &Extension{URL: "https://" + listener.Addr().String() + prefixOf(server), CA: ca, Server: server, cancel: cancel, done: make(chan error, 1)}
 	go func() { e.done <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() { _ = e.Stop() })
 	return e
+}
+
+// prefixOf is the path prefix of a server as it serves it.
+func prefixOf(server *extension.Server) string {
+	return strings.TrimSuffix(server.Path(capi.Discovery, ""), hook.Path(capi.Discovery.Definition().Name, ""))
 }
 
 // Stop ends the extension and returns the error of Serve. Stopping twice is no error.
