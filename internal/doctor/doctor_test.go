@@ -254,6 +254,18 @@ var cases = []struct {
 	{"a token is about to expire", func(s *Snapshot) {
 		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(time.Minute).Format(time.RFC3339))
 	}, []want{{"TokenExpires", Note, "Secret kube-system/bootstrap-token-abcdef", 0, "expires at 2026-05-04T12:01:00Z", "slipway host token -n prod"}}},
+	{"a token of an hour was made just now", func(s *Snapshot) {
+		s.Tokens[0].CreationTimestamp = ago(time.Second)
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(time.Hour).Format(time.RFC3339))
+	}, nil},
+	{"a token of an hour is about to expire", func(s *Snapshot) {
+		s.Tokens[0].CreationTimestamp = ago(46 * time.Minute)
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(14 * time.Minute).Format(time.RFC3339))
+	}, []want{{"TokenExpires", Note, "Secret kube-system/bootstrap-token-abcdef", 0, "expires at 2026-05-04T12:14:00Z", "slipway host token -n prod"}}},
+	{"a token of a week expires within the hour", func(s *Snapshot) {
+		s.Tokens[0].CreationTimestamp = ago(167 * time.Hour)
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(time.Hour).Format(time.RFC3339))
+	}, []want{{"TokenExpires", Note, "Secret kube-system/bootstrap-token-abcdef", 0, "expires at 2026-05-04T13:00:00Z", "slipway host token -n prod"}}},
 	{"a token that is used up has expired", func(s *Snapshot) {
 		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
 		s.Tokens[0].Annotations[infrav1.TokenUsedByAnnotation] = "one two"

@@ -12,18 +12,19 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// tokenNotice is how long before its end a token is told of.
+// tokenNotice is the longest time before its end in which a token is reported; of one with a
+// shorter life it is the last quarter.
 const tokenNotice = time.Hour
 
 var tokenExpires = Check{
 	Name:   "TokenExpires",
-	Means:  "a bootstrap token that may enroll more hosts has expired, or does so within the hour",
+	Means:  "a bootstrap token that may enroll more hosts has expired, or soon will: within the hour, and in the last quarter of its life",
 	Remedy: "Make a fresh one with `slipway host token` if hosts are still to come with it; otherwise delete the Secret.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Tokens, func(token *corev1.Secret) (Finding, bool) {
 			expires, err := time.Parse(time.RFC3339, string(token.Data[bootstrapapi.BootstrapTokenExpirationKey]))
 			namespace, ours := s.enrollsInto(token)
-			if err != nil || !ours || expires.Sub(s.Now) > tokenNotice {
+			if err != nil || !ours || expires.Sub(s.Now) > min(tokenNotice, expires.Sub(token.CreationTimestamp.Time)/4) {
 				return none()
 			}
 			if uses, limited, err := host.ParseTokenUses(token.Annotations); err == nil && limited && uses.Exhausted() {
