@@ -104,7 +104,8 @@ const (
 	// HostMachineUpToDateReason means that the host runs the version asked for.
 	HostMachineUpToDateReason = "UpToDate"
 	// HostMachineVersionNotOfferedReason means that the host does not have the version asked
-	// for. Install it: slipway-agent software install.
+	// for. Load its host bundle with slipway bundle load if the agent installs versions, or
+	// install it on the host with slipway-agent software install.
 	HostMachineVersionNotOfferedReason = "VersionNotOffered"
 	// HostMachineUpgradePendingReason means that the host is to be upgraded.
 	HostMachineUpgradePendingReason = "UpgradePending"

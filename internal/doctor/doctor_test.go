@@ -399,6 +399,10 @@ var cases = []struct {
 	{"a version is missing", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.UpToDateCondition, "False", infrav1.HostMachineVersionNotOfferedReason, "no v9")
 	}, []want{{"VersionMissing", Warning, machine1, 3 * time.Hour, "no v9", "on host h1: slipway-agent software install"}}},
+	{"a version is missing that the management cluster may serve", func(s *Snapshot) {
+		s.Hosts[0].Status.Software.Management = infrav1.HostSoftwareManaged
+		set(&s.HostMachines[0].Status.Conditions, infrav1.UpToDateCondition, "False", infrav1.HostMachineVersionNotOfferedReason, "no v9")
+	}, []want{{"VersionMissing", Warning, machine1, 3 * time.Hour, "no v9", "slipway bundle load"}}},
 	{"a Machine does not go", func(s *Snapshot) {
 		s.Machines[0].DeletionTimestamp = ptr.To(ago(time.Hour))
 		set(&s.Machines[0].Status.Conditions, clusterv1.MachineDeletingCondition, "True", "DrainingNode", "PDB x")

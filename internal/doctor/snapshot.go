@@ -145,6 +145,16 @@ func (s *Snapshot) cluster(namespace, name string) *clusterv1.Cluster {
 	return nil
 }
 
+// host returns a Host; nil when there is none, or none that may be read.
+func (s *Snapshot) host(namespace, name string) *infrav1.Host {
+	for i := range s.Hosts {
+		if s.Hosts[i].Namespace == namespace && s.Hosts[i].Name == name {
+			return &s.Hosts[i]
+		}
+	}
+	return nil
+}
+
 // shows says whether a finding is in scope: the labels are those of the Host, and of all
 // else those of its Cluster. What all of them depend on has no labels of theirs.
 func (s *Snapshot) shows(f Finding) bool {
@@ -152,10 +162,8 @@ func (s *Snapshot) shows(f Finding) bool {
 		return true
 	}
 	if f.Object.Kind == "Host" {
-		for i := range s.Hosts {
-			if s.Hosts[i].Namespace == f.Object.Namespace && s.Hosts[i].Name == f.Object.Name {
-				return s.Scope.Selector.Matches(labels.Set(s.Hosts[i].Labels))
-			}
+		if h := s.host(f.Object.Namespace, f.Object.Name); h != nil {
+			return s.Scope.Selector.Matches(labels.Set(h.Labels))
 		}
 	}
 	c := s.cluster(f.Object.Namespace, f.Cluster)
