@@ -283,7 +283,3 @@ func HostOf(h *infrav1.Host) Host {
 	return host
 }
 
-// NaturalCompare orders host-2 before host-10.
-func NaturalCompare(a, b string) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}
