@@ -60,7 +60,7 @@ func (s *server) host(ctx context.Context, read *watch.Lenient, r *http.Request)
 func machineOf(h *infrav1.Host, machines []clusterv1.Machine) *clusterv1.Machine {
 	i := slices.IndexFunc(machines, func(m clusterv1.Machine) bool {
 		ref := m.Spec.InfrastructureRef
-		return h.Spec.Claim != nil && ref.Kind == "HostMachine" && ref.APIGroup == infrav1.GroupVersion.Group && ref.Name == h.Spec.Claim.MachineName
+		return h.Spec.Claim != nil && view.IsOurs(ref, "HostMachine") && ref.Name == h.Spec.Claim.MachineName
 	})
 	if i < 0 {
 		return nil
@@ -132,13 +132,17 @@ func (s *server) pool(ctx context.Context, read *watch.Lenient, r *http.Request)
 	if err := listAll(ctx, read, key.Namespace, machinePools); err != nil {
 		return "", nil, err
 	}
-	version := ""
-	for i := range machinePools.Items {
-		if spec := &machinePools.Items[i].Spec.Template.Spec; spec.InfrastructureRef.Kind == "HostMachinePool" && spec.InfrastructureRef.Name == key.Name {
-			version = spec.Version
+	return "Pool " + key.Name, view.PoolOf(pool, versionOf(key.Name, machinePools.Items), objects, pageOf(r)), nil
+}
+
+// versionOf is the version of the MachinePool of a HostMachinePool; empty without one.
+func versionOf(pool string, machinePools []clusterv1.MachinePool) string {
+	for i := range machinePools {
+		if spec := &machinePools[i].Spec.Template.Spec; view.IsOurs(spec.InfrastructureRef, "HostMachinePool") && spec.InfrastructureRef.Name == pool {
+			return spec.Version
 		}
 	}
-	return "Pool " + key.Name, view.PoolOf(pool, version, objects, pageOf(r)), nil
+	return ""
 }
 
 func (s *server) events(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {

@@ -112,7 +112,7 @@ func membersOf(c *clusterv1.Cluster, o Objects) []Member {
 			continue
 		}
 		member := memberOf(m)
-		if ref := m.Spec.InfrastructureRef; ref.APIGroup == infrav1.GroupVersion.Group && ref.Kind == "HostMachine" {
+		if ref := m.Spec.InfrastructureRef; IsOurs(ref, "HostMachine") {
 			member.takes(wanting[ref.Name], hosts)
 			delete(wanting, ref.Name)
 		}
@@ -176,4 +176,10 @@ func (m *Member) takes(from *infrav1.HostMachine, hosts map[string]*infrav1.Host
 		host = status.HostOf(h)
 	}
 	m.Host = &host
+}
+
+// IsOurs reports whether a reference is to a kind of this provider: another provider may have
+// an object of the same name.
+func IsOurs(ref clusterv1.ContractVersionedObjectReference, kind string) bool {
+	return ref.APIGroup == infrav1.GroupVersion.Group && ref.Kind == kind
 }

@@ -57,7 +57,9 @@ func poolMembers(p *infrav1.HostMachinePool, version string, o Objects) []PoolMe
 		hosts[o.Hosts[i].Name] = &o.Hosts[i]
 	}
 	for i := range o.Machines {
-		machines[o.Machines[i].Spec.InfrastructureRef.Name] = &o.Machines[i]
+		if ref := o.Machines[i].Spec.InfrastructureRef; IsOurs(ref, "HostMachine") {
+			machines[ref.Name] = &o.Machines[i]
+		}
 	}
 	var members []PoolMember
 	for i := range o.HostMachines {

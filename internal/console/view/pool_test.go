@@ -75,3 +75,23 @@ func TestPoolsOfACluster(t *testing.T) {
 		t.Errorf("%+v", lines)
 	}
 }
+
+// TestMachineOfAnotherProviderIsNoMember holds that a Machine whose infrastructure has the name of
+// a member, and another kind or group, is not shown as that member.
+func TestMachineOfAnotherProviderIsNoMember(t *testing.T) {
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{
+		{APIGroup: "infrastructure.example.com", Kind: "HostMachine", Name: "w-1"},
+		{APIGroup: infrav1.GroupVersion.Group, Kind: "OtherMachine", Name: "w-1"},
+	} {
+		pool, objects := rolling()
+		other := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "other"}}
+		other.Spec.InfrastructureRef = ref
+		other.Status.NodeRef.Name = "other-node"
+		objects.Machines = append(objects.Machines, other)
+		for _, m := range PoolOf(pool, "v1.36.3", objects, 1).Members {
+			if m.Name == "other" || m.Node != "" {
+				t.Errorf("a Machine of %s/%s is shown as a member of the pool: %+v", ref.APIGroup, ref.Kind, m.Member)
+			}
+		}
+	}
+}
