@@ -2,6 +2,8 @@ package management
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"reflect"
 	"sync"
 
@@ -53,7 +55,7 @@ type keptClient struct {
 func (k *keptClient) of(config *rest.Config) (client.WithWatch, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.client != nil && reflect.DeepEqual(k.config, config) {
+	if k.client != nil && same(k.config, config) {
 		return k.client, nil
 	}
 	made, err := NewClient(config)
@@ -62,6 +64,30 @@ func (k *keptClient) of(config *rest.Config) (client.WithWatch, error) {
 	}
 	k.config, k.client = rest.CopyConfig(config), made
 	return made, nil
+}
+
+// same reports whether two configs lead to the same client. A function, such as the Proxy that
+// proxy-url of a kubeconfig becomes, is never equal to another one: the URL it returns is.
+func same(a, b *rest.Config) bool {
+	if proxyOf(a) != proxyOf(b) {
+		return false
+	}
+	a, b = rest.CopyConfig(a), rest.CopyConfig(b)
+	a.Proxy, b.Proxy = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// proxyOf is the proxy of a config as text; empty without one.
+func proxyOf(config *rest.Config) string {
+	if config.Proxy == nil {
+		return ""
+	}
+	to, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return err.Error()
+	}
+	proxy, err := config.Proxy(&http.Request{URL: to})
+	return fmt.Sprint(proxy, err)
 }
 
 // WorkloadConfig is how to reach a workload cluster from where its hosts are.

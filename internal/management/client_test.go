@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // A cluster whose API server is cut off takes no longer than it is given: `slipway status`
@@ -121,5 +122,42 @@ func TestLooksAskOnce(t *testing.T) {
 	token = "two"
 	if look() == 0 {
 		t.Error("with another credential the client of before was used")
+	}
+}
+
+// TestClientIsKeptForTheSameKubeconfig holds that a client is made anew only when the kubeconfig
+// has changed, also one with a proxy, whose config has a function.
+func TestClientIsKeptForTheSameKubeconfig(t *testing.T) {
+	config := func(server, proxy string) *rest.Config {
+		c, err := clientcmd.RESTConfigFromKubeConfig([]byte(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+			"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {"token": "t"}}],
+			"clusters": [{"name": "c", "cluster": {"server": "` + server + `", "proxy-url": "` + proxy + `"}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const server, proxy = "https://192.0.2.1:6443", "http://192.0.2.9:3128"
+	for name, c := range map[string]struct {
+		server, proxy string
+		kept          bool
+	}{
+		"the same":       {server, proxy, true},
+		"another proxy":  {server, "http://192.0.2.8:3128", false},
+		"no proxy":       {server, "", false},
+		"another server": {"https://192.0.2.2:6443", proxy, false},
+	} {
+		var kept keptClient
+		first, err := kept.of(config(server, proxy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := kept.of(config(c.server, c.proxy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (first == second) != c.kept {
+			t.Errorf("%s: kept %t, want %t", name, first == second, c.kept)
+		}
 	}
 }
