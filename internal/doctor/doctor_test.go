@@ -87,6 +87,7 @@ func healthy() *Snapshot {
 	s.Hosts = []infrav1.Host{claimed(), free()}
 	s.LifecycleRuns = []lifecyclev1.LifecycleRun{run(lifecyclev1.OutcomeSucceeded)}
 	policy := lifecyclev1.LifecyclePolicy{ObjectMeta: objectMeta("p")}
+	delete(policy.Labels, clusterv1.ClusterNameLabel)
 	set(&policy.Status.Conditions, lifecyclev1.ReadyCondition, "True", lifecyclev1.PolicyReadyReason, "")
 	s.LifecyclePolicies = []lifecyclev1.LifecyclePolicy{policy}
 
@@ -114,6 +115,7 @@ func healthy() *Snapshot {
 	s.Tokens = []corev1.Secret{token}
 
 	provider := appsv1.Deployment{ObjectMeta: objectMeta("slipway-manager")}
+	delete(provider.Labels, clusterv1.ClusterNameLabel)
 	provider.Labels[clusterv1.ProviderNameLabel] = "infrastructure-slipway"
 	provider.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: "True", LastTransitionTime: ago(time.Hour)}}
 	s.Providers = []appsv1.Deployment{provider}
@@ -493,9 +495,10 @@ func expect(t *testing.T, f Finding, w want) {
 // plane and the providers are everybody's.
 func TestSelector(t *testing.T) {
 	for selector, want := range map[string][]string{
-		"rack=r2": {h2}, "tier=gold": {machine1}, "tier!=gold": {h1, h2}, "rack=r9": nil, "": {h1, "HostExtensionConfig own", machine1, h2},
+		"rack=r2": {h2}, "tier=gold": {machine1}, "tier!=gold": {h1, h2}, "rack=r9": nil, "": {h1, machine1, h2},
 	} {
-		want = append(want, "Plane of this machine", "Deployment prod/slipway-manager")
+		want = append(want, "Plane of this machine", "Deployment prod/slipway-manager", "ExtensionConfig up", "HostExtensionConfig own", "LifecyclePolicy prod/p",
+			"AgentRelease v0.9.1", "CertificateSigningRequest r", "Secret kube-system/bootstrap-token-abcdef")
 		s := healthy()
 		s.Plane = &status.Plane{Message: "start it"}
 		s.Providers[0].Status.Conditions[0].Status = "False"
@@ -506,6 +509,11 @@ func TestSelector(t *testing.T) {
 		}
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineNoHostFitsReason, "")
 		set(&s.HostExtensionConfigs[0].Status.Conditions, runtimev1alpha1.DiscoveredCondition, "False", "NotDiscovered", "")
+		set(&s.ExtensionConfigs[0].Status.Conditions, runtimev1alpha1.DiscoveredCondition, "False", "NotDiscovered", "")
+		set(&s.LifecyclePolicies[0].Status.Conditions, lifecyclev1.ReadyCondition, "False", lifecyclev1.InvalidPolicyReason, "")
+		set(&s.AgentReleases[0].Status.Conditions, infrav1.AgentReleaseRolledOutCondition, "False", infrav1.AgentReleasePausedReason, "")
+		s.Requests[0].Status.Certificate = nil
+		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
 		parsed, err := labels.Parse(selector)
 		if err != nil {
 			t.Fatal(err)

@@ -155,16 +155,20 @@ func (s *Snapshot) host(namespace, name string) *infrav1.Host {
 	return nil
 }
 
-// shows says whether a finding is in scope: the labels are those of the Host, and of all
-// else those of its Cluster. What all of them depend on has no labels of theirs.
+// shows says whether a finding is in scope: the labels are those of the Host, and of an object
+// of a Cluster those of the Cluster. All other findings are shown: an ExtensionConfig, an
+// AgentRelease or a token has no labels of theirs, and may hold any of them back.
 func (s *Snapshot) shows(f Finding) bool {
-	if s.Scope.Selector == nil || s.Scope.Selector.Empty() || f.Object.Kind == "Plane" || f.Object.Kind == "Deployment" {
+	if s.Scope.Selector == nil || s.Scope.Selector.Empty() {
 		return true
 	}
 	if f.Object.Kind == "Host" {
 		if h := s.host(f.Object.Namespace, f.Object.Name); h != nil {
 			return s.Scope.Selector.Matches(labels.Set(h.Labels))
 		}
+	}
+	if f.Cluster == "" {
+		return true
 	}
 	c := s.cluster(f.Object.Namespace, f.Cluster)
 	return c != nil && s.Scope.Selector.Matches(labels.Set(c.Labels))
