@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/internal/management"
@@ -104,6 +108,38 @@ func TestWatchWritesWholeFramesAndEndsCleanly(t *testing.T) {
 	if err := watchStatus(command, appended, func(context.Context, io.Writer) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestWatchGoesOnWhileTheAPIServerIsAway holds that errors which may pass do not end
+// `status --watch` once it has shown something, and are written once each; others end it.
+func TestWatchGoesOnWhileTheAPIServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused, busy := errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1)
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "hosts"}, "", errors.New("no"))
+		looks := []error{nil, refused, refused, busy, nil, refused, forbidden}
+		var out, errOut writes
+		command := &cobra.Command{}
+		command.SetContext(t.Context())
+		command.SetOut(&out)
+		command.SetErr(&errOut)
+		n := 0
+		err := watchStatus(command, appended, func(_ context.Context, w io.Writer) error {
+			n++
+			if looks[n-1] == nil {
+				_, _ = fmt.Fprintln(w, "look", n)
+			}
+			return looks[n-1]
+		})
+		if !errors.Is(err, forbidden) || n != len(looks) {
+			t.Errorf("ends after %d looks with %v", n, err)
+		}
+		if got := strings.Join(out, "|"); got != "look 1\n|\nlook 5\n|\n" {
+			t.Errorf("writes %q", got)
+		}
+		if got := strings.Join(errOut, ""); got != "connection refused; trying again\nbusy; trying again\nconnection refused; trying again\n" {
+			t.Errorf("writes the errors %q", got)
+		}
+	})
 }
 
 // writes keeps each write for itself.

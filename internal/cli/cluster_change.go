@@ -159,12 +159,18 @@ func (f *waitFlags) follow(cmd *cobra.Command, s *session, name string, done fun
 	return state, err
 }
 
-// unlessAway returns nothing for an error that may be gone at the next look of a command
+// unlessAway returns nothing for an error that may be gone at the next poll of a command
 // that waits.
 func (f *waitFlags) unlessAway(err error) error {
-	var status apierrors.APIStatus
-	if f.wait && (!errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)) {
+	if f.wait && away(err) {
 		return nil
 	}
 	return err
+}
+
+// away reports whether an error may be gone at the next poll: that of an API server which
+// cannot be reached or is busy.
+func away(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
 }

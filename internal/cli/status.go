@@ -128,20 +128,29 @@ func appended(text, last string) string {
 	return "\n" + text
 }
 
-// watchStatus shows it again and again until it is interrupted.
+// watchStatus shows it again and again until it is interrupted. Once it was shown, it tolerates
+// an API server that is unavailable for a moment: the error is written once.
 func watchStatus(cmd *cobra.Command, draw frame, show func(context.Context, io.Writer) error) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
-	for last := ""; ; {
+	shown, last, fault := false, "", ""
+	for {
 		var text bytes.Buffer
 		err := show(ctx, &text)
-		if ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && shown && away(err):
+			if err.Error() != fault {
+				fault = err.Error()
+				_, _ = escapes.WriteString(cmd.ErrOrStderr(), fault+"; trying again\n")
+			}
+		default:
 			_, writeErr := io.WriteString(out, draw(text.String(), last))
 			if err != nil || writeErr != nil {
 				return errors.Join(err, writeErr)
 			}
-			last = text.String()
+			shown, last, fault = true, text.String(), ""
 		}
 		select {
 		case <-ctx.Done():
