@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// nodesTimeout bounds the look into one workload cluster: one that is down holds up the others.
+// nodesTimeout bounds the time for the Nodes of all workload clusters, which are read at the
+// same time: clusters that are down must not use up the time of the bundle.
 const nodesTimeout = 10 * time.Second
 
 // nodes gathers the Nodes of the workload clusters that can be reached from here.
@@ -26,35 +28,57 @@ func (c *collector) nodes(ctx context.Context) error {
 		c.lacks("nodes", err)
 		return nil
 	}
+	answers := listNodes(ctx, c.cluster.Nodes(c.clients), clusters.Items)
 	for i := range clusters.Items {
 		key := client.ObjectKeyFromObject(&clusters.Items[i])
-		nodes, err := c.nodesOf(ctx, key)
-		if err != nil {
+		if err := answers[i].err; err != nil {
 			c.lacks("nodes of cluster "+key.String(), err)
 			continue
 		}
-		var documents strings.Builder
-		for j := range nodes {
-			nodes[j].APIVersion, nodes[j].Kind = "v1", "Node"
-			o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&nodes[j])
-			if err != nil {
-				return fmt.Errorf("convert Node %s: %w", nodes[j].Name, err)
-			}
-			data, err := yaml.Marshal(c.archive.redact.Object(o))
-			if err != nil {
-				return fmt.Errorf("encode Node %s: %w", nodes[j].Name, err)
-			}
-			documents.WriteString("---\n" + string(data))
+		documents, err := c.documents(answers[i].nodes)
+		if err != nil {
+			return err
 		}
-		if err := c.put("clusters/"+key.String()+"/nodes.yaml", documents.String()); err != nil {
+		if err := c.put("clusters/"+key.String()+"/nodes.yaml", documents); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *collector) nodesOf(ctx context.Context, cluster client.ObjectKey) ([]corev1.Node, error) {
+// documents are Nodes as YAML, without secrets.
+func (c *collector) documents(nodes []corev1.Node) (string, error) {
+	var documents strings.Builder
+	for j := range nodes {
+		nodes[j].APIVersion, nodes[j].Kind = "v1", "Node"
+		o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&nodes[j])
+		if err != nil {
+			return "", fmt.Errorf("convert Node %s: %w", nodes[j].Name, err)
+		}
+		data, err := yaml.Marshal(c.archive.redact.Object(o))
+		if err != nil {
+			return "", fmt.Errorf("encode Node %s: %w", nodes[j].Name, err)
+		}
+		documents.WriteString("---\n" + string(data))
+	}
+	return documents.String(), nil
+}
+
+// answer is what one workload cluster answers.
+type answer struct {
+	nodes []corev1.Node
+	err   error
+}
+
+// listNodes lists the Nodes of all clusters at the same time, in their order.
+func listNodes(ctx context.Context, list func(context.Context, client.ObjectKey) ([]corev1.Node, error), clusters []clusterv1.Cluster) []answer {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
-	return c.cluster.Nodes(c.clients)(ctx, cluster)
+	answers := make([]answer, len(clusters))
+	var all sync.WaitGroup
+	for i := range clusters {
+		all.Go(func() { answers[i].nodes, answers[i].err = list(ctx, client.ObjectKeyFromObject(&clusters[i])) })
+	}
+	all.Wait()
+	return answers
 }
