@@ -191,6 +191,12 @@ func Unavailable(h *infrav1.Host, connected bool) State {
 	return refused(h)
 }
 
+// HeldBack says whether somebody keeps new machines from the host, claimed or not: it is not
+// approved, unschedulable, evacuated, leaves the namespace or is being deleted.
+func HeldBack(h *infrav1.Host) bool {
+	return !Approved(h) || ptr.Deref(h.Spec.Unschedulable, false) || ptr.Deref(h.Spec.Evacuate, false) || Leaving(h) || !h.DeletionTimestamp.IsZero()
+}
+
 // refused returns why the host itself is not fit to be claimed, as the Host
 // controller found: it shares its identity, or its agent is too old or too new.
 func refused(h *infrav1.Host) State {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
@@ -18,15 +17,15 @@ func (c *Chooser) Suits(h *infrav1.Host) bool {
 }
 
 // Capacity tells the cluster autoscaler what a machine would have, so that it can
-// scale from zero: the least of each resource over the hosts that suit, since nobody
-// knows which of them it will be. Both are empty without such a host; what differs
+// scale from zero: the least of each resource over the hosts that suit and are not held
+// back, since nobody knows which of them it will be. Both are empty without such a host; what differs
 // between hosts and can't be compared is left out.
 func (c *Chooser) Capacity(hosts []infrav1.Host) (corev1.ResourceList, infrav1.NodeInfo) {
 	var least corev1.ResourceList
 	architectures := map[string]bool{}
 	for i := range hosts {
 		h := &hosts[i]
-		if !c.Suits(h) || !host.Approved(h) || ptr.Deref(h.Spec.Unschedulable, false) || c.rejectVersion(h) != "" {
+		if !c.Suits(h) || host.HeldBack(h) || c.rejectVersion(h) != "" {
 			continue
 		}
 		architectures[h.Status.Inventory.Architecture] = true

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -31,6 +32,9 @@ func TestCapacity(t *testing.T) {
 		"claimed counts": {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} })}, "4", "1Gi", infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"}},
 		"unschedulable":  {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) })}, "0", "0", infrav1.NodeInfo{}},
 		"not approved":   {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending })}, "0", "0", infrav1.NodeInfo{}},
+		"evacuated":      {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) })}, "0", "0", infrav1.NodeInfo{}},
+		"reassigned":     {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Spec.AssignedNamespace = "other" })}, "0", "0", infrav1.NodeInfo{}},
+		"deleting":       {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.DeletionTimestamp = ptr.To(metav1.Now()) })}, "0", "0", infrav1.NodeInfo{}},
 		"other version":  {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Status.Inventory.KubernetesVersions = nil })}, "0", "0", infrav1.NodeInfo{}},
 		"other disk":     {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Labels["disk"] = "hdd" })}, "0", "0", infrav1.NodeInfo{}},
 	} {

@@ -80,7 +80,7 @@ func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*inf
 	}
 	return func(h *infrav1.Host) standing {
 		switch {
-		case !chooser.Suits(h) || heldBack(h) || !mayOffer(h, plane.Spec.Version, release):
+		case !chooser.Suits(h) || host.HeldBack(h) || !mayOffer(h, plane.Spec.Version, release):
 			return never
 		case h.Spec.Claim == nil || host.Releasing(h):
 			return claimable(h)
@@ -134,11 +134,6 @@ func claimable(h *infrav1.Host) standing {
 	default:
 		return now
 	}
-}
-
-// heldBack says whether the host's operator keeps new machines from it.
-func heldBack(h *infrav1.Host) bool {
-	return !host.Approved(h) || ptr.Deref(h.Spec.Unschedulable, false) || ptr.Deref(h.Spec.Evacuate, false) || !h.DeletionTimestamp.IsZero()
 }
 
 // mayOffer says whether a host has or installs a version, or has yet to tell.

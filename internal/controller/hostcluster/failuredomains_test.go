@@ -45,6 +45,9 @@ func rackedHosts(t *testing.T, namespace string) {
 		"for-workers":    func(h *infrav1.Host) { h.Labels["role"] = "worker" },
 		"unschedulable":  func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) },
 		"evacuated":      func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) },
+		"pending":        func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending },
+		"denied":         func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalDenied },
+		"leaving":        func(h *infrav1.Host) { h.Spec.AssignedNamespace = "other" },
 		"older-versions": func(*infrav1.Host) {},
 	} {
 		agent := testenv.NewHost(t, env.Client, namespace, "host-"+rack, time.Now(), func(h *infrav1.Host) {
@@ -127,7 +130,7 @@ func TestFailureDomainsOfTheControlPlane(t *testing.T) {
 	expect := func(why, want string) {
 		t.Helper()
 		hc = reconcile(t, hc)
-		if got := forControlPlanes(hc); got != want || len(hc.Status.FailureDomains) != 14 {
+		if got := forControlPlanes(hc); got != want || len(hc.Status.FailureDomains) != 17 {
 			t.Errorf("%s: for control planes %q, want %q, of %v", why, got, want, hc.Status.FailureDomains)
 		}
 	}

@@ -69,7 +69,7 @@ type hostUse struct {
 func use(h *infrav1.Host) hostUse {
 	u := hostUse{
 		domain: h.Spec.FailureDomain, versions: strings.Join(h.Status.Inventory.KubernetesVersions, " "),
-		managed: host.Managed(h), heldBack: heldBack(h), releasing: host.Releasing(h), claimable: claimable(h),
+		managed: host.Managed(h), heldBack: host.HeldBack(h), releasing: host.Releasing(h), claimable: claimable(h),
 	}
 	if h.Spec.Claim != nil {
 		u.machine = h.Spec.Claim.MachineName
