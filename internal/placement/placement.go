@@ -180,7 +180,8 @@ func (c *Chooser) Choose(candidates []Candidate) Result {
 }
 
 // Reject returns why a host doesn't fit, or "" when it does. What the machine
-// asks for comes first, so that a host of another kind is not reported as busy.
+// asks for comes first, so that a host of another kind is not reported as busy. It knows
+// hosts with the identity of another one only of the candidates that Choose has seen.
 func (c *Chooser) Reject(candidate Candidate) string {
 	h, r := candidate.Host, c.request
 	domain := host.FailureDomain(h, r.FailureDomainLabel)

@@ -76,14 +76,16 @@ func viewHosts(hosts []placement.Candidate, request placement.Request, spread *i
 	if spread != nil {
 		view.key = spread.Key
 	}
+	claimable := map[string]bool{}
+	for _, fit := range chooser.Choose(hosts).Ranked {
+		claimable[fit.Host.Name] = true
+	}
+	view.free = len(claimable)
 	domains := map[string]int{}
 	for i := range hosts {
 		h := hosts[i].Host
 		view.byName[h.Name] = h
-		free := chooser.Reject(hosts[i]) == ""
-		if free {
-			view.free++
-		}
+		free := claimable[h.Name]
 		domain := view.domain(h)
 		if spread == nil || domain == "" || !chooser.Suits(h) {
 			continue

@@ -1,0 +1,44 @@
+package hostmachinepool
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement"
+	"github.com/slipway-dev/slipway/internal/rollout"
+)
+
+// freeHost is one that any member may claim.
+func freeHost(name, rack, machineID string) placement.Candidate {
+	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack}}}
+	h.Spec.HostID = "key-of-" + name
+	h.Status.BootID = "boot"
+	h.Status.CleanProof = &infrav1.CleanProof{}
+	h.Status.Inventory.MachineID, h.Status.Inventory.Architecture = machineID, "amd64"
+	h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	return placement.Candidate{Host: h, Connected: true}
+}
+
+// TestClonedHostsAreNotFree holds that a plan counts no host that shares its identity with another
+// one: no member can claim it.
+func TestClonedHostsAreNotFree(t *testing.T) {
+	hosts := []placement.Candidate{freeHost("a", "x", "1"), freeHost("b", "x", "2"), freeHost("c", "y", "2")}
+	for _, candidate := range hosts[:1] {
+		if why := host.Unavailable(candidate.Host, true); why != (host.State{}) {
+			t.Fatalf("host %s: %+v", candidate.Host.Name, why)
+		}
+	}
+	view, err := viewHosts(hosts, placement.Request{}, &infrav1.HostMachinePoolSpread{Key: "rack"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []rollout.Domain{{Name: "x", Free: 1}, {Name: "y"}}
+	if view.free != 1 || len(view.domains) != 2 || view.domains[0] != want[0] || view.domains[1] != want[1] || len(view.byName) != 3 {
+		t.Errorf("free %d, domains %+v, want 1 and %+v", view.free, view.domains, want)
+	}
+}
