@@ -129,7 +129,12 @@ func (s *scope) spread(in *remediation.Input) error {
 	in.DomainSpares = map[string]int{}
 	for i := range in.Members {
 		domain := replacement(in.Members[i].Name)
-		in.Members[i].Domain, in.DomainSpares[domain.Name] = domain.Name, domain.Free
+		in.Members[i].Domain = domain.Name
+		// A member that waits for a host counts that one as free for itself; to all others it
+		// is not.
+		if spare, found := in.DomainSpares[domain.Name]; !found || domain.Free < spare {
+			in.DomainSpares[domain.Name] = domain.Free
+		}
 	}
 	return nil
 }
