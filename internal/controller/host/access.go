@@ -77,7 +77,10 @@ func (r *Reconciler) annotate(ctx context.Context, h *infrav1.Host, lease *coord
 		return err
 	}
 	signed := handOver != nil && len(handOver.Signature) > 0 && problem == ""
-	key, err := r.signers.key(ctx, r.APIReader, lease.Namespace, signed)
+	if !signed {
+		handOver = nil
+	}
+	key, err := r.signers.key(ctx, r.APIReader, lease.Namespace, handOver)
 	if why := secretrights.Missing(err, lease.Namespace); why != "" {
 		tellForbidden(r.Recorder, h, "Serve", why)
 	} else if err != nil {

@@ -114,7 +114,7 @@ func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (s
 	case handOver.ByHand():
 		retry = handOver.Expires.Sub(now)
 	default:
-		key, err := r.signers.key(ctx, r.APIReader, secret.Namespace, true)
+		key, err := r.signers.fresh(ctx, r.APIReader, secret.Namespace)
 		if err != nil {
 			return false, 0, err
 		}
@@ -124,7 +124,8 @@ func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (s
 				infrav1.HandOverSignerSeedKey + "; on a plane, `slipway host token -n " + secret.Namespace + "` does it")
 		} else {
 			changed.Data[infrav1.HandOverSignatureKey] = host.SignHandOver(key, secret.Namespace, handOver.Kubeconfig)
-			signed, retry = true, handOver.Expires.Sub(now)
+			// It is signed anew when the key was replaced.
+			signed, retry = true, min(handOver.Expires.Sub(now), signerLife)
 		}
 	}
 	problem := changed.Annotations[infrav1.HandOverProblemAnnotation]

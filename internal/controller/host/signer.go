@@ -14,47 +14,83 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
-// signerRetry is how often a namespace without a key is looked at again.
-const signerRetry = 10 * time.Second
+const (
+	// signerRetry is how often a namespace without a key is read again, and one whose key did
+	// not sign the hand-over that stands.
+	signerRetry = 10 * time.Second
+	// signerLife is how long a key is taken for that of its namespace: it may be replaced, and
+	// a namespace may be made anew.
+	signerLife = 5 * time.Minute
+)
 
 // signers knows the key of each namespace by which hand-overs are signed. Who enrolls
 // hosts makes it; the manager has no right to make Secrets, by which it could get any
 // other. Agents learn the public part while this management cluster serves them, and
 // take nothing else's word for where to go. The zero value is ready for use.
 type signers struct {
-	mu   sync.Mutex
-	keys map[string]ed25519.PrivateKey
-	// missing is when there was none, or none that the manager may read.
-	missing map[string]time.Time
-	// forbidden is why it may not.
-	forbidden map[string]error
+	mu    sync.Mutex
+	known map[string]signer
 }
 
-// key returns the key of a namespace; nil when there is none. That is believed for a
-// while, and so is that the manager may not read it, unless the answer must be fresh.
-func (s *signers) key(ctx context.Context, reader client.Reader, namespace string, fresh bool) (ed25519.PrivateKey, error) {
+// signer is what was read of one namespace.
+type signer struct {
+	// key is nil when there was none, or none that the manager may read.
+	key ed25519.PrivateKey
+	// forbidden is why it may not.
+	forbidden error
+	read      time.Time
+}
+
+// key returns the key of a namespace; nil when there is none. It is read again after a
+// while, and sooner when the key did not sign the hand-over, if one is given. A failure to
+// read it again leaves the known key.
+func (s *signers) key(ctx context.Context, reader client.Reader, namespace string, handOver *host.HandOver) (ed25519.PrivateKey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keys == nil {
-		s.keys, s.missing, s.forbidden = map[string]ed25519.PrivateKey{}, map[string]time.Time{}, map[string]error{}
+	known, found := s.known[namespace]
+	lasts := signerLife
+	switch {
+	case known.key == nil && handOver != nil:
+		lasts = 0 // somebody had one to sign with
+	case known.key == nil, handOver != nil && handOver.Verify(public(known.key), namespace) != nil:
+		lasts = signerRetry
 	}
-	if key := s.keys[namespace]; key != nil || (!fresh && time.Since(s.missing[namespace]) < signerRetry) {
-		return key, s.forbidden[namespace]
+	if found && time.Since(known.read) < lasts {
+		return known.key, known.forbidden
 	}
-	delete(s.forbidden, namespace)
+	key, err := s.read(ctx, reader, namespace)
+	if err != nil && known.key != nil && secretrights.Missing(err, namespace) == "" {
+		return known.key, nil
+	}
+	return key, err
+}
+
+// fresh returns the key of a namespace as the API server has it.
+func (s *signers) fresh(ctx context.Context, reader client.Reader, namespace string) (ed25519.PrivateKey, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read(ctx, reader, namespace)
+}
+
+// read reads a key and remembers it. The caller holds mu.
+func (s *signers) read(ctx context.Context, reader client.Reader, namespace string) (ed25519.PrivateKey, error) {
+	if s.known == nil {
+		s.known = map[string]signer{}
+	}
 	secret := &corev1.Secret{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: infrav1.HandOverSignerSecretName}, secret)
 	if apierrors.IsNotFound(err) {
-		s.missing[namespace] = time.Now()
+		s.known[namespace] = signer{read: time.Now()}
 		return nil, nil
 	}
 	if err != nil {
 		err = fmt.Errorf("get Secret %s: %w", infrav1.HandOverSignerSecretName, err)
 		if secretrights.Missing(err, namespace) != "" {
-			s.missing[namespace], s.forbidden[namespace] = time.Now(), err
+			s.known[namespace] = signer{forbidden: err, read: time.Now()}
 		}
 		return nil, err
 	}
@@ -63,8 +99,9 @@ func (s *signers) key(ctx context.Context, reader client.Reader, namespace strin
 		return nil, fmt.Errorf("secret %s/%s must have %d random bytes under the key %s, not %d",
 			namespace, secret.Name, ed25519.SeedSize, infrav1.HandOverSignerSeedKey, len(seed))
 	}
-	s.keys[namespace] = ed25519.NewKeyFromSeed(seed)
-	return s.keys[namespace], nil
+	key := ed25519.NewKeyFromSeed(seed)
+	s.known[namespace] = signer{key: key, read: time.Now()}
+	return key, nil
 }
 
 // tellForbidden tells of an object what keeps the manager from serving it, and who mends that
