@@ -99,9 +99,11 @@ type scope struct {
 // Reconcile brings one Host a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	h := &infrav1.Host{}
-	if found, err := reconciler.Read(ctx, r.Client, req, h, r.WatchFilter); err != nil || !found {
-		r.operations.forget(req.NamespacedName)
+	if found, err := reconciler.Read(ctx, r.Client, req, h, r.WatchFilter); err != nil {
 		return ctrl.Result{}, err
+	} else if !found {
+		r.operations.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
 	}
 	if op := h.Status.ObservedOperation; r.operations.ended(req.NamespacedName, op) {
 		count(op, tracing.Exemplar(r.traceOperation(ctx, h, op)))
