@@ -2,10 +2,12 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -59,4 +61,18 @@ func Result(ctx context.Context, after time.Duration, err error) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// Ending is what follows from how the phases ended, by Result, and from the write of the
+// status after them. Only a write that fails beside phases that did not is retried as Result
+// says; there is no result beside an error, which controller-runtime would ignore.
+func Ending(ctx context.Context, result ctrl.Result, failed, unwritten error) (ctrl.Result, error) {
+	switch {
+	case unwritten == nil:
+		return result, failed
+	case failed != nil:
+		return ctrl.Result{}, errors.Join(failed, unwritten)
+	}
+	// The patch helper of Cluster API hides a conflict in a list of one.
+	return Result(ctx, result.RequeueAfter, kerrors.Reduce(unwritten))
 }

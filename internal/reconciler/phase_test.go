@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/internal/reconciler"
@@ -70,6 +71,39 @@ func TestAlways(t *testing.T) {
 	err := reconciler.Run(t.Context(), s, reconciler.Always(step("a", nil), step("b", errBroken), step("c", nil)))
 	if want := []string{"a", "b"}; !errors.Is(err, errBroken) || !slices.Equal(s.ran, want) {
 		t.Errorf("ran %v with %v, want %v with %v", s.ran, err, want, errBroken)
+	}
+}
+
+// TestEnding holds that a conflict of the last write is retried soon, and that there is no
+// result beside an error.
+func TestEnding(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "hosts"}, "h1", errBroken)
+	other := errors.New("another one")
+	for name, c := range map[string]struct {
+		failed, unwritten error
+		want              []error
+		after             time.Duration
+	}{
+		"done":                              {after: time.Minute},
+		"a conflict":                        {unwritten: fmt.Errorf("take the finalizer off: %w", conflict), after: reconciler.ConflictRetry},
+		"a conflict of the patch helper":    {unwritten: kerrors.NewAggregate([]error{conflict}), after: reconciler.ConflictRetry},
+		"a conflict after another error":    {failed: errBroken, unwritten: conflict, want: []error{errBroken, conflict}},
+		"a conflict beside another failure": {unwritten: kerrors.NewAggregate([]error{other, conflict}), want: []error{other}},
+		"not written":                       {unwritten: other, want: []error{other}},
+	} {
+		result := ctrl.Result{RequeueAfter: time.Minute}
+		if c.failed != nil {
+			result = ctrl.Result{}
+		}
+		result, err := reconciler.Ending(t.Context(), result, c.failed, c.unwritten)
+		if result != (ctrl.Result{RequeueAfter: c.after}) || (err == nil) != (len(c.want) == 0) {
+			t.Errorf("%s: %v, %v", name, result, err)
+		}
+		for _, want := range c.want {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", name, err, want)
+			}
+		}
 	}
 }
 

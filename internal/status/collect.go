@@ -282,4 +282,3 @@ func HostOf(h *infrav1.Host) Host {
 	}
 	return host
 }
-

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -56,7 +55,7 @@ type scope struct {
 }
 
 // Reconcile brings one HostCluster to what its spec asks for.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	hostCluster := &infrav1.HostCluster{}
 	if found, err := reconciler.Read(ctx, r.Client, req, hostCluster, r.WatchFilter); err != nil || !found {
 		return ctrl.Result{}, err
@@ -86,23 +85,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		return ctrl.Result{}, err
 	}
 	s := &scope{hostCluster: hostCluster, cluster: cluster}
+	known := true
 	defer func() {
 		// After an error nothing is known that Ready could tell.
-		if reterr == nil {
+		if known {
 			setReady(s)
 		}
 		err := helper.Patch(ctx, hostCluster, patch.WithOwnedConditions{Conditions: []string{
 			clusterv1.ReadyCondition, infrav1.EndpointHeldCondition, clusterv1.PausedCondition,
 		}})
-		reterr = kerrors.NewAggregate([]error{reterr, err})
+		result, reterr = reconciler.Ending(ctx, result, reterr, err)
 	}()
 	if !hostCluster.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.delete(ctx, s)
+		err = r.delete(ctx, s)
+		known = err == nil
+		return reconciler.Result(ctx, 0, err)
 	}
-	if err := reconciler.Run(ctx, s, reconciler.Always(r.ensureEndpoint, r.collectFailureDomains, r.findHolder, r.markProvisioned)); err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+	err = reconciler.Run(ctx, s, reconciler.Always(r.ensureEndpoint, r.collectFailureDomains, r.findHolder, r.markProvisioned))
+	known = err == nil
+	return reconciler.Result(ctx, s.requeueAfter, err)
 }
 
 // delete lets go once the machines are gone: they hold the endpoint, and one that

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -131,7 +130,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope, result ctrl.Result, f
 		}
 		return result, nil
 	}
-	return result, kerrors.NewAggregate([]error{failed, s.patch(ctx)})
+	return reconciler.Ending(ctx, result, failed, s.patch(ctx))
 }
 
 // phases are the way to a running machine, or back to a free host.

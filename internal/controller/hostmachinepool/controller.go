@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -61,7 +60,7 @@ type Reconciler struct {
 const pollInterval = time.Minute
 
 // Reconcile brings one HostMachinePool a step further.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, reterr error) {
 	pool := &infrav1.HostMachinePool{}
 	if found, err := reconciler.Read(ctx, r.Client, req, pool, r.WatchFilter); err != nil {
 		return ctrl.Result{}, err
@@ -104,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 			r.reportRollout(s)
 		}
 		err := s.helper.Patch(ctx, pool, patch.WithOwnedConditions{Conditions: ownedConditions})
-		reterr = kerrors.NewAggregate([]error{reterr, err})
+		result, reterr = reconciler.Ending(ctx, result, reterr, err)
 	}()
 	err = reconciler.Run(ctx, s, r.phases(s))
 	s.partial = err != nil
