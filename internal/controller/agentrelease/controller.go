@@ -71,8 +71,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	observe(release.Name, plan)
 	if len(plan.Ask) > 0 && !r.caughtUp {
 		behind, err := r.behind(ctx, hosts)
-		if err != nil || behind {
-			return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, err
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if behind {
+			return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
 		}
 		r.caughtUp = true
 	}

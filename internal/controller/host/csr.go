@@ -76,10 +76,13 @@ func (r *CSRReconciler) withToken(csr *certificatesv1.CertificateSigningRequest,
 func (r *CSRReconciler) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, request *request) (ctrl.Result, error) {
 	refused := request.refused
 	if refused == nil {
-		if there, err := r.arrived(ctx, request); err != nil || !there {
-			return ctrl.Result{RequeueAfter: arrivalPoll}, err
+		there, err := r.arrived(ctx, request)
+		if err != nil {
+			return ctrl.Result{}, err
 		}
-		var err error
+		if !there {
+			return ctrl.Result{RequeueAfter: arrivalPoll}, nil
+		}
 		if refused, err = r.admit(ctx, request); apierrors.IsConflict(err) {
 			return ctrl.Result{RequeueAfter: reconciler.ConflictRetry}, nil
 		} else if err != nil {

@@ -80,7 +80,10 @@ func (r *HandOverReconciler) prepare(ctx context.Context, secret *corev1.Secret)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: retry}, r.grant(ctx, secret, signed)
+	if err := r.grant(ctx, secret, signed); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: retry}, nil
 }
 
 // reclaim brings the Role and the RoleBinding of a hand-over into the cache. A Role is made

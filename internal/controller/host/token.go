@@ -61,8 +61,12 @@ func (r *CSRReconciler) spend(ctx context.Context, request *request) (*refusal, 
 // the certificate that it came for: they fetch it with the token. The request of whoever is
 // last finds all others there; what a crash or a deleted Host leaves ends by its expiry.
 func (r *CSRReconciler) retire(ctx context.Context, request *request) (ctrl.Result, error) {
-	if done, err := r.enrolled(ctx, request.user); err != nil || !done {
-		return ctrl.Result{RequeueAfter: retirePoll}, err
+	done, err := r.enrolled(ctx, request.user)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !done {
+		return ctrl.Result{RequeueAfter: retirePoll}, nil
 	}
 	secret, err := r.tokenSecret(ctx, request.token)
 	if err != nil || secret == nil {
