@@ -58,3 +58,10 @@ func (w *Written[V]) Over(cached client.Object) (value V, lacking bool) {
 	delete(w.chains, key)
 	return value, false
 }
+
+// Forget drops an object that is gone.
+func (w *Written[V]) Forget(key client.ObjectKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.chains, key)
+}

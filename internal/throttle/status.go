@@ -54,3 +54,10 @@ func (s *Status) Wait(object types.NamespacedName, inTransition bool, delay time
 	s.inTransition[object] = w
 	return left
 }
+
+// Forget drops an object that is gone: while it is remembered, all others wait longer.
+func (s *Status) Forget(object types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.inTransition, object)
+}

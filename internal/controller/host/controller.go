@@ -103,6 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	} else if !found {
 		r.operations.forget(req.NamespacedName)
+		r.statuses.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if op := h.Status.ObservedOperation; r.operations.ended(req.NamespacedName, op) {

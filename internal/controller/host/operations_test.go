@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,10 +47,15 @@ func TestFailedReadForgetsNoOperation(t *testing.T) {
 	}
 	failure = nil
 	r.operations.ended(key, running)
+	now := time.Now()
+	r.statuses.Wait(key, true, time.Second, now)
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 		t.Fatal(err)
 	}
 	if r.operations.ended(key, ended) {
 		t.Error("a Host that is gone is remembered")
+	}
+	if wait := r.statuses.Wait(key, true, time.Second, now.Add(time.Second)); wait != time.Second {
+		t.Errorf("the next Host of its name waits %s for its status", wait)
 	}
 }

@@ -75,6 +75,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, err
 	} else if !found {
 		r.nodes.Forget(req.NamespacedName)
+		r.machines.Forget(req.NamespacedName)
+		r.statuses.Forget(req.NamespacedName)
+		r.unfinished.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if _, stale := r.machines.Over(hostMachine); stale {

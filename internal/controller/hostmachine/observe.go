@@ -49,6 +49,7 @@ func (r *Reconciler) observeHost(ctx context.Context, s *scope) (bool, error) {
 		err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, h)
 	}
 	if apierrors.IsNotFound(err) {
+		r.hosts.Forget(client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name})
 		s.waiting = &waiting{infrav1.HostMachineHostLostReason, fmt.Sprintf("Host %s is gone. Delete the Machine to replace it", name)}
 		return false, nil
 	}

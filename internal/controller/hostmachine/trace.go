@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -20,38 +21,56 @@ import (
 // they were. The trace of a machine ends with the first sight of its Node: a Node that was
 // there when the process began, another process has told of. The zero value is ready for use.
 type unfinished struct {
-	mu          sync.Mutex
-	provisioned map[types.UID]time.Time
+	mu       sync.Mutex
+	machines map[types.NamespacedName]provisioned
+}
+
+// provisioned is since when a machine is provisioned; zero while it is not.
+type provisioned struct {
+	uid   types.UID
+	since time.Time
 }
 
 // note looks at a machine after its reconcile.
 func (u *unfinished) note(m *infrav1.HostMachine, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	since, known := u.provisioned[m.UID]
+	key := client.ObjectKeyFromObject(m)
+	at, known := u.machines[key]
 	switch {
 	case !m.DeletionTimestamp.IsZero():
-		delete(u.provisioned, m.UID)
+		delete(u.machines, key)
 	case !ptr.Deref(m.Status.Initialization.Provisioned, false):
-		if u.provisioned == nil {
-			u.provisioned = map[types.UID]time.Time{}
+		if u.machines == nil {
+			u.machines = map[types.NamespacedName]provisioned{}
 		}
-		u.provisioned[m.UID] = time.Time{}
-	case known && since.IsZero():
-		u.provisioned[m.UID] = now
+		u.machines[key] = provisioned{uid: m.UID}
+	case known && at.uid == m.UID && at.since.IsZero():
+		u.machines[key] = provisioned{m.UID, now}
 	}
 }
 
 // finish says since when a machine was provisioned whose Node is seen for the first time.
-func (u *unfinished) finish(uid types.UID, now time.Time) (time.Time, bool) {
+func (u *unfinished) finish(m *infrav1.HostMachine, now time.Time) (time.Time, bool) {
+	key := client.ObjectKeyFromObject(m)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	since, known := u.provisioned[uid]
-	delete(u.provisioned, uid)
-	if since.IsZero() {
-		since = now
+	at := u.machines[key]
+	if at.uid != m.UID || m.UID == "" {
+		return time.Time{}, false
 	}
-	return since, known
+	delete(u.machines, key)
+	if at.since.IsZero() {
+		return now, true
+	}
+	return at.since, true
+}
+
+// forget drops a machine that is gone.
+func (u *unfinished) forget(key types.NamespacedName) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.machines, key)
 }
 
 // traceClaim tells that a host was claimed, and returns the context of that.
@@ -72,7 +91,7 @@ func (r *Reconciler) traceNode(ctx context.Context, s *scope, machine *clusterv1
 	if r.Tracer == nil {
 		return
 	}
-	since, first := r.unfinished.finish(s.hostMachine.UID, r.Clock.Now())
+	since, first := r.unfinished.finish(s.hostMachine, r.Clock.Now())
 	if !first {
 		return
 	}
