@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -15,7 +16,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/slipway-dev/slipway/plane/internal/network"
 )
@@ -34,24 +38,40 @@ type Reconciler struct {
 	// Dial connects to the endpoint of a Cluster, host:port.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	ctx     context.Context // life of the forwarders; set by SetupWithManager
+	ctx context.Context // life of the forwarders; set by SetupWithManager
+	// again requests a Cluster whose forwarder ended by an error; set by SetupWithManager.
+	again   chan event.GenericEvent
 	mu      sync.Mutex
 	running map[string]*running
 }
 
+// reopenPause is the pause before the port of a forwarder that ended is opened again.
+const reopenPause = time.Second
+
 type running struct {
 	target string
 	cancel context.CancelFunc
-	done   chan struct{}
+	// done is closed when it has ended, by cancel or by an error.
+	done chan struct{}
+}
+
+func (r *running) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // SetupWithManager adds the controller. The forwarders end with ctx.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	r.ctx, r.running = ctx, map[string]*running{}
+	r.ctx, r.running, r.again = ctx, map[string]*running{}, make(chan event.GenericEvent)
 	skip := true
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("forward").
 		For(&clusterv1.Cluster{}).
+		WatchesRawSource(source.Channel(r.again, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{SkipNameValidation: &skip}).
 		Complete(r)
 }
@@ -77,7 +97,7 @@ func (r *Reconciler) ensure(ctx context.Context, key client.ObjectKey, target st
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old, ok := r.running[key.String()]; ok {
-		if old.target == target {
+		if old.target == target && !old.ended() {
 			return nil
 		}
 		r.stop(key)
@@ -112,12 +132,29 @@ func (r *Reconciler) start(key client.ObjectKey, target string, listener net.Lis
 		OnAcceptError: func(err error) { log.Error(err, "Cannot take in connections, trying again") },
 	}
 	go func() {
-		defer close(run.done)
-		if err := forwarder.Serve(ctx); err != nil {
-			log.Error(err, "Forwarder ended")
+		err := forwarder.Serve(ctx)
+		close(run.done)
+		if err != nil {
+			log.Error(err, "Forwarder ended, opening the port again", "after", reopenPause)
+			r.reopen(ctx, key)
 		}
 	}()
 	log.Info("Forwarding to the workload cluster", "target", target)
+}
+
+// reopen requests a Cluster after a pause, unless ctx ends before.
+func (r *Reconciler) reopen(ctx context.Context, key client.ObjectKey) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(reopenPause):
+	}
+	cluster := &clusterv1.Cluster{}
+	cluster.Namespace, cluster.Name = key.Namespace, key.Name
+	select {
+	case <-ctx.Done():
+	case r.again <- event.GenericEvent{Object: cluster}:
+	}
 }
 
 func (r *Reconciler) stop(key client.ObjectKey) {

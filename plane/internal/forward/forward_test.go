@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -185,4 +186,31 @@ func TestTable(t *testing.T) {
 	if _, err := Read(dir); err == nil {
 		t.Error("a broken table was read")
 	}
+}
+
+// TestForwarderThatEndsIsOpenedAgain holds that the port of a forwarder which ended by an error is
+// requested again, and is then open with the same number.
+func TestForwarderThatEndsIsOpenedAgain(t *testing.T) {
+	c, _ := newClient(t, greeter(t, "one"))
+	r, _ := newReconciler(t, c, t.TempDir())
+	r.again = make(chan event.GenericEvent)
+	var opened net.Listener
+	listen := r.Listen
+	r.Listen = func(ctx context.Context, port int) (net.Listener, error) {
+		l, err := listen(ctx, port)
+		opened = l
+		return l, err
+	}
+	port := reconcileOnce(t, r)
+	assertAnswers(t, port, "one")
+	run := r.running[key.String()]
+	_ = opened.Close()
+	<-run.done
+	if e := <-r.again; client.ObjectKeyFromObject(e.Object) != key {
+		t.Errorf("%v is requested", e.Object)
+	}
+	if again := reconcileOnce(t, r); again != port {
+		t.Errorf("port %d became %d", port, again)
+	}
+	assertAnswers(t, port, "one")
 }
