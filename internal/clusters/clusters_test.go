@@ -106,6 +106,19 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
+	// The first of two is reported, each time.
+	for range 20 {
+		o := options()
+		o.PodCIDR, o.ServiceCIDR = "x", "y"
+		if _, err := clusters.New(o); err == nil || !strings.Contains(err.Error(), "--pod-cidr") {
+			t.Fatalf("both networks are wrong: %v", err)
+		}
+	}
+	o := options()
+	o.ServiceCIDR = "y"
+	if _, err := clusters.New(o); err == nil || !strings.Contains(err.Error(), "such as "+clusters.DefaultServiceCIDR) {
+		t.Errorf("the service network is wrong: %v", err)
+	}
 	for _, value := range []string{"", "=1", "a", "a=", "a=-1", "a=x", "a=99999999999"} {
 		if _, err := clusters.ParsePools([]string{value}); err == nil {
 			t.Errorf("--pool %q is taken", value)

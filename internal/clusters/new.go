@@ -104,9 +104,9 @@ func newCluster(o Options) (*clusterv1.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	for option, cidr := range map[string]string{"--pod-cidr": o.PodCIDR, "--service-cidr": o.ServiceCIDR} {
-		if _, _, err := net.ParseCIDR(cidr); cidr != "" && err != nil {
-			return nil, invalid(option, "%q is not a network such as %s", cidr, DefaultPodCIDR)
+	for _, network := range []struct{ option, cidr, example string }{{"--pod-cidr", o.PodCIDR, DefaultPodCIDR}, {"--service-cidr", o.ServiceCIDR, DefaultServiceCIDR}} {
+		if _, _, err := net.ParseCIDR(network.cidr); network.cidr != "" && err != nil {
+			return nil, invalid(network.option, "%q is not a network such as %s", network.cidr, network.example)
 		}
 	}
 	cluster := &clusterv1.Cluster{

@@ -45,16 +45,19 @@ func listenOutside(ctx context.Context, inst *instance.Instance, files map[strin
 	if err != nil || at == nil {
 		return err
 	}
-	for prefix, port := range map[string]uint16{outsideListener: at.Port, bundleListener: at.BundlePort()} {
-		listeners, err := network.ListenAt(ctx, at.Host, port)
-		if err != nil && port != at.Port {
+	for _, l := range []struct {
+		prefix string
+		port   uint16
+	}{{outsideListener, at.Port}, {bundleListener, at.BundlePort()}} {
+		listeners, err := network.ListenAt(ctx, at.Host, l.port)
+		if err != nil && l.port != at.Port {
 			err = fmt.Errorf("host bundles are served at the port after the one of --listen: %w", err)
 		}
 		if err != nil {
 			return err
 		}
-		for i, l := range listeners {
-			if files[prefix+strconv.Itoa(i)], err = l.File(); err != nil {
+		for i, listener := range listeners {
+			if files[l.prefix+strconv.Itoa(i)], err = listener.File(); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,18 @@ func takeOver(t *testing.T, config instance.Config, sockets ...string) (*statedi
 		t.Cleanup(func() { _ = d.Listener.Close() })
 	}
 	return outside, doors
+}
+
+// TestTheFirstPortIsReported holds that of two ports that cannot be opened the one of --listen is
+// reported, each time.
+func TestTheFirstPortIsReported(t *testing.T) {
+	inst := &instance.Instance{Config: instance.Config{Listen: "127.0.0.1:7443", APIPort: instance.DefaultAPIPort}}
+	for range 20 {
+		err := listenOutside(t.Context(), inst, map[string]*os.File{})
+		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:7443") {
+			t.Fatalf("a plane cannot listen on the loopback for other machines: %v", err)
+		}
+	}
 }
 
 // The certificate is for what hosts call the plane, never for an address that stands for all.
