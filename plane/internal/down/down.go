@@ -2,6 +2,7 @@ package down
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -49,7 +50,11 @@ func stop(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager
 	wg.Wait()
 	if planeErr != nil {
 		step.Fail()
-		return fmt.Errorf("plane: %w", planeErr)
+		planeErr = fmt.Errorf("plane: %w", planeErr)
+		if err != nil {
+			err = fmt.Errorf("hosts: %w", err)
+		}
+		return errors.Join(planeErr, err)
 	}
 	if err == nil {
 		// The network goes last: the plane's process lives in it.
@@ -73,14 +78,20 @@ func switchOff(ctx context.Context, hosts *localhost.Manager) error {
 	if err != nil {
 		return err
 	}
-	errs := make(chan error, len(all))
-	for _, host := range all {
-		go func() { errs <- hosts.PowerOff(ctx, host.Name, false) }()
+	return ofEach(all, func(name string) error { return hosts.PowerOff(ctx, name, false) })
+}
+
+// ofEach does something with each host, all at the same time, and returns the errors of all.
+func ofEach(hosts []localhost.Host, do func(name string) error) error {
+	errs := make([]error, len(hosts))
+	var all sync.WaitGroup
+	for i := range hosts {
+		all.Go(func() {
+			if err := do(hosts[i].Name); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", hosts[i].Name, err)
+			}
+		})
 	}
-	for range all {
-		if e := <-errs; e != nil {
-			err = e
-		}
-	}
-	return err
+	all.Wait()
+	return errors.Join(errs...)
 }

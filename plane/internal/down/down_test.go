@@ -1,6 +1,7 @@
 package down
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,5 +68,21 @@ func TestDownKeepsTheStateUnlessPurged(t *testing.T) {
 	}
 	if err := other.Disown(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestErrorsOfAllHostsAreReported holds that no host that cannot be switched off hides another one.
+func TestErrorsOfAllHostsAreReported(t *testing.T) {
+	err := ofEach([]localhost.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}, func(name string) error {
+		if name == "b" {
+			return nil
+		}
+		return errors.New("it does not end")
+	})
+	if err == nil || err.Error() != "a: it does not end\nc: it does not end" {
+		t.Errorf("got %v", err)
+	}
+	if err := ofEach(nil, nil); err != nil {
+		t.Errorf("without hosts: %v", err)
 	}
 }
