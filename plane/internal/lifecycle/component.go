@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/atomicfile"
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/lifecycle/executable"
 	"github.com/slipway-dev/slipway/plane/internal/registration"
 )
 
@@ -55,21 +55,9 @@ var _ component.Mortal = (*Component)(nil)
 // Name implements component.Component.
 func (c *Component) Name() string { return "lifecycle" }
 
-// CheckProgram tells where a program of the plane that is not there comes from.
-func CheckProgram(path string) error {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is missing: it belongs beside slipway, take it from the same release or run `make binaries`", path)
-	}
-	if err != nil {
-		return fmt.Errorf("look for slipway-lifecycle: %w", err)
-	}
-	return nil
-}
-
 // Init looks for the program and writes its kubeconfig.
 func (c *Component) Init(context.Context) error {
-	if err := CheckProgram(c.opts.Program); err != nil {
+	if err := executable.Check(c.opts.Program); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(c.opts.Dir, 0o700); err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
+	"github.com/slipway-dev/slipway/plane/internal/lifecycle/executable"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -66,7 +66,7 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if err := s.checkPort(ctx); err != nil {
 		return err
 	}
-	if err := lifecycle.CheckProgram(s.Lifecycle); err != nil {
+	if err := executable.Check(s.Lifecycle); err != nil {
 		return err
 	}
 	if err := s.checkKnownClasses(ctx); err != nil {
