@@ -103,15 +103,13 @@ func (s *Server) Init(ctx context.Context) error {
 		return err
 	}
 	if s.opts.Listener == nil {
-		var lc net.ListenConfig
-		ln, err := lc.Listen(ctx, "tcp", s.opts.Bind)
+		listener, err := s.listen(ctx)
 		if err != nil {
-			return fmt.Errorf("cannot listen on %s, the address of the API server: %w: stop what uses it, or choose another port", s.opts.Bind, err)
+			return err
 		}
-		s.opts.Listener = ln
-	}
-	if len(s.opts.Doors) > 0 {
-		s.opts.Listener = network.Gather(ctx, s.opts.Listener, s.opts.Doors...)
+		if err := listener.Close(); err != nil {
+			return fmt.Errorf("give %s back: %w", s.opts.Bind, err)
+		}
 	}
 	client, err := rest.HTTPClientFor(s.opts.Probe)
 	if err != nil {
@@ -121,8 +119,33 @@ func (s *Server) Init(ctx context.Context) error {
 	return nil
 }
 
+func (s *Server) listen(ctx context.Context) (net.Listener, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", s.opts.Bind)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s, the address of the API server: %w: stop what uses it, or choose another port", s.opts.Bind, err)
+	}
+	return listener, nil
+}
+
+// open opens the address of the server, if nobody did before, and what is beside it.
+func (s *Server) open(ctx context.Context) (err error) {
+	if s.opts.Listener == nil {
+		if s.opts.Listener, err = s.listen(ctx); err != nil {
+			return err
+		}
+	}
+	if len(s.opts.Doors) > 0 {
+		s.opts.Listener = network.Gather(ctx, s.opts.Listener, s.opts.Doors...)
+	}
+	return nil
+}
+
 // Start implements component.Component.
 func (s *Server) Start(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
 	cacher.ConsistencyCheckPeriod = consistencyCheckPeriod
 	// Completing options starts watchers; they live as long as the server.
 	watchers, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -193,7 +216,7 @@ func (s *Server) complete(ctx context.Context) (options.CompletedOptions, error)
 	return completed, nil
 }
 
-// Addr is the address the server listens on. It is valid after Init.
+// Addr is the address the server listens on. It is valid after Start.
 func (s *Server) Addr() net.Addr { return s.opts.Listener.Addr() }
 
 // slowHook writes the default RBAC roles; it always takes a second or more, in
