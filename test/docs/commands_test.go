@@ -85,11 +85,20 @@ func (d document) calls() []call {
 		}
 	}
 	continued := false
+	broken := "" // text with code that goes on in the next line
 	for _, l := range d.lines {
 		text := strings.TrimSpace(l.text)
+		if l.fenced || text == "" {
+			broken = ""
+		}
 		switch {
 		case !l.fenced:
-			for _, match := range inlineCode.FindAllStringSubmatch(l.text, -1) {
+			whole := broken + l.text
+			if broken = ""; strings.Count(whole, "`")%2 == 1 {
+				broken = whole + " "
+				continue
+			}
+			for _, match := range inlineCode.FindAllStringSubmatch(whole, -1) {
 				add(strings.ReplaceAll(match[1], `\|`, "|"), l.number)
 			}
 		case l.language == "sh":

@@ -168,7 +168,7 @@ var machineRights = []int{
 	unix.CAP_AUDIT_CONTROL, unix.CAP_AUDIT_READ, unix.CAP_MAC_OVERRIDE, unix.CAP_MAC_ADMIN, unix.CAP_WAKE_ALARM, unix.CAP_BLOCK_SUSPEND,
 }
 
-// TestHostIsConfined has root of a host, in a service of it and by `slipway host exec`, try
+// TestHostIsConfined has root of a host, in a service of it and by `slipway host shell`, try
 // what would act on the machine.
 func TestHostIsConfined(t *testing.T) {
 	m := newManager(t, fakeBundle(t))
