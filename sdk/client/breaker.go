@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -278,7 +278,7 @@ func (c *Client) Forget(config string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name := range b.handlers {
-		if strings.HasSuffix(name, "."+config) {
+		if hook.ConfigName(name) == config {
 			delete(b.handlers, name)
 			b.metrics.breaker.DeleteLabelValues(name)
 		}

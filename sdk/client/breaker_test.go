@@ -44,11 +44,61 @@ func TestOnBreaker(t *testing.T) {
 		t.Fatal("the call succeeded")
 	}
 	c.Forget("xt")
+	c.Forget("h.ext")
 	if got := c.Breakers(); len(got) != 1 {
 		t.Errorf("Forget of another ExtensionConfig left %v", got)
 	}
 	c.Forget("ext")
 	if got := c.Breakers(); len(got) != 0 {
 		t.Errorf("Forget left %v", got)
+	}
+}
+
+// TestForgetIsOfOneConfig holds that Forget leaves an ExtensionConfig whose name ends with the one
+// that was removed.
+func TestForgetIsOfOneConfig(t *testing.T) {
+	f := hooktest.StartFaults(t, hooktest.Drop())
+	c := newClient(t, client.Options{}, hooktest.Handler(hooktest.Config("eu.ext", f.URL, f.CA.PEM), capi.BeforeClusterCreate, "h", fail, 0))
+	if _, err := client.Call(t.Context(), c, capi.BeforeClusterCreate, "h.eu.ext", cluster(), &req{Cluster: *cluster()}); err == nil {
+		t.Fatal("the call succeeded")
+	}
+	c.Forget("ext")
+	if got := c.Breakers(); len(got) != 1 {
+		t.Errorf("Forget of ext left %v of eu.ext", got)
+	}
+	c.Forget("eu.ext")
+	if got := c.Breakers(); len(got) != 0 {
+		t.Errorf("Forget left %v", got)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestPanicOfAProbe holds that a handler is called again after a call of it that panicked, which
+// somebody above recovers, as controller-runtime does.
+func TestPanicOfAProbe(t *testing.T) {
+	calls, now := 0, time.Now()
+	c := newClient(t, client.Options{
+		Now: func() time.Time { return now },
+		Transport: func(*http.Transport) http.RoundTripper {
+			return roundTripper(func(*http.Request) (*http.Response, error) {
+				if calls++; calls == 2 {
+					panic("a defect of the transport")
+				}
+				return nil, errors.New("down")
+			})
+		},
+	}, hooktest.Handler(hooktest.Config("ext", "https://ext.example.com", nil), capi.BeforeClusterCreate, "h", fail, 0))
+	for range 3 {
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = create(t.Context(), t, c)
+		}()
+		now = now.Add(time.Hour)
+	}
+	if calls != 3 {
+		t.Errorf("called %d times, want 3: the call that panicked counts as under way", calls)
 	}
 }

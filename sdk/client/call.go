@@ -162,7 +162,16 @@ func (c *Client) callWithBreaker(ctx context.Context, object objectKey, r *regis
 		return nil, &CallError{Handler: r.Name, Hook: r.Hook, Reason: ReasonBackoff, RetryAfter: wait, Err: last,
 			message: "it failed before and is left alone for a while: " + cause(last)}
 	}
+	// A call that panics, in a transport for example, is neither a success nor a failure. It must
+	// not count as under way for ever.
+	panicked := true
+	defer func() {
+		if panicked {
+			c.breakers.done(r, object, nil, true)
+		}
+	}()
 	response, err := c.callOnce(ctx, r, d, payload)
+	panicked = false
 	var callErr *CallError
 	if errors.As(err, &callErr) {
 		c.breakers.done(r, object, callErr, callErr.blameless || callErr.aboutRequest())

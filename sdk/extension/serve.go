@@ -65,6 +65,8 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	}
 	code := http.StatusOK
 	response, err := s.answer(w, r, route, id)
+	// Also when the response cannot be written, which ends in a panic.
+	defer func() { endSpan(span, code, response) }()
 	if err != nil {
 		code = http.StatusInternalServerError
 		var refused *httpError
@@ -102,7 +104,6 @@ func (s *Server) serveHook(w http.ResponseWriter, r *http.Request, route *route)
 	w.WriteHeader(code)
 	_, _ = w.Write(body)
 
-	endSpan(span, code, response)
 	route.count(code, response.GetStatus()).Inc()
 	route.handler.tally.count(code, response)
 	route.duration.Observe(time.Since(start).Seconds())

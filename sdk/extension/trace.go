@@ -33,9 +33,13 @@ func endSpan(span trace.Span, code int, response hooksv1.ResponseObject) {
 	if span == nil {
 		return
 	}
+	defer span.End()
+	if response == nil {
+		span.SetStatus(codes.Error, "the server panicked")
+		return
+	}
 	span.SetAttributes(attribute.Int("http.response.status_code", code), attribute.String("runtime.status", string(response.GetStatus())))
 	if code >= http.StatusInternalServerError || response.GetStatus() == hooksv1.ResponseStatusFailure {
 		span.SetStatus(codes.Error, response.GetMessage())
 	}
-	span.End()
 }

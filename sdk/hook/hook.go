@@ -157,3 +157,9 @@ func HandlerName(qualified string) string {
 	handler, _, _ := strings.Cut(qualified, ".")
 	return handler
 }
+
+// ConfigName returns the ExtensionConfig's part of a qualified name, which may have dots.
+func ConfigName(qualified string) string {
+	_, config, _ := strings.Cut(qualified, ".")
+	return config
+}

@@ -72,7 +72,7 @@ func handlersAvailable(name string, handlers []runtimev1.ExtensionHandler, break
 	}
 	var failing []string
 	for _, b := range breakers {
-		if strings.HasSuffix(b.Handler, "."+name) && b.LastError != nil {
+		if hook.ConfigName(b.Handler) == name && b.LastError != nil {
 			failing = append(failing, b.LastError.Error())
 		}
 	}

@@ -3,7 +3,6 @@ package extensionconfig
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,8 +78,7 @@ func namespaceLabels(reader client.Reader) func(context.Context, string) (map[st
 }
 
 func (r *Runtime) breakerChanged(handler string, _ sdkclient.BreakerState) {
-	_, config, _ := strings.Cut(handler, ".")
-	changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: config}}
+	changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: hook.ConfigName(handler)}}
 	select {
 	case r.changed <- event.GenericEvent{Object: changed}:
 	default:
