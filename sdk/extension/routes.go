@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -41,7 +42,8 @@ func (r *route) count(code int, status hooksv1.ResponseStatus) prometheus.Counte
 type table struct {
 	routes    map[string]*route
 	discovery *hooksv1.DiscoveryResponse
-	openapi   []byte
+	// openapi generates the OpenAPI document when it is first asked for.
+	openapi func() ([]byte, error)
 }
 
 // rebuild makes the routes from the handlers. The caller holds s.mu.
@@ -66,10 +68,9 @@ func (s *Server) rebuild() {
 	if err == nil {
 		routes[s.options.PathPrefix+hook.Path(discovery, "")] = s.newRoute(s.discovery, identity)
 	}
-	document, err := openapi.New(openapi.Info{Title: "Runtime extension", Prefix: s.options.PathPrefix}, served).JSON()
-	if err != nil {
-		s.options.Logger.Error(err, "The OpenAPI document cannot be generated")
-	}
+	document := sync.OnceValues(func() ([]byte, error) {
+		return openapi.New(openapi.Info{Title: "Runtime extension", Prefix: s.options.PathPrefix}, served).JSON()
+	})
 	s.table.Store(&table{routes: routes, discovery: s.discovered(), openapi: document})
 }
 

@@ -109,8 +109,7 @@ func (s *Server) Handler() http.Handler {
 		case r.URL.Path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		case r.URL.Path == "/openapi/v3":
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(t.openapi)
+			s.serveOpenAPI(w, t)
 		default:
 			http.Error(w, "there is no handler at this path; see the discovery hook", http.StatusNotFound)
 		}
@@ -119,6 +118,18 @@ func (s *Server) Handler() http.Handler {
 		h = s.options.Middleware(h)
 	}
 	return h
+}
+
+// serveOpenAPI writes the OpenAPI document of the hooks that are served.
+func (s *Server) serveOpenAPI(w http.ResponseWriter, t *table) {
+	document, err := t.openapi()
+	if err != nil {
+		s.options.Logger.Error(err, "The OpenAPI document cannot be generated")
+		http.Error(w, "the OpenAPI document cannot be generated; see the log of the extension", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(document)
 }
 
 // refuseCaller refuses a caller without a certificate of a current client CA.
