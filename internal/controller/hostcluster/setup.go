@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,14 +54,16 @@ func hostChanged() predicate.Predicate {
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok1 := e.ObjectOld.(*infrav1.Host)
 			after, ok2 := e.ObjectNew.(*infrav1.Host)
-			return ok1 && ok2 && (use(before) != use(after) || report(before) != report(after))
+			return ok1 && ok2 && (use(before) != use(after) || report(before) != report(after) ||
+				!equality.Semantic.DeepEqual(before.Status.Capacity, after.Status.Capacity))
 		}},
 	)
 }
 
-// hostUse is all of a Host but its labels that failure domains depend on.
+// hostUse is all of a Host but its labels and its capacity that failure domains depend on.
 type hostUse struct {
 	domain, machine, versions string
+	architecture              string
 	managed                   bool
 	heldBack, releasing       bool
 	claimable                 standing
@@ -69,7 +72,8 @@ type hostUse struct {
 func use(h *infrav1.Host) hostUse {
 	u := hostUse{
 		domain: h.Spec.FailureDomain, versions: strings.Join(h.Status.Inventory.KubernetesVersions, " "),
-		managed: host.Managed(h), heldBack: host.HeldBack(h), releasing: host.Releasing(h), claimable: claimable(h),
+		architecture: h.Status.Inventory.Architecture,
+		managed:      host.Managed(h), heldBack: host.HeldBack(h), releasing: host.Releasing(h), claimable: claimable(h),
 	}
 	if h.Spec.Claim != nil {
 		u.machine = h.Spec.Claim.MachineName
