@@ -266,7 +266,8 @@ type VirtualIPStatus struct {
 // rebuilt from the spec and the agent's journal.
 type HostStatus struct {
 	// conditions: Ready, AgentConnected, ClockSkewed, Available, DuplicateIdentity,
-	// AgentSupported, AgentUpdated and Paused.
+	// AgentSupported, AgentUpdated and Paused; ReleaseHooksPassed while an extension holds
+	// a release, ReadyToMove while a move is under way.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

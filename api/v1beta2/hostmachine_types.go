@@ -120,7 +120,8 @@ type HostReference struct {
 // +kubebuilder:validation:MinProperties=1
 type HostMachineStatus struct {
 	// conditions: Ready, HostClaimed, BootstrapSucceeded, UpToDate and Paused;
-	// Rebooted once a reboot was asked for, Evacuating while its host is emptied.
+	// Rebooted once a reboot was asked for, Evacuating while its host is emptied,
+	// ClaimHooksPassed while an extension holds back its claim.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -9,5 +9,5 @@
 //
 // No page reads a Secret. The console keeps nothing: it ends with the process.
 //
-// It is imported by internal/cli. Files in assets that are not ours are named there.
+// Files in assets that are not ours are named there.
 package console

@@ -9,6 +9,4 @@
 // A check repeats what the controllers found, as conditions or by the functions that they
 // use; it computes no fact of its own. Each has a file, and a row in
 // docs/troubleshooting.md.
-//
-// It is imported by internal/cli.
 package doctor

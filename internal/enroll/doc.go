@@ -2,6 +2,4 @@
 // bootstrap token, and where the two files belong that its agent starts from (what is
 // in them is internal/agent/join's). From there on the agent has a certificate of its
 // own (see docs/design/claims.md).
-//
-// It is imported by the commands and by the plane's internal/up.
 package enroll

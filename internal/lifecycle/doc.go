@@ -31,6 +31,6 @@
 //
 // Packages below may import the API, the SDK, internal/tracing, and each other in this order: manager
 // all; admission policy; run, policy and admission plan, step, rights and the pure packages;
-// executors step, gate, workload, rights and the pure packages, never each other. Nothing else of
-// this repository imports them but cmd and the plane.
+// executors step, gate, workload, rights and the pure packages, never each other. test/imports has
+// the rules.
 package lifecycle

@@ -7,6 +7,5 @@
 // Client is used.
 //
 // What a plane of this machine is, the program that contains planes tells by the
-// interface Plane; here is nothing of it. It is imported by internal/cli and by the
-// plane's internal/planeclient.
+// interface Plane; here is nothing of it.
 package management

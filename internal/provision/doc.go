@@ -15,6 +15,5 @@
 // until it is installed; content gets its name there once its digest was compared.
 //
 // A Machine is the other end; provision/remote has it by SSH. Whoever shows what happens
-// gives a Report. It may import api, internal/agent/join, internal/enroll and
-// internal/hostbundle, and is imported by internal/cli. It runs wherever kubectl does.
+// gives a Report. It runs wherever kubectl does.
 package provision

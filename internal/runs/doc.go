@@ -2,5 +2,5 @@
 // decide about them, on the plane or any other management cluster.
 //
 // It reads the cluster only through a client, and writes nothing but the annotations
-// that the engine's webhook turns into decisions. It is imported by internal/cli and internal/doctor.
+// that the engine's webhook turns into decisions.
 package runs

@@ -2,6 +2,5 @@
 // clusters with their nodes, and the hosts. The document is the output of
 // `slipway status -o json`, so its fields are an API.
 //
-// It is imported by the commands, by internal/doctor and by the plane's internal/up, and reads
-// only.
+// It only reads.
 package status

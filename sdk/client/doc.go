@@ -14,6 +14,4 @@
 // A handler that cannot be called is left alone for a jittered, exponentially
 // growing time, with one probe at its end. Nothing is retried within a call once
 // bytes of it were sent.
-//
-// The package may import the packages hook and registry and upstream's types.
 package client

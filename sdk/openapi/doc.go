@@ -4,6 +4,5 @@
 // Schemas come from the Go types as encoding/json writes them; descriptions and the
 // values of enumerations from the comments of the types of all hooks of this module,
 // which are collected into comments.json. A type of somebody else's describes itself
-// and its fields by a method SwaggerDoc, as types of Kubernetes do. The package may import package
-// hook and apimachinery.
+// and its fields by a method SwaggerDoc, as types of Kubernetes do.
 package openapi

@@ -2,7 +2,4 @@
 // what each page of the console shows. Its functions are pure: the same objects always
 // give the same page, and no time passes on a page but when something happens. A Timeline
 // alone remembers: the events, in their order.
-//
-// It may import the API types, internal/host, internal/lifecycle/step, internal/runs
-// and internal/status, and is imported by internal/console alone.
 package view

@@ -125,8 +125,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return reconciler.Result(ctx, s.requeueAfter, err)
 }
 
-// phases are what is done for a host, in this order. One that changed the Host holds back
-// the following ones, so that they see the change in a reconcile of their own.
+// phases are what is done for a host, in this order. One that changed the spec of the Host
+// holds back the following ones, so that they see the change in a reconcile of their own;
+// holdMove and yieldToMove, which change an annotation, do not.
 func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 	switch {
 	case s.paused && !s.host.DeletionTimestamp.IsZero():

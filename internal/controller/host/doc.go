@@ -3,8 +3,7 @@
 // proved to be clean. What a phase means is in internal/host; this package does
 // the reading and writing.
 //
-// It may import the API types, internal/host and the utilities of Cluster API, but
-// no other controller.
+// It imports no other controller.
 //
 // The status of a Host has two owners by server-side apply: the agent owns what it
 // reports, this controller owns phase and conditions and nothing else.

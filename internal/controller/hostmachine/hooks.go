@@ -9,7 +9,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
-// infrav1.HostMachineWaitingForHookReason is why a machine has no host although one fits.
 // claimHooksPass asks BeforeHostClaim whether the machine may have the host. It is
 // called before the claim is written, and so again after a crash or a conflict.
 func (r *Reconciler) claimHooksPass(ctx context.Context, s *scope, h *infrav1.Host) bool {

@@ -15,6 +15,4 @@
 //
 // For Clusters without a topology Cluster API calls no hooks. They ask by what they say
 // themselves, and ask.go starts their runs; package admission says when they may go on.
-//
-// The package imports the API, the SDK, enforcement, match, plan and internal/tracing; only manager imports it.
 package hooks

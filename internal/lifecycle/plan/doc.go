@@ -4,7 +4,7 @@
 // from its spec, and a controller that dies at any point goes on from what it wrote.
 //
 //	Next    what is to be done now
-//	Begin, End, Restart, RecordAttempt   write into the record what was, or is to be, done
+//	Apply, RecordAttempt   write into the record what was, or is to be, done
 //	Phase, Current, Blocks        tell where the run stands
 //	Adopt   takes over a changed policy
 //	CancelReason  why a run is to be given up

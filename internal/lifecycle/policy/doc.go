@@ -8,9 +8,8 @@
 //	findRights      what the engine may not do in the namespace
 //	findReferences  ConfigMaps and Secrets
 //	findConflicts   windows that never overlap
+//	findTopologies  Clusters without a topology that nothing holds back
 //	prune           run history
 //
 // A policy that is not ready is executed all the same: what is missing may come.
-//
-// It may import rights, run, enforcement, match, plan, step and schedule.
 package policy

@@ -8,7 +8,7 @@
 // the slices of steps in core.go, bootstrap.go and controlplane.go.
 //
 // Two things differ from upstream's mains, as upstream keeps them in internal
-// packages: the Runtime SDK client (extensions.go) and the lookup of a kind's
+// packages: the Runtime SDK client and the lookup of a kind's
 // API version (apiversion.go). One thing is added: controllers are woken by
 // events where upstream polls every 15 to 30 seconds (wake.go; why and what it
 // brings is in docs/design/latency.md).

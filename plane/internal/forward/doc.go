@@ -2,6 +2,6 @@
 // the machine: one port a Cluster, kept over restarts, so that a kubeconfig once
 // handed out stays good. Nothing of the machine's network is changed.
 //
-// It runs inside the plane (internal/serve) and is read by the commands through
+// It runs inside the plane (internal/cli sets it up) and is read by the commands through
 // the file it writes. It may import internal/network.
 package forward

@@ -20,7 +20,8 @@ import (
 )
 
 // health is the component that serves /healthz, /readyz, /metrics, /lifecycle/metrics,
-// /debug/pprof and /openapi/ on a unix socket. It starts first, so that what the others wait for can be asked.
+// /debug/pprof and /openapi/ on a unix socket. It starts first, so that
+// metrics and profiles can be read while the others start; /readyz waits for all of them.
 type health struct {
 	component.Task
 	path   string
