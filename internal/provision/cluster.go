@@ -158,7 +158,7 @@ func (a *addition) enroll(ctx context.Context) error {
 	if err := a.start(ctx); err != nil {
 		return err
 	}
-	if err := a.wait(ctx, func(h *infrav1.Host) (bool, error) { return h.Spec.HostID != "" && host.Connected(h), nil }); err != nil {
+	if err := a.wait(ctx, func(h *infrav1.Host) (bool, error) { return h != nil && h.Spec.HostID != "" && host.Connected(h), nil }); err != nil {
 		return err
 	}
 	// The Host may be connected from before. Whoever waits with the request of a token that
@@ -196,6 +196,10 @@ func (a *addition) available(ctx context.Context) error {
 	var last *infrav1.Host
 	var held time.Time
 	err := a.wait(ctx, func(h *infrav1.Host) (bool, error) {
+		if h == nil {
+			// Its agent is enrolled, and does not enroll again by itself.
+			return false, problem(ReasonNotAvailable, "the same command enrolls it again", "the Host %s was deleted before it was available", a.key())
+		}
 		last = h
 		if h.Status.Phase == "" {
 			return false, nil
@@ -244,8 +248,8 @@ func why(h *infrav1.Host) string {
 	return ", " + c.Message
 }
 
-// wait looks at the Host, once there is one, until done; another machine's is refused. An
-// API server that is away for a moment is waited for.
+// wait polls the Host until done, which gets nil while there is none; another machine's is
+// refused. It tolerates an API server that is unavailable for a moment.
 func (a *addition) wait(ctx context.Context, done func(*infrav1.Host) (bool, error)) error {
 	return wait.PollUntilContextCancel(ctx, lookEvery, true, func(ctx context.Context) (bool, error) {
 		h, err := a.host(ctx)
@@ -255,11 +259,10 @@ func (a *addition) wait(ctx context.Context, done func(*infrav1.Host) (bool, err
 		if err != nil {
 			return false, nil //nolint:nilerr // the next look tells
 		}
-		if h == nil {
-			return false, nil
-		}
-		if err := a.compareMachine(h); err != nil {
-			return false, err
+		if h != nil {
+			if err := a.compareMachine(h); err != nil {
+				return false, err
+			}
 		}
 		return done(h)
 	})
