@@ -155,6 +155,10 @@ type HostClaim struct {
 	// never reset.
 	// +optional
 	Adopt *bool `json:"adopt,omitempty"`
+
+	// controlPlane is true for a machine of the cluster's control plane.
+	// +optional
+	ControlPlane *bool `json:"controlPlane,omitempty"`
 }
 
 // HostPhase is the one-word summary of a host.
@@ -255,6 +259,19 @@ type VirtualIPStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Term int32 `json:"term,omitempty"`
+
+	// macAddress of the network interface for the address.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	MACAddress string `json:"macAddress,omitempty"`
+
+	// duplicateMACAddress is the MAC address of another machine that answers for the
+	// address; empty when none does. HostCluster.status.conditions names the machine.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	DuplicateMACAddress string `json:"duplicateMACAddress,omitempty"`
 
 	// message tells what stands in the way and what to do.
 	// +optional

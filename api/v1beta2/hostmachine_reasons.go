@@ -69,6 +69,11 @@ const (
 	// yet: a MachinePool would delete the Node for a former one of the host. Wait; if that
 	// lasts, look at the conditions of the MachinePool.
 	WaitingForMachinePoolReason = "WaitingForMachinePool"
+	// WaitingForControlPlaneReason means that the host is claimed and must not initialize the
+	// control plane: the message names another host of it that is claimed, and the Cluster is
+	// not initialized. Wait until it is. If that host never made a control plane, delete its
+	// Machine.
+	WaitingForControlPlaneReason = "WaitingForControlPlane"
 )
 
 // Reasons of the condition Ready of a HostMachine. Before it has a host they are those of
@@ -87,6 +92,9 @@ const (
 	// HostMachineReadyWaitingForMachinePoolReason means that the host must not become a Node
 	// yet, see WaitingForMachinePoolReason.
 	HostMachineReadyWaitingForMachinePoolReason = "BootstrapWaitingForMachinePool"
+	// HostMachineReadyWaitingForControlPlaneReason means that the host must not initialize the
+	// control plane, see WaitingForControlPlaneReason.
+	HostMachineReadyWaitingForControlPlaneReason = "BootstrapWaitingForControlPlane"
 	// HostMachineAgentNotConnectedReason means that the heartbeat of the host's agent is not
 	// fresh. Look at the power and the network of the host, and whether slipway-agent runs.
 	HostMachineAgentNotConnectedReason = HostAgentNotConnectedReason

@@ -86,6 +86,14 @@ type HostDesired struct {
 	// +kubebuilder:validation:MaxLength=64
 	VirtualIP string `json:"virtualIP,omitempty"`
 
+	// initializesControlPlane is set together with virtualIP. It is true for the host that
+	// makes the control plane of its cluster, which holds virtualIP before there is an API
+	// server, and false for a host that joins, which holds it only while it is elected. It
+	// becomes false again if another host of the control plane is claimed before the
+	// bootstrap has succeeded: another try would make a second control plane.
+	// +optional
+	InitializesControlPlane *bool `json:"initializesControlPlane,omitempty"`
+
 	// resetPolicy of a reset operation.
 	// +optional
 	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
