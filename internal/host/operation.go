@@ -181,6 +181,15 @@ func RecordBootstrap(desired *infrav1.HostDesired) {
 	desired.BootstrapSecretName, desired.Bootstrapped = "", ptr.To(true)
 }
 
+// OfControlPlane says whether a claimed host is one of its cluster's control plane. A claim
+// of before does not tell; then the control-plane address does.
+func OfControlPlane(h *infrav1.Host) bool {
+	if h.Spec.Claim == nil {
+		return false
+	}
+	return ptr.Deref(h.Spec.Claim.ControlPlane, false) || h.Status.VirtualIP != nil || (h.Spec.Desired != nil && h.Spec.Desired.VirtualIP != "")
+}
+
 // FailureDomain of a host: the value of the label when one is asked for, else
 // spec.failureDomain.
 func FailureDomain(h *infrav1.Host, label string) string {

@@ -222,6 +222,9 @@ func writeClaim(h *infrav1.Host, s *scope) {
 	if s.adopts() {
 		h.Spec.Claim.Adopt = ptr.To(true)
 	}
+	if s.owner != nil && s.owner.ControlPlane {
+		h.Spec.Claim.ControlPlane = ptr.To(true)
+	}
 	h.Spec.ClaimGeneration++
 	h.Spec.ClearedGeneration = nil
 	h.Spec.Desired = nil

@@ -30,12 +30,13 @@ func TestClaimToProvisioned(t *testing.T) {
 
 	m, _ := w.reconcile(key)
 	h := agent.Host(t)
-	if h.Spec.Claim == nil || *h.Spec.Claim != (infrav1.HostClaim{MachineName: "m1", ClusterName: testenv.ClusterName, ClaimID: m.Spec.ClaimID}) {
+	claim := &infrav1.HostClaim{MachineName: "m1", ClusterName: testenv.ClusterName, ClaimID: m.Spec.ClaimID, ControlPlane: ptr.To(true)}
+	if !reflect.DeepEqual(h.Spec.Claim, claim) {
 		t.Fatalf("claim = %+v", h.Spec.Claim)
 	}
 	want := infrav1.HostDesired{
 		Phase: infrav1.HostDesiredBootstrapped, OperationID: "bootstrap-" + m.Spec.ClaimID, BootstrapSecretName: "bootstrap-m1",
-		Version: testenv.Version, ProviderID: m.Spec.ProviderID, VirtualIP: testenv.VirtualIP,
+		Version: testenv.Version, ProviderID: m.Spec.ProviderID, VirtualIP: testenv.VirtualIP, InitializesControlPlane: ptr.To(true),
 	}
 	if !reflect.DeepEqual(*h.Spec.Desired, want) {
 		t.Errorf("desired = %+v, want %+v", *h.Spec.Desired, want)

@@ -57,8 +57,8 @@ func bootstrapSucceeded(m *infrav1.HostMachine, s *scope) metav1.Condition {
 	if s.host == nil {
 		return condition
 	}
-	if s.takeover != "" {
-		condition.Reason, condition.Message = infrav1.WaitingForMachinePoolReason, s.takeover
+	if s.held != nil {
+		condition.Reason, condition.Message = s.held.reason, s.held.message
 		return condition
 	}
 	state := host.StateOf(s.host)
@@ -80,6 +80,7 @@ var readyReason = map[string]string{
 	infrav1.HostMachineBootstrapRunningReason: infrav1.HostMachineReadyBootstrapRunningReason,
 	infrav1.BootstrapFailedReason:             infrav1.HostMachineReadyBootstrapFailedReason,
 	infrav1.WaitingForMachinePoolReason:       infrav1.HostMachineReadyWaitingForMachinePoolReason,
+	infrav1.WaitingForControlPlaneReason:      infrav1.HostMachineReadyWaitingForControlPlaneReason,
 }
 
 // bootstrapReportedFailed says whether the failure was reported before, so that

@@ -148,6 +148,7 @@ func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 		r.releaseSurplus,
 		r.observeHost,
 		r.awaitTakeover,
+		r.awaitControlPlane,
 		r.syncOperation,
 		r.observeNode,
 	}
@@ -188,8 +189,12 @@ type scope struct {
 	waiting *waiting
 	// hostless is true when the machine has all that it needs but a host.
 	hostless bool
-	// takeover says why a claimed host has no operation yet; empty when nothing holds it back.
-	takeover string
+	// held says why a claimed host has no operation yet; nil when nothing holds it back.
+	held *waiting
+	// virtualIP is the control-plane address that a new operation names; initializes whether
+	// its host makes the control plane, nil when that is not to be decided.
+	virtualIP   string
+	initializes *bool
 	// ailment says what is wrong with a machine that was provisioned; nil when nothing is.
 	ailment *waiting
 	// partial is true after an error: what was not seen must not make a condition fall.

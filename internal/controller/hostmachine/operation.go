@@ -101,7 +101,7 @@ func (r *Reconciler) reportOperation(ctx context.Context, s *scope, changed *inf
 }
 
 // desired is the operation of the host. It is made once; of one that stands, only the
-// Secret may change.
+// Secret may change, and who makes the control plane as awaitControlPlane and withdrawInit say.
 func (r *Reconciler) desired(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
 	desired := s.host.Spec.Desired.DeepCopy()
 	if desired == nil {
@@ -116,30 +116,25 @@ func (r *Reconciler) desired(ctx context.Context, s *scope) (*infrav1.HostDesire
 	case desired.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.BootstrapSecret != "":
 		desired.BootstrapSecretName = s.owner.BootstrapSecret
 	}
-	return desired, nil
+	if s.initializes != nil {
+		desired.InitializesControlPlane = s.initializes
+	}
+	return desired, r.withdrawInit(ctx, s, desired)
 }
 
 func (r *Reconciler) newOperation(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
 	if s.adopts() {
 		return r.adoptOperation(ctx, s)
 	}
-	desired := &infrav1.HostDesired{
+	return &infrav1.HostDesired{
 		Phase:       infrav1.HostDesiredBootstrapped,
 		OperationID: host.BootstrapOperationID(s.hostMachine.Spec.ClaimID),
 		Version:     s.version(),
 		ProviderID:  s.hostMachine.Spec.ProviderID,
 
 		ReleaseDigest: host.ReleaseDigest(s.host, s.version(), s.release),
-	}
-	if !s.owner.ControlPlane {
-		return desired, nil
-	}
-	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
-	if err != nil {
-		return nil, err
-	}
-	desired.VirtualIP = virtualIP(hostCluster)
-	return desired, nil
+		VirtualIP:     s.virtualIP,
+	}, nil
 }
 
 // virtualIP is the address that the hosts of a control plane hold; empty when somebody

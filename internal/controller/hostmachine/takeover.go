@@ -42,7 +42,7 @@ func (r *Reconciler) awaitTakeover(ctx context.Context, s *scope) (bool, error) 
 	if why == "" {
 		return true, nil
 	}
-	s.takeover = fmt.Sprintf("Host %s is claimed and bootstraps once this has passed: %s", s.host.Name, why)
+	s.held = &waiting{infrav1.WaitingForMachinePoolReason, fmt.Sprintf("Host %s is claimed and bootstraps once this has passed: %s", s.host.Name, why)}
 	s.requeueAfter = takeoverRetry
 	return false, nil
 }
