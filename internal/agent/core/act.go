@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
@@ -76,9 +78,14 @@ func (l *Loop) readBootstrap(ctx context.Context, spec *infrav1.HostSpec) (opera
 	desired := spec.Desired
 	requested := operation.Bootstrap{
 		ClaimID: spec.Claim.ClaimID, ProviderID: desired.ProviderID, Version: desired.Version, VirtualIP: desired.VirtualIP,
+		InitializesControlPlane: ptr.Deref(desired.InitializesControlPlane, false),
 	}
 	unavailable := func(format string, args ...any) error {
 		return &operation.Error{Reason: operation.ReasonSecretUnavailable, Retry: operation.RetryLater, Message: fmt.Sprintf(format, args...)}
+	}
+	if desired.VirtualIP != "" && desired.InitializesControlPlane == nil {
+		return requested, &operation.Error{Reason: operation.ReasonVirtualIPFailed, Retry: operation.RetryLater, Message: fmt.Sprintf(
+			"the operation does not say whether this host takes %s before there is a control plane; upgrade the manager of Slipway", desired.VirtualIP)}
 	}
 	if desired.BootstrapSecretName == "" {
 		return requested, unavailable("the operation names no bootstrap Secret")

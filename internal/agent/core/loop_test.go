@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,8 @@ type fakeExecutor struct {
 	leftovers []string
 	// unseen makes Verify find nothing after a reset that failed.
 	unseen bool
+	// initializes says of each bootstrap whether it makes the control plane.
+	initializes []bool
 	// hang makes Bootstrap wait for its context.
 	hang chan struct{}
 }
@@ -73,6 +76,7 @@ func next(errs *[]error) error {
 
 func (f *fakeExecutor) Bootstrap(ctx context.Context, o operation.Bootstrap, p operation.Progress) error {
 	f.call("bootstrap:" + string(o.Data))
+	f.initializes = append(f.initializes, o.InitializesControlPlane)
 	if f.dirty {
 		return &operation.Error{Reason: "Dirty", Message: "the host is dirty", Retry: operation.RetryNever}
 	}
@@ -277,6 +281,28 @@ func TestSecretThatLagsIsWaitedFor(t *testing.T) {
 	})
 	if s.Operation.State != infrav1.OperationSucceeded || s.Operation.Failures != 0 || !reported {
 		t.Fatalf("operation %+v, reported %t", s.Operation, reported)
+	}
+}
+
+// The operation of an older manager does not say whether the host makes the control plane.
+// The agent waits until a newer manager does.
+func TestWhoInitializesIsNotGuessed(t *testing.T) {
+	for _, initializes := range []bool{true, false} {
+		f := &fakeExecutor{}
+		l := testLoop(f, journal.InMemory())
+		desired := boot("b")
+		desired.VirtualIP = "10.0.0.200"
+		s := runUntil(t, l, requested(1, "a", desired), func(s journal.State, _ *infrav1.ObservedOperation) bool {
+			return s.Operation != nil && s.Operation.Reason == operation.ReasonVirtualIPFailed
+		})
+		if s.Operation.State != infrav1.OperationRunning || f.Calls() != "" || !strings.Contains(s.Operation.Message, "upgrade the manager") {
+			t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
+		}
+		desired.InitializesControlPlane = &initializes
+		s = runUntil(t, l, requested(1, "a", desired), ended("b"))
+		if s.Operation.State != infrav1.OperationSucceeded || s.Operation.Failures != 0 || !slices.Equal(f.initializes, []bool{initializes}) {
+			t.Errorf("operation %+v, initializes %v, want %t", s.Operation, f.initializes, initializes)
+		}
 	}
 }
 

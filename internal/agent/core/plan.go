@@ -135,11 +135,22 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 	case spec.Desired.Phase == infrav1.HostDesiredReset:
 	case spec.ClaimGeneration <= s.ResetGeneration:
 		return no(operation.ReasonAlreadyReset, "a reset of claim generation %d was requested already; the host is bootstrapped again only for a new claim", s.ResetGeneration)
+	case makesSecond(s, spec.Desired):
+		return no(operation.ReasonControlPlaneExists, "this host began to make the control plane, and another host joined the control plane meanwhile; "+
+			"it is left as it is, since another try would begin with a reset and make a second control plane. Delete the Machine to replace it")
 	case !begins(spec.Desired.Phase) && s.BootstrappedClaimID != spec.Claim.ClaimID:
 		return no(operation.ReasonNotBootstrapped, "this host was not bootstrapped for claim %s, so there is no node to be %s; "+
 			"if its journal was lost, delete the Machine to replace it", spec.Claim.ClaimID, strings.ToLower(string(spec.Desired.Phase)))
 	}
 	return Action{}, false
+}
+
+// makesSecond says whether another try of a bootstrap that makes the control plane would make
+// a second one.
+func makesSecond(s journal.State, desired *infrav1.HostDesired) bool {
+	op := s.Operation
+	return s.Running() && op.ID == desired.OperationID && op.InitializesControlPlane &&
+		desired.InitializesControlPlane != nil && !*desired.InitializesControlPlane
 }
 
 // begins says whether an operation of the phase makes the host the node of a claim.

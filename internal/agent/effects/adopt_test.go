@@ -85,7 +85,7 @@ func foreignNode(t *testing.T) (*effectstest.Host, *infrav1.HostSpec) {
 	h.Node.Change(func(n *corev1.Node) { n.Status.NodeInfo.BootID, n.UID = "boot-1", "uid-1" })
 	h.Node.AddPod("app", "ReplicaSet")
 	spec := hostSpec(infrav1.HostDesiredAdopted, "adopt-claim")
-	spec.Desired.BootstrapSecretName, spec.Desired.VirtualIP = "", ""
+	spec.Desired.BootstrapSecretName, spec.Desired.VirtualIP, spec.Desired.InitializesControlPlane = "", "", nil
 	spec.Desired.Version, spec.Desired.ClusterCAs = newVersion, host.HashCAs(cluster)
 	return h, spec
 }

@@ -17,9 +17,10 @@ func Candidate(host string, s journal.State) vip.Candidate {
 	if err != nil {
 		return vip.Candidate{}
 	}
-	leaving := s.ResidueGeneration != s.ClaimGeneration
-	if op := s.Operation; op != nil && (op.ResetFirst || op.Phase == infrav1.HostDesiredReset) {
-		leaving = true
+	c := vip.Candidate{Address: ip, Identity: fmt.Sprintf("%s_%d", host, s.ResidueGeneration), Leaving: s.ResidueGeneration != s.ClaimGeneration}
+	if op := s.Operation; op != nil {
+		c.Leaving = c.Leaving || op.ResetFirst || op.Phase == infrav1.HostDesiredReset
+		c.Initializes = !c.Leaving && s.Running() && op.Active && op.InitializesControlPlane
 	}
-	return vip.Candidate{Address: ip, Identity: fmt.Sprintf("%s_%d", host, s.ResidueGeneration), Leaving: leaving}
+	return c
 }

@@ -25,6 +25,26 @@ func TestCandidate(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	init := func(change func(*journal.Operation)) journal.State {
+		op := &journal.Operation{Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationRunning, Active: true, InitializesControlPlane: true}
+		change(op)
+		return journal.State{ClaimGeneration: 3, ResidueGeneration: 3, VirtualIP: "10.0.0.200", Operation: op}
+	}
+	for name, c := range map[string]struct {
+		change func(*journal.Operation)
+		want   bool
+	}{
+		"makes the control plane": {func(*journal.Operation) {}, true},
+		"joins":                   {func(o *journal.Operation) { o.InitializesControlPlane = false }, false},
+		"has ended":               {func(o *journal.Operation) { o.State = infrav1.OperationSucceeded }, false},
+		"has failed":              {func(o *journal.Operation) { o.State = infrav1.OperationFailed }, false},
+		"waits for another try":   {func(o *journal.Operation) { o.Active = false }, false},
+		"resets before a retry":   {func(o *journal.Operation) { o.ResetFirst = true }, false},
+	} {
+		if got := effects.Candidate("h", init(c.change)); got.Initializes != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 	if got := effects.Candidate("h", journal.State{}); got.Address.IsValid() {
 		t.Errorf("a host without an address is a candidate: %+v", got)
 	}

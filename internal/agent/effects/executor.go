@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"regexp"
-	"slices"
 	"syscall"
 	"time"
 
@@ -37,7 +35,7 @@ const (
 // VirtualIP keeps the control-plane address once the journal names it.
 type VirtualIP interface {
 	// HoldForInit takes the address before there is a control plane.
-	HoldForInit(ip netip.Addr) error
+	HoldForInit(ctx context.Context, ip netip.Addr) error
 }
 
 // Software brings Kubernetes versions onto the host, and removes them.
@@ -93,7 +91,7 @@ func (e *Executor) Bootstrap(ctx context.Context, requested operation.Bootstrap,
 		{"Kubernetes version", func() error { return e.Versions.Check(ctx, requested.Version) }},
 		{"baseline", func() error { return e.prepare(ctx, requested.ClaimID, progress) }},
 		{"Kubernetes programs", func() error { return SelectVersion(ctx, e.Versions, requested.Version, progress) }},
-		{"virtual IP", func() error { return e.hold(requested.VirtualIP, config, progress) }},
+		{"virtual IP", func() error { return e.hold(ctx, requested, progress) }},
 		{"kubelet arguments", func() error {
 			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: requested.ProviderID, NodeIP: e.NodeIP})
 		}},
@@ -255,24 +253,28 @@ func (e *Executor) mustBeClean(ctx context.Context, state journal.State) error {
 	return operation.NotClean(left, "it was not put there by this agent; take it off the host or use another")
 }
 
-// hold makes the host a candidate for the address. One that joins a control plane
-// must not take it: kubeadm reaches the others there.
-func (e *Executor) hold(address string, config *cloudconfig.Config, progress operation.Progress) error {
-	if address == "" {
+// hold makes the host a candidate for the address. The host that makes the control plane
+// takes it now, since kubeadm init goes there; one that joins must not, since kubeadm join
+// reaches the others there. The journal has which it is before anything is held, and holds
+// the address no longer than it says so.
+func (e *Executor) hold(ctx context.Context, requested operation.Bootstrap, progress operation.Progress) error {
+	if requested.VirtualIP == "" {
 		return nil
 	}
-	ip, err := netip.ParseAddr(address)
+	ip, err := netip.ParseAddr(requested.VirtualIP)
 	if err != nil {
 		return &operation.Error{Reason: operation.ReasonVirtualIPFailed, Retry: operation.RetryNever,
-			Message: fmt.Sprintf("the virtual IP %.64q is not an address", address)}
+			Message: fmt.Sprintf("the virtual IP %.64q is not an address", requested.VirtualIP)}
 	}
-	if err := progress.Update(func(s *journal.State) { s.VirtualIP = address }); err != nil {
+	if err := progress.Update(func(s *journal.State) {
+		s.VirtualIP, s.Operation.InitializesControlPlane = requested.VirtualIP, requested.InitializesControlPlane
+	}); err != nil {
 		return err
 	}
-	if !initializes(config) {
+	if !requested.InitializesControlPlane {
 		return nil
 	}
-	err = e.VIP.HoldForInit(ip)
+	err = e.VIP.HoldForInit(ctx, ip)
 	if conflict := (*vip.ConflictError)(nil); errors.As(err, &conflict) {
 		return operation.Failf(operation.ReasonVirtualIPFailed, operation.RetryLater, err, "hold the virtual IP")
 	}
@@ -281,14 +283,6 @@ func (e *Executor) hold(address string, config *cloudconfig.Config, progress ope
 	}
 	return nil
 }
-
-// initializes reports whether the bootstrap makes a new control plane, which only
-// its kubeadm command tells.
-func initializes(config *cloudconfig.Config) bool {
-	return slices.ContainsFunc(config.RunCommands, kubeadmInit.MatchString)
-}
-
-var kubeadmInit = regexp.MustCompile(`\bkubeadm\s+init\b`)
 
 // Reset implements operation.Executor.
 func (e *Executor) Reset(ctx context.Context, progress operation.Progress) error {

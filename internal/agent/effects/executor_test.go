@@ -1,6 +1,7 @@
 package effects_test
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -19,14 +20,16 @@ import (
 // record is an operation.Progress on a journal in memory.
 type record struct{ *journal.Journal }
 
-func (record) Begin(string) error { return nil }
-func (record) Done() error        { return nil }
+func (r record) Begin(step string) error {
+	return r.Update(func(s *journal.State) { s.Operation.Step, s.Operation.Active = step, true })
+}
+func (record) Done() error { return nil }
 
 func newRecord(t *testing.T) record {
 	t.Helper()
 	j := journal.InMemory()
 	err := j.Update(func(s *journal.State) {
-		s.Operation = &journal.Operation{}
+		s.Operation = &journal.Operation{Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationRunning}
 		s.CleanProof = &infrav1.CleanProof{}
 	})
 	if err != nil {
@@ -85,21 +88,46 @@ func TestBaselineIsRecordedBeforeTheProofGoes(t *testing.T) {
 	}
 }
 
-func TestOnlyTheInitHostTakesTheVirtualIP(t *testing.T) {
+// usersCommands are preKubeadmCommands and postKubeadmCommands of a KubeadmControlPlane, which
+// are for all of its machines.
+var usersCommands = []string{
+	"true",
+	"true || kubeadm init phase upload-config all --config /run/kubeadm/kubeadm.yaml",
+	"true || kubeadm init phase upload-certs --upload-certs",
+	"echo kubeadm init is done > /dev/null",
+	"true || kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml",
+}
+
+// The operation says which host makes the control plane, whatever commands it has.
+func TestCommandsDoNotChooseTheInitHost(t *testing.T) {
 	virtual := netip.MustParseAddr("10.0.0.200")
-	for command, want := range map[string]bool{
-		"kubeadm init --config /run/kubeadm/kubeadm.yaml  && echo success > /dev/null":     true,
-		"kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml && echo init is done": false,
-	} {
-		h := effectstest.New(t)
-		h.Candidate = func() vip.Candidate { return vip.Candidate{Address: virtual, Identity: "host-1_1"} }
-		data := "#cloud-config\nbootcmd: []\nruncmd:\n- \"true || " + command + "\"\n"
-		p := newRecord(t)
-		if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: virtual.String()}, p); err != nil {
-			t.Fatal(err)
+	for _, kubeadm := range []string{"kubeadm init --config /run/kubeadm/kubeadm.yaml", "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml", "k0s controller"} {
+		for _, users := range usersCommands {
+			for _, initializes := range []bool{true, false} {
+				h, p := effectstest.New(t), newRecord(t)
+				h.Candidate = func() vip.Candidate { return effects.Candidate("host-2", p.State()) }
+				data := fmt.Sprintf("#cloud-config\nruncmd:\n- %q\n- %q\n- %q\n", users, "true || "+kubeadm, users)
+				err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: virtual.String(), InitializesControlPlane: initializes}, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if h.Network.Has(virtual.String()) != initializes || p.State().VirtualIP != virtual.String() || p.State().Operation.InitializesControlPlane != initializes {
+					t.Errorf("%s, users' command %s, initializes %t: address held: %t, journal %+v", kubeadm, users, initializes, !initializes, p.State())
+				}
+			}
 		}
-		if h.Network.Has(virtual.String()) != want || p.State().VirtualIP != virtual.String() {
-			t.Errorf("%s: address held: %t, journal %+v", command, !want, p.State())
+	}
+}
+
+// A host joins while another one has the address, as always when one joins.
+func TestJoinWhileTheAddressIsHeld(t *testing.T) {
+	for _, users := range usersCommands {
+		h, p := effectstest.New(t), newRecord(t)
+		h.Candidate = func() vip.Candidate { return effects.Candidate("host-2", p.State()) }
+		h.Network.Neighbour = "02:00:00:00:00:01"
+		data := fmt.Sprintf("#cloud-config\nruncmd:\n- %q\n", users)
+		if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: "10.0.0.200"}, p); err != nil {
+			t.Errorf("%s: %v (retry %d)", users, err, operation.AsError(err).Retry)
 		}
 	}
 }
@@ -110,7 +138,7 @@ func TestVirtualIPInUse(t *testing.T) {
 	h.Candidate = func() vip.Candidate { return effects.Candidate("host-1", p.State()) }
 	h.Network.Neighbour = "02:00:00:00:00:99"
 	data := "#cloud-config\nruncmd:\n- true || kubeadm init\n"
-	err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: "10.0.0.200"}, p)
+	err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: "10.0.0.200", InitializesControlPlane: true}, p)
 	e := operation.AsError(err)
 	if err == nil || e.Reason != operation.ReasonVirtualIPFailed || e.Retry != operation.RetryLater || !strings.Contains(e.Message, h.Network.Neighbour) {
 		t.Fatalf("error is %+v", e)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core"
@@ -172,7 +173,7 @@ func hostSpec(phase infrav1.HostDesiredPhase, id string) *infrav1.HostSpec {
 		ClaimGeneration: 1, Claim: &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: "claim"},
 		Desired: &infrav1.HostDesired{
 			Phase: phase, OperationID: id, BootstrapSecretName: "secret",
-			ProviderID: "slipway://ns/host-1/claim", VirtualIP: "10.0.0.200",
+			ProviderID: "slipway://ns/host-1/claim", VirtualIP: "10.0.0.200", InitializesControlPlane: ptr.To(true),
 		},
 	}
 }

@@ -25,6 +25,8 @@ type Network interface {
 	// Probe asks the neighbours for the address and returns the hardware address
 	// of one that answers; empty when none does.
 	Probe(link string, address netip.Addr) (string, error)
+	// MAC returns the MAC address of an interface; empty when it has none.
+	MAC(link string) string
 }
 
 // Holder holds at most one address at a time.
@@ -45,16 +47,13 @@ type Holder struct {
 // The interface must have another address already: the first one on an interface
 // is what the kubelet takes for the node's own.
 func (h Holder) Hold(ip netip.Addr, lifetime time.Duration) error {
-	addresses, err := h.Network.Addresses()
+	known, err := h.Held(ip)
 	if err != nil {
 		return err
 	}
-	link := linkOf(addresses, ip)
-	known := link != ""
-	if !known {
-		if link, err = h.link(addresses); err != nil {
-			return err
-		}
+	link, err := h.linkFor(ip)
+	if err != nil {
+		return err
 	}
 	if err := h.Network.Add(link, host(ip), lifetime); err != nil {
 		return fmt.Errorf("add the virtual IP %s to %s: %w", ip, link, err)
@@ -69,29 +68,23 @@ func (h Holder) Hold(ip netip.Addr, lifetime time.Duration) error {
 	return nil
 }
 
-// Conflict returns the hardware address of another machine that has the address;
-// empty when none has, or when this host has it already.
-func (h Holder) Conflict(ip netip.Addr) (string, error) {
-	addresses, err := h.Network.Addresses()
-	if err != nil || linkOf(addresses, ip) != "" {
-		return "", err
-	}
-	link, err := h.link(addresses)
+// Duplicate returns the MAC address of another machine that has the address; empty when
+// none has.
+func (h Holder) Duplicate(ip netip.Addr) (string, error) {
+	link, err := h.linkFor(ip)
 	if err != nil {
 		return "", err
 	}
 	return h.Network.Probe(link, ip)
 }
 
-// Rival returns the hardware address of another machine that has the address which this
-// host holds; empty when none has, or when this host does not hold it.
-func (h Holder) Rival(ip netip.Addr) (string, error) {
-	addresses, err := h.Network.Addresses()
-	link := linkOf(addresses, ip)
-	if err != nil || link == "" {
-		return "", err
+// MAC returns the MAC address of the interface for the address; empty when it is not known.
+func (h Holder) MAC(ip netip.Addr) string {
+	link, err := h.linkFor(ip)
+	if err != nil {
+		return ""
 	}
-	return h.Network.Probe(link, ip)
+	return h.Network.MAC(link)
 }
 
 // Release removes the address wherever it is.
@@ -127,7 +120,15 @@ func (h Holder) Announce(ip netip.Addr) error {
 	return nil
 }
 
-func (h Holder) link(addresses []network.Address) (string, error) {
+// linkFor returns the interface that has the address, or that would have it.
+func (h Holder) linkFor(ip netip.Addr) (string, error) {
+	addresses, err := h.Network.Addresses()
+	if err != nil {
+		return "", err
+	}
+	if link := linkOf(addresses, ip); link != "" {
+		return link, nil
+	}
 	link := h.Interface
 	if link == "" && h.NodeIP.IsValid() {
 		if link = linkOf(addresses, h.NodeIP); link == "" {
@@ -135,7 +136,6 @@ func (h Holder) link(addresses []network.Address) (string, error) {
 		}
 	}
 	if link == "" {
-		var err error
 		if link, err = h.Network.DefaultLink(); err != nil {
 			return "", err
 		}

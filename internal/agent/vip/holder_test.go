@@ -30,6 +30,7 @@ func (f *fake) Add(link string, p netip.Prefix, _ time.Duration) error {
 	return nil
 }
 func (f *fake) Probe(string, netip.Addr) (string, error) { return "", nil }
+func (f *fake) MAC(link string) string                   { return "mac of " + link }
 func (f *fake) Remove(link string, p netip.Prefix) error {
 	for i, a := range f.addresses {
 		if a == (network.Address{Link: link, Prefix: p}) {

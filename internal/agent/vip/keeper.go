@@ -28,8 +28,9 @@ const (
 	// requestTimeout bounds the requests of one round.
 	requestTimeout = 2 * time.Second
 	// initialLifetime of the address before there is an API server to hold an
-	// election on.
-	initialLifetime = 15 * time.Second
+	// election on. It is that of an elected host: when the agent dies during
+	// kubeadm init, the address is gone before another host can be elected.
+	initialLifetime = RenewDeadline
 	// patience is how long a host may fail to look at the Lease unnoticed.
 	patience = 30 * time.Second
 )
@@ -58,6 +59,9 @@ type Candidate struct {
 	Address netip.Addr
 	// Identity of this host and claim in the Lease.
 	Identity string
+	// Initializes is set while the host makes the control plane: it may hold the
+	// address without an election.
+	Initializes bool
 	// Leaving is set while the host is being reset: it keeps what it holds as
 	// long as its API server lives, and takes nothing.
 	Leaving bool
@@ -88,9 +92,11 @@ type Keeper struct {
 	// yields is until when this host leaves the Lease to others.
 	yields time.Time
 	rounds int
-	// rival is a machine outside of the election that was found with the address while
-	// this host holds it; nil when none was.
-	rival error
+	// duplicate is the MAC address of another machine that had the address when it was
+	// last probed for; empty when none had.
+	duplicate string
+	// mac is the MAC address of the interface for the address.
+	mac string
 	// problem is what stands in the way, troubled since when something does.
 	problem  string
 	troubled time.Time
@@ -104,20 +110,23 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// HoldForInit takes the address before there is an API server, for the host that
-// runs `kubeadm init`. The address is held so until the first election.
-func (k *Keeper) HoldForInit(ip netip.Addr) error {
+// HoldForInit takes the address before there is an API server, for the host that makes the
+// control plane. The host keeps it until the first election, and no longer than its
+// Candidate says so. It refuses where there is a control plane or another holder.
+func (k *Keeper) HoldForInit(ctx context.Context, ip netip.Addr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.follow()
-	mac, err := k.Holder.Conflict(ip)
-	if err != nil {
-		return err
+	defer k.publish()
+	if !k.candidate.Initializes || k.candidate.Address != ip {
+		return fmt.Errorf("this host does not make the control plane of %s: it takes the address only when it is elected", ip)
 	}
-	if mac != "" {
-		return &ConflictError{Address: ip, HardwareAddress: mac}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if _, err := k.Server.Lease(ctx); !errors.Is(err, ErrNoControlPlane) {
+		return fmt.Errorf("this host has a control plane already, which elects the holder of %s", ip)
 	}
-	if err := k.Holder.Hold(ip, initialLifetime); err != nil {
+	if err := k.add(ip, initialLifetime); err != nil {
 		return err
 	}
 	k.initial = true
@@ -162,7 +171,7 @@ func (k *Keeper) round(ctx context.Context) time.Duration {
 		return renewInterval
 	}
 	if k.initial {
-		k.note(k.Holder.Hold(k.candidate.Address, initialLifetime))
+		k.note(k.add(k.candidate.Address, initialLifetime))
 	}
 	if k.leading {
 		k.renew(ctx)
@@ -181,9 +190,12 @@ func (k *Keeper) follow() {
 	c := k.Candidate()
 	if c.Address != k.candidate.Address || c.Identity != k.candidate.Identity {
 		k.drop("it is no longer this host's to hold")
-		k.seen, k.problem = nil, ""
+		k.seen, k.problem, k.duplicate, k.mac = nil, "", "", ""
 	}
 	k.candidate = c
+	if k.initial && !c.Initializes {
+		k.drop("the bootstrap is over, and no election was held")
+	}
 }
 
 // drop gives up the address and reports whether it is gone.
@@ -191,7 +203,7 @@ func (k *Keeper) drop(why string) bool {
 	if !k.leading && !k.initial {
 		return true
 	}
-	k.leading, k.initial, k.rival = false, false, nil
+	k.leading, k.initial, k.duplicate = false, false, ""
 	k.observer.losses.Add(1)
 	k.Log.Warn("giving up the virtual IP", "address", k.candidate.Address, "reason", why)
 	err := k.Holder.Release(k.candidate.Address)
@@ -208,38 +220,51 @@ func (k *Keeper) take() {
 		return
 	}
 	ip := k.candidate.Address
-	mac, err := k.Holder.Conflict(ip)
-	if err == nil && mac != "" {
-		err = &ConflictError{Address: ip, HardwareAddress: mac}
-	}
-	if err == nil {
-		err = k.Holder.Hold(ip, lifetime)
-	}
+	err := k.add(ip, lifetime)
 	if err == nil && (k.rounds < earlyAnnouncements || k.rounds%announceEvery == 0) {
 		err = k.Holder.Announce(ip)
 	}
 	if err == nil && k.rounds%announceEvery == announceEvery-1 {
-		err = k.seekRival(ip)
+		// This host keeps the address in any case: it is the elected one, and giving way
+		// would hand the cluster to whoever answers.
+		err = k.seekDuplicate(ip)
 	}
 	k.rounds++
 	if err == nil {
-		err = k.rival
+		err = k.conflict()
 	}
 	k.note(err)
 }
 
-// seekRival asks whether somebody else has taken the address since. This host keeps it: it
-// is the elected one, and giving way would hand the cluster to whoever answers.
-func (k *Keeper) seekRival(ip netip.Addr) error {
-	mac, err := k.Holder.Rival(ip)
+// add adds the address unless another machine has it, or sets its lifetime anew.
+func (k *Keeper) add(ip netip.Addr, lifetime time.Duration) error {
+	held, err := k.Holder.Held(ip)
 	if err != nil {
 		return err
 	}
-	k.rival = nil
-	if mac != "" {
-		k.rival = &ConflictError{Address: ip, HardwareAddress: mac}
+	if !held {
+		if err := errors.Join(k.seekDuplicate(ip), k.conflict()); err != nil {
+			return err
+		}
 	}
-	return nil
+	return k.Holder.Hold(ip, lifetime)
+}
+
+// seekDuplicate probes for another machine that has the address.
+func (k *Keeper) seekDuplicate(ip netip.Addr) error {
+	mac, err := k.Holder.Duplicate(ip)
+	if err == nil {
+		k.duplicate = mac
+	}
+	return err
+}
+
+// conflict is the other machine that has the address as an error; nil when there is none.
+func (k *Keeper) conflict() error {
+	if k.duplicate == "" {
+		return nil
+	}
+	return &ConflictError{Address: k.candidate.Address, MAC: k.duplicate}
 }
 
 // note makes a problem known, and its end. One of a host that does not hold the
@@ -264,14 +289,14 @@ func (k *Keeper) note(err error) {
 // ErrNoControlPlane is returned by a Server of a host that has none (yet).
 var ErrNoControlPlane = errors.New("no control plane on this host")
 
-// ConflictError is an address that a machine outside of the election has.
+// ConflictError is an address that another machine has. Which machine that is, the
+// management plane knows.
 type ConflictError struct {
-	Address         netip.Addr
-	HardwareAddress string
+	Address netip.Addr
+	MAC     string
 }
 
 // Error implements error.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("the machine with the hardware address %s answers for %s already: take the address off it, or choose an unused one for a new cluster",
-		e.HardwareAddress, e.Address)
+	return fmt.Sprintf("another machine, with the MAC address %s, has %s: condition EndpointHeld of the HostCluster names it and what to do", e.MAC, e.Address)
 }

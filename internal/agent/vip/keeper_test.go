@@ -121,10 +121,10 @@ func TestLoneControlPlaneKeepsTheAddress(t *testing.T) {
 func TestInitHostHoldsBeforeTheServer(t *testing.T) {
 	w := newWorld(t, 1)
 	m := w.hosts[0]
-	m.candidate, m.down = Candidate{}, true
+	m.candidate, m.blank = Candidate{}, true
 	w.run(time.Second)
-	m.candidate = Candidate{Address: virtual, Identity: "host-1_1"}
-	if err := m.keeper.HoldForInit(virtual); err != nil || !m.holds() {
+	m.candidate = Candidate{Address: virtual, Identity: "host-1_1", Initializes: true}
+	if err := m.keeper.HoldForInit(t.Context(), virtual); err != nil || !m.holds() {
 		t.Fatalf("not held: %v", err)
 	}
 	for range 600 {
@@ -133,7 +133,7 @@ func TestInitHostHoldsBeforeTheServer(t *testing.T) {
 			t.Fatal("the address was away while kubeadm init ran")
 		}
 	}
-	m.down = false
+	m.blank = false
 	for range 100 {
 		w.run(tick)
 		if !m.holds() {
@@ -143,6 +143,7 @@ func TestInitHostHoldsBeforeTheServer(t *testing.T) {
 	if w.lease == nil || *w.lease.Spec.HolderIdentity != "host-1_1" || *w.lease.Spec.LeaseTransitions != 1 {
 		t.Errorf("not elected: %+v", w.lease)
 	}
+	m.candidate.Initializes = false
 	w.add("host-2")
 	w.run(20 * time.Second)
 	if !m.holds() {
@@ -150,11 +151,69 @@ func TestInitHostHoldsBeforeTheServer(t *testing.T) {
 	}
 }
 
+// An init that comes to nothing takes the address with it: only the Lease keeps it.
+func TestInitWithoutAnElectionGivesTheAddressUp(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	m.blank, m.candidate.Initializes = true, true
+	if err := m.keeper.HoldForInit(t.Context(), virtual); err != nil || !m.holds() {
+		t.Fatalf("not held: %v", err)
+	}
+	w.run(10 * time.Second)
+	m.candidate.Initializes = false
+	w.until(2*time.Second, "dropped", func() bool { return !m.holds() })
+	w.run(20 * time.Second)
+	if m.holds() {
+		t.Error("the host has taken the address again")
+	}
+}
+
+// The address of an init host whose agent ended is gone before a host that joined meanwhile can
+// be elected, although nobody answers its probes.
+func TestInitHostWhoseAgentIsDead(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	m.blank, m.candidate.Initializes = true, true
+	w.run(time.Second)
+	if err := m.keeper.HoldForInit(t.Context(), virtual); err != nil || !m.holds() {
+		t.Fatalf("not held: %v", err)
+	}
+	w.run(tick)
+	m.hung, m.blank = true, false
+	for _, name := range []string{"host-2", "host-3"} {
+		w.add(name)
+	}
+	w.run(tick)
+	m.cut = true
+	w.until(takeoverLimit, "taken over", func() bool { return w.holder() != nil && w.holder() != m })
+}
+
+// Only the host that makes the control plane takes the address without an election, and only
+// while there is no control plane.
+func TestHoldForInitRefuses(t *testing.T) {
+	for name, change := range map[string]func(*machine){
+		"a host that joins":            func(m *machine) { m.candidate.Initializes = false },
+		"another address":              func(m *machine) { m.candidate.Address = netip.MustParseAddr("10.88.0.201") },
+		"a host with a control plane":  func(m *machine) { m.blank = false },
+		"a control plane that is down": func(m *machine) { m.blank, m.down = false, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			m := w.hosts[0]
+			m.blank, m.candidate.Initializes = true, true
+			change(m)
+			if err := m.keeper.HoldForInit(t.Context(), virtual); err == nil || m.holds() {
+				t.Errorf("held: %t, error %v", m.holds(), err)
+			}
+		})
+	}
+}
+
 func TestInitOfAnElectedClusterYields(t *testing.T) {
 	w := settled(t)
 	late := w.add("host-4")
-	late.keeper.initial = true
-	late.keeper.candidate = late.candidate
+	late.candidate.Initializes = true
+	late.keeper.initial, late.keeper.candidate = true, late.candidate
 	old := w.holder()
 	w.run(5 * time.Second)
 	if w.holder() != old {
@@ -166,10 +225,16 @@ func TestAddressInUse(t *testing.T) {
 	w := newWorld(t, 1)
 	m := w.hosts[0]
 	w.foreign = "02:00:00:00:00:99"
+	m.blank, m.candidate.Initializes = true, true
 	conflict := (*ConflictError)(nil)
-	if err := m.keeper.HoldForInit(virtual); !errors.As(err, &conflict) || conflict.HardwareAddress != w.foreign {
+	if err := m.keeper.HoldForInit(t.Context(), virtual); !errors.As(err, &conflict) || conflict.MAC != w.foreign {
 		t.Fatalf("error is %v", err)
 	}
+	w.run(10 * time.Second)
+	if s := m.keeper.Status(); s.DuplicateMAC != w.foreign || s.MAC != m.name || !strings.Contains(s.Problem, w.foreign) {
+		t.Errorf("the init host reports %+v", s)
+	}
+	m.blank, m.candidate.Initializes = false, false
 	w.run(time.Minute)
 	if m.holds() || m.keeper.Status().Held || m.keeper.Status().Problem == "" {
 		t.Errorf("took the address of another machine: %+v", m.keeper.Status())
@@ -177,7 +242,7 @@ func TestAddressInUse(t *testing.T) {
 	w.foreign = ""
 	w.until(2*time.Second, "held", m.holds)
 	w.run(2 * time.Second)
-	if s := m.keeper.Status(); !s.Held || s.Problem != "" || s.Term != 1 {
+	if s := m.keeper.Status(); !s.Held || s.Problem != "" || s.DuplicateMAC != "" || s.Term != 1 {
 		t.Errorf("status %+v", s)
 	}
 }
@@ -193,7 +258,7 @@ func TestAddressIsTakenByAnother(t *testing.T) {
 	w.until(time.Minute, "told", func() bool { return strings.Contains(m.keeper.Status().Problem, w.foreign) })
 	for range 60 {
 		w.run(time.Second)
-		if s := m.keeper.Status(); !m.holds() || !s.Held || !strings.Contains(s.Problem, w.foreign) {
+		if s := m.keeper.Status(); !m.holds() || !s.Held || s.DuplicateMAC != w.foreign || !strings.Contains(s.Problem, w.foreign) {
 			t.Fatalf("status %+v", s)
 		}
 	}

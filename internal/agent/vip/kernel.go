@@ -35,6 +35,15 @@ func (Kernel) DefaultLink() (string, error) {
 	return "", nil
 }
 
+// MAC implements Network.
+func (Kernel) MAC(name string) string {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return ""
+	}
+	return link.Attrs().HardwareAddr.String()
+}
+
 // Add implements Network.
 func (Kernel) Add(name string, p netip.Prefix, lifetime time.Duration) error {
 	link, addr, err := target(name, p)

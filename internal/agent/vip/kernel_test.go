@@ -103,7 +103,7 @@ func TestProbeFindsAnotherHolder(t *testing.T) {
 	inSecond := twoHosts(t)
 	h := Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}
 	begin := time.Now()
-	mac, err := h.Conflict(virtual)
+	mac, err := h.Duplicate(virtual)
 	if err != nil || mac != "" {
 		t.Fatalf("%q answers for an address nobody has: %v", mac, err)
 	}
@@ -115,22 +115,22 @@ func TestProbeFindsAnotherHolder(t *testing.T) {
 		must(t, err)
 		want = link.Attrs().HardwareAddr.String()
 	})
-	if mac, err := h.Conflict(virtual); err != nil || mac != want {
+	if mac, err := h.Duplicate(virtual); err != nil || mac != want {
 		t.Fatalf("%q answers, want %s: %v", mac, want, err)
 	}
 	inSecond(func() { must(t, h.Release(virtual)) })
-	if mac, err := h.Conflict(virtual); err != nil || mac != "" {
+	if mac, err := h.Duplicate(virtual); err != nil || mac != "" {
 		t.Fatalf("%q answers after the release: %v", mac, err)
 	}
 	must(t, h.Hold(virtual, time.Minute))
-	if mac, err := h.Conflict(virtual); err != nil || mac != "" {
+	if mac, err := h.Duplicate(virtual); err != nil || mac != "" {
 		t.Fatalf("this host is in conflict with itself, %q: %v", mac, err)
 	}
 }
 
 // A host with two interfaces on one network answers for an address of the one on the other:
-// it is no rival of its own.
-func TestHostIsNoRivalOfItsOwn(t *testing.T) {
+// it is no duplicate of its own.
+func TestHostIsNoDuplicateOfItsOwn(t *testing.T) {
 	inSecond := twoHosts(t)
 	first, err := netns.Get()
 	must(t, err)
@@ -167,8 +167,8 @@ func TestHostIsNoRivalOfItsOwn(t *testing.T) {
 			t.Fatalf("%q answers on the network, want %s: nothing is shown", mac, answers)
 		}
 	}
-	if mac, err := h.Rival(virtual); err != nil || mac != "" {
-		t.Errorf("its own interface %q is taken for a rival: %v", mac, err)
+	if mac, err := h.Duplicate(virtual); err != nil || mac != "" {
+		t.Errorf("its own interface %q is taken for another machine: %v", mac, err)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestProbeFindsAnotherHolderOfIPv6(t *testing.T) {
 	h, ip := Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}, netip.MustParseAddr("fd00:88::200")
 	nobody := func(when string) {
 		t.Helper()
-		if mac, err := h.Conflict(ip); err != nil || mac != "" {
+		if mac, err := h.Duplicate(ip); err != nil || mac != "" {
 			t.Fatalf("%s: %q answers, %v", when, mac, err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestProbeFindsAnotherHolderOfIPv6(t *testing.T) {
 		want = link.Attrs().HardwareAddr.String()
 	})
 	for begin := time.Now(); ; {
-		mac, err := h.Conflict(ip)
+		mac, err := h.Duplicate(ip)
 		must(t, err)
 		if mac == want {
 			break

@@ -16,6 +16,10 @@ type Status struct {
 	Held bool
 	// Term counts the holders of the address so far; 0 before the first election.
 	Term int32
+	// MAC is that of the interface for the address; empty when it is not known.
+	MAC string
+	// DuplicateMAC is that of another machine that has the address; empty when none has.
+	DuplicateMAC string
 	// Problem is what stands in the way, in words; empty when nothing does.
 	Problem string
 }
@@ -61,7 +65,16 @@ func (k *Keeper) Changed() <-chan struct{} {
 
 // publish makes the outcome of a round known.
 func (k *Keeper) publish() {
-	s := Status{Address: k.candidate.Address, Problem: k.problem}
+	s := Status{Address: k.candidate.Address, Problem: k.problem, DuplicateMAC: k.duplicate}
+	if conflict := k.conflict(); s.Problem == "" && conflict != nil {
+		s.Problem = conflict.Error()
+	}
+	if s.Address.IsValid() {
+		if k.mac == "" {
+			k.mac = k.Holder.MAC(s.Address)
+		}
+		s.MAC = k.mac
+	}
 	if k.seen != nil {
 		s.Term = ptr.Deref(k.seen.Spec.LeaseTransitions, 0)
 	}

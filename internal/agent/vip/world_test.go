@@ -49,6 +49,8 @@ type machine struct {
 	dead, hung bool
 	// down is an API server that does not answer, unready one that says so.
 	down, unready bool
+	// blank is a host without a control plane.
+	blank bool
 	// cut is a host that reaches no other: etcd has no quorum, no ARP arrives.
 	cut bool
 	// lag is how old the answers of the API server's cache are.
@@ -165,6 +167,8 @@ func (m *machine) quorum() bool {
 // Ready implements Server.
 func (m *machine) Ready(context.Context) error {
 	switch {
+	case m.blank:
+		return ErrNoControlPlane
 	case m.down:
 		return errDown
 	case m.unready || !m.quorum():
@@ -175,6 +179,9 @@ func (m *machine) Ready(context.Context) error {
 
 // Lease implements Server.
 func (m *machine) Lease(context.Context) (*coordinationv1.Lease, error) {
+	if m.blank {
+		return nil, ErrNoControlPlane
+	}
 	if m.down {
 		return nil, errDown
 	}
@@ -198,7 +205,7 @@ func (m *machine) Lease(context.Context) (*coordinationv1.Lease, error) {
 func (m *machine) UpdateLease(_ context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	switch {
-	case m.down || !m.quorum():
+	case m.blank || m.down || !m.quorum():
 		return nil, errDown
 	case m.world.lease == nil:
 		return nil, apierrors.NewNotFound(resource, "lease")
@@ -250,6 +257,9 @@ func (m *machine) Announce(string, netip.Addr) error {
 	m.announced++
 	return nil
 }
+
+// MAC implements Network.
+func (m *machine) MAC(string) string { return m.name }
 
 // Probe implements Network.
 func (m *machine) Probe(string, netip.Addr) (string, error) {

@@ -123,6 +123,9 @@ type Operation struct {
 	State           infrav1.OperationState   `json:"state"`
 	// ResetPolicy of a reset.
 	ResetPolicy infrav1.ResetPolicy `json:"resetPolicy,omitempty"`
+	// InitializesControlPlane is true for a bootstrap that makes a control plane, from before
+	// it takes the control-plane address.
+	InitializesControlPlane bool `json:"initializesControlPlane,omitempty"`
 	// Step is the step under way or the last one; StepDone tells which.
 	Step     string `json:"step,omitempty"`
 	StepDone bool   `json:"stepDone,omitempty"`

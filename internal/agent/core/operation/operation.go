@@ -32,6 +32,7 @@ const (
 	ReasonNodeExists          = "NodeExists"
 	ReasonKubeletMasked       = "KubeletMasked"
 	ReasonSoftwareUnavailable = "SoftwareUnavailable"
+	ReasonControlPlaneExists  = "ControlPlaneExists"
 
 	ReasonNotAWorkerNode  = "NotAWorkerNode"
 	ReasonOtherCluster    = "OtherCluster"
@@ -134,6 +135,9 @@ type Bootstrap struct {
 	Version string
 	// VirtualIP to hold; empty holds none.
 	VirtualIP string
+	// InitializesControlPlane is true on the host that holds VirtualIP before there is an API
+	// server.
+	InitializesControlPlane bool
 	// Format is the format the Secret names; empty means cloud-config.
 	Format string
 	// Data is the bootstrap data. It is kept in memory only.

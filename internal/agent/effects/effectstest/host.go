@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
 	"github.com/slipway-dev/slipway/internal/agent/effects/adopt"
@@ -44,6 +46,14 @@ type Host struct {
 	keeper *vip.Keeper
 }
 
+// noServer is the API server of a host that has none.
+type noServer struct{ vip.Server }
+
+// Lease implements vip.Server.
+func (noServer) Lease(context.Context) (*coordinationv1.Lease, error) {
+	return nil, vip.ErrNoControlPlane
+}
+
 // Directory is where the host looks for Kubernetes versions.
 const Directory = "/opt/slipway/kubernetes"
 
@@ -66,7 +76,7 @@ func New(t *testing.T) *Host {
 	h.Candidate = func() vip.Candidate { return vip.Candidate{} }
 	h.keeper = &vip.Keeper{
 		Holder: vip.Holder{Network: h.Network, Log: log}, Now: time.Now, Log: log,
-		Candidate: func() vip.Candidate { return h.Candidate() },
+		Candidate: func() vip.Candidate { return h.Candidate() }, Server: noServer{},
 	}
 	versions := kubelet.Versions{Root: root, Runner: h.Programs, Directories: []string{Directory}}
 	h.Node, h.Clock = NewNode(""), time.Now()
@@ -340,6 +350,9 @@ func (n *Network) Announce(string, netip.Addr) error {
 	n.locked(func() { n.Announced++ })
 	return nil
 }
+
+// MAC implements vip.Network.
+func (n *Network) MAC(string) string { return "02:00:00:00:00:05" }
 
 // Probe implements vip.Network.
 func (n *Network) Probe(string, netip.Addr) (mac string, _ error) {
