@@ -26,9 +26,14 @@ const (
 	// EndpointNotHeldReason means that no host has the address. The message has what each
 	// host says of it.
 	EndpointNotHeldReason = "NotHeld"
-	// EndpointContestedReason means that the host that holds the address reports a problem
-	// with it, as when another machine answers for it, too. Find that machine.
+	// EndpointContestedReason means that a machine that is not of this control plane has the
+	// address, or that the host that holds it reports another problem with it. The message
+	// has the machine and what to do.
 	EndpointContestedReason = "Contested"
+	// EndpointHeldTwiceReason means that two hosts of this control plane have the address. Do
+	// not remove it by hand: the one that is not elected gives it up within seconds. If that
+	// lasts, look at slipway-agent on both.
+	EndpointHeldTwiceReason = "HeldTwice"
 	// EndpointNoCandidateReason means that no control-plane machine has a host yet. Look at
 	// the condition HostClaimed of those.
 	EndpointNoCandidateReason = "NoControlPlaneHost"

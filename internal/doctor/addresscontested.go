@@ -8,8 +8,8 @@ import (
 
 var addressContested = Check{
 	Name:   "AddressContested",
-	Means:  "the host with the control-plane address reports a problem with it, as when another machine answers for it, too",
-	Remedy: "Find the other machine by the hardware address in the message, and take the address off it.",
+	Means:  "a machine that is not of this control plane has its address, or the host that holds the address reports another problem with it",
+	Remedy: "Do what the message says. The elected host keeps the address in any case: leave it there.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
 			if held := condition(c.Status.Conditions, infrav1.EndpointHeldCondition, metav1.ConditionFalse, infrav1.EndpointContestedReason); held != nil {

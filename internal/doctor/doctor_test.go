@@ -306,6 +306,9 @@ var cases = []struct {
 	{"another machine has the address", func(s *Snapshot) {
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointContestedReason, "02:99 answers")
 	}, []want{{"AddressContested", Error, "HostCluster prod/a", 3 * time.Hour, "02:99", "arping 10.0.0.9"}}},
+	{"two hosts have the address", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointHeldTwiceReason, "h1: held by Host h2 of this cluster")
+	}, []want{{"AddressHeldTwice", Error, "HostCluster prod/a", 3 * time.Hour, "h2 of this cluster", "describe"}}},
 	{"nobody has the address", func(s *Snapshot) {
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotHeldReason, "nobody")
 	}, []want{{"AddressNotHeld", Error, "HostCluster prod/a", 3 * time.Hour, "nobody", "describe"}}},

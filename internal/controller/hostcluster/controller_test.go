@@ -346,7 +346,64 @@ func TestEndpointHeld(t *testing.T) {
 	check(metav1.ConditionTrue, "Held", "h1 holds")
 	report("h2", "c1", infrav1.VirtualIPStandby, 1, metav1.ConditionTrue, "no route to the Lease")
 	check(metav1.ConditionTrue, "Held", "h2: no route to the Lease")
-	// Two machines have the address: the host that was elected, and one that was not.
+	// Two machines have the address: the host that was elected, and one that was not. Of the
+	// other one only its MAC address is known.
+	duplicate := func(h string, mac string, change func(*infrav1.Host)) {
+		t.Helper()
+		o := &infrav1.Host{}
+		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: h}, o); err != nil {
+			t.Fatal(err)
+		}
+		o.Status.VirtualIP.DuplicateMACAddress = mac
+		change(o)
+		if err := env.Client.Status().Update(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mac := func(name, mac string) {
+		t.Helper()
+		o := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if _, err := controllerutil.CreateOrUpdate(ctx, env.Client, o, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if o.Status.VirtualIP != nil {
+			o.Status.VirtualIP.MACAddress = mac
+		} else {
+			o.Status.Inventory.Hardware.NetworkInterfaces = []infrav1.HostNetworkInterface{{Name: "eno1", MACAddress: mac}}
+		}
+		if err := env.Client.Status().Update(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mac("h1", "02:00:00:00:00:01")
+	mac("h2", "02:00:00:00:00:0A")
+	mac("other", "02:00:00:00:00:03")
+	mac("spare", "02:00:00:00:00:04")
+	for _, c := range []struct{ mac, reason, message string }{
+		{"02:00:00:00:00:99", "Contested", "h1: 10.0.0.1 is held by an unknown machine, with the MAC address 02:00:00:00:00:99: find it"},
+		{"02:00:00:00:00:0a", "HeldTwice", "h1: 10.0.0.1 is held by Host h2 of this cluster: do not remove it by hand"},
+		{"02:00:00:00:00:03", "Contested", "h1: 10.0.0.1 is held by Host other of Cluster c2: choose an unused address"},
+		{"02:00:00:00:00:04", "Contested", "h1: 10.0.0.1 is held by Host spare, which has no claim"},
+	} {
+		duplicate("h1", c.mac, func(h *infrav1.Host) { h.Status.VirtualIP.Message = "another machine, with the MAC address " + c.mac })
+		check(metav1.ConditionFalse, c.reason, c.message)
+		told("Endpoint"+c.reason, c.message)
+	}
+	// A host that is to make a control plane finds the address taken.
+	duplicate("h1", "02:00:00:00:00:99", func(h *infrav1.Host) { h.Status.VirtualIP.State = infrav1.VirtualIPStandby })
+	check(metav1.ConditionFalse, "Contested", "No host holds 10.0.0.1, of 2 that may; h1: 10.0.0.1 is held by an unknown machine")
+	// A member whose agent hangs has it, and nobody is elected.
+	mac("h2", "02:00:00:00:00:0A")
+	duplicate("h1", "02:00:00:00:00:0A", func(*infrav1.Host) {})
+	check(metav1.ConditionFalse, "NotHeld", "h1: 10.0.0.1 is held by Host h2 of this cluster")
+	// The elected host is told to nobody as the one that is wrong.
+	report("h2", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionTrue, "")
+	mac("h2", "02:00:00:00:00:0A")
+	duplicate("h1", "02:00:00:00:00:0A", func(*infrav1.Host) {})
+	check(metav1.ConditionTrue, "Held", "Host h2 holds 10.0.0.1; h1: 10.0.0.1 is held by Host h2 of this cluster: do not remove it by hand")
+	for len(recorder.Events) > 0 {
+		<-recorder.Events
+	}
 	report("h1", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionTrue, "the machine 02:99 answers")
 	check(metav1.ConditionFalse, "Contested", "h1: the machine 02:99 answers")
 	told("EndpointContested", "02:99")

@@ -30,7 +30,7 @@ func (r *Reconciler) findHolder(_ context.Context, s *scope) error {
 		return nil
 	}
 	all := candidates(s.hosts, s.cluster.Name, spec.ControlPlaneEndpoint.Host)
-	condition := heldCondition(spec.ControlPlaneEndpoint.Host, all)
+	condition := heldCondition(spec.ControlPlaneEndpoint.Host, all, s.hosts)
 	before := conditions.Get(s.hostCluster, infrav1.EndpointHeldCondition)
 	if condition.Status == metav1.ConditionFalse && slices.ContainsFunc(all, candidate.troubled) && (before == nil || before.Message != condition.Message) {
 		r.Recorder.Eventf(s.hostCluster, nil, "Warning", "Endpoint"+condition.Reason, "Hold", "%.900s", condition.Message)
@@ -67,17 +67,25 @@ func report(h *infrav1.Host) candidate {
 
 // heldCondition is made of the newest reports: a host that was cut off still says
 // in its last one that it holds the address.
-func heldCondition(address string, all []candidate) metav1.Condition {
+func heldCondition(address string, all []candidate, hosts []infrav1.Host) metav1.Condition {
 	condition := metav1.Condition{Type: infrav1.EndpointHeldCondition, Status: metav1.ConditionFalse}
 	var holder *candidate
-	var problems []string
 	for i := range all {
-		c := &all[i]
-		if c.report.State == infrav1.VirtualIPHeld && (holder == nil || c.report.Term > holder.report.Term) {
+		if c := &all[i]; c.report.State == infrav1.VirtualIPHeld && (holder == nil || c.report.Term > holder.report.Term) {
 			holder = c
 		}
-		if c.troubled() {
-			problems = append(problems, fmt.Sprintf("%s: %s", c.host, c.report.Message))
+	}
+	var problems []string
+	contested, twice := false, false
+	for _, c := range all {
+		problem := c.report.Message
+		if c.report.DuplicateMACAddress != "" {
+			var member bool
+			problem, member = c.duplicate(all, hosts)
+			contested, twice = contested || !member, twice || member && c.report.State == infrav1.VirtualIPHeld
+		}
+		if problem != "" {
+			problems = append(problems, fmt.Sprintf("%s: %s", c.host, problem))
 		}
 	}
 	switch {
@@ -97,8 +105,46 @@ func heldCondition(address string, all []candidate) metav1.Condition {
 		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.EndpointHeldReason
 		condition.Message = fmt.Sprintf("Host %s holds %s", holder.host, address)
 	}
+	switch {
+	case condition.Status != metav1.ConditionFalse:
+	case contested:
+		condition.Reason = infrav1.EndpointContestedReason
+	case twice:
+		condition.Reason = infrav1.EndpointHeldTwiceReason
+	}
 	if len(problems) > 0 {
 		condition.Message = strings.Join(append([]string{condition.Message}, problems...), "; ")
 	}
 	return condition
+}
+
+// duplicate says which other machine has the address that a host found twice, and what to do.
+// It reports whether that is a host of the same control plane.
+func (c candidate) duplicate(all []candidate, hosts []infrav1.Host) (problem string, member bool) {
+	mac, address := c.report.DuplicateMACAddress, c.report.Address
+	var other *infrav1.Host
+	for i := range hosts {
+		if h := &hosts[i]; h.Name != c.host && hasMAC(h, mac) {
+			other = h
+		}
+	}
+	switch {
+	case other == nil:
+		return fmt.Sprintf("%s is held by an unknown machine, with the MAC address %s: find it and take the address off it, or choose an unused address for a new cluster", address, mac), false
+	case slices.ContainsFunc(all, func(c candidate) bool { return c.host == other.Name }):
+		return fmt.Sprintf("%s is held by Host %s of this cluster: do not remove it by hand, a host that is not elected gives it up within seconds; "+
+			"if that lasts, look at slipway-agent on both hosts", address, other.Name), true
+	case other.Spec.Claim != nil:
+		return fmt.Sprintf("%s is held by Host %s of Cluster %s: choose an unused address for the new one of the two clusters", address, other.Name, other.Spec.Claim.ClusterName), false
+	default:
+		return fmt.Sprintf("%s is held by Host %s, which has no claim: take the address off that host", address, other.Name), false
+	}
+}
+
+// hasMAC says whether a host has a network interface with the MAC address.
+func hasMAC(h *infrav1.Host, mac string) bool {
+	if v := h.Status.VirtualIP; v != nil && strings.EqualFold(v.MACAddress, mac) {
+		return true
+	}
+	return slices.ContainsFunc(h.Status.Inventory.Hardware.NetworkInterfaces, func(n infrav1.HostNetworkInterface) bool { return strings.EqualFold(n.MACAddress, mac) })
 }

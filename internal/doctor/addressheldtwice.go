@@ -1,0 +1,21 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+var addressHeldTwice = Check{
+	Name:   "AddressHeldTwice",
+	Means:  "two hosts of a control plane have its address",
+	Remedy: "Do not remove the address by hand: the host that is not elected gives it up within seconds. If that lasts, look at slipway-agent on both hosts.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
+			if held := condition(c.Status.Conditions, infrav1.EndpointHeldCondition, metav1.ConditionFalse, infrav1.EndpointHeldTwiceReason); held != nil {
+				return atHostCluster(c, Error).of(held).describe(), true
+			}
+			return none()
+		})
+	},
+}
