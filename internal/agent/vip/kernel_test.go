@@ -114,6 +114,9 @@ func TestProbeFindsAnotherHolder(t *testing.T) {
 		link, err := netlink.LinkByName("eth0")
 		must(t, err)
 		want = link.Attrs().HardwareAddr.String()
+		if got := h.MAC(virtual); got != want {
+			t.Errorf("its own MAC address is %q, want %s", got, want)
+		}
 	})
 	if mac, err := h.Duplicate(virtual); err != nil || mac != want {
 		t.Fatalf("%q answers, want %s: %v", mac, want, err)
