@@ -33,7 +33,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
-	"github.com/slipway-dev/slipway/internal/testenv/sample"
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 )
 
 var endpoint = netip.MustParseAddr("10.0.0.200")
@@ -529,8 +529,10 @@ func (c *cluster) fault() {
 // end at any time and Clusters that lose their status. At no time do two hosts have the
 // address, and no second control plane is made.
 func TestNeverTwoHoldersWithUsersCommands(t *testing.T) {
+	t.Parallel()
 	joined := 0
-	for seed := range uint64(sample.Size(t, 24, 8)) {
+	for _, n := range level.Cases(24) {
+		seed := uint64(n)
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, seed)
 			c.run(time.Duration(c.random.IntN(60)) * time.Second)
