@@ -31,7 +31,7 @@ metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}
 spec:
   clusterNetwork: {pods: {cidrBlocks: [10.244.0.0/16]}, services: {cidrBlocks: [10.96.0.0/16]}, serviceDomain: cluster.local}
   topology:
-    classRef: {name: slipway-local}
+    classRef: {name: users}
     version: v1.36.3
     controlPlane: {replicas: 3}
     workers: {machinePools: [{class: default-worker, name: pool, replicas: 1}]}
@@ -56,6 +56,7 @@ func TestControlPlane(t *testing.T) {
 	} {
 		p.mustKubectl("", append([]string{"label", "host", fmt.Sprintf("host-%d", i+1)}, labels...)...)
 	}
+	p.classWithCommands("users")
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(file, []byte(haCluster), 0o600); err != nil {
 		t.Fatal(err)
@@ -71,6 +72,7 @@ func TestControlPlane(t *testing.T) {
 		{"an agent that is killed keeps the address", h.killedAgent},
 		{"the holder's power is cut", h.powerCut},
 		{"the holder's network is cut", h.linkCut},
+		{"the holder's network is cut while another host joins", h.linkCutDuringJoin},
 		{"the holder's power is cut while the plane is dead", h.powerCutWithoutPlane},
 	} {
 		if !t.Run(step.name, func(t *testing.T) {
@@ -81,6 +83,27 @@ func TestControlPlane(t *testing.T) {
 			return
 		}
 	}
+}
+
+// usersCommand is a phase of init, as users have it among the commands of all machines of a
+// control plane.
+const usersCommand = "kubeadm init phase upload-config kubeadm --kubeconfig /etc/kubernetes/admin.conf --config /run/kubeadm/kubeadm.yaml || true"
+
+// classWithCommands makes a class like slipway-local whose control planes have that command.
+func (p *plane) classWithCommands(name string) {
+	p.t.Helper()
+	class, err := os.ReadFile("../../templates/local/clusterclass.yaml")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	const commands = "        preKubeadmCommands:\n"
+	if strings.Count(string(class), commands) != 1 {
+		p.t.Fatal("the class has no place for a command")
+	}
+	p.apply("", strings.NewReplacer(
+		"name: slipway-local\n", "name: "+name+"\n",
+		commands, "        postKubeadmCommands: ["+strconv.Quote(usersCommand)+"]\n"+commands,
+	).Replace(string(class)))
 }
 
 // objects reads a list of the plane into values.
@@ -316,6 +339,55 @@ func (*haTest) linkCut(t *testing.T, p *plane) {
 	if after := holder(p); after != now || hasAddress(p, old) {
 		t.Errorf("%s held the address, now %s; on %s: %t", now, after, old, hasAddress(p, old))
 	}
+}
+
+// linkCutDuringJoin replaces a control plane, and cuts the holder off while the new one joins.
+func (*haTest) linkCutDuringJoin(t *testing.T, p *plane) {
+	old := holder(p)
+	former := controlPlanes(p)
+	i := slices.IndexFunc(former, func(m machineObject) bool { return m.host() != old })
+	p.mustKubectl("", "delete", "machine", former[i].Metadata.Name, "--wait=false")
+	joining := ""
+	p.eventually(5*time.Minute, "another control plane joins", func(status) string {
+		for _, h := range objects[hostObject](p, "host") {
+			if op := h.Status.ObservedOperation; op.Phase == "Bootstrapped" && op.State == "Running" {
+				joining = h.Metadata.Name
+				return ""
+			}
+		}
+		return "no host bootstraps"
+	})
+	p.must(time.Minute, "host", "cut", old)
+	// The two control planes that are left have no majority without each other: nobody is
+	// elected, and the address is free.
+	begin := time.Now()
+	p.eventually(time.Minute, "the cut has lasted longer than an election", func(status) string {
+		if hasAddress(p, joining) {
+			t.Fatalf("%s has the address while it joins", joining)
+		}
+		if took := time.Since(begin); took < 2*takeOverLimit {
+			return fmt.Sprintf("cut off for %s", took)
+		}
+		return ""
+	})
+	p.must(time.Minute, "host", "heal", old)
+	p.eventually(5*time.Minute, "three control planes are ready", func(s status) string {
+		var held []string
+		for _, m := range controlPlanes(p) {
+			if m.host() != "" && hasAddress(p, m.host()) {
+				held = append(held, m.host())
+			}
+		}
+		if len(held) > 1 {
+			t.Fatalf("%v have the address", held)
+		}
+		if n := len(controlPlanes(p)); n != 3 {
+			return fmt.Sprintf("%d control planes", n)
+		}
+		return readyNodes(4)(s)
+	})
+	whole(t, p)
+	holder(p)
 }
 
 func (h *haTest) powerCutWithoutPlane(t *testing.T, p *plane) {
