@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,8 +49,9 @@ func TestNeverMoreThanTheRoom(t *testing.T) {
 }
 
 // Of two that come at once the heavy one is first, and a light one fills what it leaves.
-func TestHeavyTestIsFirst(t *testing.T) {
-	t.Parallel()
+func TestHeavyTestIsFirst(t *testing.T) { synctest.Test(t, heavyTestIsFirst) }
+
+func heavyTestIsFirst(t *testing.T) {
 	r := room{dir: t.TempDir(), size: 4}
 	order := make(chan int, 3)
 	over := make(chan struct{})
