@@ -23,7 +23,7 @@ include nodebundle/bundle.mk
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath
 # The compiler may use memory rather than collect it: a quarter to a third less time.
-GO_BUILD = GOGC=400 go build -v
+GO_BUILD = GOGC=400 go build -v -buildvcs=false
 STEP = $(ROOT)/hack/step.sh
 TOOL = GOWORK=off go tool -modfile=$(ROOT)/go.tools.mod
 # the file of a tool in the build cache, for those that must see a workspace
@@ -194,29 +194,19 @@ apidiff: ## Fail on changes of sdk and api that break users of the last tag
 # of the time.
 TEST_EVENTS := $(BIN)/tests
 TEST_PROGRAMS = KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN)
+test-packages: TEST_PROGRAMS = KUBEBUILDER_ASSETS=$$(hack/by-content.sh $(ENVTEST)) SLIPWAY_BIN=$$(hack/by-content.sh $(BIN))
 GOTEST = mkdir -p $(TEST_EVENTS) && gotestsum=$(call TOOL_PATH,gotestsum) && \
 	$(TEST_PROGRAMS) $$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off -ldflags=-s
 test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
 
-# Tests of packages run beside planes. They mount in a namespace of their own, where root
-# may make one, because some hold that the mounts of the machine are as before; and no test
-# of a plane takes their programs for its own (see test/live), or what makes packages for
-# what it left behind.
+# No test of a plane takes programs of these tests for its own (see test/live), or what makes
+# packages for what it left behind.
 race race-concurrent test-packages test-modules test-machine: export SLIPWAY_TEST = planetest-none
-OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount')
 
-# Tests that depend on nothing but their module do not run when none of it has changed since
-# they passed, as `go test` has it by default; REUSE= runs them all the same. Only results of
-# tests in the order of their files, and without -exec, are known: so these go first, and mount nothing.
-REUSE ?= 1
-# $(call TEST_PACKAGES,name,flags,packages): GOTEST of packages
-TEST_PACKAGES = failed=0; packages=$$(printf '%s\n' $(3)); \
-	[ -n "$$packages" ] || { echo "there are no packages to test" >&2; exit 1; }; \
-	$(if $(REUSE),selfcontained=$$($(ROOT)/hack/selfcontained.sh $$packages); \
-	  [ -z "$$selfcontained" ] || { $(call GOTEST,$(1)-selfcontained,standard-quiet) $(2) $$selfcontained; } || failed=1; \
-	  packages=$$(grep -vxF -f <(echo "$$selfcontained") <<<"$$packages" || true);) \
-	[ -z "$$packages" ] || { $(call GOTEST,$(1),standard-quiet) $(OWN_MOUNTS) -shuffle=on $(2) $$packages; } || failed=1; \
-	[ $$failed = 0 ]
+# How tests of packages run. In the gate as `go test` has it by default: a package is not tested
+# again while its code, what its tests read and the programs that they start are the same. In
+# the deep suite every test runs, in random order, and mounts in a namespace of its own.
+HOW = $(if $(SLIPWAY_DEEP),-count=1 -shuffle=on $(if $(filter 0,$(shell id -u)),-exec 'unshare --mount'))
 
 # the packages with real kubelets, side by side; SLIPWAY_TEST_HOSTS=1 has one plane at a time
 E2E_PACKAGES := ./test/conformance/clusterctl ./test/e2e
@@ -244,7 +234,6 @@ DEEP_AREAS := test-alone test-e2e test-packages test-modules race-concurrent tes
 AREA ?= $(DEEP_AREAS)
 .PHONY: test-deep
 test-deep: export SLIPWAY_DEEP = 1
-test-deep: export REUSE =
 test-deep: build-all ## All else: every test with real kubelets, all packages in depth, modules alone, race detector, emulated machine, upstream's specs (an hour and a half)
 	@$(call each,$(AREA))
 	@$(MAKE) --no-print-directory slowest
@@ -263,7 +252,13 @@ test-packages race-concurrent test-modules test-e2e test-upstream-fastest: expor
 .PHONY: test-packages
 test-packages: prometheus python $(if $(SLIPWAY_DEEP),registry chromium) ## The tests of the gate but those with built programs, in random order; SLIPWAY_DEEP=1 for all of them
 	@$(FETCH_MODULES) -test work
-	@$(call TEST_PACKAGES,packages,-p $$(($$(nproc) + 2)) -timeout 40m,$(LONGEST_PACKAGES) $(call packages_without,$(E2E_PACKAGES) $(LONGEST_PACKAGES)))
+	@failed=; $(call GOTEST,tree,standard-quiet) -count=1 $(TREE_PACKAGES) || failed=1; \
+	  $(call GOTEST,packages,standard-quiet) -p $$(($$(nproc) + 2)) -timeout 40m $(HOW) $(LONGEST_PACKAGES) \
+	    $(call packages_without,$(E2E_PACKAGES) $(LONGEST_PACKAGES) $(TREE_PACKAGES) ./test/imports) || failed=1; [ -z "$$failed" ]
+
+# Their tests run the go command on the tree, which cannot see what they depend on; `make verify`
+# has ./test/imports.
+TREE_PACKAGES := ./test/reasons ./test/failures
 
 # Those that take minutes, or wait for most of a minute, begin first: the others run beside
 # them, and none is left to run alone at the end.
@@ -322,7 +317,7 @@ test-e2e: prometheus ## clusterctl's conformance and the end-to-end tests, side 
 test-modules: export GOWORK = off
 test-modules: python rpm ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
 	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test -tags e2e ./... && \
-	  $(call TEST_PACKAGES,$(subst /,-,$(module)),-timeout 30m,$$($(with_tests) ./...))) && ) true
+	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -timeout 30m $(HOW) ./...) && ) true
 TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module) -name '*_test.go' -print -quit),$(module)))
 
 # Concurrent code whose race build takes minutes, not tens of minutes: the plane's
@@ -336,7 +331,7 @@ race: build-all python ## The race detector over everything but the tests with r
 	@$(call RACE,,$(call packages_without,$(E2E_PACKAGES)))
 race-concurrent: envtest python ## The race detector over the packages that CI chooses
 	@$(call RACE,-skip '^($(SEQUENTIAL_TESTS))$$',$(CONCURRENT_PACKAGES))
-RACE = export CGO_ENABLED=1; $(call TEST_PACKAGES,race,-race -timeout 30m $(1),$(2))
+RACE = export CGO_ENABLED=1; $(call GOTEST,race,standard-quiet) $(HOW) -race -timeout 30m $(1) $(2)
 
 .PHONY: test-mutation
 test-mutation: envtest ## Break the provider, the lifecycle engine and the boundaries in many ways, each of which the rule or test that it names must notice (an hour and a half)

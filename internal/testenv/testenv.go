@@ -26,6 +26,10 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 )
 
+// assetsVariable names the directory of the API server's programs. `make test` gives it a name
+// that changes with them.
+const assetsVariable = "KUBEBUILDER_ASSETS"
+
 // Env is a running API server.
 type Env struct {
 	Config *rest.Config
@@ -76,13 +80,34 @@ func Main(m *testing.M, addToScheme func(*runtime.Scheme) error, start func(*Env
 	return m.Run()
 }
 
-// Skip skips a test that needs the API server when there is none.
+// Skip skips a test that needs the API server when there is none. Otherwise the test depends on
+// the server's programs from here on: `go test` reuses a result only while what a test itself
+// reads is unchanged, and Main has started the server before any test.
 func Skip(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs an API server, skipped by -short")
 	}
+	dependOnPrograms(t)
 }
+
+// dependOnPrograms has the go command see what a test depends on: the name of the directory, which
+// `make test` makes of its content, or else the files in it.
+func dependOnPrograms(t testing.TB) {
+	t.Helper()
+	dir := os.Getenv(assetsVariable)
+	if !unnamed {
+		return
+	}
+	for _, program := range []string{"kube-apiserver", "etcd"} {
+		if _, err := os.Stat(filepath.Join(dir, program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// unnamed is true if nobody set assetsVariable before the tests.
+var unnamed bool
 
 func run(addToScheme func(*runtime.Scheme) error) (*Env, func(), error) {
 	scheme := runtime.NewScheme()
@@ -200,6 +225,7 @@ func (e *Env) start(server *envtest.Environment, kinds []*apiextensionsv1.Custom
 // it isn't deleted.
 func (e *Env) Namespace(t testing.TB) string {
 	t.Helper()
+	dependOnPrograms(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	if err := e.Client.Create(context.Background(), ns); err != nil {
 		t.Fatalf("create a namespace: %v", err)
@@ -208,11 +234,10 @@ func (e *Env) Namespace(t testing.TB) string {
 }
 
 func findAssets(root string) error {
-	const variable = "KUBEBUILDER_ASSETS"
-	dir := os.Getenv(variable)
+	dir := os.Getenv(assetsVariable)
 	if dir == "" {
-		dir = filepath.Join(root, "bin", "envtest")
-		if err := os.Setenv(variable, dir); err != nil {
+		unnamed, dir = true, filepath.Join(root, "bin", "envtest")
+		if err := os.Setenv(assetsVariable, dir); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/internal/level"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -438,7 +438,7 @@ func mangled(seed uint64) (records []string, stays bool) {
 func mangledCases() []uint64 {
 	const all = 5000
 	step := uint64(128)
-	if os.Getenv("SLIPWAY_DEEP") != "" {
+	if level.IsDeep() {
 		step = 1
 	}
 	var cases []uint64

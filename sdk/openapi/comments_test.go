@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
+	"github.com/slipway-dev/slipway/sdk/internal/level"
 )
 
 var writeComments = flag.Bool("describe", false, "write comments.json from the sources of the types")
@@ -35,6 +36,7 @@ func allHooks(t testing.TB) *hook.Catalog {
 // TestCommentsAreCurrent reads the comments of all types that hooks consist of from
 // their sources, and holds that the package has the same; with -describe it writes them.
 func TestCommentsAreCurrent(t *testing.T) {
+	level.Deep(t)
 	types := map[reflect.Type]bool{}
 	for _, d := range allHooks(t).All() {
 		collect(reflect.TypeOf(d.NewRequest()), types)

@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,8 +16,9 @@ func TestForeign(t *testing.T) {
 	got := p.own([]string{
 		"/sys/fs/cgroup/planetest-20001", "/sys/fs/cgroup/planetest-20002", "/sys/fs/cgroup/cpu/planetest-20002-preflight",
 		"/run/netns/planetest-20001", "/run/netns/planetest-200011", "/run/netns/planetest-20001x1", "/run/netns/slipway", "/proc",
+		filepath.Join(os.TempDir(), "TestReadOnlyUsr1/001/usr"), filepath.Join(os.TempDir(), "TestUp1/001/planetest-20001"),
 	})
-	if want := []string{"/sys/fs/cgroup/planetest-20001", "/run/netns/planetest-20001", "/run/netns/slipway", "/proc"}; !slices.Equal(got, want) {
+	if want := []string{"/sys/fs/cgroup/planetest-20001", "/run/netns/planetest-20001", "/run/netns/slipway", "/proc", filepath.Join(os.TempDir(), "TestUp1/001/planetest-20001")}; !slices.Equal(got, want) {
 		t.Errorf("own are %v, want %v", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
@@ -17,6 +18,7 @@ func mayImport(pkg string) bool {
 
 // TestInitStaysSmall holds what doc.go promises.
 func TestInitStaysSmall(t *testing.T) {
+	level.Deep(t)
 	const program, maxSize = "github.com/slipway-dev/slipway/plane/cmd/slipway-sandbox", 8 << 20
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", program).Output()
 	if err != nil {

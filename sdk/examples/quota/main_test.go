@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/internal/level"
 )
 
 // maxBinary is how large an extension may become, in bytes.
@@ -19,6 +20,7 @@ const maxBinary = 25_000_000
 
 // TestBinaryIsSmall builds the example as its user would.
 func TestBinaryIsSmall(t *testing.T) {
+	level.Deep(t)
 	path := filepath.Join(t.TempDir(), "quota")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", path, ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
@@ -38,6 +40,7 @@ func TestBinaryIsSmall(t *testing.T) {
 // TestDependencies proves that an extension links neither client-go nor Kubernetes,
 // nor what only some users of the SDK need.
 func TestDependencies(t *testing.T) {
+	level.Deep(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".", "github.com/slipway-dev/slipway/sdk/extension").Output()
 	if err != nil {
 		t.Fatal(err)
