@@ -531,8 +531,11 @@ func (c *cluster) fault() {
 func TestNeverTwoHoldersWithUsersCommands(t *testing.T) {
 	t.Parallel()
 	joined := 0
-	for _, n := range level.Cases(24) {
-		seed := uint64(n)
+	seeds := uint64(8)
+	if level.IsDeep() {
+		seeds = 100
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, seed)
 			c.run(time.Duration(c.random.IntN(60)) * time.Second)
