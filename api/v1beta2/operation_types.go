@@ -186,11 +186,15 @@ type OperationStep struct {
 
 	// startTime is when the step began, for the first time if it was tried again.
 	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z$`
 	StartTime metav1.MicroTime `json:"startTime,omitempty,omitzero"`
 
 	// completionTime is when it ended, well or not. A step during which the agent or the
 	// host stopped has none, like the one under way.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z$`
 	CompletionTime metav1.MicroTime `json:"completionTime,omitempty,omitzero"`
 }
 
