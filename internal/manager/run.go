@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -33,11 +32,12 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	options := ctrl.Options{
 		Scheme:                 scheme,
-		Cache:                  cache.Options{ByObject: byObject, DefaultNamespaces: o.namespaces()},
+		Cache:                  program.CacheOptions(o.Namespace),
 		Metrics:                program.Metrics(o.MetricsAddress, false),
 		WebhookServer:          webhook.NewServer(webhook.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
 		HealthProbeBindAddress: o.ProbeAddress,
 	}
+	options.Cache.ByObject = byObject
 	o.ApplyLeaderElection(&options, leaderElectionID)
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
@@ -53,14 +53,6 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return fmt.Errorf("run the manager: %w", err)
 	}
 	return nil
-}
-
-// namespaces restricts the cache. Cluster-scoped objects are not touched by it.
-func (o Options) namespaces() map[string]cache.Config {
-	if o.Namespace == "" {
-		return nil
-	}
-	return map[string]cache.Config{o.Namespace: {}}
 }
 
 func addChecks(mgr ctrl.Manager) error {

@@ -16,7 +16,7 @@ var (
 	reason = regexp.MustCompile(`^[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*$`)
 	series = regexp.MustCompile(`_(?:bucket|count|sum)$`)
 	// metric is one of ours; what the SDK counts has upstream's names.
-	metric = regexp.MustCompile(`\bslipway_(?:agent|extension|host|hosts|lifecycle|plane|pool)(?:_[a-z_]*[a-z])?\b`)
+	metric = regexp.MustCompile(`\bslipway_(?:agent|extension|host|hosts|lifecycle|plane|pool|watch)(?:_[a-z_]*[a-z])?\b`)
 	// variable is read from the environment or replaced in templates.
 	variable = regexp.MustCompile(`\bSLIPWAY_[A-Z][A-Z_]*[A-Z]\b`)
 )

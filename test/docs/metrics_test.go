@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	lifecyclerun "github.com/slipway-dev/slipway/internal/lifecycle/run"
+	"github.com/slipway-dev/slipway/internal/program"
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -51,6 +52,7 @@ func TestMetricsReference(t *testing.T) {
 		{"Pools", "slipway-manager", hostmachinepool.Collectors()},
 		{"Runtime extensions", "slipway-manager", extensionconfig.Collectors()},
 		{"Lifecycle policies", "slipway-lifecycle", slices.Concat(hooks.Collectors(), lifecyclerun.Collectors(nil, clock.RealClock{}))},
+		{"Caches", "slipway-manager and slipway-lifecycle", program.WatchCollectors()},
 		{"Servers of the runtime SDK", "slipway-lifecycle and every extension built with the SDK", registered(t, func(r *prometheus.Registry) error {
 			_, err := extension.New(extension.Options{Metrics: r})
 			return err

@@ -71,8 +71,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		// 3540): the engine would end after its grace period only, with an error, and keep the
 		// Lease from the next leader while hooks wait for an answer.
 		Controller: controllerconfig.Controller{UsePriorityQueue: ptr.To(false)},
-		// Managed fields are never looked at.
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultNamespaces: o.namespaces()},
+		Cache:      program.CacheOptions(o.Namespace),
 		// Few of these are ever needed, and not again: they are read when they are.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 			&corev1.Secret{}, &corev1.ConfigMap{}, &batchv1.Job{}, &corev1.Pod{},
@@ -81,6 +80,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		WebhookServer:          webhook.NewServer(webhook.Options{Host: o.WebhookHost, Port: o.WebhookPort, CertDir: o.CertDir}),
 		HealthProbeBindAddress: o.ProbeAddress,
 	}
+	// Managed fields are never looked at.
+	options.Cache.DefaultTransform = cache.TransformStripManagedFields()
 	o.ApplyLeaderElection(&options, leaderElectionID)
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
@@ -99,14 +100,6 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return fmt.Errorf("run the manager: %w", err)
 	}
 	return nil
-}
-
-// namespaces are those of the cache; all when nil.
-func (o Options) namespaces() map[string]cache.Config {
-	if o.Namespace == "" {
-		return nil
-	}
-	return map[string]cache.Config{o.Namespace: {}}
 }
 
 // setup adds all parts to the manager.

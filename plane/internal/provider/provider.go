@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/manager"
+	"github.com/slipway-dev/slipway/internal/program"
 	"github.com/slipway-dev/slipway/internal/version"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
@@ -93,11 +94,14 @@ func Slipway(o Options, setups ...func(context.Context, ctrl.Manager) error) (se
 	}
 	return serve.Provider{
 		Provider: capi.Provider{
-			Info:      info,
-			Client:    capi.ServiceAccount(info, "slipway-manager"),
-			Types:     []capi.AddToScheme{manager.AddToScheme},
-			Configure: func(o *ctrl.Options) { o.Cache.ByObject = byObject },
-			Setup:     setup,
+			Info:   info,
+			Client: capi.ServiceAccount(info, "slipway-manager"),
+			Types:  []capi.AddToScheme{manager.AddToScheme},
+			Configure: func(o *ctrl.Options) {
+				o.Cache = program.CacheOptions("")
+				o.Cache.ByObject = byObject
+			},
+			Setup: setup,
 		},
 		Manifests: manifests.Extra{Provider: info, Files: config.FS},
 	}, nil
