@@ -17,6 +17,10 @@ const (
 	// HostMachineWaitingForOwnerReason means that no Machine or MachinePool owns the machine.
 	// Make machines by one of these, or by a MachineDeployment, and not by hand.
 	HostMachineWaitingForOwnerReason = "WaitingForOwner"
+	// HostMachineOwnerDeletingReason means that the Cluster of the machine, or an owner, is
+	// being deleted, so that the machine claims no host; the message names it. If that lasts,
+	// see what holds the deletion up: a lifecycle policy, a hook, a drain or a finalizer.
+	HostMachineOwnerDeletingReason = "OwnerDeleting"
 	// HostMachineWaitingForHookReason means that an extension holds back the claim. The
 	// condition ClaimHooksPassed tells who, and why.
 	HostMachineWaitingForHookReason = "WaitingForHook"
@@ -74,6 +78,10 @@ const (
 	// not initialized. Wait until it is. If that host never made a control plane, delete its
 	// Machine.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// HostMachineBootstrapOwnerDeletingReason means that the host is claimed and is not
+	// bootstrapped, since the Cluster of the machine, or an owner, is being deleted; the
+	// message names it. If that lasts, see what holds the deletion up.
+	HostMachineBootstrapOwnerDeletingReason = HostMachineOwnerDeletingReason
 )
 
 // Reasons of the condition Ready of a HostMachine. Before it has a host they are those of
@@ -95,6 +103,9 @@ const (
 	// HostMachineReadyWaitingForControlPlaneReason means that the host must not initialize the
 	// control plane, see WaitingForControlPlaneReason.
 	HostMachineReadyWaitingForControlPlaneReason = "BootstrapWaitingForControlPlane"
+	// HostMachineReadyOwnerDeletingReason means that the host is claimed and is not
+	// bootstrapped, see HostMachineBootstrapOwnerDeletingReason.
+	HostMachineReadyOwnerDeletingReason = "BootstrapOwnerDeleting"
 	// HostMachineAgentNotConnectedReason means that the heartbeat of the host's agent is not
 	// fresh. Look at the power and the network of the host, and whether slipway-agent runs.
 	HostMachineAgentNotConnectedReason = HostAgentNotConnectedReason

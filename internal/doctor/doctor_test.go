@@ -300,6 +300,12 @@ var cases = []struct {
 	{"no host fits", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineNoHostFitsReason, "no host fits: 1 claimed (h1)")
 	}, []want{{"NoHostForMachine", Error, machine1, 3 * time.Hour, "1 claimed (h1)", "slipway status --explain prod/a-1"}}},
+	{"a machine waits for the end of its Cluster", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineOwnerDeletingReason, "Cluster a is being deleted: no host")
+	}, []want{{"OwnerDeleting", Note, machine1, 3 * time.Hour, "Cluster a is being deleted", "describe"}}},
+	{"a claimed host waits for the end of its pool", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.BootstrapSucceededCondition, "False", infrav1.HostMachineBootstrapOwnerDeletingReason, "MachinePool p is being deleted: h1")
+	}, []want{{"OwnerDeleting", Note, machine1, 3 * time.Hour, "MachinePool p", "describe"}}},
 	{"a machine waits for its bootstrap data", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", "WaitingForBootstrapData", "wait")
 	}, nil},

@@ -19,3 +19,22 @@ var noHostFits = Check{
 		})
 	},
 }
+
+var ownerDeleting = Check{
+	Name:  "OwnerDeleting",
+	Means: "a machine gets no host, or its host no bootstrap, because its Cluster or an owner is being deleted",
+	Remedy: "More hosts do not help. See what holds the deletion up: a lifecycle policy, a hook, a drain or a finalizer of the object that the message names. " +
+		"The machine goes with it, or when you delete its Machine.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
+			c := condition(m.Status.Conditions, infrav1.HostClaimedCondition, metav1.ConditionFalse, infrav1.HostMachineOwnerDeletingReason)
+			if c == nil {
+				c = condition(m.Status.Conditions, infrav1.BootstrapSucceededCondition, metav1.ConditionFalse, infrav1.HostMachineBootstrapOwnerDeletingReason)
+			}
+			if c == nil || !m.DeletionTimestamp.IsZero() {
+				return none()
+			}
+			return atHostMachine(m, Note).of(c).describe(), true
+		})
+	},
+}

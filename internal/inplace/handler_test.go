@@ -1,6 +1,7 @@
 package inplace_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,36 @@ func TestUpdateMustBeDue(t *testing.T) {
 			t.Errorf("the answer is %+v", r)
 		}
 	})
+}
+
+// Nothing is begun on a host whose Machine leaves, whatever of its chain is being deleted; the
+// update waits. One that has begun ends.
+func TestUpdateOfALeavingMachineWaits(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		t.Run(fmt.Sprintf("begun %t", begun), func(t *testing.T) {
+			w := newWorld(t)
+			if begun {
+				w.update()
+			}
+			cluster := &clusterv1.Cluster{}
+			w.get(client.ObjectKey{Namespace: w.machine.Namespace, Name: testenv.ClusterName}, cluster)
+			cluster.Finalizers = append(cluster.Finalizers, "example.com/held-up")
+			if err := env.Client.Update(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			if err := env.Client.Delete(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			r := w.update()
+			w.get(client.ObjectKeyFromObject(w.infra), w.infra)
+			if held := strings.Contains(r.Message, "is not updated: Cluster c1 is being deleted"); r.Status != hooksv1.ResponseStatusSuccess || r.RetryAfterSeconds == 0 || held == begun {
+				t.Errorf("the answer is %+v", r)
+			}
+			if (w.infra.Spec.Version == newVersion) != begun {
+				t.Errorf("spec.version is %q", w.infra.Spec.Version)
+			}
+		})
+	}
 }
 
 // newMachine makes another Machine that says a HostMachine is its own.

@@ -52,6 +52,7 @@ func newWorld(t *testing.T, mutate ...func(*clusterv1.Machine, *infrav1.HostMach
 	testenv.Skip(t)
 	t.Parallel()
 	namespace := env.Namespace(t)
+	testenv.NewCluster(t, env.Client, namespace)
 	const claim = "claim-1"
 	w := &world{t: t}
 	w.agent = testenv.NewHost(t, env.Client, namespace, "host-1", time.Now(), func(h *infrav1.Host) {

@@ -51,6 +51,9 @@ func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineReq
 	case at == nil:
 		return nil, extension.RetryAfter(retryPerson, fmt.Sprintf("HostMachine %s has no host any more. Delete the Machine to replace it", m.Name))
 	}
+	if err := h.stays(ctx, machine, m); err != nil {
+		return nil, err
+	}
 	if err := h.alone(ctx, machine, m); err != nil {
 		return nil, err
 	}
@@ -88,6 +91,19 @@ func (h *Handler) due(ctx context.Context, requested *clusterv1.Machine) (*clust
 		return nil, fmt.Errorf("the infrastructure of Machine %s is a %s of %s, which this provider does not manage", machine.Name, ref.Kind, ref.APIGroup)
 	}
 	return machine, nil
+}
+
+// stays holds an update back that has not begun while the Machine, what made it or its Cluster
+// is being deleted.
+func (h *Handler) stays(ctx context.Context, machine *clusterv1.Machine, m *infrav1.HostMachine) error {
+	if m.Spec.Version == machine.Spec.Version {
+		return nil
+	}
+	why, err := inputs.MachineLeaves(ctx, h.APIReader, m, machine.Spec.ClusterName)
+	if err != nil || why == "" {
+		return err
+	}
+	return extension.RetryAfter(retryPerson, fmt.Sprintf("Machine %s is not updated: %s", machine.Name, why))
 }
 
 // alone waits, before the host of a control plane is asked to begin, until no other one of that

@@ -13,6 +13,12 @@ import (
 // Make plans the next steps of a pool.
 func Make(p Pool) Plan {
 	b := newPlanner(p)
+	if p.Frozen != "" {
+		b.removeRemains()
+		b.removeSurplus()
+		b.holdf("%s: no machine is added, replaced or upgraded", p.Frozen)
+		return b.plan
+	}
 	for _, phase := range []func(){
 		b.removeRemains,
 		b.removeSurplus,

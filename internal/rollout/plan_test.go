@@ -420,3 +420,30 @@ func TestSurplusWaitsForItsMachine(t *testing.T) {
 		t.Errorf("a pool that is being deleted: steps %+v", p.Steps)
 	}
 }
+
+// A pool that leaves, or whose Cluster does, only becomes smaller: no member is made, replaced,
+// upgraded or moved.
+func TestFrozenPoolOnlyShrinks(t *testing.T) {
+	inPlace := func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace }
+	outdated := members(running("a", 0, old), running("b", 1, old, evacuated))
+	for name, tc := range map[string]planTest{
+		"too small":             {desired: 3, members: members(running("a", 0))},
+		"outdated":              {desired: 2, members: outdated},
+		"outdated, in place":    {desired: 2, members: outdated, strategy: with(rolling(0, 1), inPlace)},
+		"outdated, no surge":    {desired: 2, members: outdated, strategy: rolling(0, 1)},
+		"never placed":          {desired: 2, members: members(running("a", 0), running("b", 1, old, unplaced))},
+		"too large":             {desired: 1, members: members(running("a", 0), running("b", 1)), want: "DeleteMachine b"},
+		"size of somebody else": {desired: 2, members: outdated, mutate: func(p *rollout.Pool) { p.External, p.FreeHosts = true, 2 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change := tc.mutate
+			tc.hold = "Cluster c is being deleted: no machine is added, replaced or upgraded"
+			tc.mutate = func(p *rollout.Pool) {
+				if p.Frozen = "Cluster c is being deleted"; change != nil {
+					change(p)
+				}
+			}
+			tc.run(t)
+		})
+	}
+}

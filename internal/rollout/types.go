@@ -24,6 +24,9 @@ type Pool struct {
 	// Deleting is true when the pool or its MachinePool is being deleted: core makes no
 	// Machines for its members then, and nothing waits to be drained.
 	Deleting bool
+	// Frozen says why members are only removed, and none is made, replaced, upgraded or
+	// moved: the pool or its Cluster is being deleted. It is empty while neither is.
+	Frozen string
 	// Stalled is true when the progress deadline has passed.
 	Stalled bool
 	// FreeHosts is the number of hosts that new members could claim now.

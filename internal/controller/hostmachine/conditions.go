@@ -81,6 +81,8 @@ var readyReason = map[string]string{
 	infrav1.BootstrapFailedReason:             infrav1.HostMachineReadyBootstrapFailedReason,
 	infrav1.WaitingForMachinePoolReason:       infrav1.HostMachineReadyWaitingForMachinePoolReason,
 	infrav1.WaitingForControlPlaneReason:      infrav1.HostMachineReadyWaitingForControlPlaneReason,
+
+	infrav1.HostMachineBootstrapOwnerDeletingReason: infrav1.HostMachineReadyOwnerDeletingReason,
 }
 
 // bootstrapReportedFailed says whether the failure was reported before, so that

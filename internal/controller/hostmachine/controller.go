@@ -35,6 +35,8 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hostclusters;hostmachinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=kubernetesreleases,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinesets,verbs=get
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler reconciles HostMachines.
@@ -147,6 +149,7 @@ func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 		r.claimHost,
 		r.releaseSurplus,
 		r.observeHost,
+		r.holdLeaving,
 		r.awaitTakeover,
 		r.awaitControlPlane,
 		r.syncOperation,
@@ -178,6 +181,8 @@ type scope struct {
 	hostMachine *infrav1.HostMachine
 	cluster     *clusterv1.Cluster
 	owner       *inputs.Owner
+	// leaving says that an owner or the Cluster is being deleted; empty while none is.
+	leaving string
 	// host is the claimed host; nil until there is one.
 	host *infrav1.Host
 	// release is the KubernetesRelease of the version; nil without one.

@@ -61,7 +61,7 @@ func (r *Reconciler) spareWaiting(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if after > 0 && (s.requeueAfter == 0 || after < s.requeueAfter) && (marked || s.hostless) {
+	if after > 0 && (s.requeueAfter == 0 || after < s.requeueAfter) && (marked || s.waits()) {
 		s.requeueAfter = after
 	}
 	if wanted == keepMark || marked == (wanted == setMark) {
@@ -80,12 +80,19 @@ func (r *Reconciler) spareWaiting(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// waits says whether the machine has no host because none fits or because it leaves.
+func (s *scope) waits() bool { return s.hostless || (s.leaving != "" && s.host == nil) }
+
 // markOf decides on the mark, and says when that may be otherwise by the time alone.
 func (r *Reconciler) markOf(ctx context.Context, s *scope, machine *clusterv1.Machine) (mark, time.Duration, error) {
 	m := s.hostMachine
 	switch {
-	case s.hostless:
-		helps, err := r.anotherHelps(ctx, s)
+	case s.waits():
+		// A machine in the place of one that leaves would get no host, either.
+		helps, err := s.hostless, error(nil)
+		if helps {
+			helps, err = r.anotherHelps(ctx, s)
+		}
 		if err != nil || helps {
 			// Nobody tells when that host is taken.
 			return unmark, waitsUnseen, err

@@ -41,6 +41,9 @@ func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) 
 	if equality.Semantic.DeepEqual(s.host.Spec.Desired, changed.Spec.Desired) {
 		return true, nil
 	}
+	if leaves, err := r.leaves(ctx, s, changed); err != nil || leaves {
+		return s.host.Spec.Desired != nil, err
+	}
 	if err := r.writeOperation(ctx, s.host, changed); err != nil {
 		return false, fmt.Errorf("request phase %s of Host %s: %w", changed.Spec.Desired.Phase, s.host.Name, err)
 	}
@@ -51,10 +54,14 @@ func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) 
 }
 
 // nextOperation is the host with the operation that it should have now. A reboot comes
-// first: what is wrong with the host would fail the upgrade, too.
+// first: what is wrong with the host would fail the upgrade, too. A machine whose owner or
+// Cluster is being deleted is not upgraded, but may be rebooted: its drain may need that.
 func (r *Reconciler) nextOperation(ctx context.Context, s *scope) (*infrav1.Host, error) {
 	changed := s.host.DeepCopy()
-	if host.RequestReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0)) || host.RequestUpgrade(changed, s.hostMachine.Spec.Version, s.release) {
+	if host.RequestReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0)) {
+		return changed, nil
+	}
+	if s.leaving == "" && host.RequestUpgrade(changed, s.hostMachine.Spec.Version, s.release) {
 		return changed, nil
 	}
 	desired, err := r.desired(ctx, s)

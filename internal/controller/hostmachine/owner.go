@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -14,7 +16,9 @@ import (
 
 // findOwner waits until core Cluster API has all that a host needs: an owner, the
 // infrastructure of the cluster, and bootstrap data. A machine that already has
-// its host goes on without them, since a deleted owner must not hide its state.
+// its host goes on without them, since a deleted owner must not hide its state. A machine
+// whose owner or Cluster is being deleted claims no host: a host that is bootstrapped for
+// it would be reset for nothing, and might make a control plane lose its quorum.
 func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 	claimed := s.hostMachine.Spec.ProviderID != ""
 	if s.cluster == nil {
@@ -25,8 +29,10 @@ func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.owner = found
+	s.owner, s.leaving = found, inputs.Leaving(found, s.cluster)
 	switch {
+	case s.leaving != "":
+		s.waiting = &waiting{infrav1.HostMachineOwnerDeletingReason, s.leaving + ": the machine claims no host. Delete its Machine if that lasts, or see what holds the deletion up"}
 	case found == nil:
 		s.waiting = &waiting{infrav1.HostMachineWaitingForOwnerReason, "Waiting for a Machine or MachinePool that owns this HostMachine"}
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
@@ -37,4 +43,38 @@ func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 		return true, nil
 	}
 	return claimed, nil
+}
+
+// holdLeaving holds back the first operation of a host whose machine has an owner or a
+// Cluster that is being deleted.
+func (r *Reconciler) holdLeaving(_ context.Context, s *scope) (bool, error) {
+	if s.host.Spec.Desired != nil || s.leaving == "" {
+		return true, nil
+	}
+	s.holdBack(s.leaving)
+	return false, nil
+}
+
+// leaves reads past the cache, before an operation is written, whether the machine, one of
+// its owners or its Cluster is being deleted.
+func (r *Reconciler) leaves(ctx context.Context, s *scope, changed *infrav1.Host) (bool, error) {
+	begins := s.host.Spec.Desired == nil
+	if !begins && (changed.Spec.Desired.Phase != infrav1.HostDesiredUpgraded || changed.Spec.Desired.OperationID == s.host.Spec.Desired.OperationID) {
+		return false, nil
+	}
+	why, err := inputs.MachineLeaves(ctx, r.APIReader, s.hostMachine, s.host.Spec.Claim.ClusterName)
+	if err != nil || why == "" {
+		return false, err
+	}
+	ctrl.LoggerFrom(ctx).Info("Requested nothing of the host of a machine that leaves", "Host", klog.KObj(s.host), "phase", changed.Spec.Desired.Phase, "reason", why)
+	if begins {
+		s.holdBack(why)
+	}
+	return true, nil
+}
+
+// holdBack says why a claimed host has no operation yet.
+func (s *scope) holdBack(leaving string) {
+	s.held = &waiting{infrav1.HostMachineBootstrapOwnerDeletingReason, fmt.Sprintf(
+		"%s: Host %s is claimed and is not bootstrapped. Delete the Machine if that lasts, or see what holds the deletion up", leaving, s.host.Name)}
 }

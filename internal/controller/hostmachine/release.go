@@ -102,7 +102,9 @@ func (r *Reconciler) awaitRelease(ctx context.Context, s *scope) (bool, error) {
 				return false, nil
 			}
 		}
-		r.reportRelease(s, hosts)
+		if err := r.reportRelease(ctx, s, hosts); err != nil {
+			return false, err
+		}
 	}
 	s.released = true
 	controllerutil.RemoveFinalizer(s.hostMachine, infrav1.HostMachineFinalizer)
@@ -115,16 +117,28 @@ func busyResetting(h *infrav1.Host) bool {
 	return !host.StateOf(h).Quarantined() && !host.Disconnected(h)
 }
 
-func (r *Reconciler) reportRelease(s *scope, left []infrav1.Host) {
-	if s.withdrawn {
-		return
+// reportRelease makes the event of a release. A Host that is gone proved nothing, and nor
+// did one that was never claimed.
+func (r *Reconciler) reportRelease(ctx context.Context, s *scope, left []infrav1.Host) error {
+	_, name, _, claimed := host.ParseProviderID(s.hostMachine.Spec.ProviderID)
+	if s.withdrawn || (len(left) == 0 && !claimed) {
+		return nil
 	}
 	if len(left) == 0 {
-		r.Recorder.Eventf(s.hostMachine, nil, "Normal", "Released", "Release", "The host proved to be clean and is free again")
-		return
+		err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, &infrav1.Host{})
+		switch {
+		case apierrors.IsNotFound(err):
+			r.Recorder.Eventf(s.hostMachine, nil, "Warning", "ReleasedUnproved", "Release", "Host %s is gone: nothing tells whether it is clean", name)
+		case err != nil:
+			return fmt.Errorf("get Host %s: %w", name, err)
+		default:
+			r.Recorder.Eventf(s.hostMachine, nil, "Normal", "Released", "Release", "Host %s proved to be clean and is free again", name)
+		}
+		return nil
 	}
 	for i := range left {
 		r.Recorder.Eventf(s.hostMachine, &left[i], "Warning", "ReleasedUnproved", "Release",
 			"Host %s did not prove to be clean; it resets when its agent returns, and nobody can claim it before", left[i].Name)
 	}
+	return nil
 }

@@ -66,6 +66,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.MachinePool{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(gone())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines),
 			builder.WithPredicates(changed, predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(scheme, log))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(deletionBegins())).
+		Watches(&infrav1.HostMachinePool{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(deletionBegins())).
 		Watches(&infrav1.HostCluster{}, handler.EnqueueRequestsFromMapFunc(r.toWaiting), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines), builder.WithPredicates(changed)).
 		Watches(&infrav1.KubernetesRelease{}, handler.EnqueueRequestsFromMapFunc(r.releaseToMachines)).
@@ -90,8 +92,9 @@ func (r *Reconciler) hostToMachines(ctx context.Context, o client.Object) []reco
 }
 
 // toWaiting maps an object to the machines of its namespace that wait for a host: a
-// HostMachine, Machine or MachinePool that is gone, whose hosts may be taken now, or a
-// HostCluster that names other failure domains.
+// HostMachine, Machine or MachinePool that is gone, whose hosts may be taken now, a
+// HostCluster that names other failure domains, or a Cluster or HostMachinePool that is
+// being deleted, whose machines claim no host any more.
 func (r *Reconciler) toWaiting(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.waiting(ctx, o.GetNamespace())
 }
@@ -119,6 +122,18 @@ func gone() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// deletionBegins passes the update with which an object is deleted.
+func deletionBegins() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }

@@ -18,9 +18,10 @@ import (
 
 // alignMembers passes on to members what changes without replacing them, and takes
 // in those that somebody else made, with the labels of the pool, or that were made
-// before revisions were recorded: they count as made from the revision of now.
+// before revisions were recorded: they count as made from the revision of now. A pool that
+// is being deleted, or whose Cluster is, takes in none: it would delete them.
 func (r *Reconciler) alignMembers(ctx context.Context, s *scope) error {
-	if s.revision == "" {
+	if s.revision == "" || s.frozen != "" {
 		return nil
 	}
 	for i := range s.hostMachines {
@@ -30,6 +31,9 @@ func (r *Reconciler) alignMembers(ctx context.Context, s *scope) error {
 		}
 		if m.Labels[infrav1.RevisionLabel] != "" && slices.Contains(m.OwnerReferences, ownerReference(s.pool)) && m.Spec.ResetPolicy == s.pool.Spec.ResetPolicy {
 			continue
+		}
+		if err := r.confirm(ctx, s); err != nil || s.frozen != "" {
+			return err
 		}
 		before := m.DeepCopy()
 		align(m, s)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,13 +29,23 @@ import (
 // remediate acts on the machines that a MachineHealthCheck left to their owner,
 // which core does for no machine of a pool. It stands before carryOut, so that the
 // machine it makes in the place of another is not made twice. Like carryOut, it
-// acts on live reads only.
+// acts on live reads only. A pool that is being deleted, or whose Cluster is, remediates
+// nothing.
 func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
+	if s.frozen != "" {
+		return s.remediatesNothing()
+	}
 	plan, err := r.planRemediation(ctx, s)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(plan.Decisions, acts) {
+		if err := r.confirm(ctx, s); err != nil {
+			return err
+		}
+		if s.frozen != "" {
+			return s.remediatesNothing()
+		}
 		if err := s.read(ctx, r.APIReader); err != nil {
 			return err
 		}
@@ -54,6 +65,13 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 		pending.add(s.machineOf(d.Member), d)
 	}
 	conditions.Set(s.pool, pending.condition())
+	return nil
+}
+
+func (s *scope) remediatesNothing() error {
+	conditions.Set(s.pool, metav1.Condition{
+		Type: clusterv1.RemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotRemediatingReason, Message: s.frozen + ": no machine is remediated",
+	})
 	return nil
 }
 

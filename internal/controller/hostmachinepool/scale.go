@@ -43,6 +43,7 @@ func (s *scope) rolloutPool() (rollout.Pool, error) {
 		Hold:     s.outOfDate,
 		External: s.external(),
 		Deleting: s.deleting() || !s.machinePool.DeletionTimestamp.IsZero(),
+		Frozen:   s.frozen,
 		Stalled:  s.stalled,
 		Members:  s.members(),
 	}
@@ -66,6 +67,9 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) error {
 		return err
 	}
 	if !s.deleting() {
+		if err := r.confirm(ctx, s); err != nil {
+			return err
+		}
 		if err := r.computeRevision(ctx, s, false); err != nil {
 			return err
 		}

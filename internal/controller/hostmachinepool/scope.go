@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/patch"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/rollout"
 )
 
@@ -24,6 +25,9 @@ type scope struct {
 	machinePool *clusterv1.MachinePool
 	cluster     *clusterv1.Cluster
 	clusterName string
+	// frozen says why members are only removed: the pool, its MachinePool or its Cluster is
+	// being deleted. It is empty while none is.
+	frozen string
 
 	hostMachines []infrav1.HostMachine
 	machines     []clusterv1.Machine
@@ -65,6 +69,7 @@ func newScope(pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool,
 	if machinePool != nil {
 		s.clusterName = machinePool.Spec.ClusterName
 	}
+	s.frozen = inputs.PoolLeaving(pool, machinePool, cluster)
 	s.wasRollingOut = rollingOutReason(pool)
 	return s
 }
@@ -149,4 +154,16 @@ func (s *scope) machineOf(hostMachine string) *clusterv1.Machine {
 		return &s.machines[i]
 	}
 	return nil
+}
+
+// confirm reads past the cache, before the pool changes anything but to remove members,
+// that neither it nor its MachinePool nor its Cluster is being deleted. The scope is frozen
+// when one is.
+func (r *Reconciler) confirm(ctx context.Context, s *scope) error {
+	if s.frozen != "" {
+		return nil
+	}
+	var err error
+	s.frozen, err = inputs.PoolLeaves(ctx, r.APIReader, s.pool, s.machinePool)
+	return err
 }

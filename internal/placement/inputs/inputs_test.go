@@ -3,6 +3,7 @@ package inputs_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -26,7 +28,7 @@ const namespace = "tenant"
 func reader(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clusterv1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
@@ -115,6 +117,73 @@ func TestOwnerOf(t *testing.T) {
 	for _, m := range []*infrav1.HostMachine{single, member, {ObjectMeta: meta("alone")}} {
 		if owner, err := inputs.OwnerOf(t.Context(), reader(t), m); owner != nil || err != nil {
 			t.Errorf("owner of %s that is gone: %+v, %v", m.Name, owner, err)
+		}
+	}
+}
+
+// Each object of the chain above a machine counts, also where only its metadata can be read.
+func TestMachineLeaves(t *testing.T) {
+	controlPlane := func() client.Object {
+		return &controlplanev1.KubeadmControlPlane{ObjectMeta: meta("plane")}
+	}
+	for name, tc := range map[string]struct {
+		// leaves is deleted, at is what it is in world.
+		at   int
+		gone bool
+		pool bool
+		want string
+	}{
+		"nothing":                    {at: -1},
+		"nothing of a pool":          {at: -1, pool: true},
+		"Cluster":                    {at: 0, want: "Cluster c is being deleted"},
+		"Cluster, gone":              {at: 0, gone: true, want: "Cluster c is gone"},
+		"Machine":                    {at: 2, want: "Machine cp is being deleted"},
+		"Machine, gone":              {at: 2, gone: true, want: "The owner of HostMachine cp is gone"},
+		"HostMachine":                {at: 3, want: "HostMachine cp is being deleted"},
+		"HostMachine, gone":          {at: 3, gone: true, want: "HostMachine cp is gone"},
+		"MachinePool":                {at: 4, pool: true, want: "MachinePool workers is being deleted"},
+		"MachinePool, gone":          {at: 4, gone: true, pool: true, want: "The owner of HostMachine pool-1 is gone"},
+		"HostMachinePool":            {at: 5, pool: true, want: "HostMachinePool pool is being deleted"},
+		"KubeadmControlPlane":        {at: 7, want: "KubeadmControlPlane plane is being deleted"},
+		"KubeadmControlPlane, gone":  {at: 7, gone: true},
+		"pool of another, a Machine": {at: 2, pool: true},
+		"Machine of another, a pool": {at: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, _, single, member := world()
+			machine, plane := objects[2], controlPlane()
+			machine.SetOwnerReferences([]metav1.OwnerReference{{
+				APIVersion: "controlplane.cluster.x-k8s.io/v1beta1", Kind: "KubeadmControlPlane", Name: "plane", Controller: ptr.To(true),
+			}})
+			objects = append(objects, plane)
+			if tc.at >= 0 && !tc.gone {
+				objects[tc.at].SetFinalizers([]string{"example.com/held-up"})
+				objects[tc.at].SetDeletionTimestamp(ptr.To(metav1.Now()))
+			}
+			if tc.gone {
+				objects = slices.Delete(objects, tc.at, tc.at+1)
+			}
+			m := single
+			if tc.pool {
+				m = member
+			}
+			if got, err := inputs.MachineLeaves(t.Context(), reader(t, objects...), m, "c"); err != nil || got != tc.want {
+				t.Errorf("%q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestPoolLeaves(t *testing.T) {
+	for at, want := range map[int]string{-1: "", 0: "Cluster c is being deleted", 4: "MachinePool workers is being deleted", 5: "HostMachinePool pool is being deleted"} {
+		objects, _, _, _ := world()
+		pool, machinePool := objects[5].(*infrav1.HostMachinePool).DeepCopy(), objects[4].(*clusterv1.MachinePool).DeepCopy()
+		if at >= 0 {
+			objects[at].SetFinalizers([]string{"example.com/held-up"})
+			objects[at].SetDeletionTimestamp(ptr.To(metav1.Now()))
+		}
+		if got, err := inputs.PoolLeaves(t.Context(), reader(t, objects...), pool, machinePool); err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,11 @@ type Owner struct {
 	MachinePool string
 	// ControlPlane is true for a machine of a control plane.
 	ControlPlane bool
+	// Leaving says that the owner, or its pool, is being deleted; empty while it is not.
+	Leaving string
+
+	// maker is what made the Machine; nil when a user did, and for a member of a pool.
+	maker *metav1.OwnerReference
 }
 
 // OwnerOf reads the owner of a HostMachine; nil while there is none.
@@ -50,6 +56,8 @@ func OwnerOf(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Own
 		BootstrapSecret: ptr.Deref(machine.Spec.Bootstrap.DataSecretName, ""),
 		BootstrapConfig: machine.Spec.Bootstrap.ConfigRef,
 		ControlPlane:    util.IsControlPlaneMachine(machine),
+		Leaving:         deleting("Machine", machine),
+		maker:           metav1.GetControllerOf(machine),
 	}
 	if machine.Spec.FailureDomain != "" {
 		owner.FailureDomains = []string{machine.Spec.FailureDomain}
@@ -75,6 +83,7 @@ func poolOwner(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*O
 		FailureDomains:  machinePool.Spec.FailureDomains,
 		BootstrapSecret: ptr.Deref(template.Bootstrap.DataSecretName, ""),
 		BootstrapConfig: template.Bootstrap.ConfigRef,
+		Leaving:         PoolLeaving(pool, machinePool, nil),
 	}, nil
 }
 
