@@ -98,6 +98,12 @@ type HostDesired struct {
 	// +optional
 	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
 
+	// clusterDeleting is true for the reset of a control-plane host whose Cluster is being
+	// deleted. All members of its etcd go then, and the last ones have no quorum: the host
+	// leaves without asking the others.
+	// +optional
+	ClusterDeleting *bool `json:"clusterDeleting,omitempty"`
+
 	// bootstrapped is true once the agent reported that the host became a node for
 	// its claim. It is recorded here because the report is in status, which is lost
 	// on a move: the machine of a host that is away then must not look as if it had

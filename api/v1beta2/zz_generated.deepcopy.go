@@ -623,6 +623,11 @@ func (in *HostDesired) DeepCopyInto(out *HostDesired) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.ClusterDeleting != nil {
+		in, out := &in.ClusterDeleting, &out.ClusterDeleting
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Bootstrapped != nil {
 		in, out := &in.Bootstrapped, &out.Bootstrapped
 		*out = new(bool)

@@ -175,6 +175,16 @@ func RequestReset(h *infrav1.Host, machinePolicy infrav1.ResetPolicy) bool {
 	return true
 }
 
+// AbandonEtcd makes the reset that is requested of a control-plane host leave etcd without asking the other
+// members, since they go as well. It returns false when there is nothing to change.
+func AbandonEtcd(h *infrav1.Host) bool {
+	if !Releasing(h) || ptr.Deref(h.Spec.Desired.ClusterDeleting, false) {
+		return false
+	}
+	h.Spec.Desired.ClusterDeleting = ptr.To(true)
+	return true
+}
+
 // RecordBootstrap notes in an operation that the bootstrap, or the adoption, is done, for
 // good: the Secret of a bootstrap is not needed any more.
 func RecordBootstrap(desired *infrav1.HostDesired) {

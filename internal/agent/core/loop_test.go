@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -327,6 +328,16 @@ func TestHostThatDoesNotGetCleanFails(t *testing.T) {
 	}
 	if !strings.Contains(s.Operation.Message, "/var/lib/kubelet/pods/x") {
 		t.Errorf("the message does not name what is left: %q", s.Operation.Message)
+	}
+}
+
+func TestResetKnowsThatItsClusterGoes(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	runUntil(t, testLoop(f, j), requested(1, "a", boot("b")), ended("b"))
+	desired := resets(infrav1.ResetPolicyKubeadm)
+	desired.ClusterDeleting = ptr.To(true)
+	if s := runUntil(t, testLoop(f, j), requested(1, "a", desired), ended("r")); !s.Operation.ClusterDeleting {
+		t.Errorf("operation %+v", s.Operation)
 	}
 }
 

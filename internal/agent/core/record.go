@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -55,7 +56,7 @@ func begin(s *journal.State, spec *infrav1.HostSpec, now time.Time) {
 	s.Operation = &journal.Operation{
 		ID: desired.OperationID, ClaimID: spec.Claim.ClaimID, ClaimGeneration: spec.ClaimGeneration,
 		Phase: desired.Phase, State: infrav1.OperationRunning, StartTime: now.Truncate(time.Second),
-		ResetPolicy: desired.ResetPolicy,
+		ResetPolicy: desired.ResetPolicy, ClusterDeleting: ptr.Deref(desired.ClusterDeleting, false),
 	}
 	switch {
 	case desired.Phase == infrav1.HostDesiredReset:

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // confirmDeletion makes sure that the machine is deleted for good. clusterctl deletes
@@ -33,22 +34,13 @@ func (r *Reconciler) confirmDeletion(ctx context.Context, s *scope) (bool, error
 		s.movedAway = true
 		return false, nil
 	}
-	isPaused, err := r.pausedLive(ctx, live)
-	s.movedAway = isPaused
-	return !isPaused, err
-}
-
-// pausedLive reads past the cache whether the Cluster of a machine is paused.
-func (r *Reconciler) pausedLive(ctx context.Context, m *infrav1.HostMachine) (bool, error) {
-	name := m.Labels[clusterv1.ClusterNameLabel]
-	if name == "" {
-		return false, nil
+	cluster, err := reconciler.Cluster(ctx, r.APIReader, live.Namespace, live.Labels[clusterv1.ClusterNameLabel])
+	if err != nil || cluster == nil {
+		return err == nil, err
 	}
-	cluster := &clusterv1.Cluster{}
-	if err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, cluster); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	return annotations.IsPaused(cluster, m), nil
+	s.movedAway = annotations.IsPaused(cluster, live)
+	s.clusterLeaves = !cluster.DeletionTimestamp.IsZero()
+	return !s.movedAway, nil
 }
 
 // requestReset tells every host that carries the claim to reset. Hosts are read
@@ -75,11 +67,16 @@ func (r *Reconciler) reset(ctx context.Context, s *scope, h *infrav1.Host) error
 	if host.Adopting(h) {
 		return r.withdraw(ctx, s, h)
 	}
-	if !host.RequestReset(h, s.hostMachine.Spec.ResetPolicy) {
+	ofControlPlane := host.OfControlPlane(h)
+	requested := host.RequestReset(h, s.hostMachine.Spec.ResetPolicy)
+	if abandoned := s.clusterLeaves && ofControlPlane && host.AbandonEtcd(h); !requested && !abandoned {
 		return nil
 	}
 	if err := r.Client.Update(ctx, h); err != nil {
 		return fmt.Errorf("request the reset of Host %s: %w", h.Name, err)
+	}
+	if !requested {
+		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Requested reset of host", "Host", klog.KObj(h), "claim", s.hostMachine.Spec.ClaimID)
 	r.Recorder.Eventf(s.hostMachine, h, "Normal", "Releasing", "Release", "Requested the reset of Host %s", h.Name)

@@ -6,7 +6,10 @@ import (
 	"time"
 
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -138,5 +141,45 @@ func TestDeletionAfterAnUnrecordedClaim(t *testing.T) {
 	}
 	if h := agent.Host(t); h.Spec.Desired == nil || h.Spec.Desired.Phase != infrav1.HostDesiredReset {
 		t.Errorf("the host was not told to reset: %+v", h.Spec.Desired)
+	}
+}
+
+// The reset of a control-plane host tells its agent that the Cluster goes as well, also when the
+// Cluster is deleted after the Machine.
+func TestResetTellsThatTheClusterGoes(t *testing.T) {
+	for name, c := range map[string]struct{ plane, leaves, late, want bool }{
+		"control plane":                         {plane: true, leaves: true, want: true},
+		"control plane, deleted afterwards":     {plane: true, leaves: true, late: true, want: true},
+		"control plane of a Cluster that stays": {plane: true},
+		"worker":                                {leaves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			agent := w.host("host-1")
+			key := w.machine("m1", func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+				if c.plane {
+					m.Labels = map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName, clusterv1.MachineControlPlaneLabel: ""}
+				}
+			})
+			w.reconcile(key)
+			agent.Obey(t, w.clock.Now())
+			w.reconcile(key)
+			cluster := leaver{w: w, object: clusterOf(w)}
+			if c.leaves && !c.late {
+				cluster.begin()
+			}
+			w.delete(key)
+			w.reconcile(key)
+			if c.late {
+				if d := agent.Host(t).Spec.Desired; d.Phase != infrav1.HostDesiredReset || d.ClusterDeleting != nil {
+					t.Fatalf("desired %+v", d)
+				}
+				cluster.begin()
+				w.reconcile(key)
+			}
+			if d := agent.Host(t).Spec.Desired; d.Phase != infrav1.HostDesiredReset || ptr.Deref(d.ClusterDeleting, false) != c.want {
+				t.Errorf("desired %+v, want clusterDeleting %t", d, c.want)
+			}
+		})
 	}
 }

@@ -123,6 +123,9 @@ type Operation struct {
 	State           infrav1.OperationState   `json:"state"`
 	// ResetPolicy of a reset.
 	ResetPolicy infrav1.ResetPolicy `json:"resetPolicy,omitempty"`
+	// ClusterDeleting is true for a reset of a control-plane host whose Cluster is being
+	// deleted: etcd is not asked.
+	ClusterDeleting bool `json:"clusterDeleting,omitempty"`
 	// InitializesControlPlane is true for a bootstrap that makes a control plane, from before
 	// it takes the control-plane address.
 	InitializesControlPlane bool `json:"initializesControlPlane,omitempty"`

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
@@ -68,7 +70,7 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 	steps := []step{
 		{"reset: what changed about logins", func() error { return c.recordLogins(progress) }},
 		{"reset: interrupted commands", func() error { return c.KillInterrupted(ctx) }},
-		{"reset: kubeadm", func() error { return c.kubeadm(ctx) }},
+		{"reset: kubeadm", func() error { return c.kubeadm(ctx, state) }},
 		{"reset: kubelet", func() error { return errors.Join(c.StopKubelet(ctx), c.disableKubelet(ctx, state)) }},
 		{"reset: containers", func() error { return c.containers(ctx) }},
 		{"reset: mounts", c.unmount},
@@ -98,7 +100,10 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 	return errors.Join(errs...)
 }
 
-func (c Cleaner) kubeadm(ctx context.Context) error {
+// kubeadm runs `kubeadm reset`. When the Cluster is being deleted it must not wait for the
+// API server, by which it reads its configuration, nor for etcd: both may have lost their
+// quorum. The phase that it skips also removes the data of etcd.
+func (c Cleaner) kubeadm(ctx context.Context, state journal.State) error {
 	if !c.Runner.Has("kubeadm") {
 		return nil
 	}
@@ -108,8 +113,45 @@ func (c Cleaner) kubeadm(ctx context.Context) error {
 	if c.socketExists() {
 		args = append(args, "--cri-socket", "unix://"+c.CRISocket)
 	}
-	_, err := c.Runner.Run(ctx, "kubeadm", args...)
-	return err
+	if state.Operation == nil || !state.Operation.ClusterDeleting {
+		_, err := c.Runner.Run(ctx, "kubeadm", args...)
+		return err
+	}
+	// The manifest goes with the run.
+	data, err := c.etcdData()
+	_, failed := c.Runner.Run(ctx, "kubeadm", append(args, "--skip-phases", "remove-etcd-member", "--kubeconfig", noKubeconfig)...)
+	if data != "" && failed == nil {
+		failed = removeContents(c.Root.Path(data))
+	}
+	return errors.Join(err, failed)
+}
+
+const (
+	// noKubeconfig does not exist: kubeadm goes on without a client.
+	noKubeconfig = "/nonexistent"
+	etcdManifest = "/etc/kubernetes/manifests/etcd.yaml"
+)
+
+// etcdData is the directory with the data of etcd as its static pod mounts it; empty on a host
+// without etcd.
+func (c Cleaner) etcdData() (string, error) {
+	manifest, err := os.ReadFile(c.Root.Path(etcdManifest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	pod := corev1.Pod{}
+	if err == nil {
+		err = yaml.Unmarshal(manifest, &pod)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the data of etcd: %w", err)
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Name == "etcd-data" && volume.HostPath != nil && filepath.Clean(volume.HostPath.Path) != "/" {
+			return volume.HostPath.Path, nil
+		}
+	}
+	return "", nil
 }
 
 // StopKubelet stops the kubelet, and keeps it from starting again until kubeadm

@@ -227,6 +227,38 @@ func TestOneFailureKeepsNothingElseFromGoing(t *testing.T) {
 	}
 }
 
+// A host of a control plane whose Cluster is being deleted waits neither for the API server nor
+// for etcd. The data of its etcd goes wherever it is.
+func TestResetWithItsClusterAsksNoEtcd(t *testing.T) {
+	for name, c := range map[string]struct {
+		deleting bool
+		flags    string
+		kept     bool
+	}{
+		"the Cluster stays": {false, "", true}, // kubeadm removes it
+		"the Cluster goes":  {true, " --skip-phases remove-etcd-member --kubeconfig /nonexistent", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := effectstest.New(t)
+			put(t, h, "/srv/etcd/member/wal", "")
+			put(t, h, "/etc/kubernetes/manifests/etcd.yaml", "kind: Pod\nspec:\n  volumes:\n  - {name: certs, hostPath: {path: /srv}}\n  - {name: etcd-data, hostPath: {path: /srv/etcd}}\n")
+			p := &progress{state: journal.State{Operation: &journal.Operation{Phase: infrav1.HostDesiredReset, ClusterDeleting: c.deleting}}}
+			if err := h.Executor.Reset(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			if ran, want := h.Programs.Ran()[0], "kubeadm reset --force --cleanup-tmp-dir --cri-socket unix:///run/containerd/containerd.sock"+c.flags; ran != want {
+				t.Errorf("ran %q, want %q", ran, want)
+			}
+			if _, err := os.Stat(h.Root.Path("/srv/etcd/member")); (err == nil) != c.kept {
+				t.Errorf("the data of etcd: %v, want it kept: %t", err, c.kept)
+			}
+			if _, err := os.Stat(h.Root.Path("/srv/etcd")); err != nil {
+				t.Errorf("the directory itself, which may be a mount point: %v", err)
+			}
+		})
+	}
+}
+
 // A node makes directories. Those that were there before stay, and so does what somebody
 // else has put into one.
 func TestDirectoriesThatWereNotThereBefore(t *testing.T) {
