@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -59,6 +60,40 @@ func TestWaitingMachineSeesTheFailureDomains(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A machine that waits for a host says so no longer once its Cluster is deleted, which an alert
+// and slipway doctor would take for a lack of hosts. Nothing else wakes a member of a pool.
+func TestWaitingMachineSeesThatItsClusterGoes(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	cluster := testenv.NewCluster(t, env.Client, namespace)
+	startManager(t, optionsFor(namespace))
+	testenv.NewMachinePool(t, env.Client, namespace, "workers", 1)
+	waits := func(reason string) func() error {
+		return func() error {
+			members := &infrav1.HostMachineList{}
+			if err := env.Client.List(t.Context(), members, client.InNamespace(namespace)); err != nil {
+				return err
+			}
+			for i := range members.Items {
+				if got := conditions.Get(&members.Items[i], infrav1.HostClaimedCondition); got == nil || got.Reason != reason {
+					return fmt.Errorf("HostClaimed is %v, want reason %s", got, reason)
+				}
+				return nil
+			}
+			return errors.New("the pool has no member")
+		}
+	}
+	eventually(t, "the machine waits for a host", waits(infrav1.HostMachineNoHostFitsReason))
+	cluster.Finalizers = append(cluster.Finalizers, "example.com/held-up")
+	if err := env.Client.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client.Delete(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the machine waits for its Cluster", waits(infrav1.HostMachineOwnerDeletingReason))
 }
 
 // A machine that waits because a MachinePool names the Node which its host was is tried again

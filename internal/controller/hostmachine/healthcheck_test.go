@@ -94,6 +94,20 @@ func TestWaitingMachineIsPassedOver(t *testing.T) {
 	w.expectMark(key, "from when core counts anew", "none")
 }
 
+// A machine in the place of one whose Cluster is being deleted would claim no host, either.
+func TestLeavingMachineIsPassedOver(t *testing.T) {
+	w := newWorld(t)
+	l := leaver{w: w, key: w.machine("m1"), object: clusterOf(w)}
+	l.begin()
+	if _, result := w.reconcile(l.key); result.RequeueAfter <= 0 || result.RequeueAfter > 20*time.Second {
+		t.Errorf("looked at again after %s", result.RequeueAfter)
+	}
+	w.expectMark(l.key, "at first", "none")
+	w.clock.Step(21 * time.Second)
+	w.reconcile(l.key)
+	w.expectMark(l.key, "while its Cluster is being deleted", infrav1.WaitingForHostMark)
+}
+
 func TestMarkForHealthChecksEnds(t *testing.T) {
 	t.Run("when the bootstrap fails", func(t *testing.T) {
 		w := newWorld(t)
