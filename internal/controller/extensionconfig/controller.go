@@ -95,7 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	object := r.Kind.New()
 	err := r.APIReader.Get(ctx, req.NamespacedName, object)
-	if apierrors.IsNotFound(err) || (err == nil && !object.GetDeletionTimestamp().IsZero()) {
+	// A Secret brings the objects of other managers, too, and a label may have changed.
+	if apierrors.IsNotFound(err) || (err == nil && (!object.GetDeletionTimestamp().IsZero() || !r.selected(object))) {
 		r.forget(req.Name)
 		return ctrl.Result{}, nil
 	}

@@ -251,6 +251,33 @@ func TestPaused(t *testing.T) {
 	w.eventually("discovered", config, func() bool { return condition(config, "Discovered") == "True Discovered" })
 }
 
+// TestExtensionOfAnotherManager holds that an object which the watch filter leaves to another
+// manager is neither changed nor called, though the Secret with its CA names it.
+func TestExtensionOfAnotherManager(t *testing.T) {
+	w := newWorld(t)
+	f := hooktest.StartFaults(t, discovery(hooktest.Body(succeeded), "h"))
+	configs := map[string]*runtimev1.ExtensionConfig{}
+	for suffix, manager := range map[string]string{"another": "another-manager", "own": w.namespace} {
+		config := w.config(suffix, f.URL, nil)
+		config.Labels[clusterv1.WatchLabel] = manager
+		config.Annotations = map[string]string{runtimev1.InjectCAFromSecretAnnotation: w.namespace + "/ca"}
+		w.create(config)
+		configs[suffix] = config
+	}
+	rt, stop := w.manager(extensionconfig.Upstream, 0)
+	w.eventually("no Secret", configs["own"], func() bool { return strings.Contains(condition(configs["own"], "Discovered"), "there is no Secret") })
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "ca"}, Data: map[string][]byte{"ca.crt": f.CA.PEM}})
+	w.eventually("discovered", configs["own"], func() bool { return condition(configs["own"], "Discovered") == "True Discovered" })
+	if err := call(t.Context(), rt, w.cluster(nil)); err != nil {
+		t.Error(err)
+	}
+	stop() // the reconciles that the Secret caused have ended
+	another, version := configs["another"], configs["another"].ResourceVersion
+	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(another), another); err != nil || another.ResourceVersion != version {
+		t.Errorf("it was changed (%v): %+v", err, another.Status)
+	}
+}
+
 func TestCAInjection(t *testing.T) {
 	w := newWorld(t)
 	f := hooktest.StartFaults(t, discovery(hooktest.Body(succeeded), "h"))
