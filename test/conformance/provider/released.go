@@ -7,24 +7,28 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/templates"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
 // releasedTemplates is the folder of what a release has for clusterctl.
 var releasedTemplates = filepath.Join("..", "..", "..", "templates")
 
-// Rendered is a flavor as clusterctl makes it of its defaults; "" is the default one.
-func Rendered(flavor string) ([]*unstructured.Unstructured, error) {
+// Rendered is a flavor as clusterctl makes it of its defaults and of variables NAME=VALUE; ""
+// is the default one.
+func Rendered(flavor string, variables ...string) ([]*unstructured.Unstructured, error) {
 	name := "cluster-template.yaml"
 	if flavor != "" {
 		name = "cluster-template-" + flavor + ".yaml"
@@ -34,6 +38,10 @@ func Rendered(flavor string) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	given := map[string]string{"CLUSTER_NAME": clusterName, "KUBERNETES_VERSION": version, "SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST": "10.88.0.200"}
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		given[name] = value
+	}
 	text, err := judge.Substitute(data, given)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -53,6 +61,7 @@ func releasedClass(t *testing.T, s *Suite) {
 	f := newTopologyOf(t, s, "slipway", data, 3)
 	f.expectPool(`{"strategy":{"maxSurge":1,"maxUnavailable":1},"remediation":{"steps":` + steps + `,"maxInFlight":1}}`)
 	f.expectControlPlane(0)
+	f.expectPort(6443, 0)
 	f.expectKubeProxy("nftables", 0)
 	f.expectHealthChecks("cluster.x-k8s.io/control-plane", "topology.cluster.x-k8s.io/deployment-name")
 	deployments := &clusterv1.MachineDeploymentList{}
@@ -63,16 +72,48 @@ func releasedClass(t *testing.T, s *Suite) {
 
 	// what somebody wrote into its templates stays beside the variables
 	data = bytes.ReplaceAll(data, []byte("  template: {}\n"), []byte("  template: {spec: {resetPolicy: Full}}\n"))
-	f = newTopologyOf(t, s, "slipway", data, 1, variable("failureDomainLabel", `"rack"`), variable("workerHostLabels", `{"role":"worker"}`), variable("workerMinCapacity", `{"cpu":"2","memory":"4096Mi"}`),
+	f = newTopologyOf(t, s, "slipway", data, 1, variable("controlPlaneEndpointPort", "8443"), variable("failureDomainLabel", `"rack"`), variable("workerHostLabels", `{"role":"worker"}`), variable("workerMinCapacity", `{"cpu":"2","memory":"4096Mi"}`),
 		variable("workerPoolStrategy", `{"type":"InPlace","maxUnavailable":"30%"}`), variable("workerPoolRemediation", `{"maxInFlight":2}`))
 	f.expectPool(`{"hostSelector":{"matchLabels":{"role":"worker"}},"minCapacity":{"cpu":"2","memory":"4Gi"},"resetPolicy":"Full","strategy":{"type":"InPlace","maxUnavailable":"30%"},"spread":{"key":"rack"},"remediation":{"maxInFlight":2}}`)
 	f.expectControlPlane(1)
+	f.expectPort(8443, 8443)
 
 	f = newTopologyOf(t, s, "slipway", data, 3, variable("workerPoolSpread", `{"hard":true}`), variable("controlPlaneMaxSurge", `1`),
-		variable("kubeProxyMode", `"iptables"`), variable("kubeProxyConntrackMaxPerCore", `32768`))
+		variable("endpointType", `"External"`), variable("controlPlaneEndpointPort", "443"), variable("kubeProxyMode", `"iptables"`), variable("kubeProxyConntrackMaxPerCore", `32768`))
 	f.expectPool(`{"resetPolicy":"Full","strategy":{"maxSurge":1,"maxUnavailable":1},"spread":{"hard":true},"remediation":{"steps":` + steps + `,"maxInFlight":1}}`)
 	f.expectControlPlane(1)
+	// The port of a load balancer is not that of the hosts.
+	f.expectPort(443, 0)
 	f.expectKubeProxy("iptables", 32768)
+
+	if data, err = templates.Local.ReadFile("local/clusterclass.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	f = newTopologyOf(t, s, className, data, 1, variable("controlPlaneEndpointPort", "443"))
+	f.expectPort(443, 443)
+}
+
+// expectPort compares the port of the control-plane endpoint, and the one that kubeadm has API
+// servers listen at, of the first control plane and of those that join; 0 is 6443.
+func (f *fixture) expectPort(endpoint, bind int32) {
+	f.t.Helper()
+	clusters := &infrav1.HostClusterList{}
+	f.list(clusters)
+	if len(clusters.Items) != 1 || clusters.Items[0].Spec.ControlPlaneEndpoint.Port != endpoint {
+		f.t.Errorf("HostClusters %+v, want one with port %d", clusters.Items, endpoint)
+	}
+	init, join := BindPorts(f.controlPlane().Spec.KubeadmConfigSpec)
+	if init != bind || join != bind {
+		f.t.Errorf("with port %d API servers listen at %d after kubeadm init and %d after kubeadm join, want %d", endpoint, init, join, bind)
+	}
+}
+
+// BindPorts are the ports at which kubeadm has API servers listen; 0 is 6443.
+func BindPorts(spec bootstrapv1.KubeadmConfigSpec) (init, join int32) {
+	if controlPlane := spec.JoinConfiguration.ControlPlane; controlPlane != nil {
+		join = controlPlane.LocalAPIEndpoint.BindPort
+	}
+	return spec.InitConfiguration.LocalAPIEndpoint.BindPort, join
 }
 
 // expectPool compares the spec of the one HostMachinePool, without what the provider writes.

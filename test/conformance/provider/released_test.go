@@ -2,16 +2,19 @@ package provider_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -56,6 +59,111 @@ func TestFlavorsCheckTheHealthOfMachines(t *testing.T) {
 			t.Errorf("flavor %q checks %v, want %v", flavor, selected, want)
 		}
 	}
+}
+
+// The port of the address that hosts hold is where their API servers listen, in every flavor;
+// that of a load balancer is its own. What the ClusterClass makes of it, releasedClass judges.
+func TestPortOfFlavors(t *testing.T) {
+	for _, flavor := range []string{"", "ha", "machinepool", "external-endpoint"} {
+		for _, port := range []int32{6443, 8443, 443} {
+			var variables []string
+			if port != 6443 {
+				variables = append(variables, fmt.Sprintf("SLIPWAY_CONTROL_PLANE_ENDPOINT_PORT=%d", port))
+			}
+			objects, err := provider.Rendered(flavor, variables...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hostCluster, plane := &infrav1.HostCluster{}, &controlplanev1.KubeadmControlPlane{}
+			for _, object := range objects {
+				var into any
+				switch object.GetKind() {
+				case "HostCluster":
+					into = hostCluster
+				case "KubeadmControlPlane":
+					into = plane
+				default:
+					continue
+				}
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
+					t.Fatalf("flavor %q: %v", flavor, err)
+				}
+			}
+			want := port
+			if flavor == "external-endpoint" {
+				want = 0
+			}
+			init, join := provider.BindPorts(plane.Spec.KubeadmConfigSpec)
+			if got := hostCluster.Spec.ControlPlaneEndpoint.Port; got != port || init != want || join != want {
+				t.Errorf("flavor %q with port %d: the endpoint's is %d, and API servers listen at %d after kubeadm init and %d after kubeadm join, want %d", flavor, port, got, init, join, want)
+			}
+		}
+	}
+}
+
+// The classes do so by a patch, for other ports than kubeadm's own: 6443 stays unset, so that
+// clusters of an earlier version are not rolled out. That upstream's topology controller takes
+// the patch is for the rule releasedClass.
+func TestPortOfClasses(t *testing.T) {
+	for _, name := range []string{"clusterclass-slipway.yaml", filepath.Join("local", "clusterclass.yaml")} {
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "templates", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := judge.Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		class := &clusterv1.ClusterClass{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[0].Object, class, true); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		at := slices.IndexFunc(class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool { return p.Name == "controlPlanePort" })
+		if at < 0 {
+			t.Fatalf("%s has no patch controlPlanePort", name)
+		}
+		patch := class.Spec.Patches[at]
+		for _, c := range []struct {
+			endpoint string
+			port     float64
+			enabled  string
+		}{{"HostVIP", 6443, ""}, {"HostVIP", 8443, "true"}, {"HostVIP", 443, "true"}, {"External", 8443, ""}} {
+			if c.endpoint == "External" && name != "clusterclass-slipway.yaml" {
+				continue
+			}
+			variables := map[string]any{"endpointType": c.endpoint, "controlPlaneEndpointPort": c.port}
+			if got := execute(t, patch.EnabledIf, variables); got != c.enabled {
+				t.Errorf("%s: the patch is enabled %q with %v, want %q", name, got, variables, c.enabled)
+			}
+			written := map[string]string{}
+			for _, p := range patch.Definitions[0].JSONPatches {
+				written[p.Path] = strings.Join(strings.Fields(execute(t, p.ValueFrom.Template, variables)), " ")
+			}
+			const spec = "/spec/template/spec/kubeadmConfigSpec/"
+			want := map[string]string{
+				spec + "initConfiguration/localAPIEndpoint": fmt.Sprintf("bindPort: %v", c.port),
+				spec + "joinConfiguration/controlPlane":     fmt.Sprintf("localAPIEndpoint: bindPort: %v", c.port),
+			}
+			if !maps.Equal(written, want) {
+				t.Errorf("%s: the patch writes %v, want %v", name, written, want)
+			}
+		}
+	}
+}
+
+// execute executes a template of a class as the topology controller does, with what the classes
+// use of its functions.
+func execute(t *testing.T, text string, variables map[string]any) string {
+	t.Helper()
+	parsed, err := template.New("patch").Funcs(template.FuncMap{"int": func(v any) int { return int(v.(float64)) }}).Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := parsed.Execute(&out, variables); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // A machine of a pool that waits for a host has no Node yet and counts as unhealthy: no limit by
