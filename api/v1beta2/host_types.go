@@ -241,6 +241,17 @@ const (
 	VirtualIPStandby VirtualIPState = "Standby"
 )
 
+// VirtualIPAPIServer says whether the API server answers at the control-plane endpoint.
+// +kubebuilder:validation:Enum=Answering;NotAnswering
+type VirtualIPAPIServer string
+
+const (
+	// VirtualIPAPIServerAnswering means that an API server of the cluster answers.
+	VirtualIPAPIServerAnswering VirtualIPAPIServer = "Answering"
+	// VirtualIPAPIServerNotAnswering means that nothing answers, or something else.
+	VirtualIPAPIServerNotAnswering VirtualIPAPIServer = "NotAnswering"
+)
+
 // VirtualIPStatus is the agent's report on the control-plane address of endpoint
 // type HostVIP. HostCluster.status.conditions tells who holds the address.
 type VirtualIPStatus struct {
@@ -253,6 +264,20 @@ type VirtualIPStatus struct {
 	// state says what the host does about it.
 	// +required
 	State VirtualIPState `json:"state,omitempty"`
+
+	// port of the control-plane endpoint. It is unset if the operation that made the host a
+	// node did not name one.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+
+	// apiServer says whether an API server of the cluster answers at port: at address on
+	// the host that holds it, and at the host's own address on any other. It is unset
+	// without port, until it is known, and on hosts that do not hold the address and whose
+	// API server listens at port.
+	// +optional
+	APIServer VirtualIPAPIServer `json:"apiServer,omitempty"`
 
 	// term counts the holders of the address up to this report: of two hosts that
 	// say Held, the one with the higher term is right, and the other was cut off.

@@ -86,6 +86,13 @@ type HostDesired struct {
 	// +kubebuilder:validation:MaxLength=64
 	VirtualIP string `json:"virtualIP,omitempty"`
 
+	// virtualIPPort is set together with virtualIP. It is the port of the control-plane
+	// endpoint, at which the API server of the host must answer.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	VirtualIPPort int32 `json:"virtualIPPort,omitempty"`
+
 	// initializesControlPlane is set together with virtualIP. It is true for the host that
 	// makes the control plane of its cluster, which holds virtualIP before there is an API
 	// server, and false for a host that joins, which holds it only while it is elected. It

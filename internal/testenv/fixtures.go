@@ -21,6 +21,9 @@ const ClusterName = "c1"
 // VirtualIP is the control-plane endpoint of that Cluster.
 const VirtualIP = "10.88.0.200"
 
+// VirtualIPPort is its port, which is not the default.
+const VirtualIPPort = 8443
+
 // NewCluster makes a Cluster whose infrastructure, a HostCluster, is provisioned.
 func NewCluster(t *testing.T, c client.Client, namespace string) *clusterv1.Cluster {
 	t.Helper()
@@ -35,7 +38,7 @@ func NewCluster(t *testing.T, c client.Client, namespace string) *clusterv1.Clus
 	updateStatus(t, c, cluster)
 	create(t, c, &infrav1.HostCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ClusterName, OwnerReferences: []metav1.OwnerReference{owner("Cluster", cluster)}},
-		Spec:       infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: VirtualIP, Port: 6443}},
+		Spec:       infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: VirtualIP, Port: VirtualIPPort}},
 	})
 	return cluster
 }

@@ -36,7 +36,7 @@ func TestClaimToProvisioned(t *testing.T) {
 	}
 	want := infrav1.HostDesired{
 		Phase: infrav1.HostDesiredBootstrapped, OperationID: "bootstrap-" + m.Spec.ClaimID, BootstrapSecretName: "bootstrap-m1",
-		Version: testenv.Version, ProviderID: m.Spec.ProviderID, VirtualIP: testenv.VirtualIP, InitializesControlPlane: ptr.To(true),
+		Version: testenv.Version, ProviderID: m.Spec.ProviderID, VirtualIP: testenv.VirtualIP, VirtualIPPort: testenv.VirtualIPPort, InitializesControlPlane: ptr.To(true),
 	}
 	if !reflect.DeepEqual(*h.Spec.Desired, want) {
 		t.Errorf("desired = %+v, want %+v", *h.Spec.Desired, want)

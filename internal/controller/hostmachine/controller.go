@@ -196,9 +196,9 @@ type scope struct {
 	hostless bool
 	// held says why a claimed host has no operation yet; nil when nothing holds it back.
 	held *waiting
-	// virtualIP is the control-plane address that a new operation names; initializes whether
+	// virtualIP is the control-plane endpoint that a new operation names; initializes whether
 	// its host makes the control plane, nil when that is not to be decided.
-	virtualIP   string
+	virtualIP   clusterv1.APIEndpoint
 	initializes *bool
 	// ailment says what is wrong with a machine that was provisioned; nil when nothing is.
 	ailment *waiting

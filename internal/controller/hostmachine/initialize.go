@@ -33,15 +33,15 @@ const controlPlaneRetry = 10 * time.Second
 // A Cluster that is not initialized and has another control-plane host was restored from a
 // backup, or has data that somebody made by hand. The operation waits until it is initialized.
 func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope) (bool, error) {
-	address, err := r.addressToHold(ctx, s)
-	if err != nil || address == "" {
+	endpoint, err := r.endpointToHold(ctx, s)
+	if err != nil || endpoint.Host == "" {
 		return err == nil, err
 	}
 	cluster := &clusterv1.Cluster{}
 	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.cluster), cluster); err != nil {
 		return false, fmt.Errorf("get Cluster %s: %w", s.cluster.Name, err)
 	}
-	s.virtualIP = address
+	s.virtualIP = endpoint
 	if initialized(cluster) {
 		s.initializes = ptr.To(false)
 		return true, nil
@@ -65,23 +65,24 @@ func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope) (bool, err
 	return false, nil
 }
 
-// addressToHold is the control-plane address that the operation of the host will name;
+// endpointToHold is the control-plane endpoint that the operation of the host will name;
 // empty when it names none, or when it is decided who makes the control plane. A manager of
 // before has written operations without that decision.
-func (r *Reconciler) addressToHold(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) endpointToHold(ctx context.Context, s *scope) (clusterv1.APIEndpoint, error) {
+	none := clusterv1.APIEndpoint{}
 	desired := s.host.Spec.Desired
 	switch {
 	case host.Releasing(s.host) || s.cluster == nil || s.owner == nil || !s.owner.ControlPlane || s.adopts():
-		return "", nil
+		return none, nil
 	case desired == nil:
 	case desired.Phase != infrav1.HostDesiredBootstrapped || desired.InitializesControlPlane != nil || ptr.Deref(desired.Bootstrapped, false):
-		return "", nil
+		return none, nil
 	default:
-		return desired.VirtualIP, nil
+		return clusterv1.APIEndpoint{Host: desired.VirtualIP, Port: desired.VirtualIPPort}, nil
 	}
 	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	return virtualIP(hostCluster), nil
 }

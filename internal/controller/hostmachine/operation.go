@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -140,15 +141,16 @@ func (r *Reconciler) newOperation(ctx context.Context, s *scope) (*infrav1.HostD
 		ProviderID:  s.hostMachine.Spec.ProviderID,
 
 		ReleaseDigest: host.ReleaseDigest(s.host, s.version(), s.release),
-		VirtualIP:     s.virtualIP,
+		VirtualIP:     s.virtualIP.Host,
+		VirtualIPPort: s.virtualIP.Port,
 	}, nil
 }
 
-// virtualIP is the address that the hosts of a control plane hold; empty when somebody
-// else does: a load balancer, or who manages the infrastructure of the cluster.
-func virtualIP(hostCluster *infrav1.HostCluster) string {
+// virtualIP is the endpoint whose address the hosts of a control plane hold; empty when
+// somebody else does: a load balancer, or who manages the infrastructure of the cluster.
+func virtualIP(hostCluster *infrav1.HostCluster) clusterv1.APIEndpoint {
 	if hostCluster == nil || annotations.IsExternallyManaged(hostCluster) || hostCluster.Spec.Endpoint.Type == infrav1.EndpointExternal {
-		return ""
+		return clusterv1.APIEndpoint{}
 	}
-	return hostCluster.Spec.ControlPlaneEndpoint.Host
+	return hostCluster.Spec.ControlPlaneEndpoint
 }
