@@ -11,9 +11,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/join"
@@ -68,6 +70,7 @@ func main() {
 	path := flags.String("config", config.DefaultPath, "file with the configuration of the agent")
 	root := flags.String("root", "", "directory that stands for / of the host (for tests)")
 	format := flags.String("o", preflight.FormatTable, "output of preflight and status: table or json")
+	port := flags.Int("control-plane-port", 0, "port of the control-plane endpoint that preflight looks at; when 0, that of the host's last operation, else 6443")
 	logging := flags.String("logging-format", "text", "log of run: text, or json for one object a line")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -103,7 +106,7 @@ func main() {
 		os.Exit(2)
 	}
 	log := slog.New(handler)
-	err := execute(os.Args[1], *path, *format, log, hostfs.At(*root))
+	err := execute(os.Args[1], *path, *format, *port, log, hostfs.At(*root))
 	switch {
 	case err == nil:
 		return
@@ -187,11 +190,11 @@ func uninstallAgent(args []string) int {
 	return 1
 }
 
-func execute(name, path, format string, log *slog.Logger, root hostfs.Root) error {
+func execute(name, path, format string, port int, log *slog.Logger, root hostfs.Root) error {
 	c, err := config.Load(path)
 	switch {
 	case name == "preflight":
-		return check(c, err, format, root)
+		return check(c, err, format, port, root)
 	case name != "run" && name != "status":
 		return fmt.Errorf("%q is no command; use join, run, preflight, software, uninstall, status or version", name)
 	case err != nil:
@@ -212,13 +215,18 @@ func execute(name, path, format string, log *slog.Logger, root hostfs.Root) erro
 }
 
 // check looks at a host that may have no configuration yet.
-func check(c *config.AgentConfiguration, configErr error, format string, root hostfs.Root) error {
+func check(c *config.AgentConfiguration, configErr error, format string, port int, root hostfs.Root) error {
 	if configErr != nil {
 		c = config.Default()
 	}
+	if port == 0 {
+		// a host without an agent has no journal, and one that nobody can read is told elsewhere
+		state, _ := journal.Read(root.Path(filepath.Join(c.StateDir, config.JournalFile)))
+		port = int(state.VirtualIPPort)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	report := preflight.Run(ctx, preflight.System{FS: root, Runner: command.System{Identity: "preflight"}}, c, configErr)
+	report := preflight.Run(ctx, preflight.System{FS: root, Runner: command.System{Identity: "preflight"}}, c, configErr, port)
 	if err := report.Write(os.Stdout, format); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -266,8 +267,15 @@ func (e *Executor) hold(ctx context.Context, requested operation.Bootstrap, prog
 		return &operation.Error{Reason: operation.ReasonVirtualIPFailed, Retry: operation.RetryNever,
 			Message: fmt.Sprintf("the virtual IP %.64q is not an address", requested.VirtualIP)}
 	}
+	taken, err := kubelet.TakenPorts(e.Root.ReadFile, int(requested.VirtualIPPort))
+	if err != nil {
+		return err
+	}
 	if err := progress.Update(func(s *journal.State) {
 		s.VirtualIP, s.Operation.InitializesControlPlane = requested.VirtualIP, requested.InitializesControlPlane
+		if s.VirtualIPPort == 0 {
+			s.VirtualIPPort, s.VirtualIPPortTaken = requested.VirtualIPPort, slices.Contains(taken, int(requested.VirtualIPPort))
+		}
 	}); err != nil {
 		return err
 	}

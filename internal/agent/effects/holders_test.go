@@ -560,3 +560,9 @@ func TestNeverTwoHoldersWithUsersCommands(t *testing.T) {
 	}
 	t.Logf("%d hosts joined", joined)
 }
+
+// Serves implements vip.Server.
+func (*peer) Serves(context.Context, uint16) error { return nil }
+
+// Answers implements vip.Server.
+func (*peer) Answers(context.Context, netip.AddrPort) error { return nil }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,7 +174,7 @@ func hostSpec(phase infrav1.HostDesiredPhase, id string) *infrav1.HostSpec {
 		ClaimGeneration: 1, Claim: &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: "claim"},
 		Desired: &infrav1.HostDesired{
 			Phase: phase, OperationID: id, BootstrapSecretName: "secret",
-			ProviderID: "slipway://ns/host-1/claim", VirtualIP: "10.0.0.200", InitializesControlPlane: ptr.To(true),
+			ProviderID: "slipway://ns/host-1/claim", VirtualIP: "10.0.0.200", VirtualIPPort: 8443, InitializesControlPlane: ptr.To(true),
 		},
 	}
 }
@@ -249,6 +250,43 @@ func TestBootstrapAndReset(t *testing.T) {
 	}
 	if h.Programs.RanPrefix("kubeadm reset --force") != 1 {
 		t.Errorf("kubeadm reset did not run once: %q", h.Programs.Ran())
+	}
+}
+
+// The port of the endpoint goes from the operation into the journal: the election and the proof
+// of a reset look at it. A program of the host's own that listened there before is left alone.
+func TestPortOfTheEndpointIsRecorded(t *testing.T) {
+	const listener = "  sl  local_address rem_address   st\n   0: 00000000:20FB 00000000:0000 0A\n"
+	for _, taken := range []bool{false, true} {
+		h, path := effectstest.New(t), filepath.Join(t.TempDir(), "journal")
+		listen := func() {
+			if err := os.WriteFile(h.Root.Path("/proc/net/tcp"), []byte(listener), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if taken {
+			listen()
+		}
+		s, _ := process(t, h, path, hostSpec(infrav1.HostDesiredBootstrapped, "boot"), 0)
+		assertBootstrapped(t, h, s)
+		if s.VirtualIPPort != 8443 || s.VirtualIPPortTaken != taken || effects.Candidate("h", s).Port != 8443 {
+			t.Errorf("taken before: %t: the journal has port %d, taken %t", taken, s.VirtualIPPort, s.VirtualIPPortTaken)
+		}
+		listen()
+		left, err := h.Executor.Verify(t.Context(), s)
+		if err != nil || slices.Contains(left, "listener on port 8443") == taken {
+			t.Errorf("taken before: %t: what is left is %q, error %v", taken, left, err)
+		}
+		if !taken {
+			if err := os.WriteFile(h.Root.Path("/proc/net/tcp"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, _ = process(t, h, path, hostSpec(infrav1.HostDesiredReset, "reset"), 0)
+		assertClean(t, h, s)
+		if s.VirtualIPPort != 0 || s.VirtualIPPortTaken {
+			t.Errorf("the journal of a clean host has port %d, taken %t", s.VirtualIPPort, s.VirtualIPPortTaken)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,27 +22,27 @@ func checkPorts(_ context.Context, s *scope) []Finding {
 		// They are its own; the check before has the say.
 		return nil
 	}
-	var taken []string
-	for _, table := range kubelet.PortTables {
-		for _, port := range kubelet.TakenPorts(s.text(table)) {
-			if name := strconv.Itoa(port); !slices.Contains(taken, name) {
-				taken = append(taken, name)
-			}
-		}
+	taken, err := kubelet.TakenPorts(s.ReadFile, s.apiServerPort)
+	if err != nil {
+		return bad(Warning, "sudo ss -ltn shows where programs listen", "it is unknown whether the ports of Kubernetes are free: %v", err)
 	}
 	if len(taken) == 0 {
 		return good("free")
 	}
-	return bad(Error, fmt.Sprintf("sudo ss -ltnp 'sport = :%s' shows who listens; stop it", taken[0]), "ports of Kubernetes are taken: %s", strings.Join(taken, ", "))
+	names := make([]string, len(taken))
+	for i, port := range taken {
+		names[i] = strconv.Itoa(port)
+	}
+	return bad(Error, fmt.Sprintf("sudo ss -ltnp 'sport = :%s' shows who listens; stop it", names[0]), "ports of Kubernetes are taken: %s", strings.Join(names, ", "))
 }
 
 func checkFirewall(ctx context.Context, s *scope) []Finding {
 	if state, _ := s.Run(ctx, "systemctl", "is-active", "firewalld"); strings.TrimSpace(state) == "active" {
-		return bad(Warning, "sudo firewall-cmd --permanent --add-port={6443,2379-2380,10250}/tcp --add-masquerade && sudo firewall-cmd --reload, and open what the network plugin needs; or sudo systemctl disable --now firewalld",
+		return bad(Warning, fmt.Sprintf("sudo firewall-cmd --permanent --add-port={%d,2379-2380,10250}/tcp --add-masquerade && sudo firewall-cmd --reload, and open what the network plugin needs; or sudo systemctl disable --now firewalld", s.apiServerPort),
 			"firewalld is active: by default it blocks the API server, the kubelet and the pod network")
 	}
 	if out, _ := s.Run(ctx, "ufw", "status"); strings.Contains(out, "Status: active") {
-		return bad(Warning, "sudo ufw allow 6443,10250/tcp && sudo ufw allow 2379:2380/tcp && sudo ufw default allow routed, and open what the network plugin needs; or sudo ufw disable",
+		return bad(Warning, fmt.Sprintf("sudo ufw allow %d,10250/tcp && sudo ufw allow 2379:2380/tcp && sudo ufw default allow routed, and open what the network plugin needs; or sudo ufw disable", s.apiServerPort),
 			"ufw is active: by default it blocks the API server, the kubelet and the pod network")
 	}
 	return good("no firewalld, no ufw")

@@ -1,9 +1,11 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
@@ -108,12 +110,16 @@ type scope struct {
 	// configErr is why there is no configuration; config holds the defaults then.
 	configErr error
 	distro    distribution
+	// apiServerPort is where the API server of a control plane on this host listens.
+	apiServerPort int
 }
 
 // Run makes all checks on the host. configErr says why c holds only defaults; nil
 // when it was read from the host.
-func Run(ctx context.Context, h Host, c *config.AgentConfiguration, configErr error) Report {
-	s := &scope{Host: h, config: c, configErr: configErr, distro: readDistribution(h)}
+//
+// apiServerPort is the port of the control-plane endpoint, 0 when it is not known.
+func Run(ctx context.Context, h Host, c *config.AgentConfiguration, configErr error, apiServerPort int) Report {
+	s := &scope{Host: h, config: c, configErr: configErr, distro: readDistribution(h), apiServerPort: cmp.Or(apiServerPort, kubelet.APIServerPort)}
 	report := Report{OperatingSystem: s.distro.name}
 	for _, check := range checks {
 		found := check.run(ctx, s)

@@ -124,7 +124,7 @@ const (
 func run(h Host) Report {
 	c := config.Default()
 	c.Namespace = "default"
-	return Run(context.Background(), h, c, nil)
+	return Run(context.Background(), h, c, nil, 0)
 }
 
 // hostSoftware replaces the packages by what `slipway-agent software install` installs.
@@ -300,9 +300,42 @@ func sideBySide(h *fakeHost, programs ...string) {
 	}
 }
 
+// The API server's port is that of the control-plane endpoint; only without one it is 6443.
+func TestPortOfTheControlPlane(t *testing.T) {
+	listening := func(port int) func(*fakeHost) {
+		return func(h *fakeHost) { h.files["/proc/net/tcp"] = fmt.Sprintf("sl\n 0: 00000000:%04X 0:0 0A\n", port) }
+	}
+	says := func(line, output string) func(*fakeHost) {
+		return func(h *fakeHost) { h.programs[line] = output }
+	}
+	for name, c := range map[string]struct {
+		port   int
+		change func(*fakeHost)
+		check  string
+		want   string
+	}{
+		"its own is taken":       {8443, listening(8443), "ports", "8443"},
+		"another one is taken":   {8443, listening(6443), "ports", "free"},
+		"the default is taken":   {0, listening(6443), "ports", "6443"},
+		"without one":            {0, listening(8443), "ports", "free"},
+		"etcd's is taken":        {443, listening(2379), "ports", "2379"},
+		"firewalld":              {443, says("systemctl is-active firewalld", "active\n"), "firewall", "{443,2379-2380,10250}"},
+		"ufw":                    {8443, says("ufw status", "Status: active\n"), "firewall", "ufw allow 8443,10250/tcp"},
+		"firewalld, without one": {0, says("systemctl is-active firewalld", "active\n"), "firewall", "{6443,2379-2380,10250}"},
+	} {
+		h := ready(rocky)
+		c.change(h)
+		findings := Run(t.Context(), h, config.Default(), nil, c.port).Findings
+		at := slices.IndexFunc(findings, func(f Finding) bool { return f.Check == c.check })
+		if at < 0 || !strings.Contains(findings[at].Message+findings[at].Remedy, c.want) {
+			t.Errorf("%s: found %+v, want %q of %s", name, findings, c.want, c.check)
+		}
+	}
+}
+
 func TestConfigurationThatIsMissingOrWrong(t *testing.T) {
 	last := func(err error) Finding {
-		findings := Run(context.Background(), ready(debian), config.Default(), err).Findings
+		findings := Run(context.Background(), ready(debian), config.Default(), err, 0).Findings
 		return findings[len(findings)-1]
 	}
 	if f := last(&config.NotFoundError{Path: "/etc/slipway/agent.yaml"}); f.Level != Warning || !strings.Contains(f.Message, "/etc/slipway/agent.yaml") {

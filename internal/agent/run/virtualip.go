@@ -14,7 +14,7 @@ func (v virtualIP) Status() *infrav1.VirtualIPStatus {
 	if !s.Address.IsValid() {
 		return nil
 	}
-	status := &infrav1.VirtualIPStatus{Address: s.Address.String(), State: infrav1.VirtualIPStandby, Term: s.Term, MACAddress: s.MAC, DuplicateMACAddress: s.DuplicateMAC, Message: s.Problem}
+	status := &infrav1.VirtualIPStatus{Address: s.Address.String(), State: infrav1.VirtualIPStandby, Port: int32(s.Port), APIServer: infrav1.VirtualIPAPIServer(s.APIServer), Term: s.Term, MACAddress: s.MAC, DuplicateMACAddress: s.DuplicateMAC, Message: s.Problem}
 	if s.Held {
 		status.State = infrav1.VirtualIPHeld
 	}

@@ -84,10 +84,20 @@ func (k *Keeper) stand(ctx context.Context) {
 	k.note(err)
 }
 
+// serves returns an error unless the API server of this host is ready, and answers at the
+// port of the endpoint: at any other port no client finds it by the address.
+func (k *Keeper) serves(ctx context.Context) error {
+	err := k.Server.Ready(ctx)
+	if err != nil || k.candidate.Port == 0 {
+		return err
+	}
+	return k.Server.Serves(ctx, k.candidate.Port)
+}
+
 // claim writes this host into the Lease it has seen last.
 func (k *Keeper) claim(ctx context.Context) error {
 	sent := k.Now()
-	if err := k.Server.Ready(ctx); err != nil {
+	if err := k.serves(ctx); err != nil {
 		return err
 	}
 	lease := k.seen.DeepCopy()

@@ -51,12 +51,19 @@ type Server interface {
 	Lease(ctx context.Context) (*coordinationv1.Lease, error)
 	// UpdateLease fails with a conflict when the Lease has changed meanwhile.
 	UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+	// Serves returns a *PortError unless this host's API server answers at the port, and
+	// Answers an error unless an API server of the cluster answers at the endpoint. Both may
+	// be called concurrently with the other methods.
+	Serves(ctx context.Context, port uint16) error
+	Answers(ctx context.Context, endpoint netip.AddrPort) error
 }
 
 // Candidate is what this host may do about an address.
 type Candidate struct {
 	// Address to hold; the zero address for none.
 	Address netip.Addr
+	// Port of the control-plane endpoint; 0 when it is not known.
+	Port uint16
 	// Identity of this host and claim in the Lease.
 	Identity string
 	// Initializes is set while the host makes the control plane: it may hold the
@@ -97,6 +104,8 @@ type Keeper struct {
 	duplicate string
 	// mac is the MAC address of the interface for the address.
 	mac string
+	// endpoint says whether the API server answers at the control-plane endpoint.
+	endpoint endpoint
 	// problem is what stands in the way, troubled since when something does.
 	problem  string
 	troubled time.Time
@@ -106,6 +115,12 @@ type Keeper struct {
 // Run keeps the address until the context ends. It leaves the address to the
 // kernel then: an agent that is back before the end of its lifetime goes on.
 func (k *Keeper) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for backoff.Sleep(ctx, k.checkEndpoint(ctx)) {
+		}
+	})
 	for backoff.Sleep(ctx, k.round(ctx)) {
 	}
 }
@@ -190,7 +205,10 @@ func (k *Keeper) follow() {
 	c := k.Candidate()
 	if c.Address != k.candidate.Address || c.Identity != k.candidate.Identity {
 		k.drop("it is no longer this host's to hold")
-		k.seen, k.problem, k.duplicate, k.mac = nil, "", "", ""
+		k.seen, k.problem, k.duplicate, k.mac, k.endpoint = nil, "", "", "", endpoint{}
+	}
+	if c.Port != k.candidate.Port {
+		k.endpoint = endpoint{}
 	}
 	k.candidate = c
 	if k.initial && !c.Initializes {
@@ -203,7 +221,7 @@ func (k *Keeper) drop(why string) bool {
 	if !k.leading && !k.initial {
 		return true
 	}
-	k.leading, k.initial, k.duplicate = false, false, ""
+	k.leading, k.initial, k.duplicate, k.endpoint = false, false, "", endpoint{}
 	k.observer.losses.Add(1)
 	k.Log.Warn("giving up the virtual IP", "address", k.candidate.Address, "reason", why)
 	err := k.Holder.Release(k.candidate.Address)

@@ -1,6 +1,7 @@
 package vip
 
 import (
+	"cmp"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,10 @@ type Status struct {
 	Address netip.Addr
 	// Held is true while the host has the address.
 	Held bool
+	// Port of the control-plane endpoint; 0 when it is not known.
+	Port uint16
+	// APIServer says whether the API server answers at the endpoint.
+	APIServer Answer
 	// Term counts the holders of the address so far; 0 before the first election.
 	Term int32
 	// MAC is that of the interface for the address; empty when it is not known.
@@ -65,7 +70,7 @@ func (k *Keeper) Changed() <-chan struct{} {
 
 // publish makes the outcome of a round known.
 func (k *Keeper) publish() {
-	s := Status{Address: k.candidate.Address, Problem: k.problem, DuplicateMAC: k.duplicate}
+	s := Status{Address: k.candidate.Address, Port: k.candidate.Port, APIServer: k.endpoint.answer, Problem: cmp.Or(k.problem, k.endpoint.problem), DuplicateMAC: k.duplicate}
 	if conflict := k.conflict(); s.Problem == "" && conflict != nil {
 		s.Problem = conflict.Error()
 	}

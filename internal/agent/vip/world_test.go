@@ -45,10 +45,15 @@ type machine struct {
 	keeper    *Keeper
 	candidate Candidate
 	next      time.Time
+	// check is when the agent checks the endpoint next.
+	check time.Time
 	// dead is a host without power, hung an agent that does nothing.
 	dead, hung bool
 	// down is an API server that does not answer, unready one that says so.
 	down, unready bool
+	// port of the API server; deaf is one that does not listen at the address.
+	port uint16
+	deaf bool
 	// blank is a host without a control plane.
 	blank bool
 	// cut is a host that reaches no other: etcd has no quorum, no ARP arrives.
@@ -71,7 +76,7 @@ func newWorld(t *testing.T, hosts int) *world {
 }
 
 func (w *world) add(name string) *machine {
-	m := &machine{world: w, name: name, candidate: Candidate{Address: virtual, Identity: name + "_1"}}
+	m := &machine{world: w, name: name, candidate: Candidate{Address: virtual, Port: 8443, Identity: name + "_1"}, port: 8443}
 	m.start()
 	w.hosts = append(w.hosts, m)
 	return m
@@ -84,7 +89,7 @@ func (m *machine) start() {
 		Holder: Holder{Network: m, Log: log}, Server: m, Log: log,
 		Candidate: func() Candidate { return m.candidate }, Now: func() time.Time { return m.world.now },
 	}
-	m.next = m.world.now
+	m.next, m.check = m.world.now, m.world.now
 }
 
 // Write implements io.Writer for the log of the agent.
@@ -105,6 +110,9 @@ func (w *world) run(d time.Duration) {
 		for _, m := range w.hosts {
 			if !m.dead && !m.hung && !w.now.Before(m.next) {
 				m.next = w.now.Add(m.keeper.round(w.t.Context()))
+			}
+			if !m.dead && !m.hung && !w.now.Before(m.check) {
+				m.check = w.now.Add(m.keeper.checkEndpoint(w.t.Context()))
 			}
 		}
 		if held := w.holders(); len(held) > 1 {
@@ -173,6 +181,29 @@ func (m *machine) Ready(context.Context) error {
 		return errDown
 	case m.unready || !m.quorum():
 		return errors.New("readyz: etcd failed")
+	}
+	return nil
+}
+
+// Serves implements Server.
+func (m *machine) Serves(_ context.Context, port uint16) error {
+	if m.blank {
+		return ErrNoControlPlane
+	}
+	if m.port != port {
+		return &PortError{Port: port, Listens: strconv.Itoa(int(m.port)), Err: errDown}
+	}
+	return nil
+}
+
+// Answers implements Server. The API server listens at all addresses of the host, unless it
+// is deaf.
+func (m *machine) Answers(_ context.Context, endpoint netip.AddrPort) error {
+	switch {
+	case m.blank:
+		return ErrNoControlPlane
+	case m.down || m.deaf || m.port != endpoint.Port() || !m.holds():
+		return errDown
 	}
 	return nil
 }

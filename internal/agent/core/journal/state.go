@@ -57,6 +57,12 @@ type State struct {
 
 	// VirtualIP is the address the host holds, re-added after a reboot.
 	VirtualIP string `json:"virtualIP,omitempty"`
+	// VirtualIPPort is the port of the control-plane endpoint; 0 when it is not known. It
+	// stays until the host is clean, since the proof includes that nothing listens there.
+	VirtualIPPort int32 `json:"virtualIPPort,omitempty"`
+	// VirtualIPPortTaken is true when a program of the host's own listened at VirtualIPPort
+	// before the bootstrap: the proof is not about that one.
+	VirtualIPPortTaken bool `json:"virtualIPPortTaken,omitempty"`
 	// Files are the paths that write_files created.
 	Files []string `json:"files,omitempty"`
 	// Users and Groups are the names of the accounts and groups that the users of the

@@ -135,6 +135,8 @@ type Bootstrap struct {
 	Version string
 	// VirtualIP to hold; empty holds none.
 	VirtualIP string
+	// VirtualIPPort is the port of the control-plane endpoint; 0 when it is not known.
+	VirtualIPPort int32
 	// InitializesControlPlane is true on the host that holds VirtualIP before there is an API
 	// server.
 	InitializesControlPlane bool

@@ -66,6 +66,9 @@ func TestVerifyNamesWhatIsLeft(t *testing.T) {
 		"port": {func(t *testing.T, h *effectstest.Host) {
 			put(t, h, "/proc/net/tcp6", fmt.Sprintf(listener, 6443, "0A"))
 		}, "listener on port 6443"},
+		"port of the endpoint": {func(t *testing.T, h *effectstest.Host) {
+			put(t, h, "/proc/net/tcp", fmt.Sprintf(listener, 8443, "0A"))
+		}, "listener on port 8443"},
 		"connection to it": {func(t *testing.T, h *effectstest.Host) {
 			put(t, h, "/proc/net/tcp", fmt.Sprintf(listener, 6443, "01"))
 		}, ""},
@@ -111,7 +114,7 @@ func TestVerifyNamesWhatIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := effectstest.New(t)
 			c.make(t, h)
-			left, err := h.Executor.Verify(t.Context(), journal.State{VirtualIP: "10.0.0.200", Baseline: baseline})
+			left, err := h.Executor.Verify(t.Context(), journal.State{VirtualIP: "10.0.0.200", VirtualIPPort: 8443, Baseline: baseline})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ var programs = []string{
 func (c Cleaner) Verify(ctx context.Context, state journal.State) ([]string, error) {
 	checks := []func() ([]string, error){
 		c.leftProcesses,
-		c.leftPorts,
+		func() ([]string, error) { return c.leftPorts(state) },
 		func() ([]string, error) { return c.leftContainers(ctx) },
 		c.leftMounts,
 		c.leftFiles,
@@ -89,24 +89,19 @@ func (c Cleaner) program(pid string) string {
 	return ""
 }
 
-func (c Cleaner) leftPorts() ([]string, error) {
-	var left []string
-	for _, table := range kubelet.PortTables {
-		data, err := os.ReadFile(c.Root.Path(table))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list listening ports: %w", err)
-		}
-		for _, port := range kubelet.TakenPorts(string(data)) {
-			if name := fmt.Sprintf("listener on port %d", port); !slices.Contains(left, name) {
-				left = append(left, name)
-			}
-		}
+// leftPorts looks at the port of the control-plane endpoint, too, where the API server
+// listened.
+func (c Cleaner) leftPorts(state journal.State) ([]string, error) {
+	apiServer := []int{kubelet.APIServerPort}
+	if state.VirtualIPPort != 0 && !state.VirtualIPPortTaken {
+		apiServer = append(apiServer, int(state.VirtualIPPort))
 	}
-	slices.Sort(left)
-	return left, nil
+	taken, err := kubelet.TakenPorts(c.Root.ReadFile, apiServer...)
+	var left []string
+	for _, port := range taken {
+		left = append(left, fmt.Sprintf("listener on port %d", port))
+	}
+	return left, err
 }
 
 func (c Cleaner) leftContainers(ctx context.Context) ([]string, error) {

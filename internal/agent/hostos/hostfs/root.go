@@ -27,6 +27,9 @@ func (r Root) Path(path string) string {
 	return filepath.Join(string(r), path)
 }
 
+// ReadFile reads the file that the absolute path names below the root.
+func (r Root) ReadFile(path string) ([]byte, error) { return os.ReadFile(r.Path(path)) }
+
 // Space is how many bytes may be written below an absolute path of the host by others than
 // root, and how many its file system has; of a path that is not there yet, where it would be
 // made.

@@ -1,15 +1,23 @@
 package localapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
 // The Lease of the election in the workload cluster, and who may write it.
@@ -69,6 +77,68 @@ func (s *Server) UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (
 		s.made = time.Time{}
 	}
 	return stored, err
+}
+
+// Serves implements vip.Server. kubeadm writes the port of the API server into the files: when
+// it is that one, Ready has connected to it.
+func (s *Server) Serves(ctx context.Context, port uint16) error {
+	f, err := s.readFiles()
+	if err != nil {
+		return err
+	}
+	server, err := f.server()
+	if err != nil {
+		return err
+	}
+	own, err := url.Parse(server.Host)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", localConfig, err)
+	}
+	want := strconv.Itoa(int(port))
+	listens := cmp.Or(own.Port(), "443")
+	if listens == want {
+		return nil
+	}
+	// A program of the host's own may pass connections on.
+	if err := request(ctx, server, net.JoinHostPort(own.Hostname(), want)); err != nil {
+		return &vip.PortError{Port: port, Listens: listens, Err: err}
+	}
+	return nil
+}
+
+// Answers implements vip.Server. It has connections of its own.
+func (s *Server) Answers(ctx context.Context, endpoint netip.AddrPort) error {
+	f, err := s.readFiles()
+	if err != nil {
+		return err
+	}
+	server, err := f.server()
+	if err != nil {
+		return err
+	}
+	return request(ctx, server, endpoint.String())
+}
+
+// request makes a new connection to an API server of the cluster. Any answer will do once the
+// certificate is verified: whether the server is ready, Ready finds out.
+func request(ctx context.Context, server *rest.Config, at string) error {
+	server = rest.CopyConfig(server)
+	server.Host = "https://" + at
+	client, err := rest.HTTPClientFor(server)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	get, err := http.NewRequestWithContext(ctx, http.MethodGet, server.Host+"/readyz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	get.Close = true
+	response, err := client.Do(get)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
 }
 
 // connect returns a client whose credentials are those of the files.

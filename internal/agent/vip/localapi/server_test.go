@@ -1,0 +1,144 @@
+package localapi
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/vip"
+)
+
+// host is one whose API server is the server, by the files of kubeadm.
+func host(t *testing.T, server *httptest.Server) *Server {
+	t.Helper()
+	root := hostfs.Root(t.TempDir())
+	path := root.Path(localConfig)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	kubeconfig := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]\n"+
+		"users: [{name: u, user: {token: never-sent}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n",
+		server.URL, base64.StdEncoding.EncodeToString(ca))
+	if err := os.MkdirAll(root.Path("/etc/kubernetes/pki"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{localConfig: kubeconfig, authority: string(ca)} {
+		if err := os.WriteFile(root.Path(file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Server{Root: root, Now: time.Now}
+}
+
+// apiServer answers like one that gives nothing to strangers, with a certificate for 127.0.0.1.
+func apiServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("a credential is sent to who is not known yet")
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func at(t *testing.T, l net.Listener) netip.AddrPort {
+	t.Helper()
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// listener is a port at which something that is no API server of the cluster may be.
+func listener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// What counts is that an API server of the cluster answers at address and port, by TLS.
+func TestAnswers(t *testing.T) {
+	server := apiServer(t)
+	s := host(t, server)
+	if err := s.Answers(t.Context(), at(t, server.Listener)); err != nil {
+		t.Errorf("the API server answers, and the error is %v", err)
+	}
+	closed := listener(t)
+	_ = closed.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	ended := listener(t)
+	go func() {
+		for {
+			c, err := ended.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	for name, l := range map[string]net.Listener{"nothing": closed, "a program without TLS": plain.Listener, "a program that hangs up": ended} {
+		if err := s.Answers(t.Context(), at(t, l)); err == nil {
+			t.Errorf("%s at the port counts as an API server", name)
+		}
+	}
+	// The certificate must name the address: 127.0.0.2 is not in it.
+	other, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	misnamed := httptest.NewUnstartedServer(http.NotFoundHandler())
+	_ = misnamed.Listener.Close()
+	misnamed.Listener = other
+	misnamed.StartTLS()
+	t.Cleanup(misnamed.Close)
+	if err := s.Answers(t.Context(), at(t, other)); err == nil {
+		t.Error("a certificate that does not name the address is accepted")
+	}
+	if err := (&Server{Root: hostfs.Root(t.TempDir()), Now: time.Now}).Answers(t.Context(), at(t, server.Listener)); !errors.Is(err, vip.ErrNoControlPlane) {
+		t.Errorf("without a control plane the error is %v", err)
+	}
+}
+
+// The host's own API server serves the port that kubeadm had it listen at, and no other unless
+// a program there passes on to it.
+func TestServes(t *testing.T) {
+	server, forward := apiServer(t), apiServer(t)
+	s := host(t, server)
+	own := at(t, server.Listener).Port()
+	if err := s.Serves(t.Context(), own); err != nil {
+		t.Errorf("at its own port: %v", err)
+	}
+	if err := s.Serves(t.Context(), at(t, forward.Listener).Port()); err != nil {
+		t.Errorf("at a port that is passed on: %v", err)
+	}
+	closed := listener(t)
+	_ = closed.Close()
+	other := (*vip.PortError)(nil)
+	if err := s.Serves(t.Context(), at(t, closed).Port()); !errors.As(err, &other) || other.Port != at(t, closed).Port() || other.Listens != fmt.Sprint(own) {
+		t.Errorf("at a port where nothing listens: %v", err)
+	}
+}
+
+// Port 443 is the one that a URL does not name.
+func TestServesThePortThatAURLLeavesOut(t *testing.T) {
+	server := apiServer(t)
+	server.URL = "https://127.0.0.1"
+	if err := host(t, server).Serves(t.Context(), 443); err != nil {
+		t.Error(err)
+	}
+}
