@@ -18,7 +18,9 @@ const (
 
 // Reasons of the condition EndpointHeld of a HostCluster.
 const (
-	// EndpointHeldReason means that the host in the message has the address.
+	// EndpointHeldReason means that the host in the message has the address, and that the API
+	// server answers at address and port. Without a word on the API server in the message, an
+	// earlier version made the host a node, and nobody looks whether it answers.
 	EndpointHeldReason = "Held"
 	// EndpointHolderAwayReason means that the holder's agent is not connected: it may hold
 	// the address still, or another that is not connected either. Look at that host.
@@ -26,6 +28,12 @@ const (
 	// EndpointNotHeldReason means that no host has the address. The message has what each
 	// host says of it.
 	EndpointNotHeldReason = "NotHeld"
+	// EndpointNotAnsweringReason means that no API server answers at the address and port of
+	// the control plane. While its first host bootstraps, wait. Later the message has what
+	// each host says, such as an API server that listens at another port: give
+	// localAPIEndpoint.bindPort of initConfiguration and of joinConfiguration.controlPlane
+	// the port of the endpoint, and make the machine anew.
+	EndpointNotAnsweringReason = "APIServerNotAnswering"
 	// EndpointContestedReason means that a machine that is not of this control plane has the
 	// address, or that the host that holds it reports another problem with it. The message
 	// has the machine and what to do.

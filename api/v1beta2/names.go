@@ -214,7 +214,8 @@ const (
 	// which may not bear that: whether the agent is connected does not depend on it.
 	ClockSkewedCondition = "ClockSkewed"
 	// EndpointHeldCondition on a HostCluster of endpoint type HostVIP is true while
-	// a host has the control-plane address; its message names the host.
+	// a host has the control-plane address and the API server answers at address and
+	// port; its message names the host.
 	EndpointHeldCondition = "EndpointHeld"
 	// AvailableCondition on a Host is true when it can be claimed.
 	AvailableCondition = "Available"

@@ -3,7 +3,6 @@ package doctor
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
@@ -19,8 +18,7 @@ var addressNotHeld = Check{
 				return none()
 			}
 			// Until the first control-plane machine is up, nobody can hold it.
-			owner := s.cluster(c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
-			if owner != nil && !meta.IsStatusConditionTrue(owner.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition) {
+			if s.progress(c) == pending {
 				return none()
 			}
 			switch held.Reason {

@@ -22,7 +22,7 @@ func Checks() []Check {
 		clockSkewed, hostDisconnected, duplicateIdentity, agentVersionSkew, agentUpdateFailed,
 		enrollmentRefused, enrollmentWaiting, tokenExpires, hostNotApproved,
 		hostQuarantined, orphanedClaim, operationFailed, hostLost,
-		addressContested, addressHeldTwice, addressNotHeld, certificateExpires,
+		addressContested, addressHeldTwice, addressNotHeld, endpointNotAnswering, certificateExpires,
 		extensionNotDiscovered, extensionLeftAlone, hostHookWaits, lifecycleHookWaits, policyNotReady,
 		noHostFits, ownerDeleting, topologyFailed, noNetworkPlugin, nodeNotReady, rolloutStopped, versionNotOffered, deletionStuck,
 		moveHeldUp, blockMoveLeft, pausedForgotten, maintenanceForgotten, hooksDeprecated,

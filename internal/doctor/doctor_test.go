@@ -68,7 +68,7 @@ func healthy() *Snapshot {
 	s.Machines = []clusterv1.Machine{machine}
 
 	hostCluster := infrav1.HostCluster{ObjectMeta: objectMeta("a")}
-	hostCluster.Spec.ControlPlaneEndpoint.Host = "10.0.0.9"
+	hostCluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.9", Port: 8443}
 	set(&hostCluster.Status.Conditions, infrav1.EndpointHeldCondition, "True", infrav1.EndpointHeldReason, "Host h1 holds it")
 	s.HostClusters = []infrav1.HostCluster{hostCluster}
 
@@ -120,6 +120,13 @@ func healthy() *Snapshot {
 	provider.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: "True", LastTransitionTime: ago(time.Hour)}}
 	s.Providers = []appsv1.Deployment{provider}
 	return s
+}
+
+// uninitialized is a control plane that Cluster API has not reached since its first host
+// bootstrapped.
+func uninitialized(s *Snapshot, since time.Duration) {
+	set(&s.Clusters[0].Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, "False", clusterv1.ClusterControlPlaneNotInitializedReason, "")
+	s.Hosts[0].Status.ObservedOperation.CompletionTime = ago(since)
 }
 
 func claimed() infrav1.Host {
@@ -323,8 +330,35 @@ var cases = []struct {
 	}, []want{{"AddressNotHeld", Warning, "HostCluster prod/a", 3 * time.Hour, "h1 held it", "describe"}}},
 	{"nobody has the address of a control plane that is not up yet", func(s *Snapshot) {
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotHeldReason, "nobody")
-		set(&s.Clusters[0].Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, "False", clusterv1.ClusterControlPlaneNotInitializedReason, "")
+		uninitialized(s, time.Minute)
 	}, nil},
+	{"nobody has the address of a control plane whose host has bootstrapped", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotHeldReason, "nobody")
+		uninitialized(s, time.Hour)
+	}, []want{{"AddressNotHeld", Error, "HostCluster prod/a", 3 * time.Hour, "nobody", "describe"}}},
+	{"no API server answers at the port", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotAnsweringReason, "No API server answers at 10.0.0.9:8443")
+	}, []want{{"EndpointNotAnswering", Error, "HostCluster prod/a", 3 * time.Hour, "10.0.0.9:8443", "describe"}}},
+	{"no API server answers at the port, and the control plane is not initialized", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotAnsweringReason, "No API server answers at 10.0.0.9:8443")
+		uninitialized(s, time.Hour)
+	}, []want{{"EndpointNotAnswering", Error, "HostCluster prod/a", 3 * time.Hour, "10.0.0.9:8443", "describe"}}},
+	{"no API server answers while the first host bootstraps", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotAnsweringReason, "not yet")
+		uninitialized(s, 0)
+		s.Hosts[0].Status.ObservedOperation.State = infrav1.OperationRunning
+	}, nil},
+	{"the address is held, and Cluster API does not reach it", func(s *Snapshot) { uninitialized(s, time.Hour) },
+		[]want{{"EndpointNotAnswering", Error, "Cluster prod/a", 3 * time.Hour, "10.0.0.9:8443", "curl -k https://10.0.0.9:8443/readyz"}}},
+	{"a load balancer that Cluster API does not reach", func(s *Snapshot) {
+		s.HostClusters[0].Status.Conditions = nil
+		uninitialized(s, time.Hour)
+	}, []want{{"EndpointNotAnswering", Error, "Cluster prod/a", 3 * time.Hour, "10.0.0.9:8443", "curl"}}},
+	{"a control plane that is not reached and is being deleted", func(s *Snapshot) {
+		uninitialized(s, time.Hour)
+		s.Clusters[0].DeletionTimestamp = ptr.To(ago(time.Minute))
+	}, nil},
+	{"the address is held, and the host has just bootstrapped", func(s *Snapshot) { uninitialized(s, time.Minute) }, nil},
 	{"nobody has the address of a Cluster that may not be read", func(s *Snapshot) {
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNotHeldReason, "nobody")
 		s.Clusters, s.LifecycleRuns, s.Unread = nil, nil, []Unread{{Kind: "Cluster", Message: "no"}}

@@ -3,11 +3,14 @@ package hostcluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -30,7 +33,7 @@ func (r *Reconciler) findHolder(_ context.Context, s *scope) error {
 		return nil
 	}
 	all := candidates(s.hosts, s.cluster.Name, spec.ControlPlaneEndpoint.Host)
-	condition := heldCondition(spec.ControlPlaneEndpoint.Host, all, s.hosts)
+	condition := heldCondition(spec.ControlPlaneEndpoint, all, s.hosts)
 	before := conditions.Get(s.hostCluster, infrav1.EndpointHeldCondition)
 	if condition.Status == metav1.ConditionFalse && slices.ContainsFunc(all, candidate.troubled) && (before == nil || before.Message != condition.Message) {
 		r.Recorder.Eventf(s.hostCluster, nil, "Warning", "Endpoint"+condition.Reason, "Hold", "%.900s", condition.Message)
@@ -65,9 +68,22 @@ func report(h *infrav1.Host) candidate {
 	return candidate{host: h.Name, report: *h.Status.VirtualIP, connected: host.Connected(h)}
 }
 
+// answers says whether the API server answers at the endpoint, as the host that holds the
+// address found. Of a host that an earlier version made a node nobody knows the port.
+func (c candidate) answers() bool {
+	return c.report.Port == 0 || c.report.APIServer == infrav1.VirtualIPAPIServerAnswering
+}
+
+// serves says whether the host is fit to hold the address: it is not when its API server is
+// known not to answer at the port.
+func (c candidate) serves() bool {
+	return c.report.APIServer != infrav1.VirtualIPAPIServerNotAnswering
+}
+
 // heldCondition is made of the newest reports: a host that was cut off still says
 // in its last one that it holds the address.
-func heldCondition(address string, all []candidate, hosts []infrav1.Host) metav1.Condition {
+func heldCondition(endpoint clusterv1.APIEndpoint, all []candidate, hosts []infrav1.Host) metav1.Condition {
+	address, at := endpoint.Host, net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))
 	condition := metav1.Condition{Type: infrav1.EndpointHeldCondition, Status: metav1.ConditionFalse}
 	var holder *candidate
 	for i := range all {
@@ -92,18 +108,30 @@ func heldCondition(address string, all []candidate, hosts []infrav1.Host) metav1
 	case len(all) == 0:
 		condition.Reason = infrav1.EndpointNoCandidateReason
 		condition.Message = fmt.Sprintf("No host is to hold %s yet: the control plane has no machine with a host", address)
+	case holder == nil && !slices.ContainsFunc(all, candidate.serves):
+		condition.Reason = infrav1.EndpointNotAnsweringReason
+		condition.Message = fmt.Sprintf("No API server answers at %s, and no host holds %s, of %d that may", at, address, len(all))
 	case holder == nil:
 		condition.Reason = infrav1.EndpointNotHeldReason
 		condition.Message = fmt.Sprintf("No host holds %s, of %d that may", address, len(all))
 	case !holder.connected:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, infrav1.EndpointHolderAwayReason
 		condition.Message = fmt.Sprintf("Host %s held %s when its agent was last heard of", holder.host, address)
+	case !holder.answers():
+		condition.Reason = infrav1.EndpointNotAnsweringReason
+		condition.Message = fmt.Sprintf("Host %s holds %s, and no API server answers at %s yet", holder.host, address, at)
+		if holder.troubled() {
+			condition.Message = fmt.Sprintf("Host %s holds %s, and no API server answers at %s", holder.host, address, at)
+		}
 	case holder.troubled():
 		condition.Reason = infrav1.EndpointContestedReason
 		condition.Message = fmt.Sprintf("Host %s holds %s, and something is wrong with it", holder.host, address)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.EndpointHeldReason
 		condition.Message = fmt.Sprintf("Host %s holds %s", holder.host, address)
+		if holder.report.Port != 0 {
+			condition.Message += fmt.Sprintf(", and the API server answers at %s", at)
+		}
 	}
 	switch {
 	case condition.Status != metav1.ConditionFalse:
