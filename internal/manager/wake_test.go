@@ -76,13 +76,13 @@ func TestWaitingMachineSeesThatItsClusterGoes(t *testing.T) {
 			if err := env.Client.List(t.Context(), members, client.InNamespace(namespace)); err != nil {
 				return err
 			}
-			for i := range members.Items {
-				if got := conditions.Get(&members.Items[i], infrav1.HostClaimedCondition); got == nil || got.Reason != reason {
-					return fmt.Errorf("HostClaimed is %v, want reason %s", got, reason)
-				}
-				return nil
+			if len(members.Items) == 0 {
+				return errors.New("the pool has no member")
 			}
-			return errors.New("the pool has no member")
+			if got := conditions.Get(&members.Items[0], infrav1.HostClaimedCondition); got == nil || got.Reason != reason {
+				return fmt.Errorf("HostClaimed is %v, want reason %s", got, reason)
+			}
+			return nil
 		}
 	}
 	eventually(t, "the machine waits for a host", waits(infrav1.HostMachineNoHostFitsReason))

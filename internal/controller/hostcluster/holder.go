@@ -83,14 +83,7 @@ func (c candidate) serves() bool {
 // heldCondition is made of the newest reports: a host that was cut off still says
 // in its last one that it holds the address.
 func heldCondition(endpoint clusterv1.APIEndpoint, all []candidate, hosts []infrav1.Host) metav1.Condition {
-	address, at := endpoint.Host, net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))
-	condition := metav1.Condition{Type: infrav1.EndpointHeldCondition, Status: metav1.ConditionFalse}
-	var holder *candidate
-	for i := range all {
-		if c := &all[i]; c.report.State == infrav1.VirtualIPHeld && (holder == nil || c.report.Term > holder.report.Term) {
-			holder = c
-		}
-	}
+	condition := holderCondition(endpoint, all)
 	var problems []string
 	contested, twice := false, false
 	for _, c := range all {
@@ -104,6 +97,36 @@ func heldCondition(endpoint clusterv1.APIEndpoint, all []candidate, hosts []infr
 			problems = append(problems, fmt.Sprintf("%s: %s", c.host, problem))
 		}
 	}
+	switch {
+	case condition.Status != metav1.ConditionFalse:
+	case contested:
+		condition.Reason = infrav1.EndpointContestedReason
+	case twice:
+		condition.Reason = infrav1.EndpointHeldTwiceReason
+	}
+	if len(problems) > 0 {
+		condition.Message = strings.Join(append([]string{condition.Message}, problems...), "; ")
+	}
+	return condition
+}
+
+// holderOf returns the host that holds the address by the reports: of several, the one with
+// the highest term; nil when none does.
+func holderOf(all []candidate) *candidate {
+	var holder *candidate
+	for i := range all {
+		if c := &all[i]; c.report.State == infrav1.VirtualIPHeld && (holder == nil || c.report.Term > holder.report.Term) {
+			holder = c
+		}
+	}
+	return holder
+}
+
+// holderCondition says which host holds the address, and whether the API server answers there.
+func holderCondition(endpoint clusterv1.APIEndpoint, all []candidate) metav1.Condition {
+	address, at := endpoint.Host, net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))
+	condition := metav1.Condition{Type: infrav1.EndpointHeldCondition, Status: metav1.ConditionFalse}
+	holder := holderOf(all)
 	switch {
 	case len(all) == 0:
 		condition.Reason = infrav1.EndpointNoCandidateReason
@@ -132,16 +155,6 @@ func heldCondition(endpoint clusterv1.APIEndpoint, all []candidate, hosts []infr
 		if holder.report.Port != 0 {
 			condition.Message += fmt.Sprintf(", and the API server answers at %s", at)
 		}
-	}
-	switch {
-	case condition.Status != metav1.ConditionFalse:
-	case contested:
-		condition.Reason = infrav1.EndpointContestedReason
-	case twice:
-		condition.Reason = infrav1.EndpointHeldTwiceReason
-	}
-	if len(problems) > 0 {
-		condition.Message = strings.Join(append([]string{condition.Message}, problems...), "; ")
 	}
 	return condition
 }

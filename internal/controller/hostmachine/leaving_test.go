@@ -101,15 +101,15 @@ var leavers = map[string]func(w *world) leaver{
 	},
 	"HostMachinePool": func(w *world) leaver {
 		machinePool, pool := testenv.NewMachinePool(w.t, env.Client, w.namespace, "workers", 1)
-		return leaver{w: w, key: w.member(pool, machinePool, "workers-1"), object: pool}
+		return leaver{w: w, key: w.member(pool, machinePool), object: pool}
 	},
 	"MachinePool": func(w *world) leaver {
 		machinePool, pool := testenv.NewMachinePool(w.t, env.Client, w.namespace, "workers", 1)
-		return leaver{w: w, key: w.member(pool, machinePool, "workers-1"), object: machinePool}
+		return leaver{w: w, key: w.member(pool, machinePool), object: machinePool}
 	},
 	"Cluster of a pool": func(w *world) leaver {
 		machinePool, pool := testenv.NewMachinePool(w.t, env.Client, w.namespace, "workers", 1)
-		return leaver{w: w, key: w.member(pool, machinePool, "workers-1"), object: clusterOf(w)}
+		return leaver{w: w, key: w.member(pool, machinePool), object: clusterOf(w)}
 	},
 	"HostMachine": func(w *world) leaver {
 		return leaver{w: w, key: w.machine("m1"), object: &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "m1"}}}

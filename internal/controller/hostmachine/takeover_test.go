@@ -14,9 +14,9 @@ import (
 )
 
 // member makes a machine of a pool.
-func (w *world) member(pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool, name string) client.ObjectKey {
+func (w *world) member(pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool) client.ObjectKey {
 	w.t.Helper()
-	m := testenv.NewMember(w.t, env.Client, machinePool, pool, name)
+	m := testenv.NewMember(w.t, env.Client, machinePool, pool, "workers-1")
 	return client.ObjectKeyFromObject(m)
 }
 
@@ -31,7 +31,7 @@ func TestOperationWaitsForTheMachinePool(t *testing.T) {
 	machinePool, pool := testenv.NewMachinePool(t, env.Client, w.namespace, "workers", 1)
 	testenv.NameNodes(t, env.Client, machinePool, "host-1")
 
-	key := w.member(pool, machinePool, "workers-1")
+	key := w.member(pool, machinePool)
 	m, result := w.reconcile(key)
 	if agent.Host(t).Spec.Claim == nil || m.Spec.ProviderID == "" {
 		t.Fatalf("the host is not claimed, so that core never learns of the providerID: %+v", m.Status.Conditions)
@@ -72,7 +72,7 @@ func TestOperationDoesNotWaitInVain(t *testing.T) {
 			if tc.read {
 				testenv.NameNodes(t, env.Client, machinePool, tc.names...)
 			}
-			m, _ := w.reconcile(w.member(pool, machinePool, "workers-1"))
+			m, _ := w.reconcile(w.member(pool, machinePool))
 			if agent.Host(t).Spec.Desired == nil {
 				t.Errorf("no operation: %+v", m.Status.Conditions)
 			}
