@@ -67,6 +67,15 @@ func (f files) server() (*rest.Config, error) {
 	return rest.AnonymousClientConfig(config), nil
 }
 
+// server returns the configuration that the files give now.
+func (s *Server) server() (*rest.Config, error) {
+	f, err := s.readFiles()
+	if err != nil {
+		return nil, err
+	}
+	return f.server()
+}
+
 // narrow adds the certificate that may do no more than Prepare allows. A host
 // without the authority's key, as with an external authority, has admin.conf only.
 func (s *Server) narrow(server *rest.Config, f files) (*rest.Config, error) {

@@ -16,11 +16,7 @@ const roleName = "slipway:control-plane-endpoint"
 // prepare makes what is missing of the Lease and the right to it, as the
 // cluster's administrator. Several hosts may do it at once.
 func (s *Server) prepare(ctx context.Context) error {
-	f, err := s.readFiles()
-	if err != nil {
-		return err
-	}
-	server, err := f.server()
+	server, err := s.server()
 	if err != nil {
 		return err
 	}

@@ -82,11 +82,7 @@ func (s *Server) UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (
 // Serves implements vip.Server. kubeadm writes the port of the API server into the files: when
 // it is that one, Ready has connected to it.
 func (s *Server) Serves(ctx context.Context, port uint16) error {
-	f, err := s.readFiles()
-	if err != nil {
-		return err
-	}
-	server, err := f.server()
+	server, err := s.server()
 	if err != nil {
 		return err
 	}
@@ -108,11 +104,7 @@ func (s *Server) Serves(ctx context.Context, port uint16) error {
 
 // Answers implements vip.Server. It has connections of its own.
 func (s *Server) Answers(ctx context.Context, endpoint netip.AddrPort) error {
-	f, err := s.readFiles()
-	if err != nil {
-		return err
-	}
-	server, err := f.server()
+	server, err := s.server()
 	if err != nil {
 		return err
 	}
