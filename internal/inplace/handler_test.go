@@ -120,15 +120,7 @@ func TestUpdateOfALeavingMachineWaits(t *testing.T) {
 			if begun {
 				w.update()
 			}
-			cluster := &clusterv1.Cluster{}
-			w.get(client.ObjectKey{Namespace: w.machine.Namespace, Name: testenv.ClusterName}, cluster)
-			cluster.Finalizers = append(cluster.Finalizers, "example.com/held-up")
-			if err := env.Client.Update(t.Context(), cluster); err != nil {
-				t.Fatal(err)
-			}
-			if err := env.Client.Delete(t.Context(), cluster); err != nil {
-				t.Fatal(err)
-			}
+			testenv.DeleteHeldUp(t, env.Client, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.machine.Namespace, Name: testenv.ClusterName}})
 			r := w.update()
 			w.get(client.ObjectKeyFromObject(w.infra), w.infra)
 			if held := strings.Contains(r.Message, "is not updated: Cluster c1 is being deleted"); r.Status != hooksv1.ResponseStatusSuccess || r.RetryAfterSeconds == 0 || held == begun {

@@ -86,13 +86,7 @@ func TestWaitingMachineSeesThatItsClusterGoes(t *testing.T) {
 		}
 	}
 	eventually(t, "the machine waits for a host", waits(infrav1.HostMachineNoHostFitsReason))
-	cluster.Finalizers = append(cluster.Finalizers, "example.com/held-up")
-	if err := env.Client.Update(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Client.Delete(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
+	testenv.DeleteHeldUp(t, env.Client, cluster)
 	eventually(t, "the machine waits for its Cluster", waits(infrav1.HostMachineOwnerDeletingReason))
 }
 

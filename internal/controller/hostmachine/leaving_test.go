@@ -13,17 +13,12 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
-
-// heldUp is a finalizer that keeps an object while it is being deleted, as a lifecycle policy,
-// a drain hook or core does.
-const heldUp = "example.com/held-up"
 
 // leaver is a machine with the object above it that is to be deleted.
 type leaver struct {
@@ -119,36 +114,7 @@ var leavers = map[string]func(w *world) leaver{
 // begin deletes the object, which its finalizer keeps.
 func (l leaver) begin() {
 	l.w.t.Helper()
-	ctx, key := context.Background(), client.ObjectKeyFromObject(l.object)
-	if err := env.Client.Get(ctx, key, l.object); err != nil {
-		l.w.t.Fatal(err)
-	}
-	l.object.SetFinalizers(append(l.object.GetFinalizers(), heldUp))
-	if err := env.Client.Update(ctx, l.object); err != nil {
-		l.w.t.Fatal(err)
-	}
-	if err := env.Client.Delete(ctx, l.object); err != nil {
-		l.w.t.Fatal(err)
-	}
-	if err := env.Client.Get(ctx, key, l.object); err != nil || l.object.GetDeletionTimestamp().IsZero() {
-		l.w.t.Fatalf("it is not being deleted: %v, %v", l.object.GetDeletionTimestamp(), err)
-	}
-}
-
-// withoutDeletions is a cache that has yet to learn of any deletion.
-func withoutDeletions() client.Client {
-	return interceptor.NewClient(env.Client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			err := c.Get(ctx, key, o, opts...)
-			o.SetDeletionTimestamp(nil)
-			return err
-		},
-	})
-}
-
-var caches = map[string]func() client.Client{
-	"shown by the cache":  func() client.Client { return env.Client },
-	"the cache is behind": withoutDeletions,
+	testenv.DeleteHeldUp(l.w.t, env.Client, l.object)
 }
 
 // reconcileOver reconciles the machine a few times over a cache. Conflicts are the cache's.
@@ -168,7 +134,7 @@ func (l leaver) reconcileOver(cache client.Client) {
 func TestLeavingMachineClaimsNoHost(t *testing.T) {
 	for name, leaverOf := range leavers {
 		for when, waits := range map[string]bool{"before the intent": false, "after the intent": true} {
-			for seen, cache := range caches {
+			for seen, cache := range testenv.DeletionCaches(env.Client) {
 				t.Run(name+"/"+when+"/"+seen, func(t *testing.T) {
 					l := leaverOf(newWorld(t))
 					if waits {
@@ -178,7 +144,7 @@ func TestLeavingMachineClaimsNoHost(t *testing.T) {
 					}
 					l.begin()
 					agent := l.w.host("host-1")
-					l.reconcileOver(cache())
+					l.reconcileOver(cache)
 
 					h, m := agent.Host(t), l.w.get(l.key)
 					shown := seen == "shown by the cache" && !l.live
@@ -221,13 +187,13 @@ func (l leaver) claimedOnly(agent *testenv.Agent) {
 // machine says why.
 func TestLeavingMachineBootstrapsNoHost(t *testing.T) {
 	for name, leaverOf := range leavers {
-		for seen, cache := range caches {
+		for seen, cache := range testenv.DeletionCaches(env.Client) {
 			t.Run(name+"/"+seen, func(t *testing.T) {
 				l := leaverOf(newWorld(t))
 				agent := l.w.host("host-1")
 				l.claimedOnly(agent)
 				l.begin()
-				l.reconcileOver(cache())
+				l.reconcileOver(cache)
 				if h := agent.Host(t); h.Spec.Desired != nil && h.Spec.Desired.Phase == infrav1.HostDesiredBootstrapped {
 					t.Errorf("%s has operation %s with Secret %s, want none", h.Name, h.Spec.Desired.OperationID, h.Spec.Desired.BootstrapSecretName)
 				}
@@ -242,14 +208,14 @@ func TestLeavingMachineBootstrapsNoHost(t *testing.T) {
 
 // Nor does a machine that leaves adopt a node.
 func TestLeavingMachineAdoptsNoNode(t *testing.T) {
-	for seen, cache := range caches {
+	for seen, cache := range testenv.DeletionCaches(env.Client) {
 		t.Run(seen, func(t *testing.T) {
 			w := newWorld(t)
 			w.kubeconfig()
 			agent := w.node("host-1")
 			l := leaver{w: w, key: w.adopt("m1"), object: clusterOf(w)}
 			l.begin()
-			l.reconcileOver(cache())
+			l.reconcileOver(cache)
 			if h := agent.Host(t); h.Spec.Desired != nil || (h.Spec.Claim != nil && seen == "shown by the cache") {
 				t.Errorf("claim %+v, desired %+v, want none", h.Spec.Claim, h.Spec.Desired)
 			}
@@ -260,7 +226,7 @@ func TestLeavingMachineAdoptsNoNode(t *testing.T) {
 // A machine that runs and leaves is not upgraded any more. A reboot is still carried out: a
 // drain may need it.
 func TestLeavingMachineIsNotUpgraded(t *testing.T) {
-	for seen, cache := range caches {
+	for seen, cache := range testenv.DeletionCaches(env.Client) {
 		t.Run(seen, func(t *testing.T) {
 			w := newWorld(t)
 			agent := w.host("host-1")
@@ -275,7 +241,7 @@ func TestLeavingMachineIsNotUpgraded(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.begin()
-			l.reconcileOver(cache())
+			l.reconcileOver(cache)
 			if d := agent.Host(t).Spec.Desired; d.Phase != infrav1.HostDesiredBootstrapped {
 				t.Fatalf("operation %s, want no upgrade", d.OperationID)
 			}
@@ -284,7 +250,7 @@ func TestLeavingMachineIsNotUpgraded(t *testing.T) {
 			if err := env.Client.Update(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-			l.reconcileOver(cache())
+			l.reconcileOver(cache)
 			if d := agent.Host(t).Spec.Desired; d.Phase != infrav1.HostDesiredRebooted {
 				t.Errorf("operation %s, want the reboot", d.OperationID)
 			}

@@ -1,14 +1,12 @@
 package hostmachinepool_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -30,37 +28,6 @@ var leavers = map[string]func(w *world) client.Object{
 	},
 }
 
-// leave deletes an object, which a finalizer keeps.
-func (w *world) leave(o client.Object) {
-	w.t.Helper()
-	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-		w.t.Fatal(err)
-	}
-	o.SetFinalizers(append(o.GetFinalizers(), "example.com/held-up"))
-	if err := env.Client.Update(ctx, o); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := env.Client.Delete(ctx, o); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// withoutDeletions is a cache that has yet to learn of any deletion.
-func withoutDeletions() client.Client {
-	return interceptor.NewClient(env.Client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			err := c.Get(ctx, key, o, opts...)
-			o.SetDeletionTimestamp(nil)
-			return err
-		},
-	})
-}
-
-var caches = map[string]func() client.Client{
-	"shown by the cache":  func() client.Client { return env.Client },
-	"the cache is behind": withoutDeletions,
-}
-
 // once reconciles over what the world's cache shows. Conflicts are the cache's.
 func (w *world) once() {
 	w.t.Helper()
@@ -73,11 +40,11 @@ func (w *world) once() {
 func everyLeaver(t *testing.T, test func(t *testing.T, leaver func(*world) client.Object, cache client.Client)) {
 	t.Helper()
 	for name, leaver := range leavers {
-		for seen, cache := range caches {
+		for seen, cache := range testenv.DeletionCaches(env.Client) {
 			t.Run(name+"/"+seen, func(t *testing.T) {
 				testenv.Skip(t)
 				t.Parallel()
-				test(t, leaver, cache())
+				test(t, leaver, cache)
 			})
 		}
 	}
@@ -89,7 +56,7 @@ func TestLeavingPoolMakesNoMember(t *testing.T) {
 		w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{})
 		w.scale(3)
 		before := w.names()
-		w.leave(leaver(w))
+		testenv.DeleteHeldUp(w.t, env.Client, leaver(w))
 		w.Client = cache
 		for range 3 {
 			w.once()
@@ -109,7 +76,7 @@ func TestLeavingPoolRollsNothingOut(t *testing.T) {
 		o := leaver(w)
 		w.upgrade()
 		before := w.names()
-		w.leave(o)
+		testenv.DeleteHeldUp(w.t, env.Client, o)
 		w.Client = cache
 		for range 3 {
 			w.once()
@@ -142,7 +109,7 @@ func (w *world) names() map[string]bool {
 // says why nothing else is.
 func TestPoolOfALeavingClusterScalesDown(t *testing.T) {
 	w := newRunning(t, 3, infrav1.HostMachinePoolStrategy{})
-	w.leave(leavers["Cluster"](w))
+	testenv.DeleteHeldUp(w.t, env.Client, leavers["Cluster"](w))
 	w.scale(2)
 	w.reconcile()
 	if n := len(w.staying()); n != 2 {
@@ -160,7 +127,7 @@ func TestLeavingPoolRemediatesNothing(t *testing.T) {
 	for name, action := range map[string]infrav1.RemediationAction{
 		"reboot": infrav1.RemediationReboot, "rebootstrap": infrav1.RemediationRebootstrap, "replace": infrav1.RemediationReplace,
 	} {
-		for seen, cache := range caches {
+		for seen, cache := range testenv.DeletionCaches(env.Client) {
 			t.Run(name+"/"+seen, func(t *testing.T) {
 				testenv.Skip(t)
 				t.Parallel()
@@ -168,8 +135,8 @@ func TestLeavingPoolRemediatesNothing(t *testing.T) {
 				s.addHost("spare")
 				sick := s.hostMachines()[0].Name
 				s.check(sick, false)
-				s.leave(leavers["Cluster"](s.world))
-				s.Client = cache()
+				testenv.DeleteHeldUp(s.t, env.Client, leavers["Cluster"](s.world))
+				s.Client = cache
 				before := s.names()
 				for range 3 {
 					s.once()
@@ -187,7 +154,7 @@ func TestLeavingPoolRemediatesNothing(t *testing.T) {
 
 // Nor does it take in a HostMachine that somebody else made, which its end would delete.
 func TestLeavingPoolTakesNothingIn(t *testing.T) {
-	for seen, cache := range caches {
+	for seen, cache := range testenv.DeletionCaches(env.Client) {
 		t.Run(seen, func(t *testing.T) {
 			testenv.Skip(t)
 			t.Parallel()
@@ -199,8 +166,8 @@ func TestLeavingPoolTakesNothingIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.scale(2)
-			w.leave(leavers["Cluster"](w))
-			w.Client = cache()
+			testenv.DeleteHeldUp(w.t, env.Client, leavers["Cluster"](w))
+			w.Client = cache
 			w.once()
 			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(stray), stray); err != nil || len(stray.OwnerReferences) > 0 {
 				t.Errorf("%v, owners %+v, want none", err, stray.OwnerReferences)
