@@ -220,7 +220,7 @@ packages_without = $$($(with_tests) work | grep -vxFf <(go list $(1)))
 test: ready build ## The gate: what each change passes and CI runs. Linters, unit tests, a real API server, one test with real kubelets
 	@rm -rf $(TEST_EVENTS)
 	@failed=; $(MAKE) --no-print-directory --keep-going --jobs=2 test-e2e gate-packages || failed=1; \
-	  $(MAKE) --no-print-directory slowest failures; [ -z "$$failed" ]
+	  $(MAKE) --no-print-directory slowest failures; go run ./test/areas affected; [ -z "$$failed" ]
 ready:
 	@hack/ready.sh
 gate-packages:
@@ -230,14 +230,14 @@ gate-packages:
 each = failed=; for target in $(1); do echo "==> $$target"; $(MAKE) --no-print-directory $$target || failed+=" $$target"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
-# What takes long, in the order in which it runs; AREA names some of it.
+# What takes long, in the order in which it runs; AREA names some of it. test/areas has what each
+# needs and how long it takes; its result is left in bin/deep.
 DEEP_AREAS := test-alone test-e2e test-packages test-modules race-concurrent test-machine test-upstream-fastest
 AREA ?= $(DEEP_AREAS)
 .PHONY: test-deep
 test-deep: export SLIPWAY_DEEP = 1
 test-deep: build-all ## All else: every test with real kubelets, all packages in depth, modules alone, race detector, emulated machine, upstream's specs (an hour and a half)
-	@$(call each,$(AREA))
-	@$(MAKE) --no-print-directory slowest
+	@go run ./test/areas run $(AREA)
 
 .PHONY: test-unit
 test-unit: TEST_PROGRAMS = env -u KUBEBUILDER_ASSETS -u SLIPWAY_BIN
