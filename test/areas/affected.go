@@ -22,54 +22,30 @@ type tree struct {
 	deep []string
 }
 
+// reader collects what a tree is made of.
+type reader struct {
+	modules  map[string]string          // directory to module path
+	imported map[string]map[string]bool // directory to import paths
+	deep     map[string]bool
+}
+
 // readTree reads the Go files below root, whatever their build tags. Only imports are parsed.
 func readTree(root string) (*tree, error) {
-	modules := map[string]string{} // directory to module path
-	imported := map[string]map[string]bool{}
-	deep := map[string]bool{}
+	r := reader{map[string]string{}, map[string]map[string]bool{}, map[string]bool{}}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, _ := filepath.Rel(root, path)
-		if entry.IsDir() {
-			if base := entry.Name(); name != "." && (base[0] == '.' || base[0] == '_' || base == "testdata" || name == "bin" || name == "out") {
-				return filepath.SkipDir
-			}
-			return nil
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
 		}
-		dir := filepath.Dir(name)
-		switch {
-		case entry.Name() == "go.mod":
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			_, rest, _ := bytes.Cut(content, []byte("module "))
-			line, _, _ := bytes.Cut(rest, []byte("\n"))
-			modules[dir] = strings.TrimSpace(string(line))
-		case strings.HasSuffix(name, ".go"):
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, content, parser.ImportsOnly)
-			if err != nil {
-				return err
-			}
-			if imported[dir] == nil {
-				imported[dir] = map[string]bool{}
-			}
-			for _, spec := range file.Imports {
-				path, err := strconv.Unquote(spec.Path.Value)
-				if err != nil {
-					return err
-				}
-				imported[dir][path] = true
-			}
-			if strings.HasSuffix(name, "_test.go") && bytes.Contains(content, []byte("level.Deep(")) {
-				deep[dir] = true
-			}
+		switch base := entry.Name(); {
+		case !entry.IsDir():
+			return r.file(path, name)
+		case name == ".":
+		case base[0] == '.', base[0] == '_', base == "testdata", name == "bin", name == "out":
+			return filepath.SkipDir
 		}
 		return nil
 	})
@@ -77,11 +53,11 @@ func readTree(root string) (*tree, error) {
 		return nil, err
 	}
 	paths := map[string]string{} // import path to directory
-	for dir := range imported {
-		paths[importPath(modules, dir)] = dir
+	for dir := range r.imported {
+		paths[importPath(r.modules, dir)] = dir
 	}
-	t := &tree{imports: map[string][]string{}, deep: slices.Sorted(maps.Keys(deep))}
-	for dir, all := range imported {
+	t := &tree{imports: map[string][]string{}, deep: slices.Sorted(maps.Keys(r.deep))}
+	for dir, all := range r.imported {
 		t.imports[dir] = []string{}
 		for path := range all {
 			if of, ok := paths[path]; ok {
@@ -90,6 +66,41 @@ func readTree(root string) (*tree, error) {
 		}
 	}
 	return t, nil
+}
+
+func (r *reader) file(path, name string) error {
+	base, dir := filepath.Base(name), filepath.Dir(name)
+	if base != "go.mod" && !strings.HasSuffix(base, ".go") {
+		return nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if base == "go.mod" {
+		_, rest, _ := bytes.Cut(content, []byte("module "))
+		line, _, _ := bytes.Cut(rest, []byte("\n"))
+		r.modules[dir] = strings.TrimSpace(string(line))
+		return nil
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, content, parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	if r.imported[dir] == nil {
+		r.imported[dir] = map[string]bool{}
+	}
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		r.imported[dir][path] = true
+	}
+	if strings.HasSuffix(base, "_test.go") && bytes.Contains(content, []byte("level.Deep(")) {
+		r.deep[dir] = true
+	}
+	return nil
 }
 
 func importPath(modules map[string]string, dir string) string {
@@ -175,8 +186,9 @@ func (t *tree) affected(files []string) []area {
 	return found
 }
 
-// changes returns the files that differ from base, those that git does not know yet among them.
-func changes(root, base string) ([]string, error) {
+// changes returns the files that differ from base, those that git does not know yet among them;
+// ok is false where there is no git, as in an archive of the sources.
+func changes(root, base string) (files []string, ok bool) {
 	if base == "" {
 		base = "HEAD~1"
 		if out, err := git(root, "merge-base", "HEAD", "@{upstream}"); err == nil {
@@ -187,13 +199,10 @@ func changes(root, base string) ([]string, error) {
 	}
 	differ, err := git(root, "diff", "--name-only", "--no-renames", base)
 	if err != nil {
-		return nil, err
+		return nil, false
 	}
 	unknown, err := git(root, "ls-files", "--others", "--exclude-standard")
-	if err != nil {
-		return nil, err
-	}
-	return strings.Fields(differ + "\n" + unknown), nil
+	return strings.Fields(differ + "\n" + unknown), err == nil
 }
 
 func git(root string, arguments ...string) (string, error) {

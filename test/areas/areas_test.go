@@ -23,7 +23,7 @@ func TestAffected(t *testing.T) {
 		"cmd/slipway-agent/main.go":    "package main\n\nimport _ \"example.com/a/internal/agent/vip\"\n",
 		"sdk/go.mod":                   "module example.com/a/sdk\n",
 		"sdk/sdk.go":                   "package sdk\n",
-		"docs/README.md":                "# Title\n",
+		"docs/README.md":               "# Title\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestAffected(t *testing.T) {
 	}
 	const programs = "test-alone test-e2e test-packages test-modules race-concurrent test-machine test-upstream-fastest"
 	for file, want := range map[string]string{
-		"docs/README.md":                   "",
+		"docs/README.md":                  "",
 		"sdk/sdk.go":                      "test-modules race-concurrent",
 		"sdk/testdata/body.json":          "test-modules race-concurrent",
 		"test/vm/qemu.conf":               "test-machine",
