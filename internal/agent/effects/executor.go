@@ -60,7 +60,9 @@ type Executor struct {
 	NodeIP string
 	// Hostname returns the name the bootstrap data knows the machine by.
 	Hostname func() (string, error)
-	Log      *slog.Logger
+	// Interface returns the network interface that carries the host's traffic, or "".
+	Interface func() string
+	Log       *slog.Logger
 }
 
 // Install implements operation.Executor.
@@ -133,6 +135,7 @@ func (e *Executor) parse(requested operation.Bootstrap) (*cloudconfig.Config, er
 	}
 	config, err := cloudconfig.Parse(requested.Data, cloudconfig.MetaData{
 		LocalHostname: name, InstanceID: requested.ClaimID, ProviderID: requested.ProviderID, LocalIPv4: e.NodeIP,
+		DefaultInterface: e.Interface(),
 	})
 	if wrong := (*cloudconfig.Error)(nil); errors.As(err, &wrong) {
 		return nil, &operation.Error{Reason: wrong.Reason, Message: wrong.Message, Retry: operation.RetryNever}

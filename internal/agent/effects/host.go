@@ -59,7 +59,7 @@ func New(o Options) (*Executor, *vip.Keeper) {
 		KillInterrupted: system.KillMarked, Log: o.Log,
 	}
 	return &Executor{
-		Root: o.Root, VIP: keeper, NodeIP: o.NodeIP, Hostname: os.Hostname, Log: o.Log, Versions: versions,
+		Root: o.Root, VIP: keeper, NodeIP: o.NodeIP, Hostname: os.Hostname, Interface: o.networkInterface, Log: o.Log, Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: o.Root, Runner: system, Versions: versions, DrainTimeout: o.DrainTimeout, Log: o.Log,
 			Switch: func(ctx context.Context, version string, progress operation.Progress) error {
@@ -107,4 +107,14 @@ func (l *logFile) Write(p []byte) (int, error) {
 	defer func() { _ = f.Close() }()
 	_, _ = f.Write(p)
 	return len(p), nil
+}
+
+// networkInterface returns the configured interface of the node, or that of the default route.
+func (o Options) networkInterface() string {
+	if o.NodeInterface != "" {
+		return o.NodeInterface
+	}
+	// without a default route a template that asks for the interface is refused
+	link, _ := vip.Kernel{}.DefaultLink()
+	return link
 }

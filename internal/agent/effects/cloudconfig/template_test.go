@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-var testMeta = MetaData{LocalHostname: "host-1", InstanceID: "claim-1", ProviderID: "slipway://ns/host-1/claim-1"}
+var testMeta = MetaData{LocalHostname: "host-1", InstanceID: "claim-1", ProviderID: "slipway://ns/host-1/claim-1", DefaultInterface: "eth0"}
 
 func TestRender(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
@@ -14,9 +14,11 @@ func TestRender(t *testing.T) {
 		"trailing newlines":      {"a\n\n\n", "a\n\n\n"},
 		"hostname":               {"n: '{{ ds.meta_data.local_hostname }}'\n", "n: 'host-1'\n"},
 		"standard variables":     {"{{ v1.local_hostname }} {{ v1.instance_id }}", "host-1 claim-1"},
+		"at top level":           {"{{ local_hostname }} {{ instance_id }}", "host-1 claim-1"},
+		"default interface":      {"{{ ds.meta_data.default_interface }}", "eth0"},
 		"index":                  {"{{ ds.meta_data['provider_id'] }}", "slipway://ns/host-1/claim-1"},
 		"filters":                {"{{ ds.meta_data.local_hostname | upper | replace('-', '_') }}", "HOST_1"},
-		"raw":                    {"{% raw %}{{ .Values.x }} {% if %} {# no #}{% endraw %}\n", "{{ .Values.x }} {% if %} {# no #}"},
+		"raw":                    {"{% raw %}{{ .Values.x }} {% if %} {# no #}{% endraw %}\n", "{{ .Values.x }} {% if %} {# no #}\n"},
 		"raw keeps the rest":     {"a {% raw %}{{x}}{% endraw %} b\n", "a {{x}} b\n"},
 		"comment":                {"a{# gone #}b\n", "ab\n"},
 		"if":                     {"{% if ds.meta_data.local_hostname == 'host-1' %}\nyes\n{% else %}\nno\n{% endif %}\nend\n", "yes\nend\n"},

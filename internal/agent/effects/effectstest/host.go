@@ -89,7 +89,7 @@ func New(t *testing.T) *Host {
 		KillInterrupted: system.KillMarked, Log: log,
 	}
 	h.Executor = &effects.Executor{
-		Root: root, VIP: h.keeper, Log: log, Hostname: func() (string, error) { return "host-1", nil },
+		Root: root, VIP: h.keeper, Log: log, Hostname: func() (string, error) { return "host-1", nil }, Interface: func() string { return "eth0" },
 		Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: root, Runner: h.Programs, Versions: versions, DrainTimeout: time.Minute, Log: log,
