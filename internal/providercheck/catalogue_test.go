@@ -57,7 +57,7 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%s %v: %v", c.severity, c.rules, err)
 		}
 	}
-	release, err := providercheck.Load(plant(t, violation{file: template, old: "namespace: ${NAMESPACE}", changed: "namespace: default"}))
+	release, err := providercheck.Load(plant(t, violation{file: template, old: `namespace: "${NAMESPACE}"`, changed: "namespace: default"}))
 	if err != nil {
 		t.Fatal(err)
 	}

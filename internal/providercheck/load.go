@@ -174,37 +174,36 @@ func (f *File) parse() error {
 		return fmt.Errorf("variables: %w", err)
 	}
 	f.Variables = variables
-	text, err := processor.Process(f.Raw, f.sample)
+	f.Objects, err = f.objects(f.sample)
+	return err
+}
+
+// objects reads the documents with the values that variables have by a function.
+func (f *File) objects(value func(variable string) (string, error)) (objects []*Object, err error) {
+	text, err := yamlprocessor.NewSimpleProcessor().Process(f.Raw, value)
 	if err != nil {
-		return fmt.Errorf("variables: %w", err)
+		return nil, fmt.Errorf("variables: %w", err)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var document yaml.Node
 		err := decoder.Decode(&document)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return objects, nil
 		}
 		if err != nil {
-			return err
+			return objects, err
 		}
-		if err := f.add(&document); err != nil {
-			return err
+		if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
+			continue
 		}
+		node := document.Content[0]
+		fields := map[string]any{}
+		if err := node.Decode(&fields); err != nil {
+			return objects, fmt.Errorf("line %d: a document must be an object: %w", node.Line, err)
+		}
+		objects = append(objects, &Object{File: f, Line: node.Line, Fields: fields, node: node})
 	}
-}
-
-func (f *File) add(document *yaml.Node) error {
-	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
-		return nil
-	}
-	node := document.Content[0]
-	fields := map[string]any{}
-	if err := node.Decode(&fields); err != nil {
-		return fmt.Errorf("line %d: a document must be an object: %w", node.Line, err)
-	}
-	f.Objects = append(f.Objects, &Object{File: f, Line: node.Line, Fields: fields, node: node})
-	return nil
 }
 
 // errDefault makes the processor take the default of a variable.

@@ -127,19 +127,21 @@ var violations = []violation{
 	{rule: "ipam-rights", ipam: true, old: "[ipaddresses]", changed: "[ipaddress]"},
 	{rule: "ipam-rights", ipam: true, old: "[clusters]", changed: "[machines]"},
 	{rule: "template-namespace", file: template, old: "---\n", changed: "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n---\n"},
-	{rule: "template-one-namespace", file: template, old: "name: ${CLUSTER_NAME}\n", changed: "name: ${CLUSTER_NAME}\n  namespace: default\n"},
+	{rule: "template-one-namespace", file: template, old: "name: \"${CLUSTER_NAME}\"\n", changed: "name: \"${CLUSTER_NAME}\"\n  namespace: default\n"},
 	{rule: "template-one-namespace", file: template, old: "    kind: FooCluster\n", changed: "    kind: FooCluster\n    namespace: other\n"},
-	{rule: "template-fixed-namespace", file: template, old: "namespace: ${NAMESPACE}", changed: "namespace: default"},
+	{rule: "template-fixed-namespace", file: template, old: "namespace: \"${NAMESPACE}\"", changed: "namespace: default"},
 	{rule: "template-kind", file: template, old: "kind: FooCluster\nmetadata", changed: "kind: FooClusters\nmetadata"},
 	{rule: "template-kind", file: template, old: "apiVersion: infrastructure.foo.com/v1\n", changed: "apiVersion: infrastructure.foo.com/v1alpha1\n"},
 	{rule: "template-topology", file: topology, old: "    version:", changed: "    workers: {machineDeployments: [{class: absent, name: a}]}\n    version:"},
 	{rule: "template-topology", file: topology, old: "    version:", changed: "    variables: [{name: absent, value: 1}]\n    version:"},
 	{rule: "template-topology", file: class, old: "spec:\n  infrastructure:", changed: "spec:\n  variables: [{name: size, required: true, schema: {openAPIV3Schema: {type: string}}}]\n  infrastructure:"},
-	{rule: "template-cluster", file: template, old: "name: ${CLUSTER_NAME}", changed: "name: demo"},
+	{rule: "template-cluster", file: template, old: "name: \"${CLUSTER_NAME}\"", changed: "name: demo"},
 	{rule: "template-cluster", file: topology, old: "kind: Cluster", changed: "kind: Clusters"},
 	{rule: "template-version", file: topology, old: "${KUBERNETES_VERSION}", changed: "v1.36.0"},
+	{rule: "template-strings", file: template, old: "name: \"${CLUSTER_NAME}\"", changed: "name: ${CLUSTER_NAME}"},
+	{rule: "template-strings", file: template, old: "namespace: \"${NAMESPACE}\"", changed: "namespace: ${NAMESPACE}"},
 	{rule: "template-variable-prefix", file: template, old: "${FOO_PORT:=6443}", changed: "${PORT:=6443}"},
-	{rule: "template-links", file: template, old: "kind: FooCluster\n    name: ${CLUSTER_NAME}", changed: "kind: FooCluster\n    name: other"},
+	{rule: "template-links", file: template, old: "kind: FooCluster\n    name: \"${CLUSTER_NAME}\"", changed: "kind: FooCluster\n    name: other"},
 	{rule: "template-links", file: class, old: "name: quick\n---", changed: "name: other\n---"},
 	{rule: "template-class", file: topology, old: "name: quick", changed: "name: other"},
 	{rule: "class-name", file: class, old: "name: quick\nspec:\n  infra", changed: "name: other\nspec:\n  infra"},
@@ -251,6 +253,25 @@ func TestEveryRuleIsViolated(t *testing.T) {
 		}
 		if rule.Title == "" || rule.Remedy == "" || rule.Contract == "" {
 			t.Errorf("rule %s is incomplete", rule.ID)
+		}
+	}
+}
+
+// Our own templates, one file at a time as somebody checks them.
+func TestOwnTemplates(t *testing.T) {
+	files, err := filepath.Glob("../../templates/cluster-template*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no templates: %v", err)
+	}
+	for _, file := range files {
+		releases, err := providercheck.Source{Place: file}.Releases(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range releases {
+			for _, found := range providercheck.Check(r) {
+				t.Errorf("%s: %+v", file, found)
+			}
 		}
 	}
 }

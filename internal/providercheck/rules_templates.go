@@ -3,6 +3,8 @@ package providercheck
 import (
 	"fmt"
 	"slices"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // commonVariables are those that clusterctl sets from flags and its argument.
@@ -91,6 +93,16 @@ var templateRules = []Rule{
 		},
 	},
 	{
+		ID: "template-strings", Level: Should, Contract: "clusterctl provider contract, 4.3.1",
+		Title:  "A Cluster and a namespace may be called 1234 or true",
+		Remedy: "put quotes around the value: names may consist of digits, and the API server refuses a number or a truth value where it wants a string",
+		check: func(r *Release, found report) {
+			for _, f := range r.Templates {
+				checkStrings(f, found)
+			}
+		},
+	},
+	{
 		ID: "template-links", Level: Must, Contract: "clusterctl provider contract, 4 and 7.3",
 		Title:  "What a template refers to is in the template",
 		Remedy: "add the object, or document who makes it: clusterctl applies only what the file holds",
@@ -115,6 +127,42 @@ var templateRules = []Rule{
 			}
 		},
 	},
+}
+
+// checkStrings finds strings of a template that are none when a variable has the value of a name
+// that YAML reads as something else.
+func checkStrings(f *File, found report) {
+	for _, variable := range []string{"CLUSTER_NAME", "NAMESPACE"} {
+		if !hasVariable(f, variable) {
+			continue
+		}
+		objects, err := f.objects(func(name string) (string, error) {
+			if name == variable {
+				return "1234", nil
+			}
+			return f.sample(name)
+		})
+		if err != nil || len(objects) != len(f.Objects) {
+			continue // file-readable tells
+		}
+		var places []place
+		for i, o := range f.Objects {
+			visit(o.Fields, nil, func(path []string, v any) {
+				node := objects[i].node
+				for _, name := range path {
+					if node != nil {
+						node = child(node, name)
+					}
+				}
+				if _, isText := v.(string); isText && node != nil && node.Kind == yaml.ScalarNode && node.Tag != "!!str" {
+					places = append(places, o.at(path...))
+				}
+			})
+		}
+		if len(places) > 0 {
+			found(places[0], fmt.Sprintf("with %s 1234 this is a number, one of %d values of the file", variable, len(places)))
+		}
+	}
 }
 
 // className of a Cluster with a managed topology; older versions have class in

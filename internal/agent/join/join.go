@@ -12,10 +12,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
@@ -91,11 +94,21 @@ func (o Options) configure(keyFile string, keys []byte) error {
 // Configuration is the content of the agent's configuration, for a host whose operator
 // installs Kubernetes versions.
 func Configuration(namespace, hostName string) []byte {
-	data := fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nnamespace: %s\n", config.APIVersion, config.Kind, namespace)
+	data := fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nnamespace: %s\n", config.APIVersion, config.Kind, scalar(namespace))
 	if hostName != "" {
-		data = fmt.Appendf(data, "hostName: %s\n", hostName)
+		data = fmt.Appendf(data, "hostName: %s\n", scalar(hostName))
 	}
 	return data
+}
+
+// scalar is a string as a value in YAML: with quotes where it would be read as a number, a
+// truth value or nothing without them. 1234 and true are names of namespaces.
+func scalar(s string) string {
+	quoted, err := yaml.Marshal(s)
+	if err != nil {
+		return strconv.Quote(s)
+	}
+	return strings.TrimSuffix(string(quoted), "\n")
 }
 
 // compare refuses to make a host another one.

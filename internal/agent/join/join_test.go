@@ -146,12 +146,14 @@ func TestJoin(t *testing.T) {
 
 func TestConfigurationIsWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.yaml")
-	for name, want := range map[string]string{"": "", "a-1": "a-1"} {
-		if err := write(path, Configuration("prod", name), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if c, err := config.Load(path); err != nil || c.Namespace != "prod" || c.HostName != want {
-			t.Errorf("%+v, %v", c, err)
+	for _, namespace := range []string{"prod", "1234", "007", "1e3", "true", "no", "null"} {
+		for _, name := range []string{"", "a-1", "1234", "0x10", "y", "off"} {
+			if err := write(path, Configuration(namespace, name), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if c, err := config.Load(path); err != nil || c.Namespace != namespace || c.HostName != name {
+				t.Errorf("namespace %q, host name %q: %+v, %v", namespace, name, c, err)
+			}
 		}
 	}
 }
