@@ -148,6 +148,9 @@ type ExpressionStep struct {
 type WindowStep struct {
 	// schedule says when the window opens, in the five fields of cron: minute, hour,
 	// day of month, month, day of week; or @daily, @weekly and so on.
+	// They mean what they mean to cron(8): 0 and 7 are Sunday, and when neither field of
+	// days begins with *, days that match either of them count. The first Saturday
+	// of a month is "0 22 */100,1-7 * 6".
 	// An opening at a time that clocks skip is when they jump; one at a time that they
 	// show twice is at the first.
 	// +required

@@ -223,13 +223,34 @@ func (v *policyValidator) warnings(ctx context.Context, p *lifecyclev1.Lifecycle
 			if s.Window == nil {
 				continue
 			}
-			if window, err := schedule.Parse(*s.Window); err == nil && window.Permanent(v.now(), horizon) {
-				warnings = append(warnings, fmt.Sprintf("%s: the window never closes: it opens again before durationSeconds are over", stepPath(i, j).Child("window")))
+			for _, w := range v.surprises(s.Window) {
+				warnings = append(warnings, fmt.Sprintf("%s: %s", stepPath(i, j).Child("window"), w))
 			}
 		}
 	}
 	conflicts, err := v.conflicts(ctx, p)
 	return append(warnings, conflicts...), err
+}
+
+// surprises are what a window does that whoever wrote it may not mean.
+func (v *policyValidator) surprises(step *lifecyclev1.WindowStep) []string {
+	window, err := schedule.Parse(*step)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	if window.Permanent(v.now(), horizon) {
+		all = append(all, "the window never closes: it opens again before durationSeconds are over")
+	}
+	if window.EitherDay() {
+		var openings []string
+		for _, opening := range window.Openings(v.now(), 5) {
+			openings = append(openings, opening.Format("Mon 2006-01-02 15:04 MST"))
+		}
+		all = append(all, fmt.Sprintf("day of month and day of week both restrict, so the window opens on days that match either: %s. "+
+			"For days that match both, such as the first Saturday of a month, write 0 22 */100,1-7 * 6", strings.Join(openings, ", ")))
+	}
+	return all
 }
 
 // missing looks for the ConfigMaps and Secrets of a step. It reads metadata only.

@@ -323,14 +323,26 @@ func TestAClusterWithoutATopologyIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestAWindowThatNeverClosesIsWarnedOf(t *testing.T) {
+func TestWindowsThatSurpriseAreWarnedOf(t *testing.T) {
 	testenv.Skip(t)
 	c, w := warning(t)
-	if err := c.Create(t.Context(), newPolicy(env.Namespace(t), "p", named("always", window("0 * * * *", "", 7200)))); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(w.text, "\n"); !strings.Contains(got, "never closes") {
-		t.Errorf("warned: %q", got)
+	namespace := env.Namespace(t)
+	for name, tt := range map[string]struct{ schedule, want string }{
+		"always": {"0 * * * *", "never closes"},
+		"either": {"0 22 1-7 * 6", "days that match either: "},
+		"both":   {"0 22 */100,1-7 * 6", ""},
+	} {
+		w.text = nil
+		if err := c.Create(t.Context(), newPolicy(namespace, name, named("window", window(tt.schedule, "", 7200)))); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(w.text, "\n")
+		if !strings.Contains(got, tt.want) || tt.want == "" && strings.Contains(got, "window:") {
+			t.Errorf("%s: warned of %q", tt.schedule, got)
+		}
+		if openings := strings.Count(got, " 22:00 UTC"); tt.want != "" && name == "either" && openings != 5 {
+			t.Errorf("%s: %d openings are named in %q", tt.schedule, openings, got)
+		}
 	}
 }
 

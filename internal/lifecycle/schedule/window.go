@@ -3,6 +3,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // distroless images have no tz database
@@ -63,15 +64,103 @@ func parseSchedule(expression string) (cron.Schedule, error) {
 	case strings.HasPrefix(expression, "@every"):
 		return nil, errors.New("@every has no fixed times; write the five fields of cron, such as 0 */6 * * *")
 	}
-	schedule, err := cron.ParseStandard(expression)
+	fields := strings.Fields(expression)
+	if len(fields) == 5 {
+		var err error
+		if fields[4], err = weekdays(fields[4]); err != nil {
+			return nil, err
+		}
+	}
+	schedule, err := cron.ParseStandard(strings.Join(fields, " "))
 	if err != nil {
 		return nil, err
+	}
+	if spec, ok := schedule.(*cron.SpecSchedule); ok && len(fields) == 5 {
+		// As for cron(8), a field that begins with * does not restrict, whatever its step is. The library
+		// takes only a bare * for that: https://github.com/robfig/cron/issues/70
+		spec.Dom = starred(spec.Dom, fields[2])
+		spec.Dow = starred(spec.Dow, fields[4])
 	}
 	// The search ends after five years; so February 29th is found from here.
 	if schedule.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return nil, errors.New("there is no such date: the window would never open")
 	}
 	return schedule, nil
+}
+
+// star is the library's mark of a field of days that does not restrict: days must match both
+// fields when one has it, and either of them otherwise.
+const star = 1 << 63
+
+func starred(days uint64, field string) uint64 {
+	if strings.HasPrefix(field, "*") || strings.HasPrefix(field, "?") {
+		return days | star
+	}
+	return days &^ star
+}
+
+// weekdays writes the field of weekdays with 0 alone for Sunday. As for cron(8), 7 is one, too,
+// and a range may end with it or with SUN.
+func weekdays(field string) (string, error) {
+	var items []string
+	for item := range strings.SplitSeq(field, ",") {
+		days, step, stepped := strings.Cut(item, "/")
+		from, to, isRange := strings.Cut(days, "-")
+		switch {
+		case days == "7":
+			item = "0"
+			if stepped {
+				item += "/" + step
+			}
+		case isRange && (to == "7" || strings.EqualFold(to, "sun")) && from != "7":
+			first, err := weekday(from)
+			if err != nil {
+				return "", err
+			}
+			every := 1
+			if stepped {
+				if every, err = strconv.Atoi(step); err != nil || every < 1 {
+					return "", fmt.Errorf("the step %q of the weekdays is no positive number", step)
+				}
+			}
+			var all []string
+			for day := first; day <= 7; day += every {
+				all = append(all, strconv.Itoa(day%7))
+			}
+			item = strings.Join(all, ",")
+		}
+		items = append(items, item)
+	}
+	return strings.Join(items, ","), nil
+}
+
+func weekday(name string) (int, error) {
+	for day, short := range []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"} {
+		if strings.EqualFold(name, short) || name == strconv.Itoa(day) {
+			return day, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no weekday %q: write 0 to 7, or sun to sat", name)
+}
+
+// EitherDay says whether both the day of month and the weekday restrict, so that the window
+// opens on days that match either of them, which surprises whoever wants the first
+// Saturday of a month.
+func (w *Window) EitherDay() bool {
+	spec, ok := w.schedule.(*cron.SpecSchedule)
+	return ok && spec.Dom&star == 0 && spec.Dow&star == 0
+}
+
+// Openings returns when the window opens next, n times at most.
+func (w *Window) Openings(after time.Time, n int) []time.Time {
+	var all []time.Time
+	for range n {
+		if after = w.next(after); after.IsZero() {
+			break
+		}
+		all = append(all, after)
+	}
+	return all
 }
 
 func parseTimeZone(name string) (*time.Location, error) {

@@ -47,6 +47,16 @@ func TestAt(t *testing.T) {
 		{"overlapping openings are one", "0 1,2 * * *", "", 90 * time.Minute, "2026-03-01T01:00:00Z", true, "2026-03-01T03:30:00Z"},
 		{"longer than the period", "0 * * * *", "", 3 * time.Hour, "2026-03-01T01:10:00Z", true, "2026-03-02T02:00:00Z"},
 		{"longest, densest", "* * * * *", "", 31 * 24 * time.Hour, "2026-03-01T01:10:00Z", true, "2026-03-02T01:10:00Z"},
+		{"seven is Sunday", "0 22 * * 7", "", time.Hour, "2026-08-03T00:00:00Z", false, "2026-08-09T22:00:00Z"},
+		{"a weekend by number", "0 22 * * 6-7", "", time.Hour, "2026-08-02T00:00:00Z", false, "2026-08-02T22:00:00Z"},
+		{"a weekend by name", "0 22 * * Sat-Sun", "", time.Hour, "2026-08-02T23:30:00Z", false, "2026-08-08T22:00:00Z"},
+		{"each other day to Sunday", "0 22 * * fri-7/2", "", time.Hour, "2026-08-07T23:30:00Z", false, "2026-08-09T22:00:00Z"},
+		{"every day by number", "0 22 * * 0-7", "", time.Hour, "2026-08-04T00:00:00Z", false, "2026-08-04T22:00:00Z"},
+		{"by name", "0 22 * aug mon", "", time.Hour, "2026-08-04T00:00:00Z", false, "2026-08-10T22:00:00Z"},
+		{"first Saturday", "0 22 */100,1-7 * 6", "", time.Hour, "2026-08-01T23:30:00Z", false, "2026-09-05T22:00:00Z"},
+		{"odd Saturdays", "0 22 */2 * 6", "", time.Hour, "2026-08-02T00:00:00Z", false, "2026-08-15T22:00:00Z"},
+		{"even weekdays of the first week", "0 22 1-7 * */2", "", time.Hour, "2026-08-04T23:30:00Z", false, "2026-08-06T22:00:00Z"},
+		{"either day", "0 22 1-7 * 6", "", time.Hour, "2026-08-07T23:30:00Z", false, "2026-08-08T22:00:00Z"},
 		{"only in leap years", "0 0 29 2 *", "", time.Hour, "2026-03-01T00:00:00Z", false, "2028-02-29T00:00:00Z"},
 
 		// Berlin jumps on 2026-03-29 from 02:00 to 03:00: 01:00 UTC.
@@ -145,5 +155,21 @@ func TestPermanent(t *testing.T) {
 	}
 	if parse(t, "*/2 * 1-20 * *", "", 2*time.Minute).Permanent(from, 366*24*time.Hour) {
 		t.Error("twenty days of every month are not always")
+	}
+}
+
+func TestOpenings(t *testing.T) {
+	w := parse(t, "0 22 */100,1-7 * 6", "", time.Hour)
+	var got []string
+	for _, opening := range w.Openings(at(t, "2026-08-01T22:00:00Z"), 3) {
+		got = append(got, opening.Format(time.DateOnly))
+	}
+	if strings.Join(got, " ") != "2026-09-05 2026-10-03 2026-11-07" {
+		t.Errorf("opens on %v", got)
+	}
+	for cron, want := range map[string]bool{"0 22 */100,1-7 * 6": false, "0 22 1-7 * 6": true, "0 22 1-7 * *": false, "@weekly": false, "0 22 1-31 * 7": true} {
+		if got := parse(t, cron, "", time.Hour).EitherDay(); got != want {
+			t.Errorf("%q opens on either day: %t", cron, got)
+		}
 	}
 }
