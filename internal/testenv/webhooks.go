@@ -18,13 +18,12 @@ import (
 )
 
 // ServeWebhooks installs the webhook configurations of options and runs a manager
-// that answers them, with the rights of config, until the process ends. It returns
+// that answers them, with the rights of config, until the API server is stopped. It returns
 // the address once something answers there.
 func (e *Env) ServeWebhooks(config *rest.Config, options *envtest.WebhookInstallOptions, setup func(ctrl.Manager) error) (string, error) {
 	if err := options.Install(e.Config); err != nil {
 		return "", err
 	}
-	e.others = append(e.others, func() { _ = options.Cleanup() })
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  e.Scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
@@ -38,12 +37,20 @@ func (e *Env) ServeWebhooks(config *rest.Config, options *envtest.WebhookInstall
 	if err := setup(mgr); err != nil {
 		return "", err
 	}
-	ctx := context.Background()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		if err := mgr.Start(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "run the webhook server:", err)
 		}
 	}()
+	// An API server that stops waits a minute for watches that nobody ends.
+	e.others = append(e.others, func() {
+		cancel()
+		<-ended
+		_ = options.Cleanup()
+	})
 	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
 	return address, awaitServer(ctx, address)
 }
