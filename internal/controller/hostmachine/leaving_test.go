@@ -132,6 +132,7 @@ func (l leaver) reconcileOver(cache client.Client) {
 // A machine that waits takes no host once it, an owner or its Cluster is being deleted. A
 // cache that is behind may cost a claim, which is given back unused, and never a bootstrap.
 func TestLeavingMachineClaimsNoHost(t *testing.T) {
+	testenv.Skip(t)
 	for name, leaverOf := range leavers {
 		for when, waits := range map[string]bool{"before the intent": false, "after the intent": true} {
 			for seen, cache := range testenv.DeletionCaches(env.Client) {
@@ -186,6 +187,7 @@ func (l leaver) claimedOnly(agent *testenv.Agent) {
 // A host that was claimed before the deletion and has no operation yet gets none, and its
 // machine says why.
 func TestLeavingMachineBootstrapsNoHost(t *testing.T) {
+	testenv.Skip(t)
 	for name, leaverOf := range leavers {
 		for seen, cache := range testenv.DeletionCaches(env.Client) {
 			t.Run(name+"/"+seen, func(t *testing.T) {
@@ -208,6 +210,7 @@ func TestLeavingMachineBootstrapsNoHost(t *testing.T) {
 
 // Nor does a machine that leaves adopt a node.
 func TestLeavingMachineAdoptsNoNode(t *testing.T) {
+	testenv.Skip(t)
 	for seen, cache := range testenv.DeletionCaches(env.Client) {
 		t.Run(seen, func(t *testing.T) {
 			w := newWorld(t)
@@ -226,6 +229,7 @@ func TestLeavingMachineAdoptsNoNode(t *testing.T) {
 // A machine that runs and leaves is not upgraded any more. A reboot is still carried out: a
 // drain may need it.
 func TestLeavingMachineIsNotUpgraded(t *testing.T) {
+	testenv.Skip(t)
 	for seen, cache := range testenv.DeletionCaches(env.Client) {
 		t.Run(seen, func(t *testing.T) {
 			w := newWorld(t)
