@@ -1,12 +1,14 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,13 +105,30 @@ func (r *Reader) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return r.read(ctx, object, func() error { return r.cache.Get(ctx, key, object, opts...) })
 }
 
-// List implements client.Reader.
+// List implements client.Reader, in the order of namespaces and names.
 func (r *Reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	object, err := r.itemOf(list)
 	if err != nil {
 		return err
 	}
-	return r.read(ctx, object, func() error { return r.cache.List(ctx, list, opts...) })
+	if err := r.read(ctx, object, func() error { return r.cache.List(ctx, list, opts...) }); err != nil {
+		return err
+	}
+	return inOrder(list)
+}
+
+// inOrder sorts a list by namespace and name, as an API server lists: a cache lists in another
+// order each time, and a page that is rendered again would move under its reader.
+func inOrder(list client.ObjectList) error {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(items, func(a, b runtime.Object) int {
+		one, other := a.(client.Object), b.(client.Object)
+		return cmp.Or(cmp.Compare(one.GetNamespace(), other.GetNamespace()), cmp.Compare(one.GetName(), other.GetName()))
+	})
+	return meta.SetList(list, items)
 }
 
 // read reads with from once the kind of an object is watched. A watch that is refused

@@ -3,6 +3,8 @@ package watch
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,5 +88,25 @@ func TestAWatchRefusedMeanwhileIsTold(t *testing.T) {
 	})
 	if !errors.Is(err, forbidden) {
 		t.Errorf("the read says: %v; want the refusal", err)
+	}
+}
+
+// A page that is rendered again has its rows in the same order.
+func TestListsAreInOrder(t *testing.T) {
+	list := &corev1.EventList{}
+	for _, name := range []string{"b/a", "a/c", "a/b"} {
+		event := corev1.Event{}
+		event.Namespace, event.Name, _ = strings.Cut(name, "/")
+		list.Items = append(list.Items, event)
+	}
+	if err := inOrder(list); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for i := range list.Items {
+		order = append(order, list.Items[i].Namespace+"/"+list.Items[i].Name)
+	}
+	if want := []string{"a/b", "a/c", "b/a"}; !slices.Equal(order, want) {
+		t.Errorf("the order is %q, want %q", order, want)
 	}
 }
