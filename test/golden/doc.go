@@ -13,7 +13,8 @@
 //     the API; names.txt: names and paths elsewhere in the code;
 //   - flags.txt: commands and flags of `kubectl slipway`;
 //   - manifests, templates.txt: what clusterctl installs and renders;
-//   - files.txt: digests of files that are shipped as they are.
+//   - files.txt: digests of files that are shipped as they are;
+//   - mutations.txt: what tests must notice, which is what no change of the tests may lose.
 //
 // Some generated files are golden files already, each held by a test or by `make verify`:
 // docs/reference/cli.md (commands and flags of `slipway`, with their help), programs.md (flags
