@@ -6,6 +6,7 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -25,6 +26,7 @@ type Tree struct {
 	Packages map[string]*Package
 	root     string
 	checked  map[string]*Checked
+	foreign  map[string]*types.Package
 }
 
 // Package is one folder.
