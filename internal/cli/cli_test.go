@@ -15,9 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/test/clitest"
 )
 
 func plugin() *cobra.Command { return Root(Program{Name: PluginName}) }

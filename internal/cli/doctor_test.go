@@ -17,10 +17,10 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/test/clitest"
 )
 
 // clone makes a Host that shares its identity, which is an error of it.

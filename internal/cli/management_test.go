@@ -25,10 +25,10 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/join"
-	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/test/clitest"
 )
 
 // env is a management cluster that is not a plane: an API server with the kinds of

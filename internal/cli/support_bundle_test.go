@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slipway-dev/slipway/internal/cli/clitest"
+	"github.com/slipway-dev/slipway/test/clitest"
 )
 
 // A bundle is whole and for its user alone, or there is none.

@@ -23,12 +23,12 @@ import (
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/testenv"
-	"github.com/slipway-dev/slipway/internal/tracing/collector"
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
 	hostv1 "github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/test/collector"
 	"github.com/slipway-dev/slipway/test/simagent"
 )
 

@@ -34,8 +34,8 @@ var parts = []part{
 	{"providerlint", []string{"internal/providercheck"}},
 	{"plane", []string{"plane", "nodebundle", "release"}},
 	{"generators", []string{"hack", "config/crd/gen", "config/monitoring/gen", "plane/internal/manifests/gen"}},
-	{tests, []string{"test", "internal/testenv", "internal/cli/clitest", "internal/agent/effects/effectstest", "internal/agent/software/softwaretest",
-		"internal/tracing/collector", "plane/internal/service/fakesystemd"}},
+	{tests, []string{"test", "internal/testenv", "internal/agent/effects/effectstest", "internal/agent/software/softwaretest",
+		"plane/internal/service/fakesystemd"}},
 }
 
 const tests = "tests"

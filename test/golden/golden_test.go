@@ -87,7 +87,7 @@ func compareSet(t *testing.T, name string, lines map[string]bool, least int) {
 var read = sync.OnceValues(func() (*source.Tree, error) { return source.Read(root) })
 
 // unseen are folders whose strings no user sees: tests, generators and tools of this repository.
-var unseen = []string{"test", "hack", "release", "nodebundle", "internal/testenv", "internal/tracing/collector", "internal/cli/clitest",
+var unseen = []string{"test", "hack", "release", "nodebundle", "internal/testenv",
 	"internal/agent/effects/effectstest", "internal/agent/software/softwaretest", "plane/internal/service/fakesystemd", "plane/internal/manifests/gen", "config/crd/gen", "config/monitoring/gen", "sdk/examples"}
 
 // product are the packages that users run or import, by folder.

@@ -96,7 +96,7 @@ var rules = []rule{
 	{folder: "internal/console/watch"},
 	{folder: "internal/console/view", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/status"}},
 	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/cli/clitest"},
+	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
 	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/approval", "internal/assignment", "internal/atomicfile", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
 		"internal/host", "internal/hostbundle", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/status", "internal/support", "internal/version"},

@@ -23,8 +23,8 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
 	"github.com/slipway-dev/slipway/internal/testenv"
-	"github.com/slipway-dev/slipway/internal/tracing/collector"
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
+	"github.com/slipway-dev/slipway/test/collector"
 )
 
 const (

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/up"
+	"github.com/slipway-dev/slipway/test/clitest"
 )
 
 // run runs slipway and returns what it printed.

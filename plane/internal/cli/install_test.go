@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/cli/clitest"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/private"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/service/fakesystemd"
 	"github.com/slipway-dev/slipway/plane/internal/up"
+	"github.com/slipway-dev/slipway/test/clitest"
 )
 
 const (
