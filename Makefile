@@ -107,7 +107,7 @@ CONTROLLER_GEN = $(call TOOL_PATH,controller-gen)
 
 .PHONY: generate
 generate: export GOWORK = $(ROOT)/hack/root.work
-generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API reference from the types, and dashboards from their code
+generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API reference from the types
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths="./api/v1beta1;./api/v1beta2;./api/runtime/..." output:crd:dir=config/crd/bases
 	$(CONTROLLER_GEN) crd paths=./api/lifecycle/... output:crd:dir=config/lifecycle/crd/bases
@@ -116,7 +116,6 @@ generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API refe
 	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:dir=config/webhook
 	$(CONTROLLER_GEN) rbac:roleName=slipway-lifecycle-role paths=./internal/lifecycle/... output:rbac:dir=config/lifecycle/rbac
 	$(CONTROLLER_GEN) webhook paths=./internal/lifecycle/... output:webhook:dir=config/lifecycle/webhook
-	go run ./config/monitoring/gen
 	for page in $(API_PAGES); do $(call TOOL_PATH,crd-ref-docs) --log-level ERROR --config hack/crd-ref-docs.yaml --renderer markdown \
 	  --source-path $${page#*=} --output-path docs/reference/api/$${page%%=*}.md; done
 

@@ -22,7 +22,7 @@ git=(git -C "$copy" -c user.name=verify -c user.email=verify@localhost)
 "${git[@]}" add --all --force
 "${git[@]}" commit --quiet --message "the work tree"
 # what no generator writes any more must not survive
-rm -f "$copy"/config/crd/bases/* "$copy"/config/lifecycle/crd/bases/* "$copy"/config/monitoring/dashboards/*
+rm -f "$copy"/config/crd/bases/* "$copy"/config/lifecycle/crd/bases/*
 make --no-print-directory --silent -C "$copy" generate
 "${git[@]}" add --all
 if ! "${git[@]}" diff --cached --exit-code; then

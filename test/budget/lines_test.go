@@ -33,7 +33,7 @@ var parts = []part{
 		"internal/doctor", "internal/enroll", "internal/management", "internal/provision", "internal/runs", "internal/status", "internal/support"}},
 	{"providerlint", []string{"internal/providercheck"}},
 	{"plane", []string{"plane", "nodebundle", "release"}},
-	{"generators", []string{"hack", "config/crd/gen", "config/monitoring/gen", "plane/internal/manifests/gen"}},
+	{"generators", []string{"hack", "config/crd/gen", "plane/internal/manifests/gen"}},
 	{tests, []string{"test", "internal/testenv", "internal/agent/effects/effectstest", "internal/agent/software/softwaretest",
 		"plane/internal/service/fakesystemd"}},
 }
