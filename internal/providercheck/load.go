@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,17 +71,6 @@ var types = []clusterctlv1.ProviderType{
 
 // coreLabel is the label of the core provider, which has no prefix.
 const coreLabel = "cluster-api"
-
-// Load reads <label>/<version> as it is in a repository of clusterctl. A file that cannot
-// be parsed becomes a finding; an error is returned when the directory cannot be read or
-// is no release at all.
-func Load(dir string) (*Release, error) {
-	dir, files, err := readDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	return newRelease(dir, filepath.Base(filepath.Dir(dir)), filepath.Base(dir), files), nil
-}
 
 func newRelease(place, label, version string, files []*File) *Release {
 	r := &Release{Place: place, Label: label, Version: version}

@@ -1,0 +1,14 @@
+package providercheck
+
+import "path/filepath"
+
+// Load reads <label>/<version> as it is in a repository of clusterctl. A file that cannot
+// be parsed becomes a finding; an error is returned when the directory cannot be read or
+// is no release at all.
+func Load(dir string) (*Release, error) {
+	dir, files, err := readDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return newRelease(dir, filepath.Base(filepath.Dir(dir)), filepath.Base(dir), files), nil
+}
