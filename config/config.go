@@ -30,7 +30,7 @@ var InPlaceUpdates []byte
 // and the ExtensionConfig; lifecycle/plane is what a plane adds.
 //
 //go:embed lifecycle/crd/bases/*.yaml lifecycle/extension/extensionconfig.yaml
-//go:embed lifecycle/webhook/manifests.yaml lifecycle/webhook/cluster_webhook.yaml
-//go:embed lifecycle/rbac/role.yaml lifecycle/rbac/role_binding.yaml lifecycle/rbac/decider_role.yaml lifecycle/admission/secret_policy.yaml
+//go:embed lifecycle/webhook/manifests.yaml lifecycle/webhook/cluster_webhook.yaml lifecycle/webhook/deletion_webhook.yaml
+//go:embed lifecycle/rbac/role.yaml lifecycle/rbac/role_binding.yaml lifecycle/rbac/decider_role.yaml lifecycle/admission/secret_policy.yaml lifecycle/admission/namespace_policy.yaml
 //go:embed lifecycle/rbac/step_roles.yaml lifecycle/plane/steps_binding.yaml
 var Lifecycle embed.FS

@@ -24,7 +24,7 @@ import (
 // test ends.
 func CallLifecycleWebhooks(t *testing.T, c client.Client, namespace, address string, ca []byte) {
 	t.Helper()
-	for _, file := range []string{"manifests.yaml", "cluster_webhook.yaml"} {
+	for _, file := range []string{"manifests.yaml", "cluster_webhook.yaml", "deletion_webhook.yaml"} {
 		callWebhooks(t, c, namespace, address, ca, file)
 	}
 }

@@ -25,6 +25,17 @@ const RequestDeletionAnnotation = "lifecycle.slipway.dev/request-deletion"
 // slipway-lifecycle about Clusters without a topology.
 const EnforcementLabel = "lifecycle.slipway.dev/enforcement"
 
+const (
+	// DeletionGuardLabel marks a Namespace that has a LifecyclePolicy which may hold back the
+	// deletion of Clusters. The API server asks slipway-lifecycle before it deletes such a
+	// Namespace. slipway-lifecycle alone sets and removes the label; its value is empty.
+	DeletionGuardLabel = "lifecycle.slipway.dev/deletion-guard"
+	// DeletionGuardUnusedAnnotation is when slipway-lifecycle found that no policy of the
+	// Namespace needs DeletionGuardLabel any more, in RFC 3339. The label is removed minutes
+	// later.
+	DeletionGuardUnusedAnnotation = "lifecycle.slipway.dev/deletion-guard-unused-since"
+)
+
 // Labels of what runs create.
 const (
 	// PolicyLabel names the LifecyclePolicy.

@@ -17,14 +17,16 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
 )
 
-// +kubebuilder:webhook:verbs=delete,path=/validate--v1-namespace,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups="",resources=namespaces,versions=v1,name=deletion.namespace.lifecycle.slipway.dev,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
 // deletionGates finds the Clusters whose deletion waits for a policy. It reads past the
-// cache: what it does not find goes.
+// cache: what it does not find goes. The API server asks it about policies and Namespaces
+// that may hold a Cluster back, and no others, as config/lifecycle/webhook/deletion_webhook.yaml
+// says.
 type deletionGates struct {
 	// namespace is the only one that is watched, and may be read; empty for all. Nothing is
 	// held back elsewhere.
@@ -37,7 +39,7 @@ type deletionGates struct {
 // the policy. One that Cluster API was told to delete already is none of them; nor is
 // one that nobody asks about.
 func (g *deletionGates) held(ctx context.Context, p *lifecyclev1.LifecyclePolicy, clusters []clusterv1.Cluster) []string {
-	if p.Spec.Mode == lifecyclev1.ModeAudit || len(p.Steps(lifecyclev1.BeforeClusterDelete)) == 0 {
+	if !policy.HoldsDeletions(p) {
 		return nil
 	}
 	var held []string

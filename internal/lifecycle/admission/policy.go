@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -28,7 +29,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 )
 
-// +kubebuilder:webhook:verbs=create;update;delete,path=/validate-lifecycle-slipway-dev-v1alpha1-lifecyclepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=lifecycle.slipway.dev,resources=lifecyclepolicies,versions=v1alpha1,name=validation.lifecyclepolicy.lifecycle.slipway.dev,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-lifecycle-slipway-dev-v1alpha1-lifecyclepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=lifecycle.slipway.dev,resources=lifecyclepolicies,versions=v1alpha1,name=validation.lifecyclepolicy.lifecycle.slipway.dev,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
@@ -42,6 +43,7 @@ type policyValidator struct {
 	reader client.Reader
 	access *access
 	gates  *deletionGates
+	guard  *policy.Guard
 	now    func() time.Time
 }
 
@@ -84,7 +86,24 @@ func (v *policyValidator) validate(ctx context.Context, p *lifecyclev1.Lifecycle
 	if err := v.authorize(ctx, p); err != nil {
 		return nil, err
 	}
-	return v.warnings(ctx, p)
+	warnings, err := v.warnings(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return warnings, v.guardNamespace(ctx, p)
+}
+
+// guardNamespace has the deletion of the policy's Namespace guarded before the policy is
+// stored, so that no policy is ever there without its guard. A dry run changes nothing.
+func (v *policyValidator) guardNamespace(ctx context.Context, p *lifecyclev1.LifecyclePolicy) error {
+	request, err := ctrladmission.RequestFromContext(ctx)
+	if err != nil {
+		return fmt.Errorf("read the admission request: %w", err)
+	}
+	if !policy.HoldsDeletions(p) || ptr.Deref(request.DryRun, false) {
+		return nil
+	}
+	return v.guard.Set(ctx, p.Namespace)
 }
 
 // tryJobs has the API server validate Jobs by a dry run, wherever they are to run: the

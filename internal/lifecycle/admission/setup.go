@@ -10,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
 
@@ -23,7 +24,7 @@ func SetupWithManager(mgr ctrl.Manager, namespace string, own *rights.Checker) e
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
 	gates := &deletionGates{namespace: namespace, reader: mgr.GetAPIReader()}
-	validator := &policyValidator{namespace: namespace, client: mgr.GetClient(), reader: mgr.GetAPIReader(), access: access, gates: gates, now: time.Now}
+	validator := &policyValidator{namespace: namespace, client: mgr.GetClient(), reader: mgr.GetAPIReader(), access: access, gates: gates, guard: &policy.Guard{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}, now: time.Now}
 	if err := ctrl.NewWebhookManagedBy(mgr, &lifecyclev1.LifecyclePolicy{}).WithValidator(validator).Complete(); err != nil {
 		return fmt.Errorf("set up the webhook of LifecyclePolicies: %w", err)
 	}

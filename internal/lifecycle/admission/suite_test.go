@@ -46,11 +46,11 @@ func TestMain(m *testing.M) {
 // an engine that has no other rights than those of config/lifecycle.
 func serve() error {
 	ctx := context.Background()
-	options := &envtest.WebhookInstallOptions{Paths: []string{"../../../config/lifecycle/webhook/manifests.yaml"}}
+	options := &envtest.WebhookInstallOptions{Paths: []string{"../../../config/lifecycle/webhook/manifests.yaml", "../../../config/lifecycle/webhook/deletion_webhook.yaml"}}
 	if err := grantEngine(ctx); err != nil {
 		return err
 	}
-	for _, file := range []string{"admission/secret_policy.yaml", "admission/job_policy.yaml", "rbac/job_validation.yaml", "rbac/step_roles.yaml"} {
+	for _, file := range []string{"admission/secret_policy.yaml", "admission/job_policy.yaml", "admission/namespace_policy.yaml", "rbac/job_validation.yaml", "rbac/step_roles.yaml"} {
 		if err := install(ctx, file); err != nil {
 			return err
 		}

@@ -59,6 +59,10 @@ func setupControllers(mgr ctrl.Manager, o Options, own *rights.Checker) error {
 	if err := (&hooks.AskReconciler{Handler: asking}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o)); err != nil {
 		return err
 	}
+	guard := policy.Guard{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}
+	if err := (&policy.NamespaceReconciler{Guard: guard, Namespace: o.Namespace, Clock: clock.RealClock{}}).SetupWithManager(mgr, concurrency(o.PolicyConcurrency, o)); err != nil {
+		return err
+	}
 	return (&policy.Reconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),

@@ -12,4 +12,7 @@
 //	prune           run history
 //
 // A policy that is not ready is executed all the same: what is missing may come.
+//
+// A second controller, in guard.go, labels Namespaces whose deletion the API server must ask
+// the engine about.
 package policy

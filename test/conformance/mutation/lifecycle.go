@@ -79,6 +79,16 @@ var lifecycleMutations = []mutation{
 		Package: decisions, Test: "TestGateOutlivesTheDeletionOfAll",
 	},
 	{
+		Rule: "Lifecycle/guardBeforePolicy", Breaks: "a policy is stored before the deletion of its namespace is guarded",
+		File: decisions + "/policy.go", Old: "	return v.guard.Set(ctx, p.Namespace)\n", New: "	return nil\n",
+		Package: decisions, Test: "TestNoPolicyWithoutItsGuard",
+	},
+	{
+		Rule: "Lifecycle/guardOutlivesItsRelease", Breaks: "a policy that is admitted while the guard is removed loses it",
+		File: engine + "policy/guard.go", Old: "client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})", New: "client.MergeFrom(before)",
+		Package: engine + "policy", Test: "TestNoPolicyLosesItsGuard",
+	},
+	{
 		Rule: "Lifecycle/withoutTopology", Breaks: "a Cluster without a topology is unpaused before its steps are done",
 		File: decisions + "/cluster.go", Old: "	if !made || plan.Provisioned(before) {", New: "	if made || plan.Provisioned(before) {",
 		Package: engine + "manager", Test: "TestAClusterWithoutATopologyIsHeldBack",

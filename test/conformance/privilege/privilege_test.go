@@ -25,7 +25,7 @@ func TestLifecycleEngine(t *testing.T) {
 		{"tested by a Job after its upgrade", (*engine).upgraded},
 		{"exported before it is deleted", (*engine).deleted},
 		{"metrics are served to who may read them", (*engine).measured},
-		{"out of reach, and in the way of no provider", (*engine).unreached},
+		{"out of reach, and in nobody's way", (*engine).unreached},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
 			in := *e
