@@ -252,13 +252,13 @@ func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook
 	}
 	defer answer.Body.Close()
 	status = answer.StatusCode
-	return c.read(ctx, answer, d)
+	return c.read(ctx, answer, r, d)
 }
 
 // maxErrorText bounds what is quoted of the body of a response that is not 200.
 const maxErrorText = 512
 
-func (c *Client) read(ctx context.Context, answer *http.Response, d *hook.Definition) (hooksv1.ResponseObject, error) {
+func (c *Client) read(ctx context.Context, answer *http.Response, r *registry.Registration, d *hook.Definition) (hooksv1.ResponseObject, error) {
 	if answer.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorText))
 		wire.Drain(answer.Body)
@@ -278,8 +278,14 @@ func (c *Client) read(ctx context.Context, answer *http.Response, d *hook.Defini
 	}
 	defer body.Release()
 	response := d.NewResponse()
+	err = body.Decode(ctx, response, d.ResponseKind)
+	if err == nil || r.FailurePolicy == runtimev1.FailurePolicyIgnore {
+		if stricter := holdsBack(d, body.Loose(), response, err); stricter != nil {
+			return stricter, nil
+		}
+	}
 	var footprint *wire.FootprintError
-	switch err := body.Decode(ctx, response, d.ResponseKind); {
+	switch {
 	case err == nil:
 		return response, nil
 	case errors.As(err, &footprint), errors.Is(err, wire.ErrBusy):
@@ -287,4 +293,34 @@ func (c *Client) read(ctx context.Context, answer *http.Response, d *hook.Defini
 	default:
 		return nil, &CallError{Reason: ReasonInvalidResponse, Err: err, message: err.Error()}
 	}
+}
+
+// holdsBack returns the response to a body that only readers less strict than Decode take for a
+// refusal or for a request to wait; else nil. Policy Ignore would let pass what another caller,
+// Cluster API's own for one, holds back. strict is what Decode has read, unless it failed.
+func holdsBack(d *hook.Definition, loose wire.Loose, strict hooksv1.ResponseObject, decodeErr error) hooksv1.ResponseObject {
+	if decodeErr != nil {
+		strict = d.NewResponse()
+		strict.SetStatus(hooksv1.ResponseStatusSuccess)
+	}
+	blocking, ok := strict.(hooksv1.RetryResponseObject)
+	switch {
+	case strict.GetStatus() != hooksv1.ResponseStatusSuccess:
+		return nil
+	case loose.Refuses:
+		strict.SetStatus(hooksv1.ResponseStatus(loose.Status))
+	case ok && !d.Meta.NonBlocking && loose.RetryAfterSeconds != 0 && blocking.GetRetryAfterSeconds() == 0:
+		blocking.SetRetryAfterSeconds(loose.RetryAfterSeconds)
+	default:
+		return nil
+	}
+	message := "the answer can be read in more than one way"
+	if decodeErr != nil {
+		message = fmt.Sprintf("the answer is not valid: %v", decodeErr)
+	}
+	if loose.Message != "" {
+		message = loose.Message + "; " + message
+	}
+	strict.SetMessage(message)
+	return strict
 }

@@ -34,6 +34,9 @@ func (b *Body) Decode(ctx context.Context, obj runtime.Object, want schema.Group
 	return Decode(b.data, obj, want)
 }
 
+// Loose reads what a reader less strict than Decode could take from a response.
+func (b *Body) Loose() Loose { return ReadLoosely(b.data) }
+
 // Decode is Body.Decode for bytes whose memory is accounted for elsewhere.
 func Decode(data []byte, obj runtime.Object, want schema.GroupVersionKind) error {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
