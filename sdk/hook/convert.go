@@ -90,9 +90,6 @@ func (c *Catalog) Conversion(newer, older GroupVersionHook) (*Conversion, error)
 	return nil, &ConversionError{From: newer, To: older, Err: fmt.Errorf("no conversion is registered")}
 }
 
-// Identity tells whether both versions are the same.
-func (c *Conversion) Identity() bool { return len(c.steps) == 0 }
-
 // Newer and Older return the versions at both ends.
 func (c *Conversion) Newer() *Definition { return c.newer }
 

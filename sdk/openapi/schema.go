@@ -23,7 +23,6 @@ type Schema struct {
 	AdditionalProperties *Schema            `json:"additionalProperties,omitempty"`
 	OneOf                []*Schema          `json:"oneOf,omitempty"`
 	AllOf                []*Schema          `json:"allOf,omitempty"`
-	Nullable             bool               `json:"nullable,omitempty"`
 	PreserveUnknown      bool               `json:"x-kubernetes-preserve-unknown-fields,omitempty"`
 }
 

@@ -156,22 +156,6 @@ func (r *Registry) find(name string) (*Registration, *extension, error) {
 	return nil, nil, &NotRegisteredError{Name: name}
 }
 
-// List returns all handlers of a hook in any version, ordered by name.
-func (r *Registry) List(name hook.GroupHook) []*Registration {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var list []*Registration
-	for _, e := range r.extensions {
-		for _, registration := range e.registrations {
-			if registration.Hook.GroupHook() == name {
-				list = append(list, registration)
-			}
-		}
-	}
-	sortByName(list)
-	return list
-}
-
 // Uses returns what is registered, for hook.CheckUpgrade, ordered by name.
 func (r *Registry) Uses() []hook.Use {
 	r.mu.RLock()

@@ -139,14 +139,6 @@ type LifecyclePolicy struct {
 	Status LifecyclePolicyStatus `json:"status,omitempty,omitzero"`
 }
 
-// GetConditions returns the conditions.
-func (p *LifecyclePolicy) GetConditions() []metav1.Condition { return p.Status.Conditions }
-
-// SetConditions replaces the conditions.
-func (p *LifecyclePolicy) SetConditions(conditions []metav1.Condition) {
-	p.Status.Conditions = conditions
-}
-
 // Steps returns the steps of a hook; nil when the policy does not answer it.
 func (p *LifecyclePolicy) Steps(hook HookName) []Step {
 	for i := range p.Spec.Hooks {

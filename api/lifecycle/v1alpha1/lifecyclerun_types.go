@@ -371,12 +371,6 @@ type LifecycleRun struct {
 	Status LifecycleRunStatus `json:"status,omitempty,omitzero"`
 }
 
-// GetConditions returns the conditions.
-func (r *LifecycleRun) GetConditions() []metav1.Condition { return r.Status.Conditions }
-
-// SetConditions replaces the conditions.
-func (r *LifecycleRun) SetConditions(conditions []metav1.Condition) { r.Status.Conditions = conditions }
-
 // Step returns a step by name; nil when the run has none of that name.
 func (r *LifecycleRun) Step(name string) *Step {
 	for i := range r.Spec.Steps {
