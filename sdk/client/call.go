@@ -70,9 +70,9 @@ func send(transport http.RoundTripper, request *http.Request) (*http.Response, e
 }
 
 // answer calls one handler and applies its failure policy.
-func (c *Client) answer(ctx context.Context, e *encoder, r *registry.Registration, o callOptions) (Answer, error) {
+func (c *Client) answer(ctx context.Context, e *encoder, r *registry.Registration) (Answer, error) {
 	answer := Answer{Name: r.Name}
-	response, err := c.call(ctx, e, r, o)
+	response, err := c.call(ctx, e, r)
 	if err == nil {
 		answer.Response = response
 		return answer, nil
@@ -94,20 +94,13 @@ func (c *Client) answer(ctx context.Context, e *encoder, r *registry.Registratio
 
 // call calls one handler. A response is returned only with a nil error, at the
 // version of the caller and with status Success.
-func (c *Client) call(ctx context.Context, e *encoder, r *registry.Registration, o callOptions) (hooksv1.ResponseObject, error) {
+func (c *Client) call(ctx context.Context, e *encoder, r *registry.Registration) (hooksv1.ResponseObject, error) {
 	if r.Hook.GroupHook() != e.definition.Name.GroupHook() {
 		return nil, fmt.Errorf("handler %s implements hook %s, not %s", r.Name, r.Hook.Hook, e.definition.Name.Hook)
 	}
 	conversion, err := c.options.Catalog.Conversion(e.definition.Name, r.Hook)
 	if err != nil {
 		return nil, err
-	}
-	var key string
-	if o.cache != nil {
-		key = o.key(r, e.withSettings(r))
-		if response, ok := o.cache.get(key); ok {
-			return response, nil
-		}
 	}
 	payload, err := e.encode(r, conversion)
 	if err != nil {
@@ -126,18 +119,16 @@ func (c *Client) call(ctx context.Context, e *encoder, r *registry.Registration,
 	if status := response.GetStatus(); status != hooksv1.ResponseStatusSuccess {
 		return nil, &RejectedError{Handler: r.Name, Hook: r.Hook, Status: status, Message: response.GetMessage()}
 	}
-	if c.clamp(e.definition, r, response) == 0 && o.cache != nil {
-		o.cache.put(key, response)
-	}
+	c.clamp(e.definition, r, response)
 	return response, nil
 }
 
-// clamp brings retryAfterSeconds into its bounds and returns it: none for a hook that
-// does not hold back its caller.
-func (c *Client) clamp(d *hook.Definition, r *registry.Registration, response hooksv1.ResponseObject) int32 {
+// clamp brings retryAfterSeconds into its bounds, and removes it for a hook that does not hold
+// back its caller.
+func (c *Client) clamp(d *hook.Definition, r *registry.Registration, response hooksv1.ResponseObject) {
 	blocking, ok := response.(hooksv1.RetryResponseObject)
 	if !ok || blocking.GetRetryAfterSeconds() == 0 {
-		return 0
+		return
 	}
 	asked := blocking.GetRetryAfterSeconds()
 	clamped := min(max(asked, minRetryAfter), maxRetryAfter)
@@ -148,7 +139,6 @@ func (c *Client) clamp(d *hook.Definition, r *registry.Registration, response ho
 		c.metrics.clamped.WithLabelValues(r.Name).Inc()
 		blocking.SetRetryAfterSeconds(clamped)
 	}
-	return clamped
 }
 
 // callWithBreaker sends the request unless the handler is left alone, and reports the

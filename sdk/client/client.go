@@ -44,27 +44,11 @@ func New(options Options) (*Client, error) {
 	return c, nil
 }
 
-// CallOption changes one call.
-type CallOption func(*callOptions)
-
-type callOptions struct {
-	cache *Cache
-	key   func(*registry.Registration, runtime.Object) string
-}
-
-// WithCache answers from cache when it holds a response under the key of the
-// handler and the request, and keeps successful responses that do not ask for a
-// retry. The key must change with whatever the response depends on; it should
-// contain the registration's Name and Fingerprint.
-func WithCache(cache *Cache, key func(*registry.Registration, runtime.Object) string) CallOption {
-	return func(o *callOptions) { o.cache, o.key = cache, key }
-}
-
 // Call calls the handler with the qualified name for object. The request is not
 // changed. The errors are those of the package's documentation and of
 // registry.Registry.MatchHandler.
-func Call[Q, R any](ctx context.Context, c *Client, h hook.Hook[Q, R], handler string, object registry.Object, request *Q, options ...CallOption) (*R, error) {
-	response, err := c.Invoke(ctx, h, handler, object, any(request).(runtime.Object), options...)
+func Call[Q, R any](ctx context.Context, c *Client, h hook.Hook[Q, R], handler string, object registry.Object, request *Q) (*R, error) {
+	response, err := c.Invoke(ctx, h, handler, object, any(request).(runtime.Object))
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +80,8 @@ type HandlerResult[R any] struct {
 // CallAll calls all handlers of h that match object and aggregates their
 // responses. It returns an *AggregateError if any of them failed, after all of
 // them have ended: all are called again anyway.
-func CallAll[Q, R any](ctx context.Context, c *Client, h hook.Hook[Q, R], object registry.Object, request *Q, options ...CallOption) (*Result[R], error) {
-	outcome, err := c.InvokeAll(ctx, h, object, any(request).(runtime.Object), options...)
+func CallAll[Q, R any](ctx context.Context, c *Client, h hook.Hook[Q, R], object registry.Object, request *Q) (*Result[R], error) {
+	outcome, err := c.InvokeAll(ctx, h, object, any(request).(runtime.Object))
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +95,7 @@ func CallAll[Q, R any](ctx context.Context, c *Client, h hook.Hook[Q, R], object
 }
 
 // Invoke is Call for a hook whose types are not known at compile time.
-func (c *Client) Invoke(ctx context.Context, h hook.Any, handler string, object registry.Object, request runtime.Object, options ...CallOption) (hooksv1.ResponseObject, error) {
+func (c *Client) Invoke(ctx context.Context, h hook.Any, handler string, object registry.Object, request runtime.Object) (hooksv1.ResponseObject, error) {
 	definition, err := c.known(h)
 	if err != nil {
 		return nil, err
@@ -124,7 +108,7 @@ func (c *Client) Invoke(ctx context.Context, h hook.Any, handler string, object 
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.answer(ctx, encoder, registration, newCallOptions(options))
+	answer, err := c.answer(ctx, encoder, registration)
 	return answer.Response, err
 }
 
@@ -138,21 +122,6 @@ func (c *Client) known(h hook.Any) (*hook.Definition, error) {
 		return nil, fmt.Errorf("client: hook %s is not in the catalog", definition.Name)
 	}
 	return definition, nil
-}
-
-func newCallOptions(options []CallOption) callOptions {
-	if len(options) == 0 {
-		return callOptions{}
-	}
-	return applyCallOptions(options)
-}
-
-func applyCallOptions(options []CallOption) callOptions {
-	var o callOptions
-	for _, option := range options {
-		option(&o)
-	}
-	return o
 }
 
 // Handlers returns the qualified names of the handlers of h that match object, in order.

@@ -44,7 +44,7 @@ type Answer struct {
 }
 
 // InvokeAll is CallAll for a hook whose types are not known at compile time.
-func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Object, request runtime.Object, options ...CallOption) (*Outcome, error) {
+func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Object, request runtime.Object) (*Outcome, error) {
 	definition, err := c.known(h)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Obje
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, c.options.Deadline, errDeadline)
 	defer cancel()
-	answers, errs := c.fanOut(bounded, encoder, registrations, newCallOptions(options))
+	answers, errs := c.fanOut(bounded, encoder, registrations)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("call of hook %s: %w", definition.Name.Hook, err)
 	}
@@ -71,7 +71,7 @@ func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Obje
 
 // fanOut calls the handlers, at most Options.MaxConcurrent at a time. Answers and
 // errors are in the order of registrations.
-func (c *Client) fanOut(ctx context.Context, e *encoder, registrations []*registry.Registration, o callOptions) ([]Answer, []error) {
+func (c *Client) fanOut(ctx context.Context, e *encoder, registrations []*registry.Registration) ([]Answer, []error) {
 	answers := make([]Answer, len(registrations))
 	errs := make([]error, len(registrations))
 	var next atomic.Int64
@@ -79,7 +79,7 @@ func (c *Client) fanOut(ctx context.Context, e *encoder, registrations []*regist
 	for range min(c.options.MaxConcurrent, len(registrations)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(registrations)); i = next.Add(1) - 1 {
-				answers[i], errs[i] = c.answer(ctx, e, registrations[i], o)
+				answers[i], errs[i] = c.answer(ctx, e, registrations[i])
 			}
 		})
 	}

@@ -9,14 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 )
 
 type (
-	apiObject = runtime.Object
-	req       = hooksv1.BeforeClusterCreateRequest
-	resp      = hooksv1.BeforeClusterCreateResponse
+	req  = hooksv1.BeforeClusterCreateRequest
+	resp = hooksv1.BeforeClusterCreateResponse
 )
 
 func succeed(context.Context, *req) (*resp, error) { return nil, nil }
