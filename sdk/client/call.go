@@ -27,6 +27,16 @@ const (
 	maxRetryAfter = 3600
 )
 
+const (
+	// maxResponseBytes bounds the body of one response: as much as Cluster API's own server and
+	// client accept.
+	maxResponseBytes = 20 << 20
+	// maxBodyMemory bounds the bodies of all responses that are being read and what they are
+	// decoded to, apart from 32 KiB each for 256 of them. A body counts twice; one that finds no
+	// room waits for 5 s.
+	maxBodyMemory = 2 * maxResponseBytes
+)
+
 // newRequest returns a request without a body. The header is its own: a transport
 // of the caller's may add to it.
 func newRequest(ctx context.Context, u *url.URL) *http.Request {
@@ -258,7 +268,7 @@ func (c *Client) read(ctx context.Context, answer *http.Response, r *registry.Re
 	if encoding := answer.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, &CallError{Reason: ReasonInvalidResponse, message: fmt.Sprintf("the response is encoded as %q, which was not asked for", encoding)}
 	}
-	body, err := c.budget.Read(ctx, wire.Source{Reader: answer.Body, Length: answer.ContentLength, Limit: c.options.MaxResponseBytes})
+	body, err := c.budget.Read(ctx, wire.Source{Reader: answer.Body, Length: answer.ContentLength, Limit: maxResponseBytes})
 	if err != nil {
 		var tooLarge *wire.TooLargeError
 		if errors.As(err, &tooLarge) || errors.Is(err, wire.ErrBusy) {

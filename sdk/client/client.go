@@ -33,7 +33,7 @@ func New(options Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{options: options, metrics: m, budget: wire.NewBudget(options.MaxBodyMemory)}
+	c := &Client{options: options, metrics: m, budget: wire.NewBudget(maxBodyMemory)}
 	if options.Tracer != nil {
 		c.tracer = options.Tracer.Tracer(tracerName)
 	}

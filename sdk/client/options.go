@@ -28,14 +28,6 @@ type Options struct {
 	MaxConcurrent int
 	// Deadline bounds one CallAll. Default: 30 s.
 	Deadline time.Duration
-	// MaxResponseBytes bounds the body of one response. Default: 20 MiB,
-	// as much as Cluster API's own server and client accept.
-	MaxResponseBytes int64
-	// MaxBodyMemory bounds the bodies of all responses that are being read and
-	// what they are decoded to, apart from 32 KiB each for 256 of them. A body
-	// counts twice; one that finds no room waits for 5 s. Default: twice
-	// MaxResponseBytes.
-	MaxBodyMemory int64
 	// Backoff is how long a handler is left alone that cannot be called.
 	Backoff Backoff
 	// DialContext connects to the host and port of an extension, for example to
@@ -93,14 +85,12 @@ func (o *Options) complete() error {
 	}
 	setDefault(&o.MaxConcurrent, 32)
 	setDefault(&o.Deadline, 30*time.Second)
-	setDefault(&o.MaxResponseBytes, 20<<20)
-	setDefault(&o.MaxBodyMemory, 2*o.MaxResponseBytes)
 	setDefault(&o.Backoff.Initial, time.Second)
 	setDefault(&o.Backoff.Max, time.Minute)
 	setDefault(&o.Backoff.Factor, 2)
 	setDefault(&o.Backoff.Jitter, 0.2)
-	if o.MaxConcurrent < 0 || o.Deadline < 0 || o.MaxResponseBytes < 0 || o.MaxBodyMemory < o.MaxResponseBytes {
-		return errors.New("client: limits and durations must not be negative, nor MaxBodyMemory less than MaxResponseBytes")
+	if o.MaxConcurrent < 0 || o.Deadline < 0 {
+		return errors.New("client: MaxConcurrent and Deadline must not be negative")
 	}
 	if b := o.Backoff; b.Initial < 0 || b.Max < b.Initial || b.Factor < 1 || b.Jitter < 0 || b.Jitter > 1 {
 		return errors.New("client: Backoff: want 0 < Initial <= Max, Factor >= 1 and Jitter from 0 to 1")

@@ -23,6 +23,6 @@ func (c *Client) Exchange(ctx context.Context, r *registry.Registration, body []
 		return 0, nil, err
 	}
 	defer answer.Body.Close()
-	data, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, c.options.MaxResponseBytes))
+	data, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxResponseBytes))
 	return answer.StatusCode, data, err
 }

@@ -3,7 +3,6 @@ package extension
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -34,14 +33,12 @@ type Options struct {
 	// certificate of a caller. It is read again when it changes. Health and
 	// readiness stay open to callers without a certificate. Default: anyone may call.
 	ClientCAFile string
-	// MaxRequestBytes bounds the body of one request. Default: 20 MiB,
-	// as much as Cluster API's own server and client accept.
+	// MaxRequestBytes bounds the body of one request. Twice as much bounds the bodies of all
+	// requests from their first byte to their answer, apart from 32 KiB each for 256 of them. A
+	// body counts twice, for itself and for what it is decoded to; one that finds no room waits
+	// for 5 s and is answered with 503. Default: 20 MiB, as much as Cluster API's own server
+	// and client accept.
 	MaxRequestBytes int64
-	// MaxBodyMemory bounds the bodies of all requests from their first byte to
-	// their answer, apart from 32 KiB each for 256 of them. A body counts twice,
-	// for itself and for what it is decoded to; one that finds no room waits for
-	// 5 s and is answered with 503. Default: twice MaxRequestBytes.
-	MaxBodyMemory int64
 	// MaxConcurrent bounds the handlers that run at the same time; more requests
 	// are answered with 503. Default: 256.
 	MaxConcurrent int
@@ -90,13 +87,12 @@ func (o *Options) complete() error {
 	if o.PathPrefix = strings.Trim(o.PathPrefix, "/"); o.PathPrefix != "" {
 		o.PathPrefix = "/" + o.PathPrefix
 	}
-	if o.MaxRequestBytes < 0 || o.MaxBodyMemory < 0 || o.MaxConcurrent < 0 ||
+	if o.MaxRequestBytes < 0 || o.MaxConcurrent < 0 ||
 		o.ReadTimeout < 0 || o.DrainDelay < 0 || o.DrainTimeout < 0 {
 		return errors.New("extension: limits and durations must not be negative")
 	}
 	setDefault(&o.Address, ":9443")
 	setDefault(&o.MaxRequestBytes, 20<<20)
-	setDefault(&o.MaxBodyMemory, 2*o.MaxRequestBytes)
 	setDefault(&o.MaxConcurrent, 256)
 	setDefault(&o.ReadTimeout, 5*time.Second)
 	setDefault(&o.DrainTimeout, 35*time.Second)
@@ -105,9 +101,6 @@ func (o *Options) complete() error {
 	}
 	if o.Logger.IsZero() {
 		o.Logger = logr.FromSlogHandler(slog.Default().Handler())
-	}
-	if o.MaxBodyMemory < o.MaxRequestBytes {
-		return fmt.Errorf("extension: MaxBodyMemory %d is less than MaxRequestBytes %d", o.MaxBodyMemory, o.MaxRequestBytes)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		options:  options,
 		metrics:  m,
-		budget:   wire.NewBudget(options.MaxBodyMemory),
+		budget:   wire.NewBudget(2 * options.MaxRequestBytes),
 		slots:    make(chan struct{}, options.MaxConcurrent),
 		handlers: map[string]*handler{},
 		started:  time.Now(),
