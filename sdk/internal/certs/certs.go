@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,132 +24,109 @@ type Reload struct {
 	Again bool
 }
 
-// watch looks at files when they are needed.
-type watch struct {
+// File is what PEM files hold, read again when it is asked for.
+type File[T any] struct {
+	parts   []part
+	parse   func(contents [][]byte) (*T, error)
 	observe func(Reload)
 
-	mu      sync.Mutex
-	checked time.Time
-	failure string
+	mu       sync.Mutex
+	checked  time.Time
+	failure  string
+	contents [][]byte
+	current  *T
 }
 
-// look, called with the lock held, loads the files if the last look was long ago. It
-// returns what tells the observer once the lock is free.
-func (w *watch) look(load func() (changed bool, err error)) func() {
-	now := time.Now()
-	if now.Sub(w.checked) < interval {
-		return func() {}
-	}
-	w.checked = now
-	changed, err := load()
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	reload := Reload{Err: err, Again: err != nil && text == w.failure}
-	// Files that are as they were after a failure are in order again, too.
-	told := err != nil || changed || w.failure != ""
-	w.failure = text
-	if !told || w.observe == nil {
-		return func() {}
-	}
-	return func() { w.observe(reload) }
-}
+// part is one of the files, and what it holds.
+type part struct{ what, name string }
 
-// KeyPair is a certificate and its key in two PEM files.
-type KeyPair struct {
-	certFile, keyFile string
+// KeyPair is a certificate and its key in two files.
+type KeyPair = File[tls.Certificate]
 
-	watch
-	cert, key []byte
-	current   *tls.Certificate
-}
+// Pool is a bundle of CA certificates in a file.
+type Pool = File[x509.CertPool]
 
 // NewKeyPair loads the pair. It fails if it cannot be loaded. observe, which may be
 // nil, is told of each look that finds a new pair or fails.
 func NewKeyPair(certFile, keyFile string, observe func(Reload)) (*KeyPair, error) {
-	k := &KeyPair{certFile: certFile, keyFile: keyFile, watch: watch{observe: observe}}
-	if _, err := k.load(); err != nil {
-		return nil, err
-	}
-	k.checked = time.Now()
-	return k, nil
-}
-
-func (k *KeyPair) load() (changed bool, err error) {
-	cert, err := os.ReadFile(k.certFile)
-	if err != nil {
-		return false, fmt.Errorf("certificate: %w", err)
-	}
-	key, err := os.ReadFile(k.keyFile)
-	if err != nil {
-		return false, fmt.Errorf("key of the certificate: %w", err)
-	}
-	if bytes.Equal(cert, k.cert) && bytes.Equal(key, k.key) {
-		return false, nil
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return false, fmt.Errorf("certificate %s with key %s: %w", k.certFile, k.keyFile, err)
-	}
-	k.cert, k.key, k.current = cert, key, &pair
-	return true, nil
-}
-
-// Get returns the current pair. A pair that cannot be loaded, such as one that is
-// half replaced, leaves the last good one in use.
-func (k *KeyPair) Get() *tls.Certificate {
-	k.mu.Lock()
-	tell := k.look(k.load)
-	current := k.current
-	k.mu.Unlock()
-	tell()
-	return current
-}
-
-// Pool is a bundle of CA certificates in a PEM file.
-type Pool struct {
-	file string
-
-	watch
-	pem     []byte
-	current *x509.CertPool
+	return newFile(func(contents [][]byte) (*tls.Certificate, error) {
+		pair, err := tls.X509KeyPair(contents[0], contents[1])
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
+		}
+		return &pair, nil
+	}, observe, part{"certificate", certFile}, part{"key of the certificate", keyFile})
 }
 
 // NewPool loads the bundle. It fails if the file holds no certificate. observe, which
 // may be nil, is told of each look that finds a new bundle or fails.
 func NewPool(file string, observe func(Reload)) (*Pool, error) {
-	p := &Pool{file: file, watch: watch{observe: observe}}
-	if _, err := p.load(); err != nil {
+	return newFile(func(contents [][]byte) (*x509.CertPool, error) {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(contents[0]) {
+			return nil, fmt.Errorf("CA bundle %s: no certificate in PEM form", file)
+		}
+		return pool, nil
+	}, observe, part{"CA bundle", file})
+}
+
+func newFile[T any](parse func([][]byte) (*T, error), observe func(Reload), parts ...part) (*File[T], error) {
+	f := &File[T]{parts: parts, parse: parse, observe: observe}
+	if _, err := f.load(); err != nil {
 		return nil, err
 	}
-	p.checked = time.Now()
-	return p, nil
+	f.checked = time.Now()
+	return f, nil
 }
 
-func (p *Pool) load() (changed bool, err error) {
-	pem, err := os.ReadFile(p.file)
-	if err != nil {
-		return false, fmt.Errorf("CA bundle: %w", err)
-	}
-	if bytes.Equal(pem, p.pem) {
-		return false, nil
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return false, fmt.Errorf("CA bundle %s: no certificate in PEM form", p.file)
-	}
-	p.pem, p.current = pem, pool
-	return true, nil
-}
-
-// Get returns the current bundle. The same bundle is the same pointer; one that
-// cannot be loaded leaves the last good one in use.
-func (p *Pool) Get() *x509.CertPool {
-	p.mu.Lock()
-	tell := p.look(p.load)
-	current := p.current
-	p.mu.Unlock()
+// Get returns what the files hold. The same content is the same pointer; one that cannot be
+// loaded, such as a pair that is half replaced, leaves the last good one in use.
+func (f *File[T]) Get() *T {
+	f.mu.Lock()
+	tell := f.look()
+	current := f.current
+	f.mu.Unlock()
 	tell()
 	return current
+}
+
+// look, called with the lock held, loads the files if the last look was long ago. It
+// returns what tells the observer once the lock is free.
+func (f *File[T]) look() func() {
+	now := time.Now()
+	if now.Sub(f.checked) < interval {
+		return func() {}
+	}
+	f.checked = now
+	changed, err := f.load()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	reload := Reload{Err: err, Again: err != nil && text == f.failure}
+	// Files that are as they were after a failure are in order again, too.
+	told := err != nil || changed || f.failure != ""
+	f.failure = text
+	if !told || f.observe == nil {
+		return func() {}
+	}
+	return func() { f.observe(reload) }
+}
+
+func (f *File[T]) load() (changed bool, err error) {
+	contents := make([][]byte, len(f.parts))
+	for i, p := range f.parts {
+		if contents[i], err = os.ReadFile(p.name); err != nil {
+			return false, fmt.Errorf("%s: %w", p.what, err)
+		}
+	}
+	if slices.EqualFunc(contents, f.contents, bytes.Equal) {
+		return false, nil
+	}
+	current, err := f.parse(contents)
+	if err != nil {
+		return false, err
+	}
+	f.contents, f.current = contents, current
+	return true, nil
 }
