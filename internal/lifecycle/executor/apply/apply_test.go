@@ -407,7 +407,13 @@ func TestFieldManagersFitAndDiffer(t *testing.T) {
 	if len(a) > 128 || a == b {
 		t.Errorf("%q and %q", a, b)
 	}
-	if got := apply.FieldManager("cni"); got != "slipway-lifecycle-cni" {
-		t.Errorf("got %q", got)
+	// What was applied under these names is still owned by them.
+	for got, want := range map[string]string{
+		apply.FieldManager("cni"): "slipway-lifecycle-cni",
+		a:                         "slipway-lifecycle-ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp-1297930241",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
