@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -58,18 +56,13 @@ func Assemble(ctx context.Context, c client.Reader, namespace string, archive *A
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: part.Secret}, secret); err != nil {
 			return nil, fmt.Errorf("archive %s is not whole: %w", archive.Name, err)
 		}
-		if got := digest(secret.Data[export.PartKey]); got != part.Digest {
+		if got := export.Digest(secret.Data[export.PartKey]); got != part.Digest {
 			return nil, fmt.Errorf("archive %s is damaged: Secret %s has the digest %s, not %s", archive.Name, part.Secret, got, part.Digest)
 		}
 		whole.Write(secret.Data[export.PartKey])
 	}
-	if got := digest(whole.Bytes()); got != archive.Digest {
+	if got := export.Digest(whole.Bytes()); got != archive.Digest {
 		return nil, fmt.Errorf("archive %s is damaged: it has the digest %s, not %s", archive.Name, got, archive.Digest)
 	}
 	return whole.Bytes(), nil
-}
-
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }

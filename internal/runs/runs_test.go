@@ -178,11 +178,11 @@ func TestDecisionThatWasNotRecorded(t *testing.T) {
 // archived are the Secrets of an archive of two parts.
 func archived(t *testing.T, name string, began time.Time, parts ...string) []client.Object {
 	t.Helper()
-	index := export.Index{Cluster: "prod", StartTime: metav1.NewTime(began), Digest: digest([]byte(strings.Join(parts, "")))}
+	index := export.Index{Cluster: "prod", StartTime: metav1.NewTime(began), Digest: export.Digest([]byte(strings.Join(parts, "")))}
 	var objects []client.Object
 	for i, part := range parts {
 		secret := &corev1.Secret{ObjectMeta: in(name + "-" + string(rune('0'+i))), Type: export.PartType, Data: map[string][]byte{export.PartKey: []byte(part)}}
-		index.Parts = append(index.Parts, export.Part{Secret: secret.Name, Digest: digest([]byte(part))})
+		index.Parts = append(index.Parts, export.Part{Secret: secret.Name, Digest: export.Digest([]byte(part))})
 		objects = append(objects, secret)
 	}
 	data, err := json.Marshal(index)

@@ -11,25 +11,25 @@ import (
 
 const maxName = 63
 
-// shorten keeps names as they are up to 63 characters; of longer ones a hash of the
-// whole replaces the end.
-func shorten(name string) string {
-	if len(name) <= maxName {
+// Shorten keeps names as they are up to the limit; of longer ones a hash of the whole replaces
+// the end.
+func Shorten(name string, limit int) string {
+	if len(name) <= limit {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
 	hash := hex.EncodeToString(sum[:])[:10]
-	return name[:maxName-len(hash)-1] + "-" + hash
+	return name[:limit-len(hash)-1] + "-" + hash
 }
 
 // Labels returns the labels of what a step creates: values that are too long for a
 // label are shortened.
 func Labels(run *lifecyclev1.LifecycleRun, step string) map[string]string {
 	return map[string]string{
-		clusterv1.ClusterNameLabel: shorten(run.Spec.ClusterName),
-		lifecyclev1.PolicyLabel:    shorten(run.Spec.PolicyName),
+		clusterv1.ClusterNameLabel: Shorten(run.Spec.ClusterName, maxName),
+		lifecyclev1.PolicyLabel:    Shorten(run.Spec.PolicyName, maxName),
 		lifecyclev1.HookLabel:      string(run.Spec.Hook),
-		lifecyclev1.RunLabel:       shorten(run.Name),
+		lifecyclev1.RunLabel:       Shorten(run.Name, maxName),
 		lifecyclev1.StepLabel:      step,
 	}
 }

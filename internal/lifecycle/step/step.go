@@ -127,5 +127,5 @@ func Name(run *lifecyclev1.LifecycleRun, progress lifecyclev1.StepProgress, suff
 	if suffix != "" {
 		name += "-" + suffix
 	}
-	return shorten(name)
+	return Shorten(name, maxName)
 }

@@ -2,8 +2,6 @@ package apply
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,12 +43,7 @@ type executor struct {
 // applied: at most 128 characters, as the API server wants it.
 func FieldManager(policy string) string {
 	const prefix, longest = "slipway-lifecycle-", 128
-	if len(prefix)+len(policy) <= longest {
-		return prefix + policy
-	}
-	sum := sha256.Sum256([]byte(policy))
-	hash := hex.EncodeToString(sum[:])[:10]
-	return prefix + policy[:longest-len(prefix)-len(hash)-1] + "-" + hash
+	return prefix + step.Shorten(policy, longest-len(prefix))
 }
 
 // Execute implements step.Executor.

@@ -24,7 +24,7 @@ func TestNamesOfArchivesStayAsTheyAre(t *testing.T) {
 		{nameOf(input("edge-1", "")), "edge-1-save-20260301120000"},
 		{nameOf(input("edge-1", "archives")), "edge-1-save-20260301120000-96c2886c"},
 		{nameOf(input(strings.Repeat("r", 240), "archives")), "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr-3d4722fde7"},
-		{digest([]byte("a")), "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
+		{Digest([]byte("a")), "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

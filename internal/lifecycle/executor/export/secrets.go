@@ -70,7 +70,8 @@ type Part struct {
 	Bytes  int    `json:"bytes"`
 }
 
-func digest(data []byte) string {
+// Digest returns the digest of data as an archive has it: sha256:<hex>.
+func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
@@ -109,10 +110,10 @@ func labelsOf(in step.Input) map[string]string {
 func (e *executor) save(ctx context.Context, in step.Input, content []byte, objects int) (*Index, error) {
 	index := &Index{
 		Cluster: in.Run.Spec.ClusterName, Namespace: in.Run.Namespace, Hook: in.Run.Spec.Hook, StartTime: in.Progress.StartTime,
-		Digest: digest(content), Bytes: len(content), Objects: objects,
+		Digest: Digest(content), Bytes: len(content), Objects: objects,
 	}
 	for part := range slices.Chunk(content, partSize) {
-		p := Part{Secret: nameOf(in) + "-" + strconv.Itoa(len(index.Parts)), Digest: digest(part), Bytes: len(part)}
+		p := Part{Secret: nameOf(in) + "-" + strconv.Itoa(len(index.Parts)), Digest: Digest(part), Bytes: len(part)}
 		if err := e.write(ctx, in, p.Secret, PartType, PartKey, part, p.Digest); err != nil {
 			return nil, err
 		}
