@@ -4,8 +4,11 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -100,5 +103,20 @@ func TestPanicOfAProbe(t *testing.T) {
 	}
 	if calls != 3 {
 		t.Errorf("called %d times, want 3: the call that panicked counts as under way", calls)
+	}
+}
+
+// TestPanicInAFanOut: a panic in one of several calls is an error of its handler. Nobody above the
+// goroutine of the call could recover from it.
+func TestPanicInAFanOut(t *testing.T) {
+	c := newClient(t, client.Options{
+		Transport: func(*http.Transport) http.RoundTripper {
+			return roundTripper(func(*http.Request) (*http.Response, error) { panic("a defect of the transport") })
+		},
+	}, hooktest.Handler(hooktest.Config("ext", "https://ext.example.com", nil), capi.BeforeClusterCreate, "h", ignore, 0))
+	_, err := client.CallAll(t.Context(), c, capi.BeforeClusterCreate, cluster(), &hooksv1.BeforeClusterCreateRequest{})
+	var panicked *client.PanicError
+	if !errors.As(err, &panicked) || panicked.Handler != "h.ext" || len(panicked.Stack) == 0 || !strings.Contains(err.Error(), "a defect of the transport") {
+		t.Errorf("got %v, want the panic as an error that policy Ignore does not ignore", err)
 	}
 }

@@ -60,6 +60,22 @@ func (e *CallError) Error() string {
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 
+// PanicError tells that the call of one of several handlers panicked on the caller's side, in a
+// transport for example. Policy Ignore does not ignore it. Call and Invoke let the panic pass.
+type PanicError struct {
+	// Handler is the qualified name of the handler.
+	Handler string
+	// Value is what was panicked with.
+	Value any
+	// Stack is that of the goroutine.
+	Stack []byte
+}
+
+// Error implements error.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("call of handler %s panicked: %v", e.Handler, e.Value)
+}
+
 // RejectedError tells that a handler answered with another status than Success.
 type RejectedError struct {
 	// Handler is the qualified name of the handler.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,7 +80,7 @@ func (c *Client) fanOut(ctx context.Context, e *encoder, registrations []*regist
 	for range min(c.options.MaxConcurrent, len(registrations)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(registrations)); i = next.Add(1) - 1 {
-				answers[i], errs[i] = c.answer(ctx, e, registrations[i])
+				answers[i], errs[i] = c.recovered(ctx, e, registrations[i])
 			}
 		})
 	}
@@ -91,6 +92,17 @@ func (c *Client) fanOut(ctx context.Context, e *encoder, registrations []*regist
 		}
 	}
 	return answers, failed
+}
+
+// recovered is answer for a goroutine of its own, where a panic, of a transport for example, would
+// end the process: nobody but the goroutine itself can recover from it.
+func (c *Client) recovered(ctx context.Context, e *encoder, r *registry.Registration) (answer Answer, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{Handler: r.Name, Value: value, Stack: debug.Stack()}
+		}
+	}()
+	return c.answer(ctx, e, r)
 }
 
 // aggregate makes one response of many: the shortest wish to retry wins.
