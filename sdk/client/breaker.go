@@ -253,13 +253,22 @@ func (k *breaker) status(handler string) BreakerStatus {
 }
 
 // Breakers returns the state of all handlers that failed since their last success,
-// for one object at least, ordered by name. The others are closed.
+// for one object at least, ordered by name. The others are closed. What is known of handlers that
+// their extension no longer serves is dropped, as Forget does.
 func (c *Client) Breakers() []BreakerStatus {
+	registered := map[string]bool{}
+	for _, use := range c.options.Registry.Uses() {
+		registered[use.Handler] = true
+	}
 	b := c.breakers
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := make([]BreakerStatus, 0, len(b.handlers))
 	for name, known := range b.handlers {
+		if !registered[name] {
+			b.drop(name)
+			continue
+		}
 		if b.expire(known); known.whole.failures == 0 && len(known.objects) == 0 {
 			delete(b.handlers, name)
 			b.metrics.setBreaker(name, BreakerClosed)
@@ -279,8 +288,13 @@ func (c *Client) Forget(config string) {
 	defer b.mu.Unlock()
 	for name := range b.handlers {
 		if hook.ConfigName(name) == config {
-			delete(b.handlers, name)
-			b.metrics.breaker.DeleteLabelValues(name)
+			b.drop(name)
 		}
 	}
+}
+
+// drop, called with the lock held, forgets a handler.
+func (b *breakers) drop(name string) {
+	delete(b.handlers, name)
+	b.metrics.breaker.DeleteLabelValues(name)
 }

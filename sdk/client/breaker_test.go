@@ -8,11 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	"github.com/slipway-dev/slipway/sdk/client"
+	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
 // TestOnBreaker holds that one outage is told once, however many probes fail, and
@@ -118,5 +122,44 @@ func TestPanicInAFanOut(t *testing.T) {
 	var panicked *client.PanicError
 	if !errors.As(err, &panicked) || panicked.Handler != "h.ext" || len(panicked.Stack) == 0 || !strings.Contains(err.Error(), "a defect of the transport") {
 		t.Errorf("got %v, want the panic as an error that policy Ignore does not ignore", err)
+	}
+}
+
+// TestVanishedHandlerHasNoBreaker: what is known of a handler ends when its extension no longer
+// serves it, and not only when the extension is removed.
+func TestVanishedHandlerHasNoBreaker(t *testing.T) {
+	catalog, handlers := hook.NewCatalog(), registry.New(registry.Options{})
+	if err := capi.AddToCatalog(catalog); err != nil {
+		t.Fatal(err)
+	}
+	config := func() *runtimev1.ExtensionConfig { return hooktest.Config("ext", "https://ext.example.com", nil) }
+	if err := handlers.WarmUp(hooktest.Entry(t, hooktest.Handler(config(), capi.BeforeClusterCreate, "h", fail, 0))); err != nil {
+		t.Fatal(err)
+	}
+	metrics := prometheus.NewRegistry()
+	c, err := client.New(client.Options{Catalog: catalog, Registry: handlers, Metrics: metrics, Transport: func(*http.Transport) http.RoundTripper {
+		return roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("down") })
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = create(t.Context(), t, c)
+	if known := c.Breakers(); len(known) != 1 {
+		t.Fatalf("the breakers are %+v, want one", known)
+	}
+	if err := handlers.Set(hooktest.Entry(t, config())); err != nil {
+		t.Fatal(err)
+	}
+	if known := c.Breakers(); len(known) != 0 {
+		t.Errorf("the handler is gone, its breaker is not: %+v", known)
+	}
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if strings.Contains(family.GetName(), "breaker") {
+			t.Errorf("the handler is gone, its metric is not: %v", family)
+		}
 	}
 }
