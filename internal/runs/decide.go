@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
@@ -72,13 +73,6 @@ func waitingForApproval(run *lifecyclev1.LifecycleRun) string {
 	return current.Name
 }
 
-// annotations of decisions.
-var annotations = map[lifecyclev1.DecisionType]string{
-	lifecyclev1.DecisionApprove: lifecyclev1.ApproveAnnotation,
-	lifecyclev1.DecisionSkip:    lifecyclev1.SkipAnnotation,
-	lifecyclev1.DecisionRetry:   lifecyclev1.RetryAnnotation,
-}
-
 // Decide has a decision recorded, in the name of the client's user, and returns it as
 // it was recorded.
 func Decide(ctx context.Context, c client.Client, run *lifecyclev1.LifecycleRun, decision lifecyclev1.DecisionType, step, reason string) (*lifecyclev1.Decision, error) {
@@ -87,7 +81,7 @@ func Decide(ctx context.Context, c client.Client, run *lifecyclev1.LifecycleRun,
 		value += ": " + reason
 	}
 	changed := run.DeepCopy()
-	changed.SetAnnotations(withAnnotation(run.Annotations, annotations[decision], value))
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, decision.Annotation(), value)
 	// What was looked at must be what is decided about.
 	if err := c.Patch(ctx, changed, client.MergeFromWithOptions(run, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsConflict(err) {
@@ -102,14 +96,4 @@ func Decide(ctx context.Context, c client.Client, run *lifecyclev1.LifecycleRun,
 		return nil, errors.New("the decision was not recorded: the webhook of slipway-lifecycle was not called; see that it is installed")
 	}
 	return &changed.Spec.Decisions[i], nil
-}
-
-func withAnnotation(old map[string]string, name, value string) map[string]string {
-	all := map[string]string{name: value}
-	for k, v := range old {
-		if k != name {
-			all[k] = v
-		}
-	}
-	return all
 }

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -69,6 +71,17 @@ const (
 	// DecisionRetry starts a failed step anew.
 	DecisionRetry DecisionType = "Retry"
 )
+
+// DecisionTypes returns all of them.
+func DecisionTypes() []DecisionType {
+	return []DecisionType{DecisionApprove, DecisionSkip, DecisionRetry}
+}
+
+// Verb is what the user needs on the LifecyclePolicy.
+func (t DecisionType) Verb() string { return strings.ToLower(string(t)) }
+
+// Annotation of a LifecycleRun by which a user decides, such as ApproveAnnotation.
+func (t DecisionType) Annotation() string { return GroupVersion.Group + "/" + t.Verb() }
 
 // Decision is what a person decided about a step. The admission webhook writes it
 // from an annotation, with the name of the user as the API server knows it, and lets

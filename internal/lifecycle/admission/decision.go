@@ -12,20 +12,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
-// decisionKind is a decision that an annotation stands for.
-type decisionKind struct {
-	annotation string
-	decision   lifecyclev1.DecisionType
-	// verb on the policy.
-	verb string
-}
-
-var decisionKinds = []decisionKind{
-	{lifecyclev1.ApproveAnnotation, lifecyclev1.DecisionApprove, "approve"},
-	{lifecyclev1.SkipAnnotation, lifecyclev1.DecisionSkip, "skip"},
-	{lifecyclev1.RetryAnnotation, lifecyclev1.DecisionRetry, "retry"},
-}
-
 // Bounds of the API.
 const (
 	maxReason    = 1024

@@ -33,7 +33,7 @@ func FuzzDecide(f *testing.F) {
 		f.Add(uint(i), i%2 == 0, seed)
 	}
 	f.Fuzz(func(t *testing.T, which uint, failed bool, value string) {
-		run, what := waiting(), decisionKinds[which%uint(len(decisionKinds))].decision
+		run, what := waiting(), lifecyclev1.DecisionTypes()[which%uint(len(lifecyclev1.DecisionTypes()))]
 		if failed {
 			run.Spec.Progress[0].Outcome = lifecyclev1.OutcomeFailed
 		}
@@ -74,4 +74,22 @@ func FuzzValidate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The annotations and verbs are known to people and Roles by these words.
+func TestWordsOfDecisions(t *testing.T) {
+	want := map[lifecyclev1.DecisionType][2]string{
+		lifecyclev1.DecisionApprove: {lifecyclev1.ApproveAnnotation, "approve"},
+		lifecyclev1.DecisionSkip:    {lifecyclev1.SkipAnnotation, "skip"},
+		lifecyclev1.DecisionRetry:   {lifecyclev1.RetryAnnotation, "retry"},
+	}
+	for _, what := range lifecyclev1.DecisionTypes() {
+		if got := [2]string{what.Annotation(), what.Verb()}; got != want[what] {
+			t.Errorf("%s has %q, want %q", what, got, want[what])
+		}
+		delete(want, what)
+	}
+	if len(want) > 0 {
+		t.Errorf("DecisionTypes lacks %v", want)
+	}
 }

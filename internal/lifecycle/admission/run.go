@@ -39,15 +39,15 @@ func (d *runDecider) Default(ctx context.Context, run *lifecyclev1.LifecycleRun)
 	if err := d.protect(ctx, request, run); err != nil {
 		return err
 	}
-	for _, k := range decisionKinds {
-		value, found := run.Annotations[k.annotation]
+	for _, what := range lifecyclev1.DecisionTypes() {
+		value, found := run.Annotations[what.Annotation()]
 		if !found {
 			continue
 		}
-		if err := d.decide(ctx, request, run, k, value); err != nil {
+		if err := d.decide(ctx, request, run, what, value); err != nil {
 			return err
 		}
-		delete(run.Annotations, k.annotation)
+		delete(run.Annotations, what.Annotation())
 	}
 	return nil
 }
@@ -59,9 +59,9 @@ const importVerb = "import"
 // authorizeCreate lets nobody but the engine make a run, which could carry approvals
 // that nobody gave, unless the user may import runs.
 func (d *runDecider) authorizeCreate(ctx context.Context, request ctrladmission.Request, run *lifecyclev1.LifecycleRun) error {
-	for _, k := range decisionKinds {
-		if value, found := run.Annotations[k.annotation]; found {
-			return invalid(run, k, value, errors.New("a decision is about a run that is there: annotate it afterwards"))
+	for _, what := range lifecyclev1.DecisionTypes() {
+		if value, found := run.Annotations[what.Annotation()]; found {
+			return invalid(run, what, value, errors.New("a decision is about a run that is there: annotate it afterwards"))
 		}
 	}
 	engine, err := d.access.isEngine(ctx, request.UserInfo)
@@ -113,8 +113,8 @@ func (d *runDecider) authorizeMetadata(ctx context.Context, run *lifecyclev1.Lif
 // sameMetadata says whether nothing was changed but the annotations of decisions.
 func sameMetadata(before, after *lifecyclev1.LifecycleRun) bool {
 	annotations := maps.Clone(after.Annotations)
-	for _, k := range decisionKinds {
-		delete(annotations, k.annotation)
+	for _, what := range lifecyclev1.DecisionTypes() {
+		delete(annotations, what.Annotation())
 	}
 	return equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
 		equality.Semantic.DeepEqual(before.Annotations, annotations) &&
@@ -123,16 +123,16 @@ func sameMetadata(before, after *lifecyclev1.LifecycleRun) bool {
 }
 
 // decide appends the decision to the run, if its author may make it.
-func (d *runDecider) decide(ctx context.Context, request ctrladmission.Request, run *lifecyclev1.LifecycleRun, k decisionKind, value string) error {
-	err := d.access.require(ctx, annotationPath(k), authorizationv1.ResourceAttributes{
-		Namespace: run.Namespace, Verb: k.verb, Group: lifecyclev1.GroupVersion.Group, Resource: "lifecyclepolicies", Name: run.Spec.PolicyName,
+func (d *runDecider) decide(ctx context.Context, request ctrladmission.Request, run *lifecyclev1.LifecycleRun, what lifecyclev1.DecisionType, value string) error {
+	err := d.access.require(ctx, annotationPath(what), authorizationv1.ResourceAttributes{
+		Namespace: run.Namespace, Verb: what.Verb(), Group: lifecyclev1.GroupVersion.Group, Resource: "lifecyclepolicies", Name: run.Spec.PolicyName,
 	})
 	if err != nil {
 		return err
 	}
-	decision, err := decide(run, k.decision, value, request.UserInfo.Username, d.now())
+	decision, err := decide(run, what, value, request.UserInfo.Username, d.now())
 	if err != nil {
-		return invalid(run, k, value, err)
+		return invalid(run, what, value, err)
 	}
 	if decision != nil {
 		run.Spec.Decisions = append(run.Spec.Decisions, *decision)
@@ -140,11 +140,11 @@ func (d *runDecider) decide(ctx context.Context, request ctrladmission.Request, 
 	return nil
 }
 
-func annotationPath(k decisionKind) *field.Path {
-	return field.NewPath("metadata", "annotations").Key(k.annotation)
+func annotationPath(what lifecyclev1.DecisionType) *field.Path {
+	return field.NewPath("metadata", "annotations").Key(what.Annotation())
 }
 
-func invalid(run *lifecyclev1.LifecycleRun, k decisionKind, value string, err error) error {
+func invalid(run *lifecyclev1.LifecycleRun, what lifecyclev1.DecisionType, value string, err error) error {
 	return apierrors.NewInvalid(lifecyclev1.GroupVersion.WithKind("LifecycleRun").GroupKind(), run.Name,
-		field.ErrorList{field.Invalid(annotationPath(k), value, err.Error())})
+		field.ErrorList{field.Invalid(annotationPath(what), value, err.Error())})
 }
