@@ -1,4 +1,4 @@
-// Package templates embeds what programs use of the cluster templates of Slipway.
+// Package templates embeds the ready-made cluster templates and policies of Slipway.
 //
 // It imports nothing of this module.
 package templates
@@ -16,3 +16,8 @@ var Local embed.FS
 //
 //go:embed clusterclass-slipway.yaml
 var Class []byte
+
+// Policies holds policies/*.yaml, LifecyclePolicies to begin with.
+//
+//go:embed policies/*.yaml
+var Policies embed.FS
