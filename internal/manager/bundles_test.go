@@ -25,7 +25,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/link/announced"
 	"github.com/slipway-dev/slipway/internal/agent/software"
@@ -33,6 +32,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // Hosts are told by their Leases where bundles are, and fetch them there with the certificates
@@ -171,8 +171,8 @@ func servedBundle(t *testing.T, version string) (dir string, keys hostbundle.Pub
 	err = errors.Join(w.Bundle(version, hostbundle.Contents{
 		KubernetesVersion: version, Architecture: runtime.GOARCH, Components: []hostbundle.Component{c},
 		Links: []hostbundle.Link{
-			{Path: effectstest.Directory + "/" + version + "/kubelet", Component: "kubernetes", Target: "hyperkube"},
-			{Path: effectstest.Directory + "/" + version + "/kubeadm", Component: "kubernetes", Target: "hyperkube"},
+			{Path: fakehost.Directory + "/" + version + "/kubelet", Component: "kubernetes", Target: "hyperkube"},
+			{Path: fakehost.Directory + "/" + version + "/kubeadm", Component: "kubernetes", Target: "hyperkube"},
 		},
 	}), w.Close())
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/link/announced"
@@ -32,6 +31,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // A Machine of a version that no host has waits until its host bundle is loaded; then the agent
@@ -97,7 +97,7 @@ func TestVersionOnDemand(t *testing.T) {
 		}
 		return nil
 	})
-	if got, err := os.ReadFile(root + effectstest.Directory + "/" + version + "/kubelet"); err != nil || string(got) != "hyperkube" {
+	if got, err := os.ReadFile(root + fakehost.Directory + "/" + version + "/kubelet"); err != nil || string(got) != "hyperkube" {
 		t.Errorf("the kubelet is %q: %v", got, err)
 	}
 }
@@ -114,7 +114,7 @@ func create(t *testing.T, o client.Object) {
 // what stands for / there.
 func managedHost(t *testing.T, namespace, name string, keys hostbundle.PublicKeys) string {
 	t.Helper()
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	state := enrolled(t, namespace, name, testenv.HostID(namespace, name))
 	log := slog.New(slog.DiscardHandler)
 	changed := make(chan struct{}, 1)

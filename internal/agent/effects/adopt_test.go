@@ -26,10 +26,10 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/adopt"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 const claimed = "slipway://ns/host-1/claim"
@@ -55,9 +55,9 @@ func signed(t *testing.T, template *x509.Certificate, key crypto.Signer) []byte 
 
 // foreignNode is a host on which somebody has run kubeadm join, and the operation to adopt
 // it for a machine of the same cluster.
-func foreignNode(t *testing.T) (*effectstest.Host, *infrav1.HostSpec) {
+func foreignNode(t *testing.T) (*fakehost.Host, *infrav1.HostSpec) {
 	t.Helper()
-	h, cluster := effectstest.New(t), authority(t)
+	h, cluster := fakehost.New(t), authority(t)
 	h.Install(t, newVersion)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -91,7 +91,7 @@ func foreignNode(t *testing.T) (*effectstest.Host, *infrav1.HostSpec) {
 }
 
 // trusting writes the kubelet's kubeconfig.
-func trusting(t *testing.T, h *effectstest.Host, authorities []byte) {
+func trusting(t *testing.T, h *fakehost.Host, authorities []byte) {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
 	c.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://10.0.0.1:6443", CertificateAuthorityData: authorities}
@@ -105,7 +105,7 @@ func trusting(t *testing.T, h *effectstest.Host, authorities []byte) {
 }
 
 // assertUntouched holds that nothing was started, stopped, removed or evicted.
-func assertUntouched(t *testing.T, h *effectstest.Host) {
+func assertUntouched(t *testing.T, h *fakehost.Host) {
 	t.Helper()
 	for _, line := range h.Programs.Ran() {
 		if line != "systemctl is-active --quiet kubelet" && !strings.HasSuffix(line, " list --quiet") {
@@ -120,7 +120,7 @@ func assertUntouched(t *testing.T, h *effectstest.Host) {
 	}
 }
 
-func assertAdopted(t *testing.T, h *effectstest.Host, s journal.State) {
+func assertAdopted(t *testing.T, h *fakehost.Host, s journal.State) {
 	t.Helper()
 	if s.Operation.State != infrav1.OperationSucceeded || s.BootstrappedClaimID != "claim" || s.Residue != journal.ResidueCommands || s.ResidueGeneration != 1 || s.CleanProof != nil || s.Found != nil {
 		t.Fatalf("operation %+v, journal %+v", s.Operation, s)
@@ -135,7 +135,7 @@ func assertAdopted(t *testing.T, h *effectstest.Host, s journal.State) {
 }
 
 // assertAsBefore holds that a host that was not adopted shows no trace of the try.
-func assertAsBefore(t *testing.T, h *effectstest.Host, s journal.State) {
+func assertAsBefore(t *testing.T, h *fakehost.Host, s journal.State) {
 	t.Helper()
 	if s.Residue != journal.ResidueNone || s.Baseline != nil || s.BootstrappedClaimID != "" {
 		t.Errorf("journal %+v", s)
@@ -193,38 +193,38 @@ func TestAdoptAndRelease(t *testing.T) {
 // Node as they were.
 func TestAdoptionRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		before func(*testing.T, *effectstest.Host, *infrav1.HostSpec)
+		before func(*testing.T, *fakehost.Host, *infrav1.HostSpec)
 		reason string
 		part   string
 	}{
-		"node of another cluster": {func(t *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) { trusting(t, h, authority(t)) },
+		"node of another cluster": {func(t *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) { trusting(t, h, authority(t)) },
 			operation.ReasonOtherCluster, "Ask by a Machine of the cluster it is in"},
-		"operation without a cluster":    {func(_ *testing.T, _ *effectstest.Host, s *infrav1.HostSpec) { s.Desired.ClusterCAs = nil }, operation.ReasonOtherCluster, ""},
-		"kubelet that trusts any server": {func(t *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) { trusting(t, h, nil) }, operation.ReasonOtherCluster, ""},
-		"API server of another cluster": {func(_ *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
+		"operation without a cluster":    {func(_ *testing.T, _ *fakehost.Host, s *infrav1.HostSpec) { s.Desired.ClusterCAs = nil }, operation.ReasonOtherCluster, ""},
+		"kubelet that trusts any server": {func(t *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) { trusting(t, h, nil) }, operation.ReasonOtherCluster, ""},
+		"API server of another cluster": {func(_ *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) {
 			h.Node.Fails = fmt.Errorf("Get: %w", x509.UnknownAuthorityError{})
 		}, operation.ReasonOtherCluster, "not of the cluster of the Machine"},
-		"control plane": {func(t *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
+		"control plane": {func(t *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) {
 			h.Put(t, "/etc/kubernetes/manifests/kube-apiserver.yaml", "")
 		}, operation.ReasonControlPlaneHost, "only workers"},
-		"control plane by its label": {func(_ *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
+		"control plane by its label": {func(_ *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) {
 			h.Node.Change(func(n *corev1.Node) { n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""} })
 		}, operation.ReasonControlPlaneHost, "only workers"},
-		"another version": {func(_ *testing.T, _ *effectstest.Host, s *infrav1.HostSpec) { s.Desired.Version = oldVersion },
+		"another version": {func(_ *testing.T, _ *fakehost.Host, s *infrav1.HostSpec) { s.Desired.Version = oldVersion },
 			operation.ReasonVersionMismatch, "Set spec.version of the Machine to " + newVersion},
-		"node of another provider": {func(_ *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
+		"node of another provider": {func(_ *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) {
 			h.Node.Change(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-1" })
 		}, operation.ReasonProviderIDTaken, "aws:///i-1"},
-		"node of another machine": {func(_ *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
+		"node of another machine": {func(_ *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) {
 			h.Node.Change(func(n *corev1.Node) { n.Spec.ProviderID = "slipway://ns/host-1/earlier" })
 		}, operation.ReasonProviderIDTaken, "kubeadm reset"},
-		"only files are left": {func(_ *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
+		"only files are left": {func(_ *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) {
 			_ = os.Remove(h.Root.Path("/etc/kubernetes/kubelet.conf"))
 		}, operation.ReasonNotAWorkerNode, "/etc/kubernetes/kubelet.conf"},
-		"no kubeadm": {func(_ *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
+		"no kubeadm": {func(_ *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) {
 			_ = os.Remove(h.Root.Path("/var/lib/kubelet/config.yaml"))
 		}, operation.ReasonNotAWorkerNode, "/var/lib/kubelet/config.yaml"},
-		"Node made anew meanwhile": {func(_ *testing.T, h *effectstest.Host, _ *infrav1.HostSpec) {
+		"Node made anew meanwhile": {func(_ *testing.T, h *fakehost.Host, _ *infrav1.HostSpec) {
 			h.Executor.Adopter.Connect = func([]byte) (adopt.Node, error) { return stale{h.Node}, nil }
 		}, operation.ReasonProviderIDTaken, "tried 5 times"},
 	} {
@@ -245,7 +245,7 @@ func TestAdoptionRefused(t *testing.T) {
 }
 
 // stale reads a Node of the same name that is gone.
-type stale struct{ *effectstest.Node }
+type stale struct{ *fakehost.Node }
 
 func (s stale) Get(ctx context.Context) (*corev1.Node, error) {
 	n, err := s.Node.Get(ctx)
@@ -256,18 +256,18 @@ func (s stale) Get(ctx context.Context) (*corev1.Node, error) {
 // TestAdoptionWaits holds that what passes by itself is no reason to refuse.
 func TestAdoptionWaits(t *testing.T) {
 	for name, c := range map[string]struct {
-		before, mend func(*effectstest.Host)
+		before, mend func(*fakehost.Host)
 		reason       string
 	}{
-		"kubelet that does not run": {func(h *effectstest.Host) { h.Programs.Fail = map[string]int{"systemctl is-active": 3} },
-			func(h *effectstest.Host) { h.Programs.Fail = nil }, operation.ReasonKubeletInactive},
-		"Node of the last boot": {func(h *effectstest.Host) {
+		"kubelet that does not run": {func(h *fakehost.Host) { h.Programs.Fail = map[string]int{"systemctl is-active": 3} },
+			func(h *fakehost.Host) { h.Programs.Fail = nil }, operation.ReasonKubeletInactive},
+		"Node of the last boot": {func(h *fakehost.Host) {
 			h.Node.Change(func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-0" })
 		},
-			func(h *effectstest.Host) {
+			func(h *fakehost.Host) {
 				h.Node.Change(func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-1" })
 			}, operation.ReasonNodeNotReported},
-		"API server that is away": {func(h *effectstest.Host) { h.Node.Down = true }, func(h *effectstest.Host) { h.Node.Down = false }, operation.ReasonNodeUnreachable},
+		"API server that is away": {func(h *fakehost.Host) { h.Node.Down = true }, func(h *fakehost.Host) { h.Node.Down = false }, operation.ReasonNodeUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, spec := foreignNode(t)

@@ -11,13 +11,13 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/effects/localetcd"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // controlPlaneHost is a host of a control plane of the old version that also has the new one.
-func controlPlaneHost(t *testing.T) (*effectstest.Host, *effectstest.ControlPlane, string) {
+func controlPlaneHost(t *testing.T) (*fakehost.Host, *fakehost.ControlPlane, string) {
 	t.Helper()
 	h, path := claimedWorker(t)
 	return h, h.MakeControlPlane(t, oldVersion, newVersion), path
@@ -25,13 +25,13 @@ func controlPlaneHost(t *testing.T) (*effectstest.Host, *effectstest.ControlPlan
 
 // assertControlPlane holds that everything on the host is of the new version, and nothing
 // of the upgrade is left but one snapshot of the old etcd.
-func assertControlPlane(t *testing.T, h *effectstest.Host, c *effectstest.ControlPlane, s journal.State) {
+func assertControlPlane(t *testing.T, h *fakehost.Host, c *fakehost.ControlPlane, s journal.State) {
 	t.Helper()
 	if s.Operation.State != infrav1.OperationSucceeded {
 		t.Fatalf("the operation is %+v", s.Operation)
 	}
 	for component, tag := range map[string]string{
-		"kube-apiserver": newVersion, "kube-controller-manager": newVersion, "kube-scheduler": newVersion, "etcd": effectstest.EtcdVersions[newVersion] + "-0",
+		"kube-apiserver": newVersion, "kube-controller-manager": newVersion, "kube-scheduler": newVersion, "etcd": fakehost.EtcdVersions[newVersion] + "-0",
 	} {
 		if pod := c.Pod(component); pod == nil || !strings.HasSuffix(pod.Spec.Containers[0].Image, ":"+tag) {
 			t.Errorf("%s runs as %+v, want %s", component, pod, tag)
@@ -47,7 +47,7 @@ func assertControlPlane(t *testing.T, h *effectstest.Host, c *effectstest.Contro
 	if s.ControlPlaneUpgrade != nil || s.EtcdSnapshot == nil || s.EtcdSnapshot.Before != newVersion {
 		t.Errorf("the record is %+v, the snapshot %+v", s.ControlPlaneUpgrade, s.EtcdSnapshot)
 	}
-	if slices.Contains(c.Snapshots, effectstest.EtcdVersions[newVersion]) {
+	if slices.Contains(c.Snapshots, fakehost.EtcdVersions[newVersion]) {
 		t.Errorf("snapshots of etcd %v were taken", c.Snapshots)
 	}
 	if got := read(t, h, s.EtcdSnapshot.Path); got != "snapshot" {
@@ -106,7 +106,7 @@ func TestKillControlPlaneUpgradeAtEveryRecord(t *testing.T) {
 // the agent: manifests are missing or empty then, and certificates without their keys.
 func TestPowerCutAtEveryWriteOfKubeadm(t *testing.T) {
 	t.Parallel()
-	cutAtEveryWrite(t, func(t *testing.T) (*effectstest.Host, *effectstest.Kubelet, string, func(journal.State)) {
+	cutAtEveryWrite(t, func(t *testing.T) (*fakehost.Host, *fakehost.Kubelet, string, func(journal.State)) {
 		h, c, path := controlPlaneHost(t)
 		return h, &c.Kubelet, path, func(s journal.State) { assertControlPlane(t, h, c, s) }
 	})
@@ -114,7 +114,7 @@ func TestPowerCutAtEveryWriteOfKubeadm(t *testing.T) {
 
 // cutAtEveryWrite upgrades hosts that are made alike, each of which loses its power before
 // another write of kubeadm, and then once more, after which all must be as is asserted.
-func cutAtEveryWrite(t *testing.T, newHost func(*testing.T) (h *effectstest.Host, kubeadm *effectstest.Kubelet, path string, assert func(journal.State))) {
+func cutAtEveryWrite(t *testing.T, newHost func(*testing.T) (h *fakehost.Host, kubeadm *fakehost.Kubelet, path string, assert func(journal.State))) {
 	t.Helper()
 	for at := range level.Endless() {
 		cut := false
@@ -143,33 +143,33 @@ func cutAtEveryWrite(t *testing.T, newHost func(*testing.T) (h *effectstest.Host
 
 func TestControlPlaneUpgradesThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		before func(*effectstest.Host, *effectstest.ControlPlane)
+		before func(*fakehost.Host, *fakehost.ControlPlane)
 		reason string
 		part   string
 		later  bool
 	}{
-		"one member":  {func(_ *effectstest.Host, c *effectstest.ControlPlane) { c.Members = c.Members[:1] }, operation.ReasonControlPlaneHost, "etcd has 1 members", false},
-		"two members": {func(_ *effectstest.Host, c *effectstest.ControlPlane) { c.Members = c.Members[:2] }, operation.ReasonControlPlaneHost, "etcd has 2 members", false},
-		"another member is away": {func(_ *effectstest.Host, c *effectstest.ControlPlane) { c.Sick = []string{"https://10.0.0.7:2379"} },
+		"one member":  {func(_ *fakehost.Host, c *fakehost.ControlPlane) { c.Members = c.Members[:1] }, operation.ReasonControlPlaneHost, "etcd has 1 members", false},
+		"two members": {func(_ *fakehost.Host, c *fakehost.ControlPlane) { c.Members = c.Members[:2] }, operation.ReasonControlPlaneHost, "etcd has 2 members", false},
+		"another member is away": {func(_ *fakehost.Host, c *fakehost.ControlPlane) { c.Sick = []string{"https://10.0.0.7:2379"} },
 			operation.ReasonControlPlaneWaits, "host-3 is not healthy", true},
-		"a learner": {func(_ *effectstest.Host, c *effectstest.ControlPlane) { c.Members[1].Learner = true }, operation.ReasonControlPlaneWaits, "host-2 is a learner", true},
-		"a member to start": {func(_ *effectstest.Host, c *effectstest.ControlPlane) {
+		"a learner": {func(_ *fakehost.Host, c *fakehost.ControlPlane) { c.Members[1].Learner = true }, operation.ReasonControlPlaneWaits, "host-2 is a learner", true},
+		"a member to start": {func(_ *fakehost.Host, c *fakehost.ControlPlane) {
 			c.Members = append(c.Members, localetcd.Member{})
 		}, operation.ReasonControlPlaneWaits, "has not started", true},
-		"not asked by the cluster": {func(h *effectstest.Host, _ *effectstest.ControlPlane) {
+		"not asked by the cluster": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
 			h.Node.Config = strings.ReplaceAll(h.Node.Config, newVersion, oldVersion)
 		}, operation.ReasonControlPlaneOlder, "kubeadm-config", true},
-		"rootless": {func(h *effectstest.Host, _ *effectstest.ControlPlane) {
+		"rootless": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
 			h.Node.Config = strings.ReplaceAll(h.Node.Config, "featureGates: {", "featureGates: {RootlessControlPlane: true, ")
 		}, operation.ReasonControlPlaneHost, "RootlessControlPlane", false},
-		"other certificates": {func(h *effectstest.Host, _ *effectstest.ControlPlane) { h.Node.Config += "certificatesDir: /srv/pki\n" }, operation.ReasonControlPlaneHost, "/srv/pki", false},
-		"two minors": {func(h *effectstest.Host, _ *effectstest.ControlPlane) {
+		"other certificates": {func(h *fakehost.Host, _ *fakehost.ControlPlane) { h.Node.Config += "certificatesDir: /srv/pki\n" }, operation.ReasonControlPlaneHost, "/srv/pki", false},
+		"two minors": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
 			h.Put(t, "/etc/kubernetes/manifests/kube-apiserver.yaml", strings.ReplaceAll(readManifest(t, h), oldVersion, "v1.34.1"))
 		}, operation.ReasonVersionSkew, "more than one minor", false},
-		"etcd is not as its manifest": {func(h *effectstest.Host, _ *effectstest.ControlPlane) {
+		"etcd is not as its manifest": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
 			_ = os.Remove(h.Root.Path("/etc/kubernetes/manifests/etcd.yaml"))
 		}, operation.ReasonControlPlaneHost, "manifest of etcd", false},
-		"preflight fails": {func(h *effectstest.Host, _ *effectstest.ControlPlane) {
+		"preflight fails": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
 			failKubeadm(h, " upgrade node phase preflight")
 		}, operation.ReasonKubeadmFailed, "exit code 1", false},
 	} {
@@ -233,13 +233,13 @@ func TestControlPlaneThatDoesNotComeUp(t *testing.T) {
 	}
 }
 
-func readManifest(t *testing.T, h *effectstest.Host) string {
+func readManifest(t *testing.T, h *fakehost.Host) string {
 	t.Helper()
 	return read(t, h, "/etc/kubernetes/manifests/kube-apiserver.yaml")
 }
 
 // tree is the content of the control plane's files.
-func tree(t *testing.T, h *effectstest.Host) string {
+func tree(t *testing.T, h *fakehost.Host) string {
 	t.Helper()
 	var all strings.Builder
 	for _, pattern := range []string{"*.conf", "manifests/*", "pki/*", "pki/etcd/*"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // record is an operation.Progress on a journal in memory.
@@ -41,7 +41,7 @@ func newRecord(t *testing.T) record {
 func TestOperationsThatCannotSucceedTouchNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		requested operation.Bootstrap
-		before    func(*effectstest.Host)
+		before    func(*fakehost.Host)
 		reason    string
 		part      string
 	}{
@@ -49,14 +49,14 @@ func TestOperationsThatCannotSucceedTouchNothing(t *testing.T) {
 		"unsupported key":    {operation.Bootstrap{Data: []byte("#cloud-config\nmounts: [[a, b]]\n")}, nil, cloudconfig.ReasonUnsupportedCloudConfig, "mounts"},
 		"unknown variable":   {operation.Bootstrap{Data: []byte("## template: jinja\n#cloud-config\nhostname: {{ ds.meta_data.zone }}\n")}, nil, cloudconfig.ReasonInvalidTemplate, "zone"},
 		"version":            {operation.Bootstrap{Version: "v1.99.0", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVersionUnavailable, "v1.99.0"},
-		"foreign kubelet": {operation.Bootstrap{Data: []byte("#cloud-config\n")}, func(h *effectstest.Host) {
+		"foreign kubelet": {operation.Bootstrap{Data: []byte("#cloud-config\n")}, func(h *fakehost.Host) {
 			_ = os.MkdirAll(h.Root.Path("/var/lib/kubelet"), 0o755)
 			_ = os.WriteFile(h.Root.Path("/var/lib/kubelet/config.yaml"), nil, 0o600)
 		}, operation.ReasonNotClean, "/var/lib/kubelet/config.yaml"},
 		"virtual IP": {operation.Bootstrap{VirtualIP: "10.0.0", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, p := effectstest.New(t), newRecord(t)
+			h, p := fakehost.New(t), newRecord(t)
 			if c.before != nil {
 				c.before(h)
 			}
@@ -72,7 +72,7 @@ func TestOperationsThatCannotSucceedTouchNothing(t *testing.T) {
 }
 
 func TestBaselineIsRecordedBeforeTheProofGoes(t *testing.T) {
-	h, p := effectstest.New(t), newRecord(t)
+	h, p := fakehost.New(t), newRecord(t)
 	if err := os.MkdirAll(filepath.Dir(h.Root.Path("/etc/cni/net.d/x")), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestCommandsDoNotChooseTheInitHost(t *testing.T) {
 	for _, kubeadm := range []string{"kubeadm init --config /run/kubeadm/kubeadm.yaml", "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml", "k0s controller"} {
 		for _, users := range usersCommands {
 			for _, initializes := range []bool{true, false} {
-				h, p := effectstest.New(t), newRecord(t)
+				h, p := fakehost.New(t), newRecord(t)
 				h.Candidate = func() vip.Candidate { return effects.Candidate("host-2", p.State()) }
 				data := fmt.Sprintf("#cloud-config\nruncmd:\n- %q\n- %q\n- %q\n", users, "true || "+kubeadm, users)
 				err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: virtual.String(), InitializesControlPlane: initializes}, p)
@@ -122,7 +122,7 @@ func TestCommandsDoNotChooseTheInitHost(t *testing.T) {
 // A host joins while another one has the address, as always when one joins.
 func TestJoinWhileTheAddressIsHeld(t *testing.T) {
 	for _, users := range usersCommands {
-		h, p := effectstest.New(t), newRecord(t)
+		h, p := fakehost.New(t), newRecord(t)
 		h.Candidate = func() vip.Candidate { return effects.Candidate("host-2", p.State()) }
 		h.Network.Neighbour = "02:00:00:00:00:01"
 		data := fmt.Sprintf("#cloud-config\nruncmd:\n- %q\n", users)
@@ -133,7 +133,7 @@ func TestJoinWhileTheAddressIsHeld(t *testing.T) {
 }
 
 func TestVirtualIPInUse(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	p := newRecord(t)
 	h.Candidate = func() vip.Candidate { return effects.Candidate("host-1", p.State()) }
 	h.Network.Neighbour = "02:00:00:00:00:99"

@@ -29,11 +29,11 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 var endpoint = netip.MustParseAddr("10.0.0.200")
@@ -71,7 +71,7 @@ type peer struct {
 	vip.Server
 	*cluster
 	name string
-	host *effectstest.Host
+	host *fakehost.Host
 	path string
 	spec infrav1.HostSpec
 	// data is the bootstrap data of the claim.
@@ -91,7 +91,7 @@ type peer struct {
 func newCluster(t *testing.T, seed uint64) *cluster {
 	c := &cluster{t: t, random: rand.New(rand.NewPCG(seed, 1)), pace: rand.New(rand.NewPCG(seed, 2))}
 	for i := range 3 {
-		n := &peer{cluster: c, name: fmt.Sprintf("host-%d", i+1), host: effectstest.New(t), path: filepath.Join(t.TempDir(), "journal")}
+		n := &peer{cluster: c, name: fmt.Sprintf("host-%d", i+1), host: fakehost.New(t), path: filepath.Join(t.TempDir(), "journal")}
 		c.nodes = append(c.nodes, n)
 	}
 	for _, n := range c.nodes {

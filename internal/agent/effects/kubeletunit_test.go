@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // TestNodeComesBackAfterAPowerCut holds that the kubelet of a node starts at boot, and
@@ -18,7 +18,7 @@ func TestNodeComesBackAfterAPowerCut(t *testing.T) {
 		"masked\n": {reason: operation.ReasonKubeletMasked},
 	} {
 		t.Run(state, func(t *testing.T) {
-			h, p := effectstest.New(t), newRecord(t)
+			h, p := fakehost.New(t), newRecord(t)
 			h.Programs.Answer = map[string]string{"systemctl is-enabled kubelet": state}
 			err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte("#cloud-config\n")}, p)
 			if want.reason != "" {

@@ -8,13 +8,13 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // What a bootstrap printed is read by who bootstraps the host for the same claim, and by
 // nobody who comes after: their commands run as root there.
 func TestLogIsOfOneClaim(t *testing.T) {
-	h, p := effectstest.New(t), newRecord(t)
+	h, p := fakehost.New(t), newRecord(t)
 	run := func(claimID, command string) string {
 		t.Helper()
 		requested := operation.Bootstrap{ClaimID: claimID, Data: []byte("#cloud-config\nruncmd:\n- " + command + "\n")}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // loginData is a bootstrap that lets people in by every way there is: users of the
@@ -33,9 +33,9 @@ runcmd:
   - echo "ssh-ed25519 SMUGGLED" >> ROOT/root/.ssh/authorized_keys
 `
 
-func withOperator(t *testing.T) *effectstest.Host {
+func withOperator(t *testing.T) *fakehost.Host {
 	t.Helper()
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	h.Put(t, "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\noperator:x:0:0::/home/operator:/bin/sh\n")
 	h.Put(t, "/etc/shadow", "root:*:0::::::\noperator:$6$own:0::::::\n")
 	h.Put(t, "/etc/group", "root:x:0:\nsudo:x:27:\n")

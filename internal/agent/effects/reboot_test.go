@@ -3,13 +3,13 @@ package effects_test
 import (
 	"testing"
 
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // TestReboot tells a systemctl that the reboot itself ended from one that refused.
 func TestReboot(t *testing.T) {
 	for code, obeyed := range map[int]bool{0: true, 1: false, 143: true, 137: true, 134: false} {
-		h := effectstest.New(t)
+		h := fakehost.New(t)
 		if code != 0 {
 			h.Programs.Fail = map[string]int{"systemctl reboot": code}
 		}

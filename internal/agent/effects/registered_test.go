@@ -9,34 +9,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 func TestNodeIsRegisteredOnce(t *testing.T) {
 	const pinned = "--register-node=false"
 	bootstrap := operation.Bootstrap{ProviderID: "slipway://ns/host-1/claim", Data: []byte("#cloud-config\n")}
 	for name, c := range map[string]struct {
-		before func(*effectstest.Host)
+		before func(*fakehost.Host)
 		pinned bool
 		reason string
 	}{
 		"registered by this machine": {
-			func(h *effectstest.Host) {
+			func(h *fakehost.Host) {
 				h.Node.Change(func(n *corev1.Node) { n.Spec.ProviderID = bootstrap.ProviderID })
 			}, true, "",
 		},
 		"of a provider that gives IDs itself": {
-			func(h *effectstest.Host) { h.Node.Change(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-1" }) }, true, "",
+			func(h *fakehost.Host) { h.Node.Change(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-1" }) }, true, "",
 		},
-		"never registered": {func(h *effectstest.Host) { h.Node.Down = true }, false, ""},
+		"never registered": {func(h *fakehost.Host) { h.Node.Down = true }, false, ""},
 		"left by an earlier machine": {
-			func(h *effectstest.Host) {
+			func(h *fakehost.Host) {
 				h.Node.Change(func(n *corev1.Node) { n.Spec.ProviderID = "slipway://ns/host-1/earlier" })
 			}, false, operation.ReasonNodeExists,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			c.before(h)
 			err := h.Executor.Bootstrap(t.Context(), bootstrap, newRecord(t))
 			reason := ""
@@ -71,10 +71,10 @@ func TestNodeIsRegisteredAnew(t *testing.T) {
 		"no right to see it": {apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "host-1", nil), nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pinned := func(h *effectstest.Host) bool {
+			pinned := func(h *fakehost.Host) bool {
 				return strings.Contains(read(t, h, "/etc/default/kubelet"), "--register-node=false")
 			}
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte("#cloud-config\n")}, newRecord(t)); err != nil || !pinned(h) {
 				t.Fatalf("pinned at first: %t, %v", pinned(h), err)
 			}

@@ -20,10 +20,10 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // data is bootstrap data that behaves like kubeadm: the second command fails
@@ -129,7 +129,7 @@ const hangs = 10 * time.Minute
 
 // process runs one life of an agent until the spec is carried out, or until it
 // crashes at the n-th record (0: never). It reports the crash.
-func process(t *testing.T, h *effectstest.Host, path string, spec *infrav1.HostSpec, crashAt int) (journal.State, bool) {
+func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec, crashAt int) (journal.State, bool) {
 	t.Helper()
 	j, err := journal.Open(path)
 	if err != nil {
@@ -179,7 +179,7 @@ func hostSpec(phase infrav1.HostDesiredPhase, id string) *infrav1.HostSpec {
 	}
 }
 
-func read(t *testing.T, h *effectstest.Host, path string) string {
+func read(t *testing.T, h *fakehost.Host, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(h.Root.Path(path))
 	if err != nil {
@@ -188,7 +188,7 @@ func read(t *testing.T, h *effectstest.Host, path string) string {
 	return string(content)
 }
 
-func assertBootstrapped(t *testing.T, h *effectstest.Host, s journal.State) {
+func assertBootstrapped(t *testing.T, h *fakehost.Host, s journal.State) {
 	t.Helper()
 	if s.Operation.State != infrav1.OperationSucceeded {
 		t.Fatalf("the operation is %+v", s.Operation)
@@ -210,7 +210,7 @@ func assertBootstrapped(t *testing.T, h *effectstest.Host, s journal.State) {
 	}
 }
 
-func assertClean(t *testing.T, h *effectstest.Host, s journal.State) {
+func assertClean(t *testing.T, h *fakehost.Host, s journal.State) {
 	t.Helper()
 	if s.Operation.State != infrav1.OperationSucceeded || s.CleanProof == nil || s.CleanProof.ClaimGeneration != 1 || s.Residue != journal.ResidueNone {
 		t.Fatalf("no proof: operation %+v, proof %+v, residue %q", s.Operation, s.CleanProof, s.Residue)
@@ -232,7 +232,7 @@ func assertClean(t *testing.T, h *effectstest.Host, s journal.State) {
 }
 
 func TestBootstrapAndReset(t *testing.T) {
-	h, path := effectstest.New(t), filepath.Join(t.TempDir(), "journal")
+	h, path := fakehost.New(t), filepath.Join(t.TempDir(), "journal")
 	s, _ := process(t, h, path, hostSpec(infrav1.HostDesiredBootstrapped, "boot"), 0)
 	assertBootstrapped(t, h, s)
 	if s.CleanProof != nil {
@@ -258,7 +258,7 @@ func TestBootstrapAndReset(t *testing.T) {
 func TestPortOfTheEndpointIsRecorded(t *testing.T) {
 	const listener = "  sl  local_address rem_address   st\n   0: 00000000:20FB 00000000:0000 0A\n"
 	for _, taken := range []bool{false, true} {
-		h, path := effectstest.New(t), filepath.Join(t.TempDir(), "journal")
+		h, path := fakehost.New(t), filepath.Join(t.TempDir(), "journal")
 		listen := func() {
 			if err := os.WriteFile(h.Root.Path("/proc/net/tcp"), []byte(listener), 0o600); err != nil {
 				t.Fatal(err)
@@ -307,7 +307,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 
 func killAt(t *testing.T, phase infrav1.HostDesiredPhase, at int) (crashed bool) {
 	t.Helper()
-	h, path := effectstest.New(t), filepath.Join(t.TempDir(), "journal")
+	h, path := fakehost.New(t), filepath.Join(t.TempDir(), "journal")
 	if phase == infrav1.HostDesiredReset {
 		process(t, h, path, hostSpec(infrav1.HostDesiredBootstrapped, "boot"), 0)
 	}

@@ -15,9 +15,9 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 
 // worker is a host of the old version that also has the new one and was bootstrapped
 // for real, shells and all.
-func worker(t *testing.T) (*effectstest.Host, string) {
+func worker(t *testing.T) (*fakehost.Host, string) {
 	t.Helper()
 	h, path := twoVersions(t)
 	spec := hostSpec(infrav1.HostDesiredBootstrapped, "boot")
@@ -40,7 +40,7 @@ func worker(t *testing.T) (*effectstest.Host, string) {
 }
 
 // claimedWorker only has the journal of such a host, which takes a tenth of the time.
-func claimedWorker(t *testing.T) (*effectstest.Host, string) {
+func claimedWorker(t *testing.T) (*fakehost.Host, string) {
 	t.Helper()
 	h, path := twoVersions(t)
 	h.MakeWorker(t)
@@ -62,9 +62,9 @@ func claimedWorker(t *testing.T) (*effectstest.Host, string) {
 	return h, path
 }
 
-func twoVersions(t *testing.T) (*effectstest.Host, string) {
+func twoVersions(t *testing.T) (*fakehost.Host, string) {
 	t.Helper()
-	h, path := effectstest.New(t), filepath.Join(t.TempDir(), "journal")
+	h, path := fakehost.New(t), filepath.Join(t.TempDir(), "journal")
 	h.Install(t, oldVersion)
 	h.Install(t, newVersion)
 	h.Node.Report(oldVersion, h.Clock)
@@ -82,7 +82,7 @@ func upgradeSpec(version string) *infrav1.HostSpec {
 	return spec
 }
 
-func node(t *testing.T, h *effectstest.Host) *corev1.Node {
+func node(t *testing.T, h *fakehost.Host) *corev1.Node {
 	t.Helper()
 	n, err := h.Node.Get(t.Context())
 	if err != nil {
@@ -91,7 +91,7 @@ func node(t *testing.T, h *effectstest.Host) *corev1.Node {
 	return n
 }
 
-func assertUpgraded(t *testing.T, h *effectstest.Host, s journal.State) {
+func assertUpgraded(t *testing.T, h *fakehost.Host, s journal.State) {
 	t.Helper()
 	if s.Operation.State != infrav1.OperationSucceeded {
 		t.Fatalf("the operation is %+v", s.Operation)
@@ -104,11 +104,11 @@ func assertUpgraded(t *testing.T, h *effectstest.Host, s journal.State) {
 		t.Errorf("evicted are %v, want app alone, once", h.Node.Evicted)
 	}
 	for _, program := range []string{"kubeadm", "kubelet", "kubectl"} {
-		if target, _ := os.Readlink(h.Root.Path("/usr/local/bin/" + program)); target != filepath.Join(effectstest.Directory, newVersion, program) {
+		if target, _ := os.Readlink(h.Root.Path("/usr/local/bin/" + program)); target != filepath.Join(fakehost.Directory, newVersion, program) {
 			t.Errorf("%s is %s", program, target)
 		}
 	}
-	newKubeadm := h.Root.Path(filepath.Join(effectstest.Directory, newVersion, "kubeadm")) + " upgrade node --ignore-preflight-errors=Swap,SystemVerification"
+	newKubeadm := h.Root.Path(filepath.Join(fakehost.Directory, newVersion, "kubeadm")) + " upgrade node --ignore-preflight-errors=Swap,SystemVerification"
 	ran := h.Programs.Ran()
 	kubeadm := slices.Index(ran, newKubeadm)
 	if kubeadm < 0 || kubeadm > slices.Index(ran, "systemctl restart kubelet") {
@@ -167,7 +167,7 @@ func TestKillUpgradeAtEveryRecord(t *testing.T) {
 // mends what it reads.
 func TestPowerCutAtEveryWriteOfKubeadmOnAWorker(t *testing.T) {
 	t.Parallel()
-	cutAtEveryWrite(t, func(t *testing.T) (*effectstest.Host, *effectstest.Kubelet, string, func(journal.State)) {
+	cutAtEveryWrite(t, func(t *testing.T) (*fakehost.Host, *fakehost.Kubelet, string, func(journal.State)) {
 		h, path := claimedWorker(t)
 		k := h.MakeWorker(t)
 		return h, k, path, func(s journal.State) {
@@ -208,16 +208,16 @@ func TestDrainTimeoutGivesTheNodeBack(t *testing.T) {
 func TestUpgradesThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		version string
-		before  func(*effectstest.Host)
+		before  func(*fakehost.Host)
 		reason  string
 		part    string
 	}{
 		"downgrade":       {"v1.34.9", nil, operation.ReasonDowngrade, "v1.34.9"},
 		"two minors":      {"v1.37.0", nil, operation.ReasonVersionSkew, "v1.36 first"},
 		"not installed":   {"v1.36.9", nil, operation.ReasonVersionUnavailable, "v1.36.9"},
-		"preflight fails": {newVersion, func(h *effectstest.Host) { failKubeadm(h, " upgrade node phase preflight") }, operation.ReasonKubeadmFailed, "exit code 1"},
-		"kubeadm fails":   {newVersion, func(h *effectstest.Host) { failKubeadm(h, " upgrade node --") }, operation.ReasonKubeadmFailed, "exit code 1"},
-		"kubelet is dead": {newVersion, func(h *effectstest.Host) { h.Programs.On = nil }, operation.ReasonNodeNotReady, "still reports v1.35.4"},
+		"preflight fails": {newVersion, func(h *fakehost.Host) { failKubeadm(h, " upgrade node phase preflight") }, operation.ReasonKubeadmFailed, "exit code 1"},
+		"kubeadm fails":   {newVersion, func(h *fakehost.Host) { failKubeadm(h, " upgrade node --") }, operation.ReasonKubeadmFailed, "exit code 1"},
+		"kubelet is dead": {newVersion, func(h *fakehost.Host) { h.Programs.On = nil }, operation.ReasonNodeNotReady, "still reports v1.35.4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, path := claimedWorker(t)
@@ -239,18 +239,18 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 	}
 }
 
-func failKubeadm(h *effectstest.Host, args string) {
-	h.Programs.Fail = map[string]int{h.Root.Path(filepath.Join(effectstest.Directory, newVersion, "kubeadm")) + args: 1}
+func failKubeadm(h *fakehost.Host, args string) {
+	h.Programs.Fail = map[string]int{h.Root.Path(filepath.Join(fakehost.Directory, newVersion, "kubeadm")) + args: 1}
 }
 
 // TestUpgradeWaitsForTheControlPlane holds that neither a control plane that is
 // older nor one that is away counts as a failure.
 func TestUpgradeWaitsForTheControlPlane(t *testing.T) {
-	for name, hinder := range map[string]func(*effectstest.Node, bool){
-		"older": func(n *effectstest.Node, on bool) {
+	for name, hinder := range map[string]func(*fakehost.Node, bool){
+		"older": func(n *fakehost.Node, on bool) {
 			n.Server = map[bool]string{true: oldVersion, false: newVersion}[on]
 		},
-		"away": func(n *effectstest.Node, on bool) { n.Down = on },
+		"away": func(n *fakehost.Node, on bool) { n.Down = on },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := claimedWorker(t)

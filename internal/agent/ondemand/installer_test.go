@@ -19,8 +19,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/software"
-	"github.com/slipway-dev/slipway/internal/agent/software/softwaretest"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 const version = "v1.36.3"
@@ -63,7 +63,7 @@ func must(t *testing.T, err error) {
 
 // copied is a source of which the first tries fail.
 type copied struct {
-	softwaretest.Layout
+	bundlesource.Layout
 	// asked counts the tries, of which the first so many fail.
 	asked, fails *int
 }
@@ -120,7 +120,7 @@ func newWorld(t *testing.T) *world {
 	dir, keys, digest := layout(t, "a kubelet")
 	root := hostfs.Root(t.TempDir())
 	must(t, os.MkdirAll(root.Path("/var/lib"), 0o755))
-	w := &world{digest: digest, source: copied{softwaretest.Layout{Dir: dir, Keys: keys}, new(int), new(int)}, record: &record{}}
+	w := &world{digest: digest, source: copied{bundlesource.Layout{Dir: dir, Keys: keys}, new(int), new(int)}, record: &record{}}
 	w.state.Operation = &journal.Operation{ID: "o", State: infrav1.OperationRunning}
 	w.Installer = &Installer{
 		Host: software.Host{Root: root}, Keep: 1, Now: time.Now, Log: slog.New(slog.DiscardHandler),
@@ -177,7 +177,7 @@ func TestInstallTakesTheOrderedBundle(t *testing.T) {
 	if w.kubelet(t) != "a kubelet" {
 		t.Errorf("the kubelet is %q", w.kubelet(t))
 	}
-	w.source, w.Keys = copied{softwaretest.Layout{Dir: dir, Keys: keys}, other.source.asked, other.source.fails}, func() (hostbundle.PublicKeys, error) { return keys, nil }
+	w.source, w.Keys = copied{bundlesource.Layout{Dir: dir, Keys: keys}, other.source.asked, other.source.fails}, func() (hostbundle.PublicKeys, error) { return keys, nil }
 	must(t, w.install(t, digest))
 	if w.kubelet(t) != "another kubelet" {
 		t.Errorf("the kubelet is %q", w.kubelet(t))

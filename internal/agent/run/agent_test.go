@@ -26,7 +26,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
@@ -37,6 +36,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/agent/uninstall"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 var (
@@ -176,7 +176,7 @@ func (m *manager) patchSpec(t *testing.T, patch string) {
 }
 
 // runAgent runs one life of an agent until stop is called.
-func runAgent(t *testing.T, m *manager, h *effectstest.Host, stateDir string) (stop func()) {
+func runAgent(t *testing.T, m *manager, h *fakehost.Host, stateDir string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	log := slog.New(slog.DiscardHandler)
@@ -236,7 +236,7 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	done := make(chan struct{})
 	go func() { m.run(ctx, t); close(done) }()
 	defer func() { cancel(); <-done }()
-	h, stateDir := effectstest.New(t), t.TempDir()
+	h, stateDir := fakehost.New(t), t.TempDir()
 	stop := runAgent(t, m, h, stateDir)
 
 	t.Log("enrolls, proves to be clean, and beats")

@@ -12,8 +12,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // noServer is the API server of a host without a control plane.
@@ -26,7 +26,7 @@ func (noServer) Lease(context.Context) (*coordinationv1.Lease, error) {
 
 // The Host reports the MAC addresses by which the management plane tells two holders apart.
 func TestReportedMACAddresses(t *testing.T) {
-	host := effectstest.New(t)
+	host := fakehost.New(t)
 	address, log := netip.MustParseAddr("10.0.0.200"), slog.New(slog.DiscardHandler)
 	keeper := &vip.Keeper{
 		Holder: vip.Holder{Network: host.Network, Log: log}, Server: noServer{}, Now: time.Now, Log: log,
@@ -68,7 +68,7 @@ func (a answering) Answers(_ context.Context, endpoint netip.AddrPort) error {
 // finds out while it runs.
 func TestReportedAnswerOfTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		host := effectstest.New(t)
+		host := fakehost.New(t)
 		address, log, at := netip.MustParseAddr("10.0.0.200"), slog.New(slog.DiscardHandler), make(chan netip.AddrPort, 100)
 		keeper := &vip.Keeper{
 			Holder: vip.Holder{Network: host.Network, Log: log}, Server: answering{at: at}, Now: time.Now, Log: log,

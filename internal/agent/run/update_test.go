@@ -29,7 +29,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
@@ -38,6 +37,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // updating is a host whose agent is a program of its own, and a registry of other ones.
@@ -138,7 +138,7 @@ func startUpdating(t *testing.T, m *manager, programs map[string]string, program
 	t.Helper()
 	u := &updating{manager: m, dir: t.TempDir()}
 	u.config = filepath.Join(u.dir, "agent.yaml")
-	root := string(effectstest.New(t).Root)
+	root := string(fakehost.New(t).Root)
 	check(t, errors.Join(os.MkdirAll(root+"/etc/slipway", 0o755), os.MkdirAll(u.dir+"/bin", 0o755), os.Mkdir(u.state(), 0o700)))
 	u.digests = bundles(t, u.dir+"/layout", root+"/etc/slipway/hostbundle.pub", programs)
 	data, err := os.ReadFile(program)

@@ -18,9 +18,9 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/software"
-	"github.com/slipway-dev/slipway/internal/agent/software/softwaretest"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 // Agents that are tried. Each tells its version, and its process in the file "pid" beside it.
@@ -38,7 +38,7 @@ const (
 )
 
 // layout writes one bundle with a program.
-func layout(t *testing.T, content string) (bundles softwaretest.Layout, digest string) {
+func layout(t *testing.T, content string) (bundles bundlesource.Layout, digest string) {
 	t.Helper()
 	in := t.TempDir()
 	private, public, err := note.GenerateKey(rand.Reader, "test")
@@ -68,14 +68,14 @@ func must(t *testing.T, err error) {
 }
 
 // source is never asked for the newest version.
-type source struct{ *softwaretest.Layout }
+type source struct{ *bundlesource.Layout }
 
 func (source) Versions(context.Context) ([]string, error) { return nil, errors.ErrUnsupported }
 
 // world is a host whose agent is a file, and a source of another version.
 type world struct {
 	*Updater
-	source  *softwaretest.Layout
+	source  *bundlesource.Layout
 	digest  string
 	busy    string
 	away    error

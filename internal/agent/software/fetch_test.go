@@ -6,18 +6,18 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/slipway-dev/slipway/internal/agent/software/softwaretest"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 // copied is a source that has both versions.
-type copied struct{ softwaretest.Layout }
+type copied struct{ bundlesource.Layout }
 
 func (c copied) Versions(context.Context) ([]string, error) { return []string{older, newer}, nil }
 
 func sourceOf(t *testing.T, layout string) copied {
 	t.Helper()
-	return copied{softwaretest.Layout{Dir: layout, Keys: keysOf(t, layout)}}
+	return copied{bundlesource.Layout{Dir: layout, Keys: keysOf(t, layout)}}
 }
 
 func keysOf(t *testing.T, layout string) hostbundle.PublicKeys {

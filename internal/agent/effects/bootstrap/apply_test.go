@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // progress is an operation.Progress on a journal in memory.
@@ -34,7 +34,7 @@ func (p *progress) Done() error                              { return nil }
 func (p *progress) State() journal.State                     { return p.j.State() }
 func (p *progress) Update(change func(*journal.State)) error { return p.j.Update(change) }
 
-func apply(t *testing.T, h *effectstest.Host, p *progress, data string) error {
+func apply(t *testing.T, h *fakehost.Host, p *progress, data string) error {
 	t.Helper()
 	config, err := cloudconfig.Parse([]byte("#cloud-config\n"+strings.ReplaceAll(data, "ROOT", string(h.Root))), cloudconfig.MetaData{})
 	if err != nil {
@@ -43,7 +43,7 @@ func apply(t *testing.T, h *effectstest.Host, p *progress, data string) error {
 	return h.Executor.Applier.Apply(t.Context(), config, p)
 }
 
-func put(t *testing.T, h *effectstest.Host, path, content string) {
+func put(t *testing.T, h *fakehost.Host, path, content string) {
 	t.Helper()
 	full := h.Root.Path(path)
 	if err := os.MkdirAll(full[:strings.LastIndex(full, "/")], 0o755); err != nil {
@@ -54,7 +54,7 @@ func put(t *testing.T, h *effectstest.Host, path, content string) {
 	}
 }
 
-func get(t *testing.T, h *effectstest.Host, path string) string {
+func get(t *testing.T, h *fakehost.Host, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(h.Root.Path(path))
 	if err != nil {
@@ -64,7 +64,7 @@ func get(t *testing.T, h *effectstest.Host, path string) string {
 }
 
 func TestOrderIsThatOfCloudInit(t *testing.T) {
-	h, p := effectstest.New(t), newProgress(t)
+	h, p := fakehost.New(t), newProgress(t)
 	put(t, h, "/usr/lib/systemd/systemd-timesyncd", "")
 	h.Programs.Missing = []string{"chronyd"}
 	err := apply(t, h, p, `
@@ -88,7 +88,7 @@ bootcmd: ["true"]
 }
 
 func TestFiles(t *testing.T) {
-	h, p := effectstest.New(t), newProgress(t)
+	h, p := fakehost.New(t), newProgress(t)
 	put(t, h, "/etc/old", "old")
 	put(t, h, "/etc/log", "first\n")
 	if err := os.Symlink(h.Root.Path("/etc/old"), h.Root.Path("/etc/link")); err != nil {
@@ -137,7 +137,7 @@ func TestAppendOnce(t *testing.T) {
 		"to be overwritten": {[]string{a, "{path: /etc/log, content: A}", b}, []string{a}, "AB"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			put(t, h, "/etc/log", "old")
 			if err := os.Symlink(h.Root.Path("/etc/log"), h.Root.Path("/etc/link")); err != nil {
 				t.Fatal(err)
@@ -155,7 +155,7 @@ func TestAppendOnce(t *testing.T) {
 }
 
 func TestFileOfAnUnknownOwner(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	err := apply(t, h, newProgress(t), "write_files: [{path: /a, owner: nobody-here}]\n")
 	if err == nil || !strings.Contains(err.Error(), "defer: true") {
 		t.Fatalf("error is %v", err)
@@ -166,7 +166,7 @@ func TestFileOfAnUnknownOwner(t *testing.T) {
 }
 
 func TestUsers(t *testing.T) {
-	h, p := effectstest.New(t), newProgress(t)
+	h, p := fakehost.New(t), newProgress(t)
 	data := `
 users:
 - name: capi
@@ -221,7 +221,7 @@ func TestTimeClients(t *testing.T) {
 			"[Time]\nNTP=a b\n", "systemctl restart systemd-timesyncd"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			h.Programs.Missing = c.missing
 			for _, path := range c.have {
 				put(t, h, path, "")
@@ -239,7 +239,7 @@ func TestTimeClients(t *testing.T) {
 			}
 		})
 	}
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	put(t, h, "/etc/chrony.conf", "driftfile /var/lib/chrony/drift") // without an end of line
 	for range 2 {
 		if err := apply(t, h, newProgress(t), "ntp: {enabled: true, servers: [a]}\n"); err != nil {
@@ -249,7 +249,7 @@ func TestTimeClients(t *testing.T) {
 	if got, want := get(t, h, "/etc/chrony.conf"), "driftfile /var/lib/chrony/drift\n# slipway-agent: begin\nserver a iburst\n# slipway-agent: end\n"; got != want {
 		t.Errorf("chrony.conf is %q, want %q", got, want)
 	}
-	h = effectstest.New(t)
+	h = fakehost.New(t)
 	h.Programs.Missing = []string{"chronyd"}
 	assertFailure(t, apply(t, h, newProgress(t), "ntp: {servers: [a]}\n"), operation.ReasonNTPClientMissing, operation.RetryNever, "install one")
 }
@@ -263,7 +263,7 @@ func assertFailure(t *testing.T, err error, reason string, retry operation.Retry
 }
 
 func TestFailedCommandIsNamedWithoutItsOutput(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	err := apply(t, h, newProgress(t), "runcmd: ['true', 'echo top-secret; exit 4', 'true']\n")
 	assertFailure(t, err, operation.ReasonCommandFailed, operation.RetryAfterReset, "runcmd 2 of 3 ended with exit code 4")
 	if strings.Contains(err.Error(), "top-secret") || !strings.Contains(get(t, h, bootstrap.LogFile), "top-secret") {
@@ -300,7 +300,7 @@ top-secret
 		{"no more than fits a condition", "", "kubeadm init", many, "and 3 more; its output"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			put(t, h, "/tmp/before", c.before)
 			put(t, h, "/tmp/output", c.output)
 			err := apply(t, h, newProgress(t), "runcmd: ['cat ROOT/tmp/before', 'cat ROOT/tmp/output # "+c.command+"\n\n  false', 'true']\n")
@@ -313,7 +313,7 @@ top-secret
 }
 
 func TestSentinel(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	put(t, h, bootstrap.Sentinel, "of an earlier try")
 	assertFailure(t, apply(t, h, newProgress(t), "runcmd: ['true # "+bootstrap.Sentinel+"']\n"), operation.ReasonCommandFailed, operation.RetryAfterReset, "missing")
 	if err := apply(t, h, newProgress(t), "runcmd: ['echo success > ROOT"+bootstrap.Sentinel+"']\n"); err != nil {
@@ -331,7 +331,7 @@ func TestHostname(t *testing.T) {
 		"hostname: a\npreserve_hostname: true\n": "",
 		"runcmd: []\n":                           "",
 	} {
-		h := effectstest.New(t)
+		h := fakehost.New(t)
 		if err := apply(t, h, newProgress(t), data); err != nil {
 			t.Fatal(err)
 		}

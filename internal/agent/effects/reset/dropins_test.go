@@ -7,41 +7,41 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // What the next node would run as root goes with the pods that brought it.
 func TestProgramsOfPods(t *testing.T) {
 	const flexVolume = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
-	link := func(t *testing.T, h *effectstest.Host, target, path string) {
+	link := func(t *testing.T, h *fakehost.Host, target, path string) {
 		t.Helper()
 		if err := errors.Join(os.RemoveAll(h.Root.Path(path)), os.Symlink(target, h.Root.Path(path))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, tc := range map[string]struct {
-		pod func(*testing.T, *effectstest.Host)
+		pod func(*testing.T, *fakehost.Host)
 		// left is what the reset cannot undo; empty when the host is clean.
 		left string
 		gone []string
 	}{
-		"FlexVolume driver":                    {pod: func(t *testing.T, h *effectstest.Host) { put(t, h, flexVolume+"/evil~uds/uds", "") }, gone: []string{flexVolume + "/evil~uds"}},
-		"plugin of containerd":                 {pod: func(t *testing.T, h *effectstest.Host) { put(t, h, "/opt/nri/plugins/00-evil", "") }, gone: []string{"/opt/nri/plugins/00-evil"}},
-		"network plugin":                       {pod: func(t *testing.T, h *effectstest.Host) { put(t, h, "/opt/cni/bin/flannel", "") }, gone: []string{"/opt/cni/bin/flannel"}},
-		"link":                                 {pod: func(t *testing.T, h *effectstest.Host) { link(t, h, "/bin/sh", "/opt/cni/bin/flannel") }, gone: []string{"/opt/cni/bin/flannel"}},
-		"another driver":                       {pod: func(t *testing.T, h *effectstest.Host) { put(t, h, flexVolume+"/own~nfs/nfs", "evil") }, left: "file " + flexVolume + "/own~nfs/nfs, which is not what it was before"},
-		"driver of the same size":              {pod: func(t *testing.T, h *effectstest.Host) { put(t, h, flexVolume+"/own~nfs/nfs", "owm") }, left: "file " + flexVolume + "/own~nfs/nfs, which"},
-		"driver that leads away":               {pod: func(t *testing.T, h *effectstest.Host) { link(t, h, "/tmp/evil", flexVolume+"/own~nfs/nfs") }, left: "file " + flexVolume + "/own~nfs/nfs, which"},
-		"network configuration":                {pod: func(t *testing.T, h *effectstest.Host) { put(t, h, "/etc/cni/net.d/00-own.conf", "evil") }, left: "file /etc/cni/net.d/00-own.conf, which"},
-		"build of a network plugin by another": {pod: func(t *testing.T, h *effectstest.Host) { put(t, h, "/opt/cni/bin/loopback", "calico's") }},
+		"FlexVolume driver":                    {pod: func(t *testing.T, h *fakehost.Host) { put(t, h, flexVolume+"/evil~uds/uds", "") }, gone: []string{flexVolume + "/evil~uds"}},
+		"plugin of containerd":                 {pod: func(t *testing.T, h *fakehost.Host) { put(t, h, "/opt/nri/plugins/00-evil", "") }, gone: []string{"/opt/nri/plugins/00-evil"}},
+		"network plugin":                       {pod: func(t *testing.T, h *fakehost.Host) { put(t, h, "/opt/cni/bin/flannel", "") }, gone: []string{"/opt/cni/bin/flannel"}},
+		"link":                                 {pod: func(t *testing.T, h *fakehost.Host) { link(t, h, "/bin/sh", "/opt/cni/bin/flannel") }, gone: []string{"/opt/cni/bin/flannel"}},
+		"another driver":                       {pod: func(t *testing.T, h *fakehost.Host) { put(t, h, flexVolume+"/own~nfs/nfs", "evil") }, left: "file " + flexVolume + "/own~nfs/nfs, which is not what it was before"},
+		"driver of the same size":              {pod: func(t *testing.T, h *fakehost.Host) { put(t, h, flexVolume+"/own~nfs/nfs", "owm") }, left: "file " + flexVolume + "/own~nfs/nfs, which"},
+		"driver that leads away":               {pod: func(t *testing.T, h *fakehost.Host) { link(t, h, "/tmp/evil", flexVolume+"/own~nfs/nfs") }, left: "file " + flexVolume + "/own~nfs/nfs, which"},
+		"network configuration":                {pod: func(t *testing.T, h *fakehost.Host) { put(t, h, "/etc/cni/net.d/00-own.conf", "evil") }, left: "file /etc/cni/net.d/00-own.conf, which"},
+		"build of a network plugin by another": {pod: func(t *testing.T, h *fakehost.Host) { put(t, h, "/opt/cni/bin/loopback", "calico's") }},
 		// To empty it would be to empty what it leads to.
-		"directory that leads away": {pod: func(t *testing.T, h *effectstest.Host) {
+		"directory that leads away": {pod: func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/victim/bin/file", "")
 			link(t, h, "../victim", "/opt/cni")
 		}, left: "symbolic link on the way to /opt/cni/bin"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			own := []string{flexVolume + "/own~nfs/nfs", "/etc/cni/net.d/00-own.conf", "/opt/cni/bin/loopback"}
 			for _, path := range own {
 				put(t, h, path, "own")
@@ -88,7 +88,7 @@ func TestProgramsOfPods(t *testing.T) {
 
 // A host that was bootstrapped by an agent that did not look is judged as that one did.
 func TestProgramsThatNobodyRecorded(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	put(t, h, "/opt/cni/bin/bridge", "")
 	state := journal.State{Baseline: &journal.Baseline{Links: []string{"eth0"}}}
 	if err := h.Executor.Reset(t.Context(), &progress{state: state}); err != nil {

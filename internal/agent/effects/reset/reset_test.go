@@ -14,12 +14,12 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
-func put(t *testing.T, h *effectstest.Host, path, content string) {
+func put(t *testing.T, h *fakehost.Host, path, content string) {
 	t.Helper()
 	full := h.Root.Path(path)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
@@ -30,7 +30,7 @@ func put(t *testing.T, h *effectstest.Host, path, content string) {
 	}
 }
 
-func mkdir(t *testing.T, h *effectstest.Host, paths ...string) {
+func mkdir(t *testing.T, h *fakehost.Host, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
 		if err := os.MkdirAll(h.Root.Path(path), 0o755); err != nil {
@@ -39,7 +39,7 @@ func mkdir(t *testing.T, h *effectstest.Host, paths ...string) {
 	}
 }
 
-func process(t *testing.T, h *effectstest.Host, pid, comm, cmdline string) {
+func process(t *testing.T, h *fakehost.Host, pid, comm, cmdline string) {
 	t.Helper()
 	put(t, h, "/proc/"+pid+"/comm", comm+"\n")
 	put(t, h, "/proc/"+pid+"/cmdline", strings.ReplaceAll(cmdline, " ", "\x00"))
@@ -50,69 +50,69 @@ const listener = "  sl  local_address rem_address   st\n   0: 00000000:%04X 0000
 func TestVerifyNamesWhatIsLeft(t *testing.T) {
 	baseline := &journal.Baseline{Links: []string{"eth0"}, CNIConfigs: []string{"00-own.conf"}}
 	for name, c := range map[string]struct {
-		make func(*testing.T, *effectstest.Host)
+		make func(*testing.T, *fakehost.Host)
 		want string
 	}{
-		"clean": {func(*testing.T, *effectstest.Host) {}, ""},
-		"kubelet": {func(t *testing.T, h *effectstest.Host) {
+		"clean": {func(*testing.T, *fakehost.Host) {}, ""},
+		"kubelet": {func(t *testing.T, h *fakehost.Host) {
 			process(t, h, "77", "kubelet", "/usr/bin/kubelet --config=x")
 		}, "process kubelet (PID 77)"},
-		"multi-call binary": {func(t *testing.T, h *effectstest.Host) {
+		"multi-call binary": {func(t *testing.T, h *fakehost.Host) {
 			process(t, h, "78", "hyperkube", "/usr/local/bin/kube-apiserver --x")
 		}, "process kube-apiserver (PID 78)"},
-		"long name":     {func(t *testing.T, h *effectstest.Host) { process(t, h, "79", "kube-controller", "/kcm --x") }, "process kube-controller-manager (PID 79)"},
-		"zombie":        {func(t *testing.T, h *effectstest.Host) { process(t, h, "80", "kubelet", "") }, ""},
-		"other program": {func(t *testing.T, h *effectstest.Host) { process(t, h, "81", "sshd", "/usr/sbin/sshd kubelet") }, ""},
-		"port": {func(t *testing.T, h *effectstest.Host) {
+		"long name":     {func(t *testing.T, h *fakehost.Host) { process(t, h, "79", "kube-controller", "/kcm --x") }, "process kube-controller-manager (PID 79)"},
+		"zombie":        {func(t *testing.T, h *fakehost.Host) { process(t, h, "80", "kubelet", "") }, ""},
+		"other program": {func(t *testing.T, h *fakehost.Host) { process(t, h, "81", "sshd", "/usr/sbin/sshd kubelet") }, ""},
+		"port": {func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/proc/net/tcp6", fmt.Sprintf(listener, 6443, "0A"))
 		}, "listener on port 6443"},
-		"port of the endpoint": {func(t *testing.T, h *effectstest.Host) {
+		"port of the endpoint": {func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/proc/net/tcp", fmt.Sprintf(listener, 8443, "0A"))
 		}, "listener on port 8443"},
-		"connection to it": {func(t *testing.T, h *effectstest.Host) {
+		"connection to it": {func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/proc/net/tcp", fmt.Sprintf(listener, 6443, "01"))
 		}, ""},
-		"other port": {func(t *testing.T, h *effectstest.Host) { put(t, h, "/proc/net/tcp", fmt.Sprintf(listener, 22, "0A")) }, ""},
-		"mount": {func(t *testing.T, h *effectstest.Host) {
+		"other port": {func(t *testing.T, h *fakehost.Host) { put(t, h, "/proc/net/tcp", fmt.Sprintf(listener, 22, "0A")) }, ""},
+		"mount": {func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /var/lib/kubelet/pods/a\\040b rw - tmpfs\n")
 		}, "mount /var/lib/kubelet/pods/a b"},
-		"memory that a pod shared": {func(t *testing.T, h *effectstest.Host) {
+		"memory that a pod shared": {func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /run/slipway/containerd/io.containerd.grpc.v1.cri/sandboxes/a/shm rw - tmpfs\n")
 		}, "mount /run/slipway/containerd/io.containerd.grpc.v1.cri/sandboxes/a/shm"},
-		"root of a container": {func(t *testing.T, h *effectstest.Host) {
+		"root of a container": {func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /run/containerd/io.containerd.runtime.v2.task/k8s.io/a/rootfs rw - overlay\n")
 		}, "mount /run/containerd/io.containerd.runtime.v2.task/k8s.io/a/rootfs"},
-		"root of somebody else's container": {func(t *testing.T, h *effectstest.Host) {
+		"root of somebody else's container": {func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/proc/self/mountinfo", "1 2 0:1 / /run/containerd/io.containerd.runtime.v2.task/moby/a/rootfs rw - overlay\n")
 		}, ""},
-		"disk of etcd": {func(t *testing.T, h *effectstest.Host) {
+		"disk of etcd": {func(t *testing.T, h *fakehost.Host) {
 			put(t, h, "/proc/self/mountinfo", "1 2 8:1 / /var/lib/etcd rw - ext4\n")
 		}, ""},
-		"file": {func(t *testing.T, h *effectstest.Host) { put(t, h, "/etc/kubernetes/manifests/a.yaml", "") }, "file /etc/kubernetes/manifests/a.yaml"},
-		"empty directories": {func(t *testing.T, h *effectstest.Host) {
+		"file": {func(t *testing.T, h *fakehost.Host) { put(t, h, "/etc/kubernetes/manifests/a.yaml", "") }, "file /etc/kubernetes/manifests/a.yaml"},
+		"empty directories": {func(t *testing.T, h *fakehost.Host) {
 			_ = os.MkdirAll(h.Root.Path("/etc/kubernetes/manifests"), 0o755)
 		}, ""},
-		"network config":     {func(t *testing.T, h *effectstest.Host) { put(t, h, "/etc/cni/net.d/10-flannel.conflist", "") }, "file /etc/cni/net.d/10-flannel.conflist"},
-		"own network config": {func(t *testing.T, h *effectstest.Host) { put(t, h, "/etc/cni/net.d/00-own.conf", "") }, ""},
-		"interface": {func(_ *testing.T, h *effectstest.Host) {
+		"network config":     {func(t *testing.T, h *fakehost.Host) { put(t, h, "/etc/cni/net.d/10-flannel.conflist", "") }, "file /etc/cni/net.d/10-flannel.conflist"},
+		"own network config": {func(t *testing.T, h *fakehost.Host) { put(t, h, "/etc/cni/net.d/00-own.conf", "") }, ""},
+		"interface": {func(_ *testing.T, h *fakehost.Host) {
 			h.Network.AddLink(network.Link{Name: "flannel.1", Kind: "vxlan"})
 		}, "network interface flannel.1"},
-		"port of own bridge": {func(_ *testing.T, h *effectstest.Host) {
+		"port of own bridge": {func(_ *testing.T, h *fakehost.Host) {
 			h.Network.AddLink(network.Link{Name: "veth1", Kind: "veth", Master: "docker0"})
 		}, ""},
-		"new network card": {func(_ *testing.T, h *effectstest.Host) {
+		"new network card": {func(_ *testing.T, h *fakehost.Host) {
 			h.Network.AddLink(network.Link{Name: "kube-like", Kind: "device"})
 		}, ""},
-		"table": {func(_ *testing.T, h *effectstest.Host) { h.Network.AddTable("inet flannel-ipv4") }, "nftables table inet flannel-ipv4"},
-		"virtual IP": {func(_ *testing.T, h *effectstest.Host) {
+		"table": {func(_ *testing.T, h *fakehost.Host) { h.Network.AddTable("inet flannel-ipv4") }, "nftables table inet flannel-ipv4"},
+		"virtual IP": {func(_ *testing.T, h *fakehost.Host) {
 			_ = h.Network.Add("eth0", netip.MustParsePrefix("10.0.0.200/32"), time.Minute)
 		}, "virtual IP 10.0.0.200"},
-		"containers": {func(t *testing.T, h *effectstest.Host) {
+		"containers": {func(t *testing.T, h *fakehost.Host) {
 			h.Programs.Answer = map[string]string{"ctr --address /run/containerd/containerd.sock --namespace k8s.io containers list": "a\nb\n"}
 		}, "2 containers"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			c.make(t, h)
 			left, err := h.Executor.Verify(t.Context(), journal.State{VirtualIP: "10.0.0.200", VirtualIPPort: 8443, Baseline: baseline})
 			if err != nil {
@@ -139,7 +139,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 		"below what is no folder": {"/etc/file/a", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			put(t, h, "/etc/file", "")
 			if c.blocked != "" {
 				put(t, h, c.blocked+"/in-use", "") // a directory with something in it stays
@@ -158,7 +158,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 
 // TestNetworkConfigurationsThatCannotBeListed: what cannot be read is not taken for nothing.
 func TestNetworkConfigurationsThatCannotBeListed(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	put(t, h, "/etc/cni/net.d", "a file")
 	state := journal.State{Baseline: &journal.Baseline{Links: []string{"eth0"}}}
 	if left, err := h.Executor.Verify(t.Context(), state); err == nil {
@@ -167,7 +167,7 @@ func TestNetworkConfigurationsThatCannotBeListed(t *testing.T) {
 }
 
 func TestVerifySaysWhenItCannotTell(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	h.Programs.Fail = map[string]int{"ctr": 1}
 	if left, err := h.Executor.Verify(t.Context(), journal.State{}); err == nil || !strings.Contains(err.Error(), "containers") {
 		t.Fatalf("left %v, error %v", left, err)
@@ -198,7 +198,7 @@ func (p *progress) State() journal.State                     { return p.state }
 func (p *progress) Update(change func(*journal.State)) error { change(&p.state); return nil }
 
 func TestOneFailureKeepsNothingElseFromGoing(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	put(t, h, "/var/lib/etcd/member/wal", "")
 	put(t, h, "/etc/cni/net.d/10-flannel.conflist", "")
 	put(t, h, "/etc/cni/net.d/00-own.conf", "")
@@ -242,7 +242,7 @@ func TestResetWithItsClusterAsksNoEtcd(t *testing.T) {
 		"the Cluster goes":  {true, " --skip-phases remove-etcd-member --kubeconfig /nonexistent", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			put(t, h, "/srv/etcd/member/wal", "")
 			put(t, h, "/etc/kubernetes/manifests/etcd.yaml", "kind: Pod\nspec:\n  volumes:\n  - {name: certs, hostPath: {path: /srv}}\n  - {name: etcd-data, hostPath: {path: /srv/etcd}}\n")
 			p := &progress{state: journal.State{Operation: &journal.Operation{Phase: infrav1.HostDesiredReset, ClusterDeleting: c.deleting}}}
@@ -290,7 +290,7 @@ func TestDirectoriesThatWereNotThereBefore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := effectstest.New(t)
+			h := fakehost.New(t)
 			mkdir(t, h, append(tc.before, "/etc", "/var/lib", "/usr/libexec")...)
 			baseline, err := h.Executor.Cleaner.Baseline(t.Context())
 			if err != nil {
@@ -320,7 +320,7 @@ func TestDirectoriesThatWereNotThereBefore(t *testing.T) {
 // A host whose /usr is read-only has none of the directories there that a node makes, and is
 // reset like others.
 func TestReadOnlyUsr(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	mkdir(t, h, "/etc", "/var/lib", "/usr")
 	usr := h.Root.Path("/usr")
 	if err := unix.Mount("slipway", usr, "tmpfs", 0, ""); err != nil {
@@ -344,7 +344,7 @@ func TestReadOnlyUsr(t *testing.T) {
 // own; it proves nothing while one of them is left.
 func TestFullReset(t *testing.T) {
 	const list = "ctr --address /run/containerd/containerd.sock --namespace k8s.io images list"
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	put(t, h, "/var/log/pods/ns_pod/0.log", "")
 	put(t, h, "/etc/default/kubelet", "")
 	h.Programs.Answer = map[string]string{list: "own:1\nworkload:1\nworkload:2\n"}
@@ -376,7 +376,7 @@ func TestFullReset(t *testing.T) {
 }
 
 func TestKubeletUnitThatDoesNotExist(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	h.Programs.Fail = map[string]int{"systemctl stop kubelet": 5}
 	if err := h.Executor.StopKubelet(t.Context()); err != nil {
 		t.Fatal(err)

@@ -12,13 +12,13 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/agent/effects/effectstest"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 func TestCollect(t *testing.T) {
-	h := effectstest.New(t)
+	h := fakehost.New(t)
 	for path, content := range map[string]string{
 		"/etc/os-release": "NAME=x\nPRETTY_NAME=\"Some Linux 1\"\n", "/etc/machine-id": "abc\n", "/proc/sys/kernel/osrelease": "6.1.0\n",
 	} {

@@ -1,4 +1,4 @@
-package softwaretest
+package bundlesource
 
 import (
 	"context"
