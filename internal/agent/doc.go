@@ -19,6 +19,6 @@
 //
 //	Host ── link ──> core.Plan(journal, spec) ──> effects ──> journal ──> link ──> Host.status
 //
-// The agent may import the API types, internal/host, internal/hostbundle, internal/atomicfile
+// The agent may import the API types, internal/host, internal/hostbundle, internal/durable
 // and client-go; never a controller. test/imports holds the order of the rooms.
 package agent

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/runs"
 )
 
@@ -38,7 +38,7 @@ the step, if it has one.`,
 			if err != nil {
 				return err
 			}
-			if err := atomicfile.Write(file, data, 0o600); err != nil {
+			if err := durable.Write(file, data, 0o600); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d objects, %d bytes, %s\n", file, archive.Objects, archive.Bytes, archive.Digest)

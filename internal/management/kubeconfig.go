@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
 
@@ -38,7 +38,7 @@ func (k Kubeconfig) Write() (path string, err error) {
 	if old, err := readFileIfExists(k.Path); err != nil || bytes.Equal(old, k.Data) {
 		return k.Path, err
 	}
-	return k.Path, atomicfile.Write(k.Path, k.Data, 0o600)
+	return k.Path, durable.Write(k.Path, k.Data, 0o600)
 }
 
 func readFileIfExists(path string) ([]byte, error) {

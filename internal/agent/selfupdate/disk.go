@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
@@ -34,7 +34,7 @@ func (d disk) save(stateDir string, r Record) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(path, data, 0o600)
+	return durable.Write(path, data, 0o600)
 }
 
 func (d disk) removeRecord(stateDir string) error {
@@ -51,7 +51,7 @@ func (d disk) remove(path string) error {
 		}
 		return err
 	}
-	return atomicfile.SyncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 func (d disk) removeStaging(stateDir string) error {
@@ -95,5 +95,5 @@ func (d disk) rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	return atomicfile.SyncDir(filepath.Dir(to))
+	return durable.SyncDir(filepath.Dir(to))
 }

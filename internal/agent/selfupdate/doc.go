@@ -22,6 +22,6 @@
 // the two versions under the name of the agent, and a record that either of them goes on with.
 //
 // It may import the API types, the agent's packages hostos, and software for the sources of
-// bundles, internal/hostbundle, internal/atomicfile and internal/version. The agent's package
+// bundles, internal/hostbundle, internal/durable and internal/version. The agent's package
 // run does it.
 package selfupdate

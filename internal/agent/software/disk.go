@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
@@ -43,7 +43,7 @@ func (d disk) makeDirectory(path string, mode os.FileMode) error {
 	} else {
 		err = nil
 	}
-	return errors.Join(err, atomicfile.SyncDir(filepath.Dir(path)))
+	return errors.Join(err, durable.SyncDir(filepath.Dir(path)))
 }
 
 // writeFile replaces a file whole.
@@ -108,7 +108,7 @@ func (d disk) rename(from, to string) error {
 	if err := os.Rename(d.root.Path(from), d.root.Path(to)); err != nil {
 		return err
 	}
-	return atomicfile.SyncDir(filepath.Dir(d.root.Path(to)))
+	return durable.SyncDir(filepath.Dir(d.root.Path(to)))
 }
 
 func (d disk) link(path, target string) error {
@@ -154,7 +154,7 @@ func (d disk) unpack(b *hostbundle.Bundle, c hostbundle.Component) error {
 		return errors.Join(err, d.removeAll(tmp))
 	}
 	for dir := range dirs {
-		if err := atomicfile.SyncDir(d.root.Path(dir)); err != nil {
+		if err := durable.SyncDir(d.root.Path(dir)); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (d disk) removeEmpty(path string) (bool, error) {
 
 // syncParent has nothing to do where the parent is gone, too.
 func (d disk) syncParent(path string) error {
-	err := atomicfile.SyncDir(filepath.Dir(d.root.Path(path)))
+	err := durable.SyncDir(filepath.Dir(d.root.Path(path)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 const (
@@ -51,7 +51,7 @@ func places(c *config.AgentConfiguration) []place {
 }
 
 func file(path string) place {
-	return place{path: path, temporaries: atomicfile.Temporary(filepath.Base(path))}
+	return place{path: path, temporaries: durable.Temporary(filepath.Base(path))}
 }
 
 // state goes with everything in it where it is the agent's own; a directory that somebody

@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // Host is a host that the agent is taken off.
@@ -193,7 +193,7 @@ func (h *Host) remove(ctx context.Context, p place) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := atomicfile.SyncDir(dir); err != nil {
+	if err := durable.SyncDir(dir); err != nil {
 		return err
 	}
 	if p.path == unitPath {

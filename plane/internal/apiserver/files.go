@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 //go:embed authentication.yaml
@@ -34,7 +34,7 @@ func (s *Server) writeFiles() error {
 		return fmt.Errorf("make the directory of the API server's configuration: %w", err)
 	}
 	for name, content := range map[string][]byte{"authentication.yaml": authentication, "audit-policy.yaml": auditPolicy} {
-		if err := atomicfile.Write(s.file(name), content, 0o600); err != nil {
+		if err := durable.Write(s.file(name), content, 0o600); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/plane/internal/private"
 )
 
@@ -99,10 +99,10 @@ func create(path string) (keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := atomicfile.Write(path, config, 0o600); err != nil {
+	if err := durable.Write(path, config, 0o600); err != nil {
 		return nil, err
 	}
-	if err := atomicfile.SyncDir(filepath.Dir(filepath.Dir(path))); err != nil {
+	if err := durable.SyncDir(filepath.Dir(filepath.Dir(path))); err != nil {
 		return nil, err
 	}
 	return load(path)

@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // Table maps a cluster, as <namespace>/<name>, to its port on 127.0.0.1.
@@ -43,5 +43,5 @@ func (t Table) write(stateDir string) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(stateDir, File), append(data, '\n'), 0o600)
+	return durable.Write(filepath.Join(stateDir, File), append(data, '\n'), 0o600)
 }

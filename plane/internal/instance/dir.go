@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // The path becomes part of mount options, of unit files and of shell scripts of
@@ -36,7 +36,7 @@ func checkDir(dir string) error {
 // leftover reports whether a file may lie in a directory that holds no plane: what
 // a crash leaves while a plane is made or removed, and what file systems bring.
 func leftover(name string) bool {
-	return name == lockFile || name == "lost+found" || strings.HasPrefix(name, atomicfile.Temporary(configFile))
+	return name == lockFile || name == "lost+found" || strings.HasPrefix(name, durable.Temporary(configFile))
 }
 
 // Remove deletes the state directory. What makes it a plane's goes last, so that

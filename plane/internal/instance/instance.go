@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/plane/internal/private"
 )
@@ -241,7 +241,7 @@ func (i *Instance) save() error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(i.Path(configFile), append(data, '\n'), 0o600)
+	return durable.Write(i.Path(configFile), append(data, '\n'), 0o600)
 }
 
 // Path of a file of the plane.

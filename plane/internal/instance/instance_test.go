@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/plane/internal/private"
 )
 
@@ -217,7 +217,7 @@ func TestRemoveMayBeCutOffAnywhere(t *testing.T) {
 	if err := os.MkdirAll(i.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{lockFile, atomicfile.Temporary(configFile) + "123"} {
+	for _, name := range []string{lockFile, durable.Temporary(configFile) + "123"} {
 		if err := os.WriteFile(i.Path(name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

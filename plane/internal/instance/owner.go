@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // ownersDir tells which state directory a name belongs to. Like the namespaces
@@ -34,7 +34,7 @@ func (i *Instance) Own() error {
 	if err := os.MkdirAll(ownersDir, 0o755); err != nil {
 		return err
 	}
-	return atomicfile.Write(i.ownerFile(), []byte(i.Dir+"\n"), 0o644)
+	return durable.Write(i.ownerFile(), []byte(i.Dir+"\n"), 0o644)
 }
 
 // Owns reports whether what runs under the name is this plane's.

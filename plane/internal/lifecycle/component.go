@@ -13,7 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/slipway-dev/slipway/config"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle/executable"
 	"github.com/slipway-dev/slipway/plane/internal/registration"
@@ -67,7 +67,7 @@ func (c *Component) Init(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(c.kubeconfig(), kubeconfig, 0o600)
+	return durable.Write(c.kubeconfig(), kubeconfig, 0o600)
 }
 
 func (c *Component) kubeconfig() string { return filepath.Join(c.opts.Dir, "kubeconfig") }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // RESTConfig returns a client configuration for the identity of that name. It
@@ -72,5 +72,5 @@ func (a *Authority) writeAdminKubeconfig() error {
 	if bytes.Equal(old, data) {
 		return nil
 	}
-	return atomicfile.Write(a.opts.AdminKubeconfig, data, 0o600)
+	return durable.Write(a.opts.AdminKubeconfig, data, 0o600)
 }

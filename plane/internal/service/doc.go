@@ -9,5 +9,5 @@
 //	control.go  what systemd is told, and what it says, through systemctl and journalctl
 //
 // It is imported by internal/cli, internal/planeclient and internal/up; it imports
-// internal/atomicfile and go-systemd's reader of unit files.
+// internal/durable and go-systemd's reader of unit files.
 package service

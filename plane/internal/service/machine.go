@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // Machine is where the units are.
@@ -102,7 +102,7 @@ func (m Machine) Install(ctx context.Context, u Unit) (s *Service, changed bool,
 		return nil, false, err
 	}
 	if before != text {
-		if err := atomicfile.Write(s.path, []byte(text), 0o644); err != nil {
+		if err := durable.Write(s.path, []byte(text), 0o644); err != nil {
 			return nil, false, err
 		}
 		changed = true
@@ -163,7 +163,7 @@ func (s *Service) Remove(ctx context.Context) error {
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := atomicfile.SyncDir(filepath.Dir(s.path)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(s.path)); err != nil {
 		return err
 	}
 	return systemctl(ctx, "daemon-reload")

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // appliedFile, in the state directory, holds a digest of each object as it was applied
@@ -54,7 +54,7 @@ func (a *appliedObjects) note(name string, object *unstructured.Unstructured) er
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(a.path, append(data, '\n'), 0o600)
+	return durable.Write(a.path, append(data, '\n'), 0o600)
 }
 
 func digest(object *unstructured.Unstructured) string {

@@ -5,5 +5,5 @@
 // checksum, written with fsync before the effect it announces. The last whole
 // line is the state; a torn line is a write that never returned, so the effect
 // it announces never began. The package imports only the API types
-// and internal/atomicfile.
+// and internal/durable.
 package journal

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // compactAt is the file size in bytes from which the journal is rewritten with
@@ -147,7 +147,7 @@ func (j *Journal) compact() error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(j.path, line, 0o600); err != nil {
+	if err := durable.Write(j.path, line, 0o600); err != nil {
 		return fmt.Errorf("make the journal in %s: %w", filepath.Dir(j.path), err)
 	}
 	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)

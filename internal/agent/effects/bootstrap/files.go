@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // writeFiles writes the files of one of the two moments, after recording the
@@ -133,7 +133,7 @@ func (a Applier) appended(files []cloudconfig.File, i int) ([]byte, error) {
 // hold from the first moment. A file that is a mount point is written in place.
 func replace(path string, content []byte, mode fs.FileMode, uid, gid int) error {
 	staged := path + StagedSuffix
-	if err := atomicfile.Write(staged, content, 0o600); err != nil {
+	if err := durable.Write(staged, content, 0o600); err != nil {
 		return err
 	}
 	err := errors.Join(os.Chown(staged, uid, gid), os.Chmod(staged, mode))
@@ -141,7 +141,7 @@ func replace(path string, content []byte, mode fs.FileMode, uid, gid int) error 
 		err = os.Rename(staged, path)
 	}
 	if err == nil {
-		return atomicfile.SyncDir(filepath.Dir(path))
+		return durable.SyncDir(filepath.Dir(path))
 	}
 	if errors.Is(err, syscall.EBUSY) {
 		err = errors.Join(os.WriteFile(path, content, mode), os.Chown(path, uid, gid), os.Chmod(path, mode))

@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // Exit codes of the shadow utilities.
@@ -141,7 +141,7 @@ func removeKeys(root hostfs.Root, path string, digests []string) error {
 // replace keeps owner and mode.
 func replace(path string, content []byte, info fs.FileInfo) error {
 	staged := path + ".slipway-new"
-	if err := atomicfile.Write(staged, content, 0o600); err != nil {
+	if err := durable.Write(staged, content, 0o600); err != nil {
 		return err
 	}
 	err := os.Chmod(staged, info.Mode().Perm())
@@ -154,7 +154,7 @@ func replace(path string, content []byte, info fs.FileInfo) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(staged))
 	}
-	return atomicfile.SyncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 func remove(path string) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/effects/localetcd"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 const (
@@ -210,7 +210,7 @@ func (c *onControlPlane) takeSnapshot(ctx context.Context, file string) (size in
 		err = os.Rename(partial, path)
 	}
 	if err == nil {
-		err = atomicfile.SyncDir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = os.Remove(partial)
@@ -245,7 +245,7 @@ func (c *onControlPlane) changeEtcd(ctx context.Context) error {
 			return err
 		}
 		c.HandOver(ctx)
-		if err := atomicfile.Write(c.Root.Path(manifestPath(etcd)), data, 0o600); err != nil {
+		if err := durable.Write(c.Root.Path(manifestPath(etcd)), data, 0o600); err != nil {
 			return operation.Failf(operation.ReasonStepFailed, operation.RetryAfterReset, err, "write the manifest of etcd")
 		}
 	}

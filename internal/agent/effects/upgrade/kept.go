@@ -15,7 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // ours is where an upgrade keeps what it may need. A reset empties what is above.
@@ -69,7 +69,7 @@ func (c *onControlPlane) copyFiles(into string) error {
 	if err := c.keepKubelet(filepath.Join(c.Root.Path(into), keptKubeletFiles)); err != nil {
 		return err
 	}
-	return errors.Join(atomicfile.SyncDir(c.Root.Path(ours)), atomicfile.SyncDir(c.Root.Path(kubernetes)))
+	return errors.Join(durable.SyncDir(c.Root.Path(ours)), durable.SyncDir(c.Root.Path(kubernetes)))
 }
 
 func copyFile(source, target string) error {
@@ -81,7 +81,7 @@ func copyFile(source, target string) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(target, data, info.Mode().Perm())
+	return durable.Write(target, data, info.Mode().Perm())
 }
 
 // controlPlaneFiles lists, below dir, what kubeadm writes on a control-plane host.

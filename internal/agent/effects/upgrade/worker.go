@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // beforeUpgrade has the configuration of a worker's kubelet as it was. It is there as a whole or
@@ -35,13 +35,13 @@ func (u Upgrader) keepWhole(part, kept string) error {
 	if err := u.keepKubelet(part); err != nil {
 		return err
 	}
-	if err := atomicfile.SyncDir(part); err != nil {
+	if err := durable.SyncDir(part); err != nil {
 		return err
 	}
 	if err := os.Rename(part, kept); err != nil {
 		return err
 	}
-	return errors.Join(atomicfile.SyncDir(filepath.Dir(kept)), atomicfile.SyncDir(u.Root.Path(kubernetes)))
+	return errors.Join(durable.SyncDir(filepath.Dir(kept)), durable.SyncDir(u.Root.Path(kubernetes)))
 }
 
 // mendWorker puts the configuration of the kubelet back where an upgrade was cut off in mid

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // The files kubelet's unit reads KUBELET_EXTRA_ARGS from: deb packages use the
@@ -62,7 +62,7 @@ func Apply(root hostfs.Root, args Arguments) error {
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.Write(path, []byte(add(content, args)), 0o644); err != nil {
+		if err := durable.Write(path, []byte(add(content, args)), 0o644); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func SetRegistered(root hostfs.Root, registered bool) error {
 			continue
 		}
 		args.Registered = registered
-		if err := atomicfile.Write(path, []byte(add(content, args)), 0o644); err != nil {
+		if err := durable.Write(path, []byte(add(content, args)), 0o644); err != nil {
 			return err
 		}
 	}
@@ -142,7 +142,7 @@ func Remove(root hostfs.Root) error {
 			}
 			continue
 		}
-		errs = append(errs, atomicfile.Write(path, []byte(restored), 0o644))
+		errs = append(errs, durable.Write(path, []byte(restored), 0o644))
 	}
 	return errors.Join(errs...)
 }

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // assignedFile says in which namespace the host is by now, in one piece with the certificate
@@ -124,7 +124,7 @@ func (a *Assignment) Commit(configured string) error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(filepath.Join(e.StateDir, assignedFile), data, 0o600); err != nil {
+	if err := durable.Write(filepath.Join(e.StateDir, assignedFile), data, 0o600); err != nil {
 		return err
 	}
 	if err := a.save(); err != nil {

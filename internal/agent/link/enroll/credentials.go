@@ -20,7 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -105,7 +105,7 @@ func (e *Enroller) loadWorking(names names) *tls.Certificate {
 
 // saveEnrollment keeps a certificate of the identity key.
 func (e *Enroller) saveEnrollment(c *tls.Certificate) error {
-	return atomicfile.Write(filepath.Join(e.StateDir, enrollmentFile), encode(c), 0o600)
+	return durable.Write(filepath.Join(e.StateDir, enrollmentFile), encode(c), 0o600)
 }
 
 // saveWorking keeps a certificate that the agent works with, and its key.
@@ -114,7 +114,7 @@ func (e *Enroller) saveWorking(c *tls.Certificate, key *ecdsa.PrivateKey) error 
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(e.StateDir, workingFile), append(encode(c), block...), 0o600)
+	return durable.Write(filepath.Join(e.StateDir, workingFile), append(encode(c), block...), 0o600)
 }
 
 // server returns where the management cluster is: the one the host was handed over
@@ -235,5 +235,5 @@ func (e *Enroller) saveKubeconfig(server *rest.Config) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	return atomicfile.Write(path, data, 0o600)
+	return durable.Write(path, data, 0o600)
 }

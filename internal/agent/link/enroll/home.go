@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -82,7 +82,7 @@ func (e *Enroller) moveHome(kubeconfig []byte) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(e.StateDir, host.HomeFile), data, 0o600)
+	return durable.Write(filepath.Join(e.StateDir, host.HomeFile), data, 0o600)
 }
 
 // serverOf reaches a management cluster without saying who asks.

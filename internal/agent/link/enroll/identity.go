@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -66,7 +66,7 @@ func makeKey(path string) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, atomicfile.Write(path, block, 0o600)
+	return key, durable.Write(path, block, 0o600)
 }
 
 // nextKey is the key of the working certificate that is asked for. It is kept until there is
@@ -125,5 +125,5 @@ func HostName(dir, configured string, validate func(string) error) (string, erro
 	if err := validate(name); err != nil {
 		return "", fmt.Errorf("the name of this machine %w", err)
 	}
-	return name, atomicfile.Write(path, []byte(name), 0o600)
+	return name, durable.Write(path, []byte(name), 0o600)
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -56,7 +56,7 @@ func (e *Enroller) removeBootstrapKubeconfig(digest string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := atomicfile.Write(filepath.Join(e.StateDir, removedFile), []byte(digest), 0o600); err != nil {
+	if err := durable.Write(filepath.Join(e.StateDir, removedFile), []byte(digest), 0o600); err != nil {
 		return false, err
 	}
 	if superseded {
@@ -74,7 +74,7 @@ func (e *Enroller) removeBootstrapKubeconfig(digest string) (bool, error) {
 	if err := os.Remove(e.BootstrapKubeconfig); err != nil {
 		return false, err
 	}
-	return true, atomicfile.SyncDir(filepath.Dir(e.BootstrapKubeconfig))
+	return true, durable.SyncDir(filepath.Dir(e.BootstrapKubeconfig))
 }
 
 // superseded says whether the host was handed over and the bootstrap kubeconfig is a later

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -47,5 +47,5 @@ func (s state) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, stateFile), data, 0o600)
+	return durable.Write(filepath.Join(dir, stateFile), data, 0o600)
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"github.com/slipway-dev/slipway/internal/atomicfile"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 )
 
@@ -172,5 +172,5 @@ func write(path string, lines [][]byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return atomicfile.Write(path, buf.Bytes(), 0o644)
+	return durable.Write(path, buf.Bytes(), 0o644)
 }
