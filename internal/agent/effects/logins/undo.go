@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -61,14 +60,14 @@ func Undo(ctx context.Context, root hostfs.Root, runner command.Runner, made jou
 		}
 	}
 	for _, path := range made.Sudoers {
-		errs = append(errs, remove(root.Path(path)))
+		errs = append(errs, durable.Remove(root.Path(path)))
 	}
 	for _, name := range made.Created {
 		if _, there := now.Accounts[name]; there {
 			errs = append(errs, removeAccount(ctx, runner, name))
 		}
 		for _, pattern := range lingering {
-			errs = append(errs, remove(root.Path(fmt.Sprintf(pattern, name))))
+			errs = append(errs, durable.Remove(root.Path(fmt.Sprintf(pattern, name))))
 		}
 	}
 	for _, group := range made.Groups {
@@ -133,33 +132,11 @@ func removeKeys(root hostfs.Root, path string, digests []string) error {
 	case kept.Len() == len(old):
 		return nil
 	case strings.TrimSpace(kept.String()) == "":
-		return remove(file)
+		return durable.Remove(file)
 	}
-	return replace(file, []byte(kept.String()), info)
-}
-
-// replace keeps owner and mode.
-func replace(path string, content []byte, info fs.FileInfo) error {
-	staged := path + ".slipway-new"
-	if err := durable.Write(staged, content, 0o600); err != nil {
-		return err
-	}
-	err := os.Chmod(staged, info.Mode().Perm())
+	uid, gid := durable.Keep, durable.Keep
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-		err = errors.Join(err, os.Chown(staged, int(owner.Uid), int(owner.Gid)))
+		uid, gid = int(owner.Uid), int(owner.Gid)
 	}
-	if err == nil {
-		err = os.Rename(staged, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(staged))
-	}
-	return durable.SyncDir(filepath.Dir(path))
-}
-
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-		return err
-	}
-	return nil
+	return durable.Replace(file, []byte(kept.String()), info.Mode().Perm(), uid, gid)
 }
