@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // linkDirectory is where the programs of the chosen version are linked.
@@ -51,13 +52,7 @@ func replaceLink(root hostfs.Root, program, target string) error {
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(link + ".slipway"); err != nil {
-		return err
-	}
-	if err := os.Symlink(target, link+".slipway"); err != nil {
-		return err
-	}
-	return os.Rename(link+".slipway", link)
+	return durable.Link(target, link)
 }
 
 // RestoreLinks brings back the links that Links returned. Nil changes nothing.
@@ -68,7 +63,7 @@ func RestoreLinks(root hostfs.Root, before map[string]string) error {
 			errs = append(errs, replaceLink(root, program, target))
 			continue
 		}
-		errs = append(errs, os.Remove(filepath.Join(root.Path(linkDirectory), program)))
+		errs = append(errs, durable.Remove(filepath.Join(root.Path(linkDirectory), program)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("take back the choice of a Kubernetes version: %w", err)
