@@ -52,7 +52,7 @@ var rules = []rule{
 	{folder: "internal/agent/uninstall", may: []string{"api", "internal/agent/core/journal", "internal/agent/hostos", "internal/agent/run/config", "internal/agent/software",
 		"internal/durable"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/agent/run/config", may: []string{"api"}},
-	{folder: "internal/agent/run", may: []string{"api", "internal/version", "internal/agent/core", "internal/agent/hostos", "internal/agent/link", "internal/agent/vip",
+	{folder: "internal/agent/run", may: []string{"api", "internal/durable", "internal/version", "internal/agent/core", "internal/agent/hostos", "internal/agent/link", "internal/agent/vip",
 		"internal/agent/effects", "internal/agent/ondemand", "internal/agent/selfupdate", "internal/agent/software", "internal/hostbundle"}},
 	{folder: "internal/agent", may: []string{"api", "internal/host", "internal/hostbundle", "internal/durable", "internal/version"},
 		never: []string{"sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"}},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -24,6 +23,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/selfupdate"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -191,12 +191,17 @@ func lockPatiently(ctx context.Context, dir string) (func(), error) {
 
 // lock makes sure that one agent works on the state directory.
 func lock(dir string) (func(), error) {
-	f, err := os.OpenFile(filepath.Join(dir, config.LockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	path := filepath.Join(dir, config.LockFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("another slipway-agent uses %s: %w", dir, err), f.Close())
+	if err := f.Close(); err != nil {
+		return nil, err
 	}
-	return func() { _ = f.Close() }, nil
+	unlock, err := durable.TryLock(path)
+	if errors.Is(err, durable.ErrLocked) {
+		err = fmt.Errorf("another slipway-agent uses %s: %w", dir, err)
+	}
+	return unlock, err
 }
