@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
@@ -29,9 +27,6 @@ type Host struct {
 	Systemctl command.Runner
 	// Software that the agent installed.
 	Software *software.Host
-
-	// before is called ahead of each removal; for tests.
-	before func(path string) error
 }
 
 // Left is something that is still on the host.
@@ -145,61 +140,44 @@ func (h *Host) systemctl(ctx context.Context, args ...string) error {
 
 // lock holds that no agent runs, however it was started.
 func (h *Host) lock() (func(), error) {
-	f, err := os.OpenFile(h.Root.Path(filepath.Join(h.Config.StateDir, config.LockFile)), os.O_RDWR|unix.O_CLOEXEC, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	unlock, err := durable.TryLock(h.Root.Path(filepath.Join(h.Config.StateDir, config.LockFile)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return func() {}, nil
+	case errors.Is(err, durable.ErrLocked):
+		return nil, errors.Join(ErrBusy, err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(ErrBusy, f.Close())
-	}
-	return func() { _ = f.Close() }, nil
+	return unlock, err
 }
 
 // remove takes a place away, and returns once that is on the disk.
 func (h *Host) remove(ctx context.Context, p place) error {
 	path := h.Root.Path(p.path)
-	dir := filepath.Dir(path)
 	if p.temporaries != "" {
-		names, err := filepath.Glob(filepath.Join(dir, p.temporaries+"*"))
+		names, err := filepath.Glob(filepath.Join(filepath.Dir(path), p.temporaries+"*"))
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := durable.Remove(name); err != nil {
 				return err
 			}
 		}
 	}
-	if !h.exists(p.path) {
-		return nil
-	}
-	if h.before != nil {
-		if err := h.before(p.path); err != nil {
-			return err
-		}
-	}
+	there := h.exists(p.path)
 	var err error
 	if p.all {
-		err = os.RemoveAll(path)
+		err = durable.RemoveAll(path)
 	} else {
-		err = os.Remove(path)
+		err = durable.Remove(path)
 	}
 	if p.directory && (errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.EBUSY)) {
 		return nil // look tells
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := durable.SyncDir(dir); err != nil {
-		return err
-	}
-	if p.path == unitPath {
+	if err == nil && there && p.path == unitPath {
 		return h.systemctl(ctx, "daemon-reload")
 	}
-	return nil
+	return err
 }
 
 func (h *Host) exists(path string) bool {

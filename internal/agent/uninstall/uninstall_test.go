@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
+	"github.com/slipway-dev/slipway/internal/testenv/powercut"
 )
 
 const configuration = "apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: prod\n"
@@ -112,7 +113,6 @@ func (*systemctl) Has(string) bool { return true }
 
 // The file system is as it was, whenever the power is cut.
 func TestPowerCuts(t *testing.T) {
-	errCut := errors.New("cut")
 	for n := 1; ; n++ {
 		root := bare(t)
 		before := tree(t, root)
@@ -121,35 +121,30 @@ func TestPowerCuts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var removed []string
-		h.before = func(path string) error {
-			if removed = append(removed, path); len(removed) == n {
-				return errCut
-			}
-			return nil
-		}
+		cut := powercut.At(t, string(root), n)
 		_, err = h.Run(t.Context())
+		cut.On()
 		if err == nil {
-			if n < 8 {
-				t.Errorf("only %v were removed", removed)
+			if len(cut.Changes) < 8 {
+				t.Errorf("only %q", cut.Changes)
 			}
-			if removed[len(removed)-1] != agentPath {
-				t.Errorf("the program is not the last of %v", removed)
+			if last := cut.Changes[len(cut.Changes)-1]; last != "remove "+filepath.Base(agentPath) {
+				t.Errorf("the program is not the last of %q", cut.Changes)
 			}
 			return
 		}
-		if !errors.Is(err, errCut) {
+		if !errors.Is(err, powercut.ErrCut) {
 			t.Fatal(err)
 		}
 		if !tree(t, root)[agentPath] {
-			t.Fatalf("cut at %v: nothing is there to go on with", removed)
+			t.Fatalf("cut at %q: nothing is there to go on with", cut.Changes)
 		}
 		report, err := run(t, root)
 		if err != nil || len(report.Left) > 0 {
-			t.Errorf("cut at %v: %+v, %v", removed, report, err)
+			t.Errorf("cut at %q: %+v, %v", cut.Changes, report, err)
 		}
 		if after := tree(t, root); !maps.Equal(after, before) {
-			t.Errorf("cut at %v: have %v, want %v", removed, slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
+			t.Errorf("cut at %q: have %v, want %v", cut.Changes, slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
 		}
 	}
 }
