@@ -102,12 +102,18 @@ func finish(f *os.File, perm fs.FileMode, uid, gid int, fill func(io.Writer) err
 		err = f.Chmod(perm) // after Chown, which takes the set-user-ID bit away
 	}
 	if err == nil {
-		err = before(Sync, f.Name())
-	}
-	if err == nil {
-		err = f.Sync()
+		err = SyncFile(f)
 	}
 	return errors.Join(err, f.Close())
+}
+
+// SyncFile waits until the content of a file is on the disk: for files that are written piece
+// by piece.
+func SyncFile(f *os.File) error {
+	if err := before(Sync, f.Name()); err != nil {
+		return err
+	}
+	return f.Sync()
 }
 
 // discard removes a file that was not finished. It need not be durable: the file has no reader.

@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // SignatureType is the artifact type of signatures, by which registries list what
@@ -86,21 +87,15 @@ func (s Staging) Complete(d ocispec.Descriptor, f *os.File) error {
 	if n != d.Size || !verifier.Verified() {
 		return errors.Join(fail(ReasonCorrupt, "%s is not what its digest says", d.Digest), os.Remove(f.Name()))
 	}
-	if err := f.Sync(); err != nil {
+	if err := durable.SyncFile(f); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), s.path(d)); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(s.path(d)))
+	return durable.Rename(f.Name(), s.path(d))
 }
 
 // Document keeps content that was compared with its digest.
 func (s Staging) Document(d ocispec.Descriptor, content []byte) error {
-	return place(s.path(d), func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
+	return durable.Write(s.path(d), content, storeMode)
 }
 
 // Index says what the bundle of the tag is, and what vouches for it.
@@ -115,22 +110,14 @@ func (s Staging) Index(tag string, bundle ocispec.Descriptor, signatures []ocisp
 	if err != nil {
 		return err
 	}
-	return place(filepath.Join(s.Dir, ocispec.ImageIndexFile), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return durable.Write(filepath.Join(s.Dir, ocispec.ImageIndexFile), data, storeMode)
 }
 
 // Open returns what was fetched.
 func (s Staging) Open() (*Directory, error) { return OpenDirectory(s.Dir) }
 
 // Remove takes all of it away.
-func (s Staging) Remove() error {
-	if err := os.RemoveAll(s.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func (s Staging) Remove() error { return durable.RemoveAll(s.Dir) }
 
 func (s Staging) directory() *Directory { return &Directory{path: s.Dir} }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // Store is a directory of bundles that a management cluster serves: a layout in which
@@ -28,8 +29,8 @@ type Store struct {
 // PlaneStore is the name of a plane's store in its state directory.
 const PlaneStore = "host-bundles"
 
-// partial is how the names of files begin that a kill in mid write leaves.
-const partial = ".partial-"
+// storeMode lets everybody read, as a store is served by whoever runs the manager.
+const storeMode = 0o644
 
 // List tells the bundles of the store, as Directory.Tags orders them; none where there is no
 // store.
@@ -78,7 +79,7 @@ func (s Store) Load(from *Directory, keys *PublicKeys, tags ...string) ([]Versio
 	if err := os.MkdirAll(s.blobs(), 0o755); err != nil {
 		return nil, err
 	}
-	unlock, err := s.lock()
+	unlock, err := durable.Lock(s.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (s Store) Load(from *Directory, keys *PublicKeys, tags ...string) ([]Versio
 			}
 		}
 	}
-	if err := syncDir(s.blobs()); err != nil {
+	if err := durable.SyncDir(s.blobs()); err != nil {
 		return nil, err
 	}
 	return loading, s.change(func(index *ocispec.Index) {
@@ -134,7 +135,7 @@ func (s Store) Remove(tags ...string) error {
 			return fail(ReasonNotFound, "no bundle of %s was loaded; `slipway bundle list` shows those that were", Title(tag))
 		}
 	}
-	unlock, err := s.lock()
+	unlock, err := durable.Lock(s.Dir)
 	if err != nil {
 		return err
 	}
@@ -194,14 +195,8 @@ func (s Store) write(index ocispec.Index) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.replace(ocispec.ImageLayoutFile, version), s.replace(ocispec.ImageIndexFile, data))
-}
-
-func (s Store) replace(name string, data []byte) error {
-	return place(filepath.Join(s.Dir, name), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return errors.Join(durable.Write(filepath.Join(s.Dir, ocispec.ImageLayoutFile), version, storeMode),
+		durable.Write(filepath.Join(s.Dir, ocispec.ImageIndexFile), data, storeMode))
 }
 
 // sweep removes blobs that nothing needs, and what kills left.
@@ -218,7 +213,7 @@ func (s Store) sweep(needed map[string]bool) error {
 			return err
 		}
 	}
-	return syncDir(s.blobs())
+	return durable.SyncDir(s.blobs())
 }
 
 // copy brings a blob into the store, unless it is there as its digest says.
@@ -238,7 +233,7 @@ func (s Store) copy(from *Directory, descriptor ocispec.Descriptor) error {
 		return err
 	}
 	defer func() { _ = source.Close() }()
-	return place(here.blobPath(descriptor.Digest), func(w io.Writer) error {
+	return durable.WriteFrom(here.blobPath(descriptor.Digest), storeMode, func(w io.Writer) error {
 		if _, err := io.Copy(w, source); err != nil {
 			return err
 		}
@@ -248,40 +243,4 @@ func (s Store) copy(from *Directory, descriptor ocispec.Descriptor) error {
 
 func (s Store) blobs() string {
 	return filepath.Join(s.Dir, ocispec.ImageBlobsDir, digest.SHA256.String())
-}
-
-// lock keeps two changes apart; it waits for the other one.
-func (s Store) lock() (unlock func(), err error) {
-	dir, err := os.Open(s.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(err, dir.Close())
-	}
-	return func() { _ = dir.Close() }, nil
-}
-
-// place writes a file that appears whole. It is for everybody to read, as a store is
-// served by whoever runs the manager.
-func place(path string, fill func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), partial)
-	if err != nil {
-		return err
-	}
-	if err = errors.Join(fill(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

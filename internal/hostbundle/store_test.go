@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/slipway-dev/slipway/internal/durable"
+	"github.com/slipway-dev/slipway/internal/testenv/powercut"
 )
 
 // blobsOf are the names of all files below blobs.
@@ -109,7 +112,7 @@ func TestStoreIsMended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(os.WriteFile(path, data[:len(data)/2], 0o600), os.WriteFile(filepath.Join(s.Dir, "blobs", "sha256", partial+"1"), data, 0o600)); err != nil {
+		if err := errors.Join(os.WriteFile(path, data[:len(data)/2], 0o600), os.WriteFile(filepath.Join(s.Dir, "blobs", "sha256", durable.Temporary("blob")+"1"), data, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		if err := load(t, s, dir); err != nil {
@@ -199,6 +202,50 @@ func TestStoreRefuses(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A power cut at any change of the disk: the store has the bundle as it was or as it shall be,
+// and the same command gets there.
+func TestStorePowerCuts(t *testing.T) {
+	signer, _ := newKeys(t)
+	dir := layoutOf(t, signer)
+	for name, c := range map[string]struct {
+		do   func(s Store) error
+		want []string
+	}{
+		"load":   {func(s Store) error { return load(t, s, dir, newer) }, []string{older, newer}},
+		"remove": {func(s Store) error { return s.Remove(older) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := 1; ; n++ {
+				s := Store{Dir: t.TempDir()}
+				if err := load(t, s, dir, older); err != nil {
+					t.Fatal(err)
+				}
+				cut := powercut.At(t, s.Dir, n)
+				err := c.do(s)
+				cut.On()
+				if err == nil {
+					if got := versionsOf(t, s); n < 6 || !slices.Equal(got, c.want) {
+						t.Errorf("%q left %v, want %v", cut.Changes, got, c.want)
+					}
+					return
+				}
+				switch got := versionsOf(t, s); {
+				case slices.Equal(got, c.want):
+				case !slices.Equal(got, []string{older}):
+					t.Errorf("cut at %q: versions %v", cut.Changes, got)
+				default:
+					if err := load(t, Store{Dir: t.TempDir()}, s.Dir, older); err != nil {
+						t.Errorf("cut at %q, the older bundle: %v", cut.Changes, err)
+					}
+					if err := c.do(s); err != nil {
+						t.Errorf("cut at %q, then again: %v", cut.Changes, err)
+					}
+				}
+			}
+		})
 	}
 }
 
