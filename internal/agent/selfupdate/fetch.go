@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/software"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
@@ -81,9 +82,6 @@ func (u *Updater) fetch(ctx context.Context, o Order) error {
 	if err != nil {
 		return err
 	}
-	if err := u.disk.ask("stage", u.options.StateDir); err != nil {
-		return err
-	}
 	s := staging(u.options.StateDir)
 	b, sources, err := software.Stage(ctx, s, software.Wanted{Version: hostbundle.AgentTag(o.Version), Index: index}, keys, sources)
 	if err != nil {
@@ -93,16 +91,13 @@ func (u *Updater) fetch(ctx context.Context, o Order) error {
 	if err := u.room(b.Blob(c).Size-s.Have(b.Blob(c)), c.Size()); err != nil {
 		return err
 	}
-	if err := u.disk.ask("fetch", u.options.StateDir); err != nil {
-		return err
-	}
 	if err := software.Blob(ctx, s, b.Blob(c), sources, nil); err != nil {
 		return err
 	}
 	if err := u.unpack(b, c); err != nil {
 		return err
 	}
-	return u.disk.removeStaging(u.options.StateDir)
+	return s.Remove()
 }
 
 // spare is what stays free of a disk, in bytes: the journal of the agent is there.
@@ -125,11 +120,11 @@ func (u *Updater) room(fetched, unpacked int64) error {
 
 // unpack gives the program its name once all of it is verified.
 func (u *Updater) unpack(b *hostbundle.Bundle, c hostbundle.Component) error {
-	err := b.Unpack(c, func(_ hostbundle.File, content io.Reader) error { return u.disk.program(u.part(), content) })
+	err := b.Unpack(c, func(_ hostbundle.File, content io.Reader) error { return writeProgram(u.part(), content) })
 	if err != nil {
-		return errors.Join(err, u.disk.remove(u.part()))
+		return errors.Join(err, durable.Remove(u.part()))
 	}
-	return u.disk.rename(u.part(), u.next())
+	return durable.Rename(u.part(), u.next())
 }
 
 // maxOutput bounds what of the output of a program is looked at, in bytes.

@@ -1,17 +1,13 @@
 package selfupdate
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // Names in the state directory.
@@ -40,17 +36,13 @@ type Record struct {
 
 // Read returns the record in a state directory; nil when there is none.
 func Read(stateDir string) (*Record, error) {
-	path := filepath.Join(stateDir, recordFile)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	r := &Record{}
-	if err := json.Unmarshal(data, r); err != nil {
+	path, r := recordPath(stateDir), &Record{}
+	found, err := durable.ReadJSON(path, r)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("%s is no record of an update: %w; remove it", path, err)
+	case !found:
+		return nil, nil
 	}
 	return r, nil
 }

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // outcome of a trial.
@@ -37,7 +39,7 @@ func (u *Updater) Try(ctx context.Context) (replaced bool) {
 	log.Info("another version of slipway-agent runs on trial")
 	result := u.trial(ctx)
 	if result.proved {
-		err := u.disk.rename(u.next(), u.options.Program)
+		err := durable.Rename(u.next(), u.options.Program)
 		if err == nil {
 			log.Info("another version of slipway-agent has proved itself and takes over")
 			return true

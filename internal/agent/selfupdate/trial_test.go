@@ -13,7 +13,9 @@ import (
 	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/internal/testenv/powercut"
 )
 
 // ready is a world with a program that can be tried.
@@ -90,16 +92,16 @@ func TestTrialFails(t *testing.T) {
 			w := ready(t, tc.program)
 			for attempt := 1; attempt <= maxAttempts; attempt++ {
 				impatient(w, tc.program)
-				w.disk.before = func(effect, _ string) error {
-					if effect == "remove" {
+				restore := durable.Intercept(w.dir(), func(effect durable.Effect, _ string) error {
+					if effect == durable.Delete {
 						must(t, gone(pid(t, w.dir())))
 					}
 					return nil
-				}
+				})
 				if w.Try(t.Context()) || w.program(t) != "the old agent" {
 					t.Fatalf("the agent is %q", w.program(t))
 				}
-				w.disk.before = nil
+				restore()
 				w.clean(t, "/state/agent-update.json")
 				state, says := infrav1.HostAgentUpdateFetching, "the next try is at "
 				if attempt == maxAttempts {
@@ -167,26 +169,28 @@ func TestTrialIsStopped(t *testing.T) {
 // A trial that cannot be counted is not begun.
 func TestTrialIsCountedFirst(t *testing.T) {
 	w := ready(t, good)
-	w.disk.before = func(effect, _ string) error {
-		if effect == "save" {
+	restore := durable.Intercept(w.options.StateDir, func(effect durable.Effect, _ string) error {
+		if effect == durable.Create {
 			return syscall.ENOSPC
 		}
 		return nil
-	}
+	})
 	if w.Try(t.Context()) {
 		t.Error("it was tried")
 	}
 	if _, err := os.Stat(w.dir() + "/bin/pid"); err == nil {
 		t.Error("the new agent was started")
 	}
-	w.disk.before = func(effect, path string) error {
-		if effect == "rename" {
+	restore()
+	restore = durable.Intercept(w.options.Program, func(effect durable.Effect, _ string) error {
+		if effect == durable.Move {
 			if r, err := Read(w.options.StateDir); err != nil || r.Attempts != 1 || r.State != infrav1.HostAgentUpdateTrying {
 				t.Errorf("at the end of the trial: %+v, %v", r, err)
 			}
 		}
 		return nil
-	}
+	})
+	defer restore()
 	if !w.Try(t.Context()) {
 		t.Errorf("%+v", w.Status())
 	}
@@ -195,12 +199,7 @@ func TestTrialIsCountedFirst(t *testing.T) {
 // The old agent stays where its program cannot be replaced.
 func TestProvedInVain(t *testing.T) {
 	w := ready(t, good)
-	w.disk.before = func(effect, _ string) error {
-		if effect == "rename" {
-			return syscall.EROFS
-		}
-		return nil
-	}
+	defer durable.Intercept(w.options.Program, func(durable.Effect, string) error { return syscall.EROFS })()
 	if w.Try(t.Context()) || w.program(t) != "the old agent" {
 		t.Error("it was replaced")
 	}
@@ -210,25 +209,18 @@ func TestProvedInVain(t *testing.T) {
 // The power goes ahead of each change of the disk: the program is that of one of the versions,
 // whole, and either goes on.
 func TestPowerCuts(t *testing.T) {
-	errCut := errors.New("cut")
 	for n := 1; ; n++ {
 		w := newWorld(t, good)
-		cuts, effects := 0, []string{}
-		w.disk.before = func(effect, path string) error {
-			if effects = append(effects, effect+" "+filepath.Base(path)); len(effects) >= n {
-				cuts++
-				return errCut
-			}
-			return nil
-		}
+		cut := powercut.At(t, w.dir(), n)
 		w.order()
 		if errors.Is(w.run(t), ErrReady) && w.Try(t.Context()) {
 			w.options.Version = newVersion
 			_ = w.run(t)
 		}
-		if cuts == 0 {
+		cut.On()
+		if !cut.Cut() {
 			if n < 12 {
-				t.Errorf("only %v", effects)
+				t.Errorf("only %q", cut.Changes)
 			}
 			w.clean(t)
 			return
@@ -239,7 +231,7 @@ func TestPowerCuts(t *testing.T) {
 			version = newVersion
 		case "the old agent":
 		default:
-			t.Fatalf("cut at %v: the agent is %q", effects, w.program(t))
+			t.Fatalf("cut at %q: the agent is %q", cut.Changes, w.program(t))
 		}
 		// The next boot.
 		w.restart(t, w.dir(), version)
@@ -253,32 +245,26 @@ func TestPowerCuts(t *testing.T) {
 				err = w.run(t)
 			}
 			if !errors.Is(err, ErrReady) || !w.Try(t.Context()) {
-				t.Fatalf("cut at %v: %v, %+v", effects, err, w.Status())
+				t.Fatalf("cut at %q: %v, %+v", cut.Changes, err, w.Status())
 			}
 			w.restart(t, w.dir(), newVersion)
 		}
 		_ = w.run(t)
 		if w.clean(t); w.program(t) != good || w.Status() != nil {
-			t.Errorf("cut at %v: the agent is %q, it tells %+v", effects, w.program(t), w.Status())
+			t.Errorf("cut at %q: the agent is %q, it tells %+v", cut.Changes, w.program(t), w.Status())
 		}
 	}
 }
 
 // The power goes while an order is forgotten.
 func TestForgetCutShort(t *testing.T) {
-	errCut := errors.New("cut")
 	for n := 1; ; n++ {
 		w := ready(t, good)
-		effects := 0
-		w.disk.before = func(string, string) error {
-			if effects++; effects >= n {
-				return errCut
-			}
-			return nil
-		}
+		cut := powercut.At(t, w.dir(), n)
 		w.Served(&infrav1.Host{})
 		_ = w.run(t)
-		if effects < n {
+		cut.On()
+		if !cut.Cut() {
 			return
 		}
 		w.restart(t, w.dir(), oldVersion)

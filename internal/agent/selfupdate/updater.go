@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/software"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
@@ -44,7 +45,6 @@ type Options struct {
 type Updater struct {
 	options Options
 	limits  limits
-	disk    disk
 	now     func() time.Time
 	// rest is wait but in tests.
 	rest func(ctx context.Context, d time.Duration, bounded bool, sooner <-chan struct{})
@@ -196,7 +196,7 @@ func (u *Updater) refuse(s situation) {
 
 // save keeps a record, and tells of it.
 func (u *Updater) save(r Record) error {
-	if err := u.disk.save(u.options.StateDir, r); err != nil {
+	if err := durable.WriteJSON(recordPath(u.options.StateDir), r, 0o600); err != nil {
 		return err
 	}
 	u.record = &r
@@ -217,10 +217,10 @@ func (u *Updater) settle(r Record) error {
 // forget removes all of an update; the record, which names it, last.
 func (u *Updater) forget() error {
 	u.prepared, u.fetchAt, u.failures = false, time.Time{}, 0
-	if err := errors.Join(u.disk.removeStaging(u.options.StateDir), u.removeNext()); err != nil {
+	if err := errors.Join(staging(u.options.StateDir).Remove(), u.removeNext()); err != nil {
 		return err
 	}
-	if err := u.disk.removeRecord(u.options.StateDir); err != nil {
+	if err := durable.Remove(recordPath(u.options.StateDir)); err != nil {
 		return err
 	}
 	u.record = nil
@@ -228,7 +228,7 @@ func (u *Updater) forget() error {
 }
 
 func (u *Updater) removeNext() error {
-	return errors.Join(u.disk.remove(u.part()), u.disk.remove(u.next()))
+	return errors.Join(durable.Remove(u.part()), durable.Remove(u.next()))
 }
 
 // limits of time.
