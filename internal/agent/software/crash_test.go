@@ -11,24 +11,8 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/powercut"
 )
-
-// errKilled is what a change of the host meets after a power cut. From then on none works,
-// so that nothing tidies up.
-var errKilled = errors.New("killed")
-
-// killedAt has the n-th change of the host, and all later ones, not happen; 0 counts only.
-func killedAt(h *Host, n int) (count *int) {
-	count = new(int)
-	h.before = func(string, string) error {
-		*count++
-		if n > 0 && *count >= n {
-			return errKilled
-		}
-		return nil
-	}
-	return count
-}
 
 // change is a command whose every write is cut off once.
 type change struct {
@@ -72,33 +56,34 @@ func TestKilledAtEveryWrite(t *testing.T) {
 			done, _ := installed(t, all, c.to...)
 			want := tree(t, done.Root)
 			whole := clone(t, begin)
-			count := killedAt(whole, 0)
+			counted := powercut.At(t, string(whole.Root), 0)
 			if err := c.do(t.Context(), whole, all); err != nil {
 				t.Fatal(err)
 			}
 			if diff := differences(tree(t, whole.Root), want); diff != "" {
 				t.Fatalf("without a power cut:\n%s", diff)
 			}
-			for _, n := range level.Cases(*count) {
+			count := len(counted.Changes)
+			for _, n := range level.Cases(count) {
 				h := clone(t, begin)
-				killedAt(h, n)
-				if err := c.do(t.Context(), h, all); !errors.Is(err, errKilled) {
-					t.Fatalf("killed at %d of %d: %v", n, *count, err)
+				cut := powercut.At(t, string(h.Root), n)
+				if err := c.do(t.Context(), h, all); !errors.Is(err, powercut.ErrCut) {
+					t.Fatalf("killed at %d of %d: %v", n, count, err)
 				}
-				h.before = nil
+				cut.On()
 				checkWhole(t, h, all, n)
 				other := clone(t, h)
 				if err := c.do(t.Context(), h, all); err != nil {
-					t.Fatalf("killed at %d of %d, then again: %v", n, *count, err)
+					t.Fatalf("killed at %d of %d, then again: %v", n, count, err)
 				}
 				if diff := differences(tree(t, h.Root), want); diff != "" {
-					t.Fatalf("killed at %d of %d, then again:\n%s", n, *count, diff)
+					t.Fatalf("killed at %d of %d, then again:\n%s", n, count, diff)
 				}
 				if _, err := other.Uninstall(t.Context()); err != nil {
-					t.Fatalf("killed at %d of %d, then uninstalled: %v", n, *count, err)
+					t.Fatalf("killed at %d of %d, then uninstalled: %v", n, count, err)
 				}
 				if diff := differences(tree(t, other.Root), before); diff != "" {
-					t.Fatalf("killed at %d of %d, then uninstalled:\n%s", n, *count, diff)
+					t.Fatalf("killed at %d of %d, then uninstalled:\n%s", n, count, diff)
 				}
 			}
 		})

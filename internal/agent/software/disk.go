@@ -1,6 +1,7 @@
 package software
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,236 +14,134 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
-// disk changes the host. Every method may be called again after any part of it was
-// done; what it returns from is on the disk.
+// disk changes the host below a root, until the context ends. Every method may be called again
+// after any part of it was done; what it returns from is on the disk.
 type disk struct {
 	root hostfs.Root
-	// before is asked before each system call that changes something. An error stops the
-	// work there.
-	before func(effect, path string) error
-}
-
-// temporary is where a file or a link is made before it takes the place of the path. The
-// name is always the same, so that the next try, or the removal, finds it.
-func temporary(path string) string {
-	return filepath.Join(filepath.Dir(path), ".slipway-"+filepath.Base(path))
+	ctx  context.Context //nolint:containedctx // disk lives as long as one change of the host
 }
 
 func (d disk) makeDirectory(path string, mode os.FileMode) error {
-	if err := d.before("mkdir", path); err != nil {
+	if err := d.ctx.Err(); err != nil {
 		return err
 	}
-	path = d.root.Path(path)
-	err := os.Mkdir(path, mode)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err == nil {
-		// whatever the umask is
-		err = os.Chmod(path, mode)
-	} else {
-		err = nil
-	}
-	return errors.Join(err, durable.SyncDir(filepath.Dir(path)))
+	return durable.Mkdir(d.root.Path(path), mode)
 }
 
-// writeFile replaces a file whole.
 func (d disk) writeFile(path string, content []byte, mode os.FileMode) error {
-	tmp := temporary(path)
-	if err := d.fill(tmp, mode, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	}); err != nil {
+	if err := d.ctx.Err(); err != nil {
 		return err
 	}
-	return d.rename(tmp, path)
-}
-
-// fill writes a new file and waits until it is on the disk.
-func (d disk) fill(path string, mode os.FileMode, write func(io.Writer) error) error {
-	if err := d.before("create", path); err != nil {
-		return err
-	}
-	name := d.root.Path(path)
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	err = write(&stream{File: f, before: func() error { return d.before("write", path) }})
-	if err == nil {
-		err = errors.Join(f.Chmod(mode), f.Sync())
-	}
-	return errors.Join(err, f.Close())
-}
-
-// stream asks before each write, half of which is done already: a power cut tears it.
-type stream struct {
-	*os.File
-	before func() error
-}
-
-func (s *stream) Write(p []byte) (int, error) {
-	half, err := s.File.Write(p[:len(p)/2])
-	if err != nil {
-		return half, err
-	}
-	if err := s.before(); err != nil {
-		return half, err
-	}
-	rest, err := s.File.Write(p[half:])
-	return half + rest, err
-}
-
-// ReadFrom would have the kernel copy past Write.
-func (s *stream) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{s}, r)
-}
-
-func (d disk) rename(from, to string) error {
-	if err := d.before("rename", to); err != nil {
-		return err
-	}
-	if err := os.Rename(d.root.Path(from), d.root.Path(to)); err != nil {
-		return err
-	}
-	return durable.SyncDir(filepath.Dir(d.root.Path(to)))
+	return durable.Replace(d.root.Path(path), content, mode, durable.Keep, durable.Keep)
 }
 
 func (d disk) link(path, target string) error {
-	tmp := temporary(path)
-	if err := d.before("symlink", tmp); err != nil {
+	if err := d.ctx.Err(); err != nil {
 		return err
 	}
-	if err := os.Remove(d.root.Path(tmp)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.Symlink(target, d.root.Path(tmp)); err != nil {
-		return err
-	}
-	return d.rename(tmp, path)
+	return durable.Link(target, d.root.Path(path))
 }
 
 // unpack makes a component appear at once, whole and verified, or not at all.
 func (d disk) unpack(b *hostbundle.Bundle, c hostbundle.Component) error {
-	path := storePath(c)
-	tmp := temporary(path)
-	if err := d.removeAll(tmp); err != nil {
+	path := d.root.Path(storePath(c))
+	staged := durable.Staged(path)
+	if err := durable.RemoveAll(staged); err != nil {
 		return err
 	}
-	if err := d.makeDirectory(tmp, 0o755); err != nil {
+	if err := durable.Mkdir(staged, 0o755); err != nil {
 		return err
 	}
-	dirs := map[string]bool{tmp: true}
+	dirs := map[string]bool{staged: true}
 	err := b.Unpack(c, func(f hostbundle.File, content io.Reader) error {
-		to := filepath.Join(tmp, f.Path)
-		if err := os.MkdirAll(d.root.Path(filepath.Dir(to)), 0o755); err != nil {
+		to := filepath.Join(staged, f.Path)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
-		for dir := filepath.Dir(to); dir != tmp; dir = filepath.Dir(dir) {
+		for dir := filepath.Dir(to); dir != staged; dir = filepath.Dir(dir) {
 			dirs[dir] = true
 		}
-		return d.fill(to, os.FileMode(f.Mode), func(w io.Writer) error {
-			_, err := io.Copy(w, content)
+		return durable.Stream(to, os.FileMode(f.Mode), func(w io.Writer) error {
+			_, err := io.Copy(w, untilDone{d.ctx, content})
 			return err
 		})
 	})
 	if err != nil {
 		// Nothing may use it. What cannot be removed now the next try removes.
-		return errors.Join(err, d.removeAll(tmp))
+		return errors.Join(err, durable.RemoveAll(staged))
 	}
 	for dir := range dirs {
-		if err := durable.SyncDir(d.root.Path(dir)); err != nil {
+		if err := durable.SyncDir(dir); err != nil {
 			return err
 		}
 	}
 	// one that is damaged
-	if err := d.removeAll(path); err != nil {
+	if err := durable.RemoveAll(path); err != nil {
 		return err
 	}
-	return d.rename(tmp, path)
+	return durable.Rename(staged, path)
+}
+
+// untilDone reads until the context ends.
+type untilDone struct {
+	ctx context.Context //nolint:containedctx // as in disk
+	io.Reader
+}
+
+func (r untilDone) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
 }
 
 // remove takes a file or a link away, and what a torn write of it left.
 func (d disk) remove(path string) error {
-	for _, p := range []string{temporary(path), path} {
-		if err := d.before("remove", p); err != nil {
-			return err
-		}
-		if err := os.Remove(d.root.Path(p)); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			return err
-		}
+	if err := d.ctx.Err(); err != nil {
+		return err
 	}
-	return d.syncParent(path)
+	return durable.Remove(d.root.Path(path))
 }
 
 // removeComponent gives it another name first: what is half removed is not found in the
 // store.
 func (d disk) removeComponent(path string) error {
-	tmp := temporary(path)
-	if err := d.removeAll(tmp); err != nil {
+	if err := d.ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(d.root.Path(path)); errors.Is(err, fs.ErrNotExist) {
+	path = d.root.Path(path)
+	staged := durable.Staged(path)
+	if err := durable.RemoveAll(staged); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := d.rename(path, tmp); err != nil {
+	if err := durable.Rename(path, staged); err != nil {
 		return err
 	}
-	return d.removeAll(tmp)
+	return durable.RemoveAll(staged)
 }
 
 func (d disk) removeAll(path string) error {
-	root, err := os.OpenRoot(d.root.Path(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	if err := d.ctx.Err(); err != nil {
 		return err
 	}
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		if err := d.before("remove", filepath.Join(path, name)); err != nil {
-			return err
-		}
-		return root.Remove(name)
-	})
-	if err = errors.Join(err, root.Close()); err != nil {
-		return err
-	}
-	if err := d.before("remove all of", path); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(d.root.Path(path)); err != nil {
-		return err
-	}
-	return d.syncParent(path)
+	return durable.RemoveAll(d.root.Path(path))
 }
 
 // removeEmpty reports whether the directory is gone.
 func (d disk) removeEmpty(path string) (bool, error) {
-	if err := d.before("rmdir", path); err != nil {
+	if err := d.ctx.Err(); err != nil {
 		return false, err
 	}
-	err := syscall.Rmdir(d.root.Path(path))
-	switch {
-	case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EROFS):
+	name := d.root.Path(path)
+	if info, err := os.Lstat(name); err == nil && !info.IsDir() {
+		return false, &fs.PathError{Op: "rmdir", Path: path, Err: syscall.ENOTDIR}
+	}
+	err := durable.Remove(name)
+	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EROFS) {
 		return false, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return false, &fs.PathError{Op: "rmdir", Path: path, Err: err}
 	}
-	return true, d.syncParent(path)
-}
-
-// syncParent has nothing to do where the parent is gone, too.
-func (d disk) syncParent(path string) error {
-	err := durable.SyncDir(filepath.Dir(d.root.Path(path)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return err == nil, err
 }

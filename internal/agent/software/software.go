@@ -11,9 +11,8 @@ import (
 	"slices"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
@@ -30,9 +29,6 @@ type Host struct {
 	// Fetching is told how much of a component's content came from a source, of so much, in
 	// bytes. May be nil.
 	Fetching func(c hostbundle.Component, have, size int64)
-
-	// before is called ahead of each change of the host; for tests.
-	before func(effect, path string) error
 }
 
 // Result says what an uninstall could not take away.
@@ -187,14 +183,7 @@ func (h *Host) converge(ctx context.Context, record Record, b *hostbundle.Bundle
 }
 
 func (h *Host) disk(ctx context.Context) disk {
-	return disk{root: h.Root, before: func(effect, path string) error {
-		if h.before != nil {
-			if err := h.before(effect, path); err != nil {
-				return err
-			}
-		}
-		return ctx.Err()
-	}}
+	return disk{root: h.Root, ctx: ctx}
 }
 
 // plan compares the host with what the releases of a record want.
@@ -318,12 +307,12 @@ func full(err error) error {
 
 // lock keeps two commands apart. It is on a directory, so that it leaves nothing.
 func (h *Host) lock() (unlock func(), err error) {
-	dir, err := os.Open(h.Root.Path(path.Dir(recordPath)))
-	if err != nil {
+	unlock, err = durable.TryLock(h.Root.Path(path.Dir(recordPath)))
+	switch {
+	case errors.Is(err, durable.ErrLocked):
+		return nil, refuse(ReasonBusy, "another `slipway-agent software` is at work on this host; wait for it")
+	case err != nil:
 		return nil, fmt.Errorf("is %q the root of a Linux system? %w", h.Root, err)
 	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(refuse(ReasonBusy, "another `slipway-agent software` is at work on this host; wait for it"), dir.Close())
-	}
-	return func() { _ = dir.Close() }, nil
+	return unlock, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
@@ -57,12 +58,13 @@ func TestVersionsSideBySide(t *testing.T) {
 func TestInstallAgainWritesNothingButTheRecord(t *testing.T) {
 	all := bundles(t)
 	h, _ := installed(t, all, newer)
-	h.before = func(effect, path string) error {
-		if path != recordPath && path != temporary(recordPath) {
+	record := h.Root.Path(recordPath)
+	defer durable.Intercept(string(h.Root), func(effect durable.Effect, path string) error {
+		if path != record && path != durable.Staged(record) {
 			t.Errorf("%s %s", effect, path)
 		}
 		return nil
-	}
+	})()
 	if err := h.Install(t.Context(), all[newer]); err != nil {
 		t.Fatal(err)
 	}
@@ -223,12 +225,12 @@ func TestFullDisk(t *testing.T) {
 	})
 	t.Run("in mid write", func(t *testing.T) {
 		h := &Host{Root: hostRoot(t)}
-		h.before = func(effect, path string) error {
-			if effect == "write" && strings.Contains(path, store) {
+		restore := durable.Intercept(h.Root.Path(store), func(effect durable.Effect, path string) error {
+			if effect == durable.Sync {
 				return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
 			}
 			return nil
-		}
+		})
 		if err := h.Install(t.Context(), all[newer]); reason(err) != ReasonNoSpace {
 			t.Errorf("want %s, got %v", ReasonNoSpace, err)
 		}
@@ -236,7 +238,7 @@ func TestFullDisk(t *testing.T) {
 		if err != nil || len(left) > 0 {
 			t.Errorf("%v still takes room: %v", left, err)
 		}
-		h.before = nil
+		restore()
 		if err := h.Install(t.Context(), all[newer]); err != nil {
 			t.Error(err)
 		}
@@ -273,12 +275,12 @@ func TestNodeIsNotPulledFromUnderItsCluster(t *testing.T) {
 func TestOneAtATime(t *testing.T) {
 	all := bundles(t)
 	h := &Host{Root: hostRoot(t)}
-	h.before = func(string, string) error {
+	defer durable.Intercept(string(h.Root), func(durable.Effect, string) error {
 		if _, err := (&Host{Root: h.Root}).Uninstall(t.Context()); reason(err) != ReasonBusy {
 			t.Errorf("want %s, got %v", ReasonBusy, err)
 		}
 		return nil
-	}
+	})()
 	if err := h.Install(t.Context(), all[newer]); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/testenv/powercut"
 )
 
 func TestUnused(t *testing.T) {
@@ -124,7 +125,7 @@ func (c *cut) Has(string) bool { return true }
 
 func (c *cut) Run(context.Context, string, ...string) ([]byte, error) {
 	if c.fails {
-		return nil, errKilled
+		return nil, powercut.ErrCut
 	}
 	return nil, nil
 }
@@ -146,7 +147,7 @@ func TestInstalledIsWhatWasStarted(t *testing.T) {
 		}
 		return releases[0].State
 	}
-	if err := h.Install(t.Context(), all[newer]); !errors.Is(err, errKilled) || state() != StateInstalling {
+	if err := h.Install(t.Context(), all[newer]); !errors.Is(err, powercut.ErrCut) || state() != StateInstalling {
 		t.Errorf("state %s: %v", state(), err)
 	}
 	power.fails = false
