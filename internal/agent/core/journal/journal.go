@@ -138,7 +138,7 @@ func (j *Journal) write(line []byte) error {
 	if _, err := j.file.Write(line); err != nil {
 		return err
 	}
-	return j.file.Sync()
+	return durable.SyncFile(j.file)
 }
 
 // compact replaces the file by one with the current state only.

@@ -198,22 +198,15 @@ func (c *onControlPlane) takeSnapshot(ctx context.Context, file string) (size in
 	}
 	path := c.Root.Path(file)
 	partial := path + ".partial"
-	f, err := os.OpenFile(partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fail(err)
-	}
-	size, err = c.etcd.Snapshot(ctx, f)
+	err = durable.Stream(partial, 0o600, func(w io.Writer) error {
+		size, err = c.etcd.Snapshot(ctx, w)
+		return err
+	})
 	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(partial, path)
-	}
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(path))
+		err = durable.Rename(partial, path)
 	}
 	if err != nil {
-		_ = os.Remove(partial)
+		_ = durable.Remove(partial)
 		return fail(err)
 	}
 	return size, nil

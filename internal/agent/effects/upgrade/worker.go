@@ -1,9 +1,7 @@
 package upgrade
 
 import (
-	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/durable"
@@ -38,10 +36,10 @@ func (u Upgrader) keepWhole(part, kept string) error {
 	if err := durable.SyncDir(part); err != nil {
 		return err
 	}
-	if err := os.Rename(part, kept); err != nil {
+	if err := durable.Rename(part, kept); err != nil {
 		return err
 	}
-	return errors.Join(durable.SyncDir(filepath.Dir(kept)), durable.SyncDir(u.Root.Path(kubernetes)))
+	return durable.SyncDir(u.Root.Path(kubernetes))
 }
 
 // mendWorker puts the configuration of the kubelet back where an upgrade was cut off in mid
