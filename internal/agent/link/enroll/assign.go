@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
@@ -46,13 +43,10 @@ func Namespace(stateDir, configured, bootstrapKubeconfig string) (string, error)
 
 // loadAssigned returns nil for a host that never was assigned.
 func loadAssigned(stateDir string) (*assigned, error) {
-	data, err := os.ReadFile(filepath.Join(stateDir, assignedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	a := &assigned{}
-	if err == nil {
-		err = json.Unmarshal(data, a)
+	found, err := durable.ReadJSON(filepath.Join(stateDir, assignedFile), a)
+	if err == nil && !found {
+		return nil, nil
 	}
 	if err == nil && a.Namespace == "" {
 		err = errors.New("it names no namespace")
@@ -120,11 +114,8 @@ func (a *Assignment) Commit(configured string) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(assigned{Namespace: a.namespace, Configured: configured, Supersedes: supersedes, Certificate: encode(a.enrollment)})
-	if err != nil {
-		return err
-	}
-	if err := durable.Write(filepath.Join(e.StateDir, assignedFile), data, 0o600); err != nil {
+	there := assigned{Namespace: a.namespace, Configured: configured, Supersedes: supersedes, Certificate: encode(a.enrollment)}
+	if err := durable.WriteJSON(filepath.Join(e.StateDir, assignedFile), there, 0o600); err != nil {
 		return err
 	}
 	if err := a.save(); err != nil {

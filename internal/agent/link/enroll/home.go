@@ -3,7 +3,6 @@ package enroll
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -78,11 +77,7 @@ func (e *Enroller) moveHome(kubeconfig []byte) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(host.Home{Kubeconfig: kubeconfig, Supersedes: supersedes})
-	if err != nil {
-		return err
-	}
-	return durable.Write(filepath.Join(e.StateDir, host.HomeFile), data, 0o600)
+	return durable.WriteJSON(filepath.Join(e.StateDir, host.HomeFile), host.Home{Kubeconfig: kubeconfig, Supersedes: supersedes}, 0o600)
 }
 
 // serverOf reaches a management cluster without saying who asks.

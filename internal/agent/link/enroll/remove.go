@@ -61,20 +61,20 @@ func (e *Enroller) removeBootstrapKubeconfig(digest string) (bool, error) {
 	}
 	if superseded {
 		// Without the kubeconfig, the host would go back there.
-		if err := os.Remove(filepath.Join(e.StateDir, host.HomeFile)); err != nil {
+		if err := durable.Remove(filepath.Join(e.StateDir, host.HomeFile)); err != nil {
 			return false, err
 		}
 	}
 	if assigned != nil && assigned.Supersedes != digest {
 		// Likewise, to the namespace that it was assigned to.
-		if err := os.Remove(filepath.Join(e.StateDir, assignedFile)); err != nil {
+		if err := durable.Remove(filepath.Join(e.StateDir, assignedFile)); err != nil {
 			return false, err
 		}
 	}
-	if err := os.Remove(e.BootstrapKubeconfig); err != nil {
+	if err := durable.Remove(e.BootstrapKubeconfig); err != nil {
 		return false, err
 	}
-	return true, durable.SyncDir(filepath.Dir(e.BootstrapKubeconfig))
+	return true, nil
 }
 
 // superseded says whether the host was handed over and the bootstrap kubeconfig is a later

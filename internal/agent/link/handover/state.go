@@ -1,11 +1,7 @@
 package handover
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
@@ -29,23 +25,12 @@ type state struct {
 
 func load(dir string) (state, error) {
 	var s state
-	data, err := os.ReadFile(filepath.Join(dir, stateFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &s)
-	}
-	if err != nil {
-		return s, fmt.Errorf("read %s in %s: %w; remove it, and the agent learns it anew", stateFile, dir, err)
+	if _, err := durable.ReadJSON(filepath.Join(dir, stateFile), &s); err != nil {
+		return state{}, fmt.Errorf("read %s in %s: %w; remove it, and the agent learns it anew", stateFile, dir, err)
 	}
 	return s, nil
 }
 
 func (s state) save(dir string) error {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return durable.Write(filepath.Join(dir, stateFile), data, 0o600)
+	return durable.WriteJSON(filepath.Join(dir, stateFile), s, 0o600)
 }
