@@ -14,6 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/slipway-dev/slipway/internal/checksums"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 	"github.com/slipway-dev/slipway/internal/version"
@@ -169,7 +170,7 @@ func create(path, line string, mode os.FileMode) error {
 		return err
 	}
 	_, err = f.WriteString(line + "\n")
-	return errors.Join(err, f.Sync(), f.Close())
+	return errors.Join(err, durable.SyncFile(f), f.Close())
 }
 
 func readSigner(privateKey string) (note.Signer, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-dev/slipway/internal/doctor"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/internal/support"
@@ -100,8 +101,8 @@ func writeBundle(ctx context.Context, file string, cluster *management.Cluster, 
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err() // somebody pressed Ctrl-C
 	}
-	if err := partial.Sync(); err != nil {
+	if err := durable.SyncFile(partial); err != nil {
 		return nil, err
 	}
-	return missing, os.Rename(partial.Name(), file)
+	return missing, durable.Rename(partial.Name(), file)
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // seedStore gives a host its image store: a tree of hard links to the bundle's,
@@ -36,10 +38,7 @@ func (b *Bundle) seedStore(ctx context.Context, store string) error {
 	if err := os.WriteFile(filepath.Join(partial, seededMark), nil, 0o600); err != nil {
 		return err
 	}
-	if err := os.Rename(partial, store); err != nil {
-		return err
-	}
-	return syncPath(filepath.Dir(store))
+	return durable.Rename(partial, store)
 }
 
 // seededMark tells a complete store from an empty directory.
@@ -132,7 +131,7 @@ func copyFile(src, dst string, sync bool) error {
 		return fmt.Errorf("copy %s: %w", src, err)
 	}
 	if sync {
-		if err := w.Sync(); err != nil {
+		if err := durable.SyncFile(w); err != nil {
 			return err
 		}
 	}
@@ -194,13 +193,4 @@ func copyAttributes(src, dst string) error {
 		}
 	}
 	return nil
-}
-
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }

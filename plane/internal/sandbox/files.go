@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // containerdConfig has the placeholder @pauseImage@.
@@ -103,29 +105,8 @@ func (f File) write(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	tmp := path + ".slipway-new"
-	if err := os.RemoveAll(tmp); err != nil {
-		return err
-	}
 	if f.Target != "" {
-		if err := os.Symlink(f.Target, tmp); err != nil {
-			return err
-		}
-		return os.Rename(tmp, path)
+		return durable.Link(f.Target, path)
 	}
-	w, err := os.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, f.mode())
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	if _, err := w.Write(f.Content); err != nil {
-		return err
-	}
-	if err := w.Chmod(f.mode()); err != nil {
-		return err
-	}
-	if err := w.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return durable.Replace(path, f.Content, f.mode(), durable.Keep, durable.Keep)
 }

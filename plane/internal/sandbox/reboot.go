@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // A host cannot switch itself on again: all its processes are in a namespace that
@@ -16,11 +18,7 @@ const rebootMark = stateDir + "/reboot"
 
 // requestReboot leaves the mark on the disk whose root is at root.
 func requestReboot(root, bootID string) error {
-	path := filepath.Join(root, rebootMark)
-	if err := os.WriteFile(path, []byte(bootID+"\n"), 0o600); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return durable.Write(filepath.Join(root, rebootMark), []byte(bootID+"\n"), 0o600)
 }
 
 // WantsReboot reports whether the host in dir asked, in its last boot, to be
