@@ -1,7 +1,7 @@
 // Package durable changes files so that a power cut leaves the old or the new state, never a
 // mixture. A function that returns without an error has its effect on the disk, and each may be
-// repeated after any part of it was done. Only this package renames, syncs and locks files;
-// test/imports holds that. It imports the standard library and golang.org/x/sys only.
+// repeated after any part of it was done. Nothing else renames or syncs files by hand;
+// test/imports holds that and names the exceptions. It imports the standard library and golang.org/x/sys only.
 //
 // Write suits files that several processes may write. Replace, Link and WriteJSON prepare the
 // file under the name that Staged returns, which the next try overwrites and Remove takes away:
