@@ -178,7 +178,7 @@ const (
 	// message says what.
 	HostRequestInvalidReason = "InvalidRequest"
 	// HostRequestSubjectReason means that the subject is not the name of an agent with its
-	// key. An agent of v0.1 needs an upgrade.
+	// key.
 	HostRequestSubjectReason = "InvalidSubject"
 	// HostRequesterNotAllowedReason means that neither the agent of the host filed the request
 	// nor a bootstrap token of its namespace.

@@ -58,13 +58,6 @@ func AgentOfEnrollment(user string) string {
 	return infrav1.AgentUserPrefix + strings.TrimPrefix(user, infrav1.EnrollmentUserPrefix)
 }
 
-// FormerAgentUser is the user name that agents of v0.1 have in their certificates, without
-// the key. No right is bound to it; with it an agent asks for its first certificate of
-// today's form.
-func FormerAgentUser(namespace, name string) string {
-	return infrav1.AgentUserPrefix + namespace + ":" + name
-}
-
 // ParseProviderID splits slipway://<namespace>/<host>/<claimID>. ok is false when
 // id is anything else.
 func ParseProviderID(id string) (namespace, name, claimID string, ok bool) {

@@ -41,8 +41,7 @@ type Status struct {
 	Server     string     `json:"server,omitempty"`
 	Connection Connection `json:"connection"`
 	// EnrollmentExpires is the end of the certificate by which the agent asks for those that
-	// it works with. After it, the host needs a bootstrap token. There is none on a host that
-	// an earlier version enrolled.
+	// it works with. After it, the host needs a bootstrap token.
 	EnrollmentExpires *time.Time `json:"enrollmentExpires,omitempty"`
 	// CertificateExpires is the end of the certificate that the agent works with, which lasts
 	// a day.

@@ -59,8 +59,7 @@ func TestEnrollment(t *testing.T) {
 		"host made in advance":               {enrollment: enrollment{existing: &empty}, want: "Approved"},
 		"another key":                        {enrollment: enrollment{existing: &other}, want: "Denied", message: "already belongs to a machine with another key"},
 		"renewal":                            {enrollment: enrollment{user: "slipway:host:" + ns + ":h1:" + id, group: "slipway:hosts", existing: &same}, want: "Approved"},
-		"renewal under the name of v0.1":     {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &same}, want: "Approved"},
-		"another key under the name of v0.1": {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &other}, want: "Denied", message: "another key"},
+		"renewal under a name without a key": {enrollment: enrollment{user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent"},
 		"renewal with another key":           {enrollment: enrollment{user: "slipway:host:" + ns + ":h1:" + id, group: "slipway:hosts", existing: &other}, want: "Denied", message: "another key"},
 		"renewal of a deleted host":          {enrollment: enrollment{user: "slipway:host:" + ns + ":h1:" + id, group: "slipway:hosts"}, want: "Denied", message: "enroll the host again", noHost: true},
 		"renewal of a predecessor":           {enrollment: enrollment{user: "slipway:host:" + ns + ":h1:0123", group: "slipway:hosts", existing: &same}, want: "Denied", message: "neither the agent"},
@@ -109,7 +108,7 @@ func TestEnrollment(t *testing.T) {
 		"invalid host name":         {enrollment: enrollment{commonName: "slipway:enrollment:" + ns + ":Host_1:" + id}, want: "Denied", message: "is not valid", noHost: true},
 		"name of another key":       {enrollment: enrollment{commonName: "slipway:enrollment:" + ns + ":h1:0123"}, want: "Denied", message: "not that of the key", noHost: true},
 		"name without a key":        {enrollment: enrollment{commonName: "slipway:enrollment:" + ns + ":h1"}, want: "Denied", message: "common name", noHost: true},
-		"agent of v0.1":             {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1"}, want: "Denied", message: "agents of v0.1 need an upgrade", noHost: true},
+		"agent without a key":       {enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1"}, want: "Denied", message: "common name", noHost: true},
 		"host name with more parts": {enrollment: enrollment{commonName: "slipway:enrollment:" + ns + ":h1:x:" + id}, want: "Denied", message: "common name", noHost: true},
 		"somebody else's request": {
 			enrollment: enrollment{commonName: "jane", subject: func(n *pkix.Name) { n.Organization = []string{"dev"} }}, noHost: true,
@@ -218,7 +217,7 @@ func TestWorkingCertificates(t *testing.T) {
 		},
 		"working, by a token":              {enrollment: enrollment{commonName: asAgent, existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
 		"working, by a working key":        {enrollment: enrollment{commonName: asAgent, user: asAgent, group: "slipway:hosts", existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
-		"working, by v0.1":                 {enrollment: enrollment{commonName: asAgent, user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
+		"working, by a name without a key": {enrollment: enrollment{commonName: asAgent, user: "slipway:host:" + ns + ":h1", group: "slipway:hosts", existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
 		"working, by a name without group": {enrollment: enrollment{commonName: asAgent, user: asEnrollment, group: "people", existing: &machine, lifetime: day}, want: "Denied", message: "may not ask"},
 		"working, of the key of the host, by a token": {
 			enrollment: enrollment{commonName: "slipway:host:" + ns + ":h1:" + id, existing: &same, lifetime: day}, want: "Denied", message: "may not ask",

@@ -61,7 +61,7 @@ func parseRequest(csr *certificatesv1.CertificateSigningRequest) (_ *request, ou
 	}
 	var ok bool
 	if r.namespace, r.name, ok = parse(subject.CommonName); !ok {
-		return r.refuse(infrav1.HostRequestSubjectReason, "the common name must be %s<namespace>:<host>:<key>; agents of v0.1 need an upgrade", prefix)
+		return r.refuse(infrav1.HostRequestSubjectReason, "the common name must be %s<namespace>:<host>:<key>", prefix)
 	}
 	if problem := checkContent(x509CSR, csr.Spec.Usages, r.name, group); problem != "" {
 		return r.refuse(infrav1.HostRequestInvalidReason, "%s", problem)
@@ -95,8 +95,7 @@ func (r *request) refuse(reason, format string, args ...any) (*request, bool) {
 func (r *request) checkWorking(csr *certificatesv1.CertificateSigningRequest, user string) (*request, bool) {
 	r.user, r.renewal = user, true
 	if !slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) || host.AgentOfEnrollment(csr.Spec.Username) != user {
-		return r.refuse(infrav1.HostRequesterNotAllowedReason, "user %s may not ask for a certificate of %s, only the enrollment certificate of that host may; "+
-			"agents of earlier versions need an upgrade", csr.Spec.Username, user)
+		return r.refuse(infrav1.HostRequesterNotAllowedReason, "user %s may not ask for a certificate of %s, only the enrollment certificate of that host may", csr.Spec.Username, user)
 	}
 	longest := int32(infrav1.AgentCertificateLifetime.Seconds())
 	if lifetime := csr.Spec.ExpirationSeconds; lifetime == nil || *lifetime > longest {
@@ -107,10 +106,9 @@ func (r *request) checkWorking(csr *certificatesv1.CertificateSigningRequest, us
 
 // checkRequester judges a request for an enrollment certificate. A bootstrap token of the host
 // or of its namespace may ask, or the agent itself, by whichever name it has a certificate
-// for, or had before v0.2: the request is signed by the key that the Host must name.
+// for: the request is signed by the key that the Host must name.
 func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest) (*request, bool) {
-	asAgent := slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) &&
-		(csr.Spec.Username == r.user || csr.Spec.Username == host.FormerAgentUser(r.namespace, r.name))
+	asAgent := slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) && csr.Spec.Username == r.user
 	asEnrollment := slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) && r.sameMachine(csr.Spec.Username)
 	if asAgent || asEnrollment {
 		r.renewal = true

@@ -26,21 +26,15 @@ import (
 )
 
 // agentCertificates are what an agent that was enrolled has, in agentState: the one that it
-// asks for others with, that of an earlier version instead of it, and the one that it works with.
+// asks for others with, and the one that it works with.
 const (
 	enrollmentCertificate = "enrollment.crt"
-	formerCertificate     = "client.crt"
 	workingCertificate    = "client.pem"
 )
 
 // agentCertificate is the file by which the agent of a local host needs no token.
 func (s *Session) agentCertificate(host string) string {
-	dir := filepath.Join(s.Hosts.Dir(host), agentState)
-	path := filepath.Join(dir, enrollmentCertificate)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return filepath.Join(dir, formerCertificate)
-	}
-	return path
+	return filepath.Join(s.Hosts.Dir(host), agentState, enrollmentCertificate)
 }
 
 // enrollHosts waits until every local host is known to the plane, those of an earlier run
@@ -179,7 +173,7 @@ func (s *Session) enrollAgain(ctx context.Context, step *progress.Step, host str
 		return err
 	}
 	return s.script(ctx, host, kubeconfig, forgetEnrollment, enroll.BootstrapKubeconfigPath, path.Join("/", agentState),
-		enrollmentCertificate, formerCertificate, workingCertificate)
+		enrollmentCertificate, workingCertificate)
 }
 
 // forgetRequests deletes the certificate requests of a host. An agent without a

@@ -82,16 +82,12 @@ func TestEnrolledBefore(t *testing.T) {
 func TestOnlyHostsThatNeedATokenGetOne(t *testing.T) {
 	for name, tc := range map[string]struct {
 		certificate []byte // nil for none
-		former      []byte // that of an agent of an earlier version
 		home        string // empty for none, or here
 		want        bool
 	}{
 		"fresh":                              {want: true},
 		"enrolled":                           {certificate: certificateUntil(t, time.Now().Add(time.Hour))},
 		"off for longer than its life":       {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), want: true},
-		"enrolled by an earlier version":     {former: certificateUntil(t, time.Now().Add(time.Hour))},
-		"off since an earlier version":       {former: certificateUntil(t, time.Now().Add(-time.Hour)), want: true},
-		"off since its upgrade":              {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), former: certificateUntil(t, time.Now().Add(-time.Hour)), want: true},
 		"damaged":                            {certificate: []byte("none"), want: true},
 		"handed over":                        {certificate: certificateUntil(t, time.Now().Add(time.Hour)), home: "https://elsewhere:6443"},
 		"handed over, and off for longer":    {certificate: certificateUntil(t, time.Now().Add(-time.Hour)), home: "https://elsewhere:6443"},
@@ -105,11 +101,8 @@ func TestOnlyHostsThatNeedATokenGetOne(t *testing.T) {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			for file, content := range map[string][]byte{enrollmentCertificate: tc.certificate, formerCertificate: tc.former} {
-				if content == nil {
-					continue
-				}
-				if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+			if tc.certificate != nil {
+				if err := os.WriteFile(filepath.Join(dir, enrollmentCertificate), tc.certificate, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -70,9 +70,9 @@ subjects:
 		Package: trust, Test: "TestTrust/agent of the machine that the victim replaced",
 	},
 	{
-		Rule: "Trust/formerNames", Breaks: "rights are given to the name that agents of v0.1 have",
-		File: hostController + "access.go", Old: "Name: infrav1.AgentUser(h.Namespace, h.Name, h.Spec.HostID),", New: "Name: host.FormerAgentUser(h.Namespace, h.Name),",
-		Package: trust, Test: "TestTrust/agent with the name of v0.1",
+		Rule: "Trust/namesHaveKeys", Breaks: "rights are given to a name that says nothing of the key",
+		File: hostController + "access.go", Old: "Name: infrav1.AgentUser(h.Namespace, h.Name, h.Spec.HostID),", New: "Name: infrav1.AgentUserPrefix + h.Namespace + \":\" + h.Name,",
+		Package: trust, Test: "TestTrust/agent whose name has no key",
 	},
 	{
 		Rule: "Trust/agentsOfOneHost", Breaks: "an agent reads every Host of its namespace",

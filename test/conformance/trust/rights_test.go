@@ -46,7 +46,7 @@ func (w *world) personas() []persona {
 		{"agent of another tenant's host", w.agent(elsewhere, stranger, hostID(stranger)), map[string][]string{namespace: requests, elsewhere: agentRights(stranger)}},
 		{"agent of the machine that the victim replaced", w.agent(namespace, victim, formerHostID), everywhere(requests)},
 		{"thief of the victim's enrollment certificate", w.impersonate(infrav1.EnrollmentUser(namespace, victim, hostID(victim)), infrav1.EnrollmentGroup), everywhere(requests)},
-		{"agent with the name of v0.1", w.impersonate("slipway:host:"+namespace+":"+victim, "slipway:hosts"), everywhere(requests)},
+		{"agent whose name has no key", w.impersonate("slipway:host:"+namespace+":"+victim, "slipway:hosts"), everywhere(requests)},
 		{"thief of an enrollment token", thief, everywhere(requests)},
 		{"tenant without rights", w.impersonate("tina"), everywhere(nil)},
 		{"tenant who may write Secrets", w.user("sam", secrets), map[string][]string{namespace: {"create secrets", "patch secrets", "update secrets"}}},

@@ -85,7 +85,7 @@ var errNoEnrollment = errors.New("the host has no enrollment certificate yet")
 // one. They are granted once the Host of the same name and key is there; it blocks until then,
 // or until the context ends.
 func (s *Session) Assign(ctx context.Context, namespace string) (*Assignment, error) {
-	if s.former() || !s.enrolled() {
+	if !s.enrolled() {
 		return nil, errNoEnrollment
 	}
 	there := *s.enroller

@@ -53,16 +53,12 @@ func pair(data []byte, key *ecdsa.PrivateKey, users ...string) (*tls.Certificate
 	return c, nil
 }
 
-// loadEnrollment returns the usable certificate of the identity key on disk: one that is
-// good for asking, or the one that an agent of an earlier version works with; nil without one.
+// loadEnrollment returns the usable certificate of the identity key on disk; nil without one.
 func (e *Enroller) loadEnrollment(key *ecdsa.PrivateKey, names names) *tls.Certificate {
 	if c := e.load(enrollmentFile, key, names.enrollment); c != nil {
 		return c
 	}
-	if c := e.assignedEnrollment(key, names); c != nil {
-		return c
-	}
-	return e.load(formerFile, key, names.agent, host.FormerAgentUser(e.Namespace, e.HostName))
+	return e.assignedEnrollment(key, names)
 }
 
 func (e *Enroller) load(file string, key *ecdsa.PrivateKey, users ...string) *tls.Certificate {
@@ -203,8 +199,7 @@ func (e *Enroller) bootstrap() (*rest.Config, error) {
 	return withToken(target), nil
 }
 
-// saveKubeconfig writes a kubeconfig for the agent and for people on the host. It names the
-// file of the working certificate, or until there is one those of an earlier version.
+// saveKubeconfig writes a kubeconfig for the agent and for people on the host.
 func (e *Enroller) saveKubeconfig(server *rest.Config) error {
 	ca := server.CAData
 	if len(ca) == 0 && server.CAFile != "" {
@@ -218,13 +213,8 @@ func (e *Enroller) saveKubeconfig(server *rest.Config) error {
 		Server: server.Host + server.APIPath, CertificateAuthorityData: ca,
 		TLSServerName: server.ServerName,
 	}
-	certificate, key := workingFile, workingFile
-	if _, err := os.Stat(filepath.Join(e.StateDir, workingFile)); errors.Is(err, fs.ErrNotExist) {
-		certificate, key = formerFile, keyFile
-	}
-	config.AuthInfos["agent"] = &clientcmdapi.AuthInfo{
-		ClientCertificate: filepath.Join(e.StateDir, certificate), ClientKey: filepath.Join(e.StateDir, key),
-	}
+	working := filepath.Join(e.StateDir, workingFile)
+	config.AuthInfos["agent"] = &clientcmdapi.AuthInfo{ClientCertificate: working, ClientKey: working}
 	config.Contexts["agent"] = &clientcmdapi.Context{Cluster: "management", AuthInfo: "agent", Namespace: e.Namespace}
 	config.CurrentContext = "agent"
 	data, err := clientcmd.Write(*config)

@@ -56,7 +56,7 @@ type Session struct {
 
 	mu sync.Mutex
 	// enrollment is the certificate of the identity key, working the one that the agent
-	// works with. Of an agent of an earlier version they are the same.
+	// works with.
 	enrollment, working *tls.Certificate
 	// taken is when they came, by serial number, if they came in this session.
 	taken map[string]time.Time
@@ -77,9 +77,6 @@ func (e *Enroller) Enroll(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	s.enrollment, s.working = e.loadEnrollment(key, s.names), e.loadWorking(s.names)
-	if s.working == nil && s.former() {
-		s.working = s.enrollment
-	}
 	for retry := (backoff.Backoff{EarlyCap: enrollCap}); ; {
 		err := s.connect(ctx)
 		if err == nil {
@@ -153,13 +150,6 @@ func (s *Session) asking() *tls.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.enrollment
-}
-
-// former says whether the certificate of the identity key is that of an earlier version, which
-// is good for asking for an enrollment certificate only.
-func (s *Session) former() bool {
-	c := s.asking()
-	return c != nil && c.Leaf.Subject.CommonName != s.names.enrollment
 }
 
 // enrolled says whether the agent needs no bootstrap token.

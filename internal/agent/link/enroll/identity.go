@@ -30,10 +30,7 @@ const (
 	// so that they are replaced in one step.
 	workingFile = config.WorkingFile
 	// nextKeyFile is the key of the working certificate that is being asked for.
-	nextKeyFile = config.NextKeyFile
-	// formerFile is the certificate of the identity key that agents of earlier versions work with. It
-	// is good for asking for the first enrollment certificate, and left to such an agent.
-	formerFile     = config.FormerFile
+	nextKeyFile    = config.NextKeyFile
 	kubeconfigFile = config.KubeconfigFile
 	nameFile       = config.HostNameFile
 )

@@ -77,20 +77,13 @@ func (s *Session) pause() time.Duration {
 
 // enrollmentDue is the past when there is no enrollment certificate.
 func (s *Session) enrollmentDue() time.Time {
-	if c := s.asking(); c != nil && !s.former() {
+	if c := s.asking(); c != nil {
 		return s.due(c)
 	}
 	return time.Time{}
 }
 
-// workingDue is the past while the agent works with its identity key.
-func (s *Session) workingDue() time.Time {
-	c := s.current()
-	if s.key.Equal(c.PrivateKey) {
-		return time.Time{}
-	}
-	return s.due(c)
-}
+func (s *Session) workingDue() time.Time { return s.due(s.current()) }
 
 // due is when a certificate of this session is replaced. One that was due when it was new
 // tells of a clock that is wrong: half of its life is waited then, as asking again at once
@@ -112,7 +105,7 @@ func (s *Session) renew(ctx context.Context, refused bool) error {
 	var err error
 	now := s.enroller.Now()
 	if !now.Before(s.enrollmentDue()) {
-		if err = s.renewEnrollment(ctx, !s.enrolled()); err != nil && (s.former() || !s.enrolled()) {
+		if err = s.renewEnrollment(ctx, !s.enrolled()); err != nil && !s.enrolled() {
 			return err
 		}
 	}
@@ -170,8 +163,8 @@ func (s *Session) takeEnrollment(fresh *tls.Certificate) error {
 // certificate, or when that is refused, it gets one first.
 func (s *Session) renewWorking(ctx context.Context) error {
 	e := s.enroller
-	if !s.enrolled() || s.former() {
-		if err := s.renewEnrollment(ctx, !s.enrolled()); err != nil {
+	if !s.enrolled() {
+		if err := s.renewEnrollment(ctx, true); err != nil {
 			return err
 		}
 	}

@@ -10,10 +10,8 @@ const (
 	EnrollmentFile  = "enrollment.crt"
 	// WorkingFile has the working certificate and its key, NextKeyFile the key of the one that is
 	// being requested.
-	WorkingFile = "client.pem"
-	NextKeyFile = "client-next.key"
-	// FormerFile is the only certificate that agents of v0.1 have.
-	FormerFile     = "client.crt"
+	WorkingFile    = "client.pem"
+	NextKeyFile    = "client-next.key"
 	KubeconfigFile = "kubeconfig"
 	HostNameFile   = "host-name"
 	// RemovedBootstrapFile has the digest of the bootstrap kubeconfig that was removed last.
@@ -35,7 +33,7 @@ const (
 // StateFiles are the files of the state directory in the order of their removal: the journal,
 // which says whether the host serves, goes after what names the host.
 var StateFiles = []string{
-	IdentityKeyFile, EnrollmentFile, WorkingFile, NextKeyFile, FormerFile, KubeconfigFile, HostNameFile, RemovedBootstrapFile,
+	IdentityKeyFile, EnrollmentFile, WorkingFile, NextKeyFile, KubeconfigFile, HostNameFile, RemovedBootstrapFile,
 	AssignedFile, HandOverFile, handedOverFile, UpdateFile, JournalFile, LockFile,
 }
 
