@@ -38,7 +38,7 @@ var rules = []rule{
 	{folder: "internal/tracing", never: []string{"sigs.k8s.io/controller-runtime", "k8s.io/client-go"}},
 	{folder: "internal/reconciler"},
 	{folder: "internal/secretrights", never: []string{"sigs.k8s.io/controller-runtime"}},
-	// The rooms of the agent, from the inside out; see its doc.go.
+	// The packages of the agent, from the inside out; see internal/agent/run/doc.go.
 	{folder: "internal/agent/core", may: []string{"api", "internal/durable"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/agent/hostos", may: []string{"api", "internal/durable", "internal/agent/core/journal", "internal/agent/core/operation"}},
 	{folder: "internal/agent/link", may: []string{"api", "internal/host", "internal/durable", "internal/agent/core", "internal/agent/hostos/inventory", "internal/agent/run/config"}},

@@ -36,9 +36,8 @@ type Release struct {
 	State State `json:"state"`
 	// Digest of the bundle's manifest.
 	Digest digest.Digest `json:"digest"`
-	// Index is the digest of the bundle's index, which names it for all architectures; empty
-	// in records of earlier agents.
-	Index digest.Digest `json:"index,omitempty"`
+	// Index is the digest of the bundle's index, which names it for all architectures.
+	Index digest.Digest `json:"index"`
 	hostbundle.Contents
 }
 
