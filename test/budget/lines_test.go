@@ -23,7 +23,7 @@ type part struct {
 // parts of the product, and the tools and the support of tests, which are not. A package belongs
 // to the longest folder that it is in.
 var parts = []part{
-	{"agent", []string{"cmd/slipway-agent", "internal/agent", "internal/atomicfile", "internal/bootstrapdata", "internal/checksums", "internal/hostbundle"}},
+	{"agent", []string{"cmd/slipway-agent", "internal/agent", "internal/durable", "internal/bootstrapdata", "internal/checksums", "internal/hostbundle"}},
 	{"provider", []string{"api", "cmd/slipway-manager", "config", "templates", "internal/agentrollout", "internal/bundleserver", "internal/controller", "internal/host",
 		"internal/hosthooks", "internal/inplace", "internal/manager", "internal/placement", "internal/program", "internal/reconciler", "internal/remediation", "internal/rollout",
 		"internal/secretrights", "internal/seen", "internal/throttle", "internal/tracing", "internal/version", "internal/webhook"}},
