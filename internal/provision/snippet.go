@@ -130,9 +130,6 @@ func (e Enrollment) ansible() ([]byte, error) {
 		machines, name = strings.Join(slices.Compact(hosts), ","), "{{ inventory_hostname }}"
 	}
 	configuration := join.Configuration(e.Namespace, name)
-	if name != "" {
-		configuration = join.Configuration(e.Namespace, `"`+name+`"`)
-	}
 	file := func(what, path, mode string, content []byte, secret bool) map[string]any {
 		task := map[string]any{"name": what, "ansible.builtin.copy": map[string]any{"dest": path, "content": string(content), "owner": "root", "group": "root", "mode": mode}}
 		if secret {

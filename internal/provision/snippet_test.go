@@ -121,7 +121,7 @@ func TestEnrollmentDocuments(t *testing.T) {
 				t.Errorf("%s: %v", f, err)
 				continue
 			}
-			got := info.Mode().String() + "\n" + strings.ReplaceAll(b.read(path), `"told"`, "told")
+			got := info.Mode().String() + "\n" + strings.ReplaceAll(b.read(path), "'told'", "told")
 			if want[path] == "" {
 				want[path] = got
 			}
