@@ -10,7 +10,7 @@ import "embed"
 // FS holds crd/bases/*.yaml, rbac/*.yaml, webhook/manifests.yaml and the admission policies;
 // plane is what a plane has in the place of rbac/secrets_binding.yaml, whose kind is a variable.
 //
-//go:embed crd/bases/*.yaml webhook/manifests.yaml admission/certificate_policy.yaml admission/hand_over_policy.yaml admission/host_policy.yaml admission/token_policy.yaml
+//go:embed crd/bases/*.yaml webhook/manifests.yaml admission/*_policy.yaml
 //go:embed rbac/role.yaml rbac/manager_binding.yaml rbac/aggregated_role.yaml rbac/agent_roles.yaml
 //go:embed rbac/secrets_role.yaml plane/secrets_binding.yaml
 var FS embed.FS

@@ -118,6 +118,16 @@ subjects:
 		Package: trust, Test: "TestTrust/the manager taken over",
 	},
 	{
+		Rule: "Trust/reportsOfAgents", Breaks: "an agent writes what the manager says on its Lease",
+		File: "config/admission/agent_policy.yaml", Old: "variables.before[?k] == optional.of(variables.after[k])", New: "true",
+		Package: "internal/webhook", Test: "TestAgentsWriteOnlyTheirReports",
+	},
+	{
+		Rule: "Trust/reportsOfAgents", Breaks: "an agent writes the conditions of its Host",
+		File: "config/admission/agent_policy.yaml", Old: "object.?status.?conditions.orValue([]) == oldObject.?status.?conditions.orValue([])", New: "'true'",
+		Package: "internal/webhook", Test: "TestAgentsWriteOnlyTheirReports",
+	},
+	{
 		Rule: "Trust/secretsOfOthers", Breaks: "the manager's rights change anybody's Secret",
 		File: "config/admission/token_policy.yaml", Old: "validationActions: [Deny]", New: "validationActions: [Audit]",
 		Package: trust, Test: "TestTrust/the manager taken over",

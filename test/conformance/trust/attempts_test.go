@@ -113,6 +113,10 @@ func onHosts() []attempt {
 			"agent": map[string]any{"version": "v99.0.0", "releaseDigest": "sha256:" + strings.Repeat("0", 64)},
 		}})},
 		{"forge facts", patch(host, map[string]any{"status": map[string]any{"observed": map[string]any{"phase": "Available"}}}, "status")},
+		{"forge conditions", patch(host, map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
+			"type": "Ready", "status": "True", "reason": "Theirs", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		}}}}, "status")},
+		{"keep the Lease for ever", patch(lease, map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/stay"}}})},
 		{"forge a heartbeat", patch(lease, map[string]any{"spec": map[string]any{"renewTime": "2099-01-01T00:00:00.000000Z"}})},
 		{"end the heartbeat", remove(lease)},
 		{"delete the Host", remove(host)},
