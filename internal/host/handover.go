@@ -20,12 +20,10 @@ import (
 type HandOver struct {
 	// Kubeconfig is the bootstrap kubeconfig of that management cluster.
 	Kubeconfig []byte
-	// Signature of Kubeconfig by the management cluster that hands over. It does not cover
-	// Expires, which agents of the version before do not know.
+	// Signature of Kubeconfig and Expires by the management cluster that hands over.
 	Signature []byte
-	// Expires is when nobody follows it any more. Zero is never, as managers of the version
-	// before had it.
-	Expires time.Time `json:"expires,omitzero"`
+	// Expires is when nobody follows it any more. Zero has expired.
+	Expires time.Time `json:"expires"`
 }
 
 // ReadHandOver is the hand-over in the data of its Secret. A time that is none is zero.
@@ -35,21 +33,21 @@ func ReadHandOver(data map[string][]byte) HandOver {
 }
 
 // Expired says whether the hand-over has ended.
-func (h HandOver) Expired(now time.Time) bool { return !h.Expires.IsZero() && !now.Before(h.Expires) }
+func (h HandOver) Expired(now time.Time) bool { return !now.Before(h.Expires) }
 
 // ByHand says that the operator brings the agents to the other management cluster.
 func (h HandOver) ByHand() bool { return len(strings.TrimSpace(string(h.Kubeconfig))) == 0 }
 
-// Revision names the hand-over in announcements and reports.
+// Revision names the hand-over in announcements and reports. The signature brings Expires into it.
 func (h HandOver) Revision() string {
 	sum := sha256.Sum256(append([]byte(hex.EncodeToString(h.Signature)+"\n"), h.Kubeconfig...))
 	return hex.EncodeToString(sum[:8])
 }
 
-// SignHandOver signs the kubeconfig for the agents of a namespace. The same input
+// Sign returns the signature of the hand-over for the agents of a namespace. The same input
 // gives the same signature.
-func SignHandOver(key ed25519.PrivateKey, namespace string, kubeconfig []byte) []byte {
-	return ed25519.Sign(key, signed(namespace, kubeconfig))
+func (h HandOver) Sign(key ed25519.PrivateKey, namespace string) []byte {
+	return ed25519.Sign(key, h.signed(namespace))
 }
 
 // errSignature is what Verify returns for any doubt about the signature.
@@ -57,15 +55,16 @@ var errSignature = errors.New("it is not signed by the management cluster that t
 
 // Verify fails unless signer signed the hand-over for the namespace.
 func (h HandOver) Verify(signer ed25519.PublicKey, namespace string) error {
-	if len(signer) != ed25519.PublicKeySize || !ed25519.Verify(signer, signed(namespace, h.Kubeconfig), h.Signature) {
+	if len(signer) != ed25519.PublicKeySize || !ed25519.Verify(signer, h.signed(namespace), h.Signature) {
 		return errSignature
 	}
 	return nil
 }
 
-// signed binds the signature to its purpose and to the namespace, the tenant.
-func signed(namespace string, kubeconfig []byte) []byte {
-	return append([]byte("slipway hand-over v1\n"+namespace+"\n"), kubeconfig...)
+// signed binds the signature to its purpose, to the namespace, the tenant, and to its end: who
+// serves the Secret later could prolong a hand-over that ended.
+func (h HandOver) signed(namespace string) []byte {
+	return append([]byte("slipway hand-over v1\n"+namespace+"\n"+h.Expires.UTC().Format(time.RFC3339Nano)+"\n"), h.Kubeconfig...)
 }
 
 // EncodeSigner is the form of a public key in HandOverSignerAnnotation.

@@ -34,7 +34,7 @@ func TestHandOverExpires(t *testing.T) {
 	if !handOver.Expires.Equal(end) || handOver.Expired(end.Add(-time.Second)) || !handOver.Expired(end) {
 		t.Errorf("it ends at %s", handOver.Expires)
 	}
-	if never := ReadHandOver(map[string][]byte{infrav1.HandOverExpirationKey: []byte("never")}); !never.Expires.IsZero() || never.Expired(end) {
+	if never := ReadHandOver(map[string][]byte{infrav1.HandOverExpirationKey: []byte("never")}); !never.Expires.IsZero() || !never.Expired(end) {
 		t.Errorf("no time is %s", never.Expires)
 	}
 }
@@ -48,8 +48,13 @@ func TestHandOverSignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handOver := HandOver{Kubeconfig: []byte("kubeconfig"), Signature: SignHandOver(key, "ns", []byte("kubeconfig"))}
-	changed := HandOver{Kubeconfig: []byte("kubeconfiG"), Signature: handOver.Signature}
+	handOver := HandOver{Kubeconfig: []byte("kubeconfig"), Expires: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
+	handOver.Signature = handOver.Sign(key, "ns")
+	changed, prolonged, endless, elsewhere := handOver, handOver, handOver, handOver
+	changed.Kubeconfig = []byte("kubeconfiG")
+	prolonged.Expires = handOver.Expires.Add(time.Nanosecond)
+	endless.Expires = time.Time{}
+	elsewhere.Expires = handOver.Expires.In(time.FixedZone("elsewhere", 3600))
 	for what, tc := range map[string]struct {
 		HandOver
 		signer    ed25519.PublicKey
@@ -58,6 +63,9 @@ func TestHandOverSignature(t *testing.T) {
 	}{
 		"signed":            {handOver, public, "ns", true},
 		"changed":           {changed, public, "ns", false},
+		"prolonged":         {prolonged, public, "ns", false},
+		"without an end":    {endless, public, "ns", false},
+		"in another zone":   {elsewhere, public, "ns", true},
 		"another namespace": {handOver, public, "other", false},
 		"another signer":    {handOver, stranger, "ns", false},
 		"no signer":         {handOver, nil, "ns", false},

@@ -126,7 +126,7 @@ func (r *HandOverReconciler) sign(ctx context.Context, secret *corev1.Secret) (s
 			refuse("Secret " + infrav1.HandOverSignerSecretName + " is missing, by which the agents of this namespace know a hand-over. Make it once, with 32 random bytes under the key " +
 				infrav1.HandOverSignerSeedKey + "; on a plane, `slipway host token -n " + secret.Namespace + "` does it")
 		} else {
-			changed.Data[infrav1.HandOverSignatureKey] = host.SignHandOver(key, secret.Namespace, handOver.Kubeconfig)
+			changed.Data[infrav1.HandOverSignatureKey] = handOver.Sign(key, secret.Namespace)
 			// It is signed anew when the key was replaced.
 			signed, retry = true, min(handOver.Expires.Sub(now), signerLife)
 		}

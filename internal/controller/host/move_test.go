@@ -306,7 +306,7 @@ func TestHandOverIsSignedAndReadable(t *testing.T) {
 	w.reconcile(agent)
 	signer := host.DecodeSigner(w.lease(agent).Annotations[infrav1.HandOverSignerAnnotation])
 	secret := w.requestHandOver(target(t))
-	handOver := host.HandOver{Kubeconfig: secret.Data[infrav1.HandOverKubeconfigKey], Signature: secret.Data[infrav1.HandOverSignatureKey]}
+	handOver := host.ReadHandOver(secret.Data)
 	if err := handOver.Verify(signer, w.namespace); err != nil {
 		t.Errorf("the agent cannot verify it: %v", err)
 	}

@@ -61,7 +61,9 @@ func TestReplacedSignerIsNoticed(t *testing.T) {
 		}
 		signed := func(key ed25519.PrivateKey) *host.HandOver {
 			kubeconfig := []byte("kubeconfig")
-			return &host.HandOver{Kubeconfig: kubeconfig, Signature: host.SignHandOver(key, "n", kubeconfig)}
+			h := &host.HandOver{Kubeconfig: kubeconfig, Expires: time.Now().Add(time.Hour)}
+			h.Signature = h.Sign(key, "n")
+			return h
 		}
 		first := set("a")
 		expect("first", nil, first, 1)

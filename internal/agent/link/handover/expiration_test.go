@@ -9,108 +9,99 @@ import (
 // that is prolonged does.
 func TestEndedHandOverLeadsNowhere(t *testing.T) {
 	s := newScene(t)
-	handOver := s.signed(s.key)
-	handOver.Expires = time.Now().Add(time.Hour)
+	handOver := s.signedUntil(s.key, time.Now().Add(time.Hour))
 	s.set(handOver)
 	s.announce(handOver.Revision())
 	s.reports(handOver.Revision() + " Ready")
-	if handOver.Expires = time.Now().Add(-time.Second); s.keeper.remember(func(known *state) { known.Prepared.Expires = handOver.Expires }) != nil {
+	ended := time.Now().Add(-time.Second).UTC()
+	if s.keeper.remember(func(known *state) { known.Prepared.Expires = ended }) != nil {
 		t.Fatal("it is not kept")
 	}
 	s.restart()
 	s.announce(handOver.Revision())
-	s.reports("ended at " + handOver.Expires.Format(time.RFC3339))
+	s.reports("ended at " + ended.Format(time.RFC3339))
 	s.keeper.Unserved(nil)
 	s.keeper.prepare(t.Context())
 	if due, _ := s.keeper.abandoned(); due != nil {
 		t.Error("the agent goes after the end")
 	}
-	prolonged := *handOver
-	prolonged.Expires = time.Now().Add(time.Hour)
-	s.set(&prolonged)
+	s.set(s.signedUntil(s.key, time.Now().Add(time.Hour)))
 	s.keeper.prepare(t.Context())
 	if due, _ := s.keeper.abandoned(); due == nil {
 		t.Error("the agent does not go although the hand-over was prolonged")
 	}
 }
 
-// The operator may write another time while agents are prepared, which is announced to nobody:
-// they learn it when they make sure that they can go.
+// The operator may write another time while agents are prepared. It is signed and announced
+// anew, so they learn it with the next heartbeat.
 func TestLearnsWhenTheHandOverEnds(t *testing.T) {
-	soon, late := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(24*time.Hour).Truncate(time.Second)
-	past := time.Now().Add(-time.Minute).Truncate(time.Second)
+	soon, late, past := time.Now().Add(time.Hour).UTC(), time.Now().Add(24*time.Hour).UTC(), time.Now().Add(-time.Minute).UTC()
 	for name, c := range map[string]struct {
-		before, after, want time.Time
-		reports             string
+		before, after time.Time
+		reports       string
 	}{
-		"prolonged":                    {soon, late, late, " Ready"},
-		"shortened":                    {late, soon, soon, " Ready"},
-		"ended":                        {soon, past, past, "ended at " + past.UTC().Format(time.RFC3339)},
-		"of an agent that knew no end": {time.Time{}, soon, soon, " Ready"},
-		"a time that is none":          {soon, time.Time{}, soon, " Ready"},
+		"prolonged": {soon, late, " Ready"},
+		"shortened": {late, soon, " Ready"},
+		"ended":     {soon, past, "ended at " + past.Format(time.RFC3339)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
-			handOver := s.signed(s.key)
-			handOver.Expires = c.before
+			handOver := s.signedUntil(s.key, c.before)
 			s.set(handOver)
 			s.announce(handOver.Revision())
-			changed := *handOver
-			changed.Expires = c.after.UTC()
-			s.set(&changed)
-			s.keeper.prepare(t.Context())
 			if got := s.ends(); !got.Equal(c.before) {
-				t.Fatalf("it looked a moment ago, and again: the end is %s", got)
+				t.Fatalf("the agent follows until %s, not %s", got, c.before)
 			}
-			s.keeper.looked = s.keeper.looked.Add(-probeEvery)
-			s.keeper.prepare(t.Context())
+			changed := s.signedUntil(s.key, c.after)
+			s.set(changed)
+			s.announce(changed.Revision())
 			s.reports(c.reports)
 			s.restart()
-			if got := s.ends(); !got.Equal(c.want) {
-				t.Errorf("the agent follows until %s, not %s", got, c.want)
+			if got := s.ends(); !got.Equal(c.after) {
+				t.Errorf("the agent follows until %s, not %s", got, c.after)
 			}
 		})
 	}
 }
 
-// A source that does not answer, or lets nobody read, leaves a prepared agent as it is.
-func TestStaysReadyWhenItCannotLearnTheEnd(t *testing.T) {
-	s := newScene(t)
-	handOver := s.signed(s.key)
-	handOver.Expires = time.Now().Add(time.Hour).Truncate(time.Second)
-	s.set(handOver)
-	s.announce(handOver.Revision())
-	s.set(nil)
-	s.keeper.looked = s.keeper.looked.Add(-probeEvery)
-	s.keeper.prepare(t.Context())
-	s.reports(handOver.Revision() + " Ready")
-	if got := s.ends(); !got.Equal(handOver.Expires) {
-		t.Errorf("the agent follows until %s, not %s", got, handOver.Expires)
-	}
-	// Thousands of agents that cannot reach the target do not ask the source every five seconds.
-	s.target.Close()
-	reads := s.reads
-	for range 3 {
-		s.keeper.probed = time.Time{}
-		s.keeper.prepare(t.Context())
-	}
-	s.reports("cannot reach " + s.target.URL)
-	if s.reads != reads {
-		t.Errorf("it read the Secret %d times at once", s.reads-reads)
+// Whoever serves the Secret prolongs nothing: neither for an agent that is prepared, nor for one
+// that was away and finds its Host gone.
+func TestNobodyProlongsAHandOver(t *testing.T) {
+	soon := time.Now().Add(time.Hour).UTC()
+	for name, prepared := range map[string]bool{"prepared": true, "was away": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			handOver := s.signedUntil(s.key, soon)
+			s.announce("")
+			if prepared {
+				s.set(handOver)
+				s.announce(handOver.Revision())
+			}
+			forged := *handOver
+			forged.Expires = soon.Add(24 * time.Hour)
+			s.set(&forged)
+			s.keeper.Unserved(nil)
+			s.keeper.prepare(t.Context())
+			if s.prepared() != prepared {
+				t.Fatalf("prepared is %t, want %t", s.prepared(), prepared)
+			}
+			if prepared {
+				if got := s.ends(); !got.Equal(soon) {
+					t.Errorf("the agent follows until %s, not %s", got, soon)
+				}
+			}
+		})
 	}
 }
 
 // A hand-over that ends while the Host is gone already ends for an agent that can read it.
 func TestLearnsTheEndWhenItsHostIsGone(t *testing.T) {
 	s := newScene(t)
-	handOver := s.signed(s.key)
-	handOver.Expires = time.Now().Add(time.Hour)
+	handOver := s.signedUntil(s.key, time.Now().Add(time.Hour))
 	s.set(handOver)
 	s.announce(handOver.Revision())
 	s.keeper.Unserved(nil)
-	ended := *handOver
-	ended.Expires = time.Now().Add(-time.Minute)
-	s.set(&ended)
+	s.set(s.signedUntil(s.key, time.Now().Add(-time.Minute)))
 	s.keeper.prepare(t.Context())
 	if due, _ := s.keeper.abandoned(); due != nil {
 		t.Error("the agent goes after the end")

@@ -32,8 +32,7 @@ const (
 	// mistake come back.
 	deniedPatience = 0.5
 	// probeEvery is how often an agent that is ready makes sure that it still is: its
-	// token may expire, and the network change, before the move begins. As often it looks
-	// whether the hand-over ends at another time by now.
+	// token may expire, and the network change, before the move begins.
 	probeEvery = 2 * time.Minute
 )
 
@@ -80,8 +79,6 @@ type Keeper struct {
 	report    string
 	// probed is when the other management cluster was within reach last.
 	probed time.Time
-	// looked is when the Secret was read last, or could not be.
-	looked time.Time
 	// gone is true when the cluster says that it has no such Host for this agent, shown when it
 	// shows the Host; neither is at the start. denied is since when it says only that the agent has no right to it. away is since when it does
 	// not serve anybody, and silent since when there is not even an answer that says so.

@@ -46,7 +46,7 @@ func (s *source) GetSecret(_ context.Context, _, name string) (*corev1.Secret, e
 	}
 	return &corev1.Secret{Data: map[string][]byte{
 		infrav1.HandOverKubeconfigKey: s.handOver.Kubeconfig, infrav1.HandOverSignatureKey: s.handOver.Signature,
-		infrav1.HandOverExpirationKey: []byte(s.handOver.Expires.Format(time.RFC3339)),
+		infrav1.HandOverExpirationKey: []byte(s.handOver.Expires.Format(time.RFC3339Nano)),
 	}}, nil
 }
 
@@ -102,8 +102,13 @@ func (s *scene) restart() {
 	}
 }
 
-// signed is a hand-over to the other management cluster.
+// signed is a hand-over to the other management cluster, for a day.
 func (s *scene) signed(key ed25519.PrivateKey) *host.HandOver {
+	return s.signedUntil(key, time.Now().Add(24*time.Hour))
+}
+
+// signedUntil is one that ends at another time.
+func (s *scene) signedUntil(key ed25519.PrivateKey, expires time.Time) *host.HandOver {
 	s.t.Helper()
 	config := clientcmdapi.NewConfig()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.target.Certificate().Raw})
@@ -115,7 +120,9 @@ func (s *scene) signed(key ed25519.PrivateKey) *host.HandOver {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return &host.HandOver{Kubeconfig: data, Signature: host.SignHandOver(key, "ns", data)}
+	handOver := &host.HandOver{Kubeconfig: data, Expires: expires.UTC()}
+	handOver.Signature = handOver.Sign(key, "ns")
+	return handOver
 }
 
 // TestServedWritesNothing: the heartbeat needs the lock under which Served works, and a disk may

@@ -25,9 +25,6 @@ func (k *Keeper) prepare(ctx context.Context) {
 	k.mu.Lock()
 	heard, announced, gone, prepared := k.heard, k.announced, k.released(), k.state.Prepared
 	k.mu.Unlock()
-	if !gone && prepared != nil && prepared.Revision() == announced && time.Since(k.looked) >= probeEvery {
-		prepared = k.renew(ctx)
-	}
 	switch {
 	case gone:
 		// There may be a newer one, and nobody announces it any more.
@@ -82,41 +79,17 @@ func (k *Keeper) learn() error {
 	})
 }
 
-// renew looks whether the hand-over that is prepared ends at another time by now, which its
-// revision does not tell, and returns it. That nobody can say changes nothing.
-func (k *Keeper) renew(ctx context.Context) *host.HandOver {
-	if _, err := k.read(ctx); err != nil {
-		k.options.Log.Debug("cannot look when the hand-over ends", "err", err)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.state.Prepared
-}
-
-// read returns the hand-over in the Secret. It keeps when the one that is prepared ends: a
-// time that is missing does not make it last for ever.
+// read returns the hand-over in the Secret.
 func (k *Keeper) read(ctx context.Context) (host.HandOver, error) {
-	o := k.options
-	k.looked = time.Now()
-	secret, err := o.Secrets.GetSecret(ctx, o.Namespace, infrav1.HandOverSecretName)
+	secret, err := k.options.Secrets.GetSecret(ctx, k.options.Namespace, infrav1.HandOverSecretName)
 	if err != nil {
 		return host.HandOver{}, fmt.Errorf("read Secret %s: %w", infrav1.HandOverSecretName, err)
 	}
-	handOver := host.ReadHandOver(secret.Data)
-	k.mu.Lock()
-	prepared := k.state.Prepared
-	k.mu.Unlock()
-	if prepared == nil || prepared.Revision() != handOver.Revision() || handOver.Expires.IsZero() || handOver.Expires.Equal(prepared.Expires) {
-		return handOver, nil
-	}
-	if err := k.remember(func(s *state) { s.Prepared = &handOver }); err != nil {
-		return host.HandOver{}, fmt.Errorf("keep when the hand-over ends: %w", err)
-	}
-	o.Log.Info("the hand-over ends at another time", "revision", handOver.Revision(), "expires", handOver.Expires)
-	return handOver, nil
+	return host.ReadHandOver(secret.Data), nil
 }
 
-// fetch reads, verifies and keeps a hand-over.
+// fetch reads, verifies and keeps a hand-over. One that has ended is kept as well: a signed end
+// that was brought forward replaces the later one.
 func (k *Keeper) fetch(ctx context.Context, announced string) {
 	o := k.options
 	handOver, err := k.read(ctx)
@@ -130,22 +103,22 @@ func (k *Keeper) fetch(ctx context.Context, announced string) {
 	k.mu.Lock()
 	known := k.state
 	k.mu.Unlock()
-	if handOver.Expired(time.Now()) {
-		k.waiting(handOver.Revision(), fmt.Errorf("the hand-over in Secret %s ended at %s by the clock of this host", infrav1.HandOverSecretName, handOver.Expires.Format(time.RFC3339)))
-		return
-	}
-	if known.Prepared != nil && known.Prepared.Revision() == handOver.Revision() {
-		return
-	}
-	if err := handOver.Verify(known.Signer, o.Namespace); err != nil {
+	same := known.Prepared != nil && known.Prepared.Revision() == handOver.Revision()
+	if same {
+		handOver = *known.Prepared // its end was verified
+	} else if err := handOver.Verify(known.Signer, o.Namespace); err != nil {
 		k.waiting(handOver.Revision(), fmt.Errorf("the hand-over in Secret %s: %w", infrav1.HandOverSecretName, err))
 		return
-	}
-	if err := k.remember(func(s *state) { s.Prepared = &handOver }); err != nil {
+	} else if err := k.remember(func(s *state) { s.Prepared = &handOver }); err != nil {
 		k.waiting(handOver.Revision(), fmt.Errorf("keep the hand-over: %w", err))
 		return
 	}
-	k.confirm(ctx, handOver)
+	switch {
+	case handOver.Expired(time.Now()):
+		k.waiting(handOver.Revision(), fmt.Errorf("the hand-over in Secret %s ended at %s by the clock of this host", infrav1.HandOverSecretName, handOver.Expires.Format(time.RFC3339)))
+	case !same:
+		k.confirm(ctx, handOver)
+	}
 }
 
 // confirm makes sure that the other management cluster is within reach, and accepts the
