@@ -174,7 +174,7 @@ func BenchmarkHosts(b *testing.B) {
 
 // fetchOnly fetches what a host without any software would, and keeps none of it.
 func fetchOnly(tb testing.TB, w *world, address, name string, b *hostbundle.Bundle) error {
-	s := hostbundle.Staging{Dir: tb.TempDir()}
+	s := hostbundle.Staging{Dir: tb.TempDir(), Keys: w.keys}
 	source := w.source(name, address)
 	if err := source.Stage(tb.Context(), s, newer, runtime.GOARCH); err != nil {
 		return err

@@ -102,7 +102,7 @@ func (d *Directory) Bundle(tag, architecture string, keys PublicKeys) (*Bundle, 
 	if err != nil {
 		return nil, err
 	}
-	if err := keys.verify(tag, named.Digest, notes); err != nil {
+	if err := keys.Verify(tag, named.Digest, notes); err != nil {
 		return nil, err
 	}
 	// From here on every document is what a trusted digest says.

@@ -47,8 +47,8 @@ func ParsePublicKeys(data []byte) (PublicKeys, error) {
 // Verifiers of the keys, for what is signed in the same way.
 func (k PublicKeys) Verifiers() note.Verifiers { return k.verifiers }
 
-// verify holds that one of the notes says that index is the bundle of the tag.
-func (k PublicKeys) verify(tag string, index digest.Digest, notes [][]byte) error {
+// Verify holds that one of the notes says that index is the bundle of the tag. The error is an *Error otherwise.
+func (k PublicKeys) Verify(tag string, index digest.Digest, notes [][]byte) error {
 	if len(notes) == 0 {
 		return fail(ReasonUnsigned, "the bundle of %s is not signed", Title(tag))
 	}

@@ -18,13 +18,21 @@ import (
 // refers to a bundle.
 const SignatureType = signatureType
 
-// MaxDocument bounds what of a bundle is read into memory, in bytes.
-const MaxDocument = maxDocument
+// MaxDocument bounds each document of a bundle, and MaxDescription all that describe it for one
+// architecture, with their signatures, in bytes.
+const (
+	MaxDocument    = maxDocument
+	MaxDescription = 4 * maxDocument
+)
 
 // Staging is a layout of one bundle that is being fetched. What is complete has its name,
 // what is not goes on where it was, after a kill or a power cut, too. Nothing of it is
-// trusted: once all is there, Directory says what it is.
-type Staging struct{ Dir string }
+// trusted because it is there: once all is, Directory says what it is.
+type Staging struct {
+	Dir string
+	// Keys of which one must have signed the bundle before anything of it is written.
+	Keys PublicKeys
+}
 
 // Begin makes the directories.
 func (s Staging) Begin() error {

@@ -120,7 +120,7 @@ func (d *Directory) loadable(tag string, keys *PublicKeys) (Version, error) {
 	if err != nil {
 		return v, err
 	}
-	return v, keys.verify(tag, v.Digest, notes)
+	return v, keys.Verify(tag, v.Digest, notes)
 }
 
 // Remove takes bundles out of the store, and what no other one needs.

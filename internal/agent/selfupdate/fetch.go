@@ -82,6 +82,9 @@ func (u *Updater) fetch(ctx context.Context, o Order) error {
 	if err != nil {
 		return err
 	}
+	if err := u.room(hostbundle.MaxDescription, 0); err != nil {
+		return err
+	}
 	s := staging(u.options.StateDir)
 	b, sources, err := software.Stage(ctx, s, software.Wanted{Version: hostbundle.AgentTag(o.Version), Index: index}, keys, sources)
 	if err != nil {

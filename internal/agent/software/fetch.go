@@ -22,7 +22,8 @@ type Source interface {
 	fmt.Stringer
 	// Versions that there are bundles of, from old to new.
 	Versions(ctx context.Context) ([]string, error)
-	// Stage brings what describes a bundle, and its signatures.
+	// Stage brings what describes a bundle, and its signatures. It writes nothing of a bundle that
+	// no key of the staging signed.
 	Stage(ctx context.Context, s hostbundle.Staging, version, architecture string) error
 	// Blob brings content that was described, from where it was on.
 	Blob(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error
@@ -67,6 +68,9 @@ func hopeless(err error) bool {
 
 // fetchAll does it. The caller holds the lock.
 func (h *Host) fetchAll(ctx context.Context, want Wanted, keys hostbundle.PublicKeys, sources []Source) (string, error) {
+	if err := h.checkSpace(staging, hostbundle.MaxDescription); err != nil {
+		return "", err
+	}
 	fetched := hostbundle.Staging{Dir: h.Root.Path(staging)}
 	b, sources, err := Stage(ctx, fetched, want, keys, sources)
 	if err != nil {
@@ -100,6 +104,7 @@ func (h *Host) fetchAll(ctx context.Context, want Wanted, keys hostbundle.Public
 // Stage brings the description of a bundle that can be trusted, and returns the sources in
 // the order in which to ask for its content.
 func Stage(ctx context.Context, s hostbundle.Staging, want Wanted, keys hostbundle.PublicKeys, sources []Source) (*hostbundle.Bundle, []Source, error) {
+	s.Keys = keys
 	var errs []error
 	for i, source := range sources {
 		b, err := stageFrom(ctx, s, want, keys, source)

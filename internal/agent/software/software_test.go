@@ -207,6 +207,17 @@ func TestDamagedLayer(t *testing.T) {
 	}
 }
 
+// unasked is a source that nobody may ask.
+type unasked struct {
+	copied
+	t *testing.T
+}
+
+func (u unasked) Stage(context.Context, hostbundle.Staging, string, string) error {
+	u.t.Error("the source was asked")
+	return nil
+}
+
 func TestFullDisk(t *testing.T) {
 	all := bundles(t)
 	t.Run("seen before", func(t *testing.T) {
@@ -221,6 +232,16 @@ func TestFullDisk(t *testing.T) {
 		}
 		if diff := differences(tree(t, h.Root), before); diff != "" {
 			t.Errorf("changed:\n%s", diff)
+		}
+	})
+	t.Run("before a source is asked", func(t *testing.T) {
+		h := &Host{Root: hostRoot(t)}
+		if err := unix.Mount("slipway", h.Root.Path("/var/lib"), "tmpfs", 0, "size=1m"); err != nil {
+			rights.Skip(t, "mounting a small disk needs root:", err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(h.Root.Path("/var/lib"), unix.MNT_DETACH) })
+		if _, err := h.Fetch(t.Context(), Wanted{Version: newer}, hostbundle.PublicKeys{}, unasked{t: t}); reason(err) != ReasonNoSpace {
+			t.Errorf("want %s, got %v", ReasonNoSpace, err)
 		}
 	})
 	t.Run("in mid write", func(t *testing.T) {

@@ -7,16 +7,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
-
-// stall is how long a server may send nothing before the connection counts as cut.
-const stall = time.Minute
 
 // Blob brings content, from where it was on. progress is told how much there is of it; it may
 // be nil. A server that sends something else than the digest says is asked once again
@@ -36,7 +32,7 @@ func (r *Repository) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.D
 		case errors.As(err, &own) && begun > 0 && !damaged:
 			damaged = true
 			return &againError{err: err, progress: true}
-		case s.Have(d) > begun:
+		case s.Have(d)-begun >= piece(d):
 			return &againError{err: err, progress: true}
 		}
 		return err
@@ -65,11 +61,17 @@ func (r *Repository) fetch(ctx context.Context, s hostbundle.Staging, d ocispec.
 func (r *Repository) append(ctx context.Context, f *os.File, offset int64, d ocispec.Descriptor, progress func(have, size int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	came, restart, stop := atLeastRate(func(why error) { cancel(why) })
+	defer stop()
 	response, err := r.request(ctx, offset, d)
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return &againError{err: cause}
+		}
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
+	restart()
 	if response.StatusCode == http.StatusOK && offset > 0 {
 		// It knows no ranges.
 		if offset, err = 0, f.Truncate(0); err != nil {
@@ -79,10 +81,8 @@ func (r *Repository) append(ctx context.Context, f *os.File, offset int64, d oci
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return err
 	}
-	timer := time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing came for %s", stall)) })
-	defer timer.Stop()
 	body := &told{Reader: io.LimitReader(response.Body, d.Size-offset), each: func(n int) {
-		timer.Reset(stall)
+		came(n)
 		if offset += int64(n); progress != nil {
 			progress(offset, d.Size)
 		}

@@ -8,14 +8,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/mod/semver"
 	"oras.land/oras-go/v2/content"
@@ -135,7 +138,11 @@ func (s safe) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !loopback(r.URL.Host) {
 		return nil, fmt.Errorf("%s is not https, and plain HTTP is for this machine's own loopback", r.URL.Redacted())
 	}
-	return s.RoundTripper.RoundTrip(r)
+	response, err := s.RoundTripper.RoundTrip(r)
+	if left, ok := r.Context().Value(budgetKey{}).(*atomic.Int64); ok && err == nil {
+		response.Body = metered{response.Body, left}
+	}
+	return response, err
 }
 
 func loopback(hostPort string) bool {
@@ -153,7 +160,7 @@ func (r *Repository) String() string { return r.address }
 // Versions are the tags that are Kubernetes versions, from old to new.
 func (r *Repository) Versions(ctx context.Context) ([]string, error) {
 	var versions []string
-	err := r.patiently(ctx, func(ctx context.Context) error {
+	err := r.patiently(withBudget(ctx, maxDescription), brief(func(ctx context.Context) error {
 		versions = nil
 		return r.remote.Tags(ctx, "", func(tags []string) error {
 			for _, tag := range tags {
@@ -163,19 +170,19 @@ func (r *Repository) Versions(ctx context.Context) ([]string, error) {
 			}
 			return nil
 		})
-	})
+	}))
 	slices.SortFunc(versions, semver.Compare)
 	return versions, err
 }
 
-// Stage brings what describes the bundle of a tag for an architecture, and its
-// signatures. Nothing of it is trusted yet. The error is a *hostbundle.Error when there is no
-// such bundle, or when the registry may not be read.
+// Stage brings what describes the bundle of a tag for an architecture, and its signatures.
+// Signatures come first, and nothing is written before one by s.Keys holds. The error is a
+// *hostbundle.Error when there is no such bundle, when it must not be used, or when the
+// registry may not be read.
 func (r *Repository) Stage(ctx context.Context, s hostbundle.Staging, tag, architecture string) error {
-	if err := s.Begin(); err != nil {
-		return err
-	}
-	named, data, err := r.document(ctx, s, tag)
+	described := &description{Repository: r}
+	ctx = withBudget(ctx, maxDescription)
+	named, data, err := described.document(ctx, tag)
 	var missing *notFoundError
 	if errors.As(err, &missing) {
 		versions, listErr := r.Versions(ctx)
@@ -185,93 +192,151 @@ func (r *Repository) Stage(ctx context.Context, s hostbundle.Staging, tag, archi
 	if err != nil {
 		return err
 	}
-	signatures, err := r.signatures(ctx, s, named)
+	signatures, notes, err := described.signatures(ctx, named)
 	if err != nil {
 		return err
 	}
+	if err := s.Keys.Verify(tag, named.Digest, notes); err != nil {
+		return fmt.Errorf("%s: %w", r, err)
+	}
+	// From here on every document is what a trusted digest says.
 	var index ocispec.Index
 	if err := json.Unmarshal(data, &index); err != nil {
 		return r.corrupt(named, err)
 	}
-	for _, d := range index.Manifests {
-		if d.Platform == nil || d.Platform.Architecture != architecture {
-			continue
+	ofArchitecture := func(d ocispec.Descriptor) bool { return d.Platform != nil && d.Platform.Architecture == architecture }
+	if i := slices.IndexFunc(index.Manifests, ofArchitecture); i >= 0 {
+		m, err := described.manifest(ctx, index.Manifests[i])
+		if err != nil {
+			return err
 		}
-		if err := r.manifest(ctx, s, d, false); err != nil {
+		if _, err := described.blob(ctx, m.Config); err != nil {
+			return err
+		}
+	}
+	return described.write(s, tag, named, signatures)
+}
+
+// description is in memory what describes a bundle.
+type description struct {
+	*Repository
+	documents []document
+}
+
+type document struct {
+	ocispec.Descriptor
+	data []byte
+}
+
+func (d *description) write(s hostbundle.Staging, tag string, named ocispec.Descriptor, signatures []ocispec.Descriptor) error {
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	for _, document := range d.documents {
+		if err := s.Document(document.Descriptor, document.data); err != nil {
 			return err
 		}
 	}
 	return s.Index(tag, named, signatures)
 }
 
-// manifest brings a manifest with its configuration, and its layers when they are asked for.
-func (r *Repository) manifest(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, layers bool) error {
-	_, data, err := r.document(ctx, s, d.Digest.String())
-	if err != nil {
-		return err
-	}
-	var m ocispec.Manifest
-	if err := json.Unmarshal(data, &m); err != nil {
-		return r.corrupt(d, err)
-	}
-	small := []ocispec.Descriptor{m.Config}
-	if layers {
-		small = append(small, m.Layers...)
-	}
-	for _, blob := range small {
-		if blob.Size > hostbundle.MaxDocument {
-			return r.corrupt(blob, fmt.Errorf("it has %d bytes, more than any document of a bundle", blob.Size))
-		}
-		if err := r.Blob(ctx, s, blob, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Repository) signatures(ctx context.Context, s hostbundle.Staging, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-	var found []ocispec.Descriptor
-	err := r.patiently(ctx, func(ctx context.Context) error {
+// signatures returns those of an index, and the notes in them.
+func (d *description) signatures(ctx context.Context, of ocispec.Descriptor) (found []ocispec.Descriptor, notes [][]byte, err error) {
+	enough := errors.New("enough")
+	err = d.patiently(ctx, brief(func(ctx context.Context) error {
 		found = nil
-		return r.remote.Referrers(ctx, of, hostbundle.SignatureType, func(referrers []ocispec.Descriptor) error {
-			found = append(found, referrers...)
+		err := d.remote.Referrers(ctx, of, hostbundle.SignatureType, func(referrers []ocispec.Descriptor) error {
+			if found = append(found, referrers...); len(found) > maxSignatures {
+				found = found[:maxSignatures]
+				return enough
+			}
 			return nil
 		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	found = found[:min(len(found), maxSignatures)]
-	for _, d := range found {
-		if err := r.manifest(ctx, s, d, true); err != nil {
-			return nil, err
+		if errors.Is(err, enough) {
+			return nil
+		}
+		return err
+	}))
+	for _, signature := range found {
+		var m ocispec.Manifest
+		if err == nil {
+			m, err = d.manifest(ctx, signature)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(m.Layers) != 1 || m.Subject == nil || m.Subject.Digest != of.Digest {
+			continue // no signature of this bundle
+		}
+		note, noteErr := d.blob(ctx, m.Layers[0])
+		if err = noteErr; err == nil {
+			notes = append(notes, note)
 		}
 	}
-	return found, nil
+	return found, notes, err
 }
 
-// document reads and keeps a manifest or an index by its tag or digest.
-func (r *Repository) document(ctx context.Context, s hostbundle.Staging, reference string) (ocispec.Descriptor, []byte, error) {
-	var d ocispec.Descriptor
-	var data []byte
-	err := r.patiently(ctx, func(ctx context.Context) error {
-		found, body, err := r.remote.FetchReference(ctx, reference)
+func (d *description) manifest(ctx context.Context, of ocispec.Descriptor) (ocispec.Manifest, error) {
+	var m ocispec.Manifest
+	_, data, err := d.document(ctx, of.Digest.String())
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, d.corrupt(of, err)
+	}
+	return m, nil
+}
+
+// document brings a manifest or an index by its tag or digest.
+func (d *description) document(ctx context.Context, reference string) (ocispec.Descriptor, []byte, error) {
+	return d.small(ctx, func(ctx context.Context) (ocispec.Descriptor, io.ReadCloser, error) {
+		return d.remote.FetchReference(ctx, reference)
+	})
+}
+
+// blob brings content that is small.
+func (d *description) blob(ctx context.Context, of ocispec.Descriptor) ([]byte, error) {
+	_, data, err := d.small(ctx, func(ctx context.Context) (ocispec.Descriptor, io.ReadCloser, error) {
+		if err := of.Digest.Validate(); err != nil {
+			return of, nil, d.corrupt(of, err)
+		}
+		response, err := d.request(ctx, 0, of)
+		if err != nil {
+			return of, nil, err
+		}
+		return of, response.Body, nil
+	})
+	return data, err
+}
+
+// small reads what is small and compares it with its digest.
+func (d *description) small(ctx context.Context, fetch func(context.Context) (ocispec.Descriptor, io.ReadCloser, error)) (of ocispec.Descriptor, data []byte, err error) {
+	err = d.patiently(ctx, brief(func(ctx context.Context) error {
+		found, body, err := fetch(ctx)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = body.Close() }()
-		if found.Size > hostbundle.MaxDocument {
-			return r.corrupt(found, fmt.Errorf("it has %d bytes, more than any document of a bundle", found.Size))
+		switch {
+		case found.Digest.Algorithm() != digest.SHA256 || found.Digest.Validate() != nil:
+			return d.corrupt(found, fmt.Errorf("want a digest of %s", digest.SHA256))
+		case found.Size < 0 || found.Size > hostbundle.MaxDocument:
+			return d.corrupt(found, fmt.Errorf("it has %d bytes, more than any document of a bundle", found.Size))
 		}
 		// compares size and digest
-		d = found
+		of = found
 		data, err = content.ReadAll(body, found)
+		if errors.Is(err, content.ErrMismatchedDigest) || errors.Is(err, content.ErrTrailingData) {
+			return d.corrupt(found, err)
+		}
 		return err
-	})
+	}))
 	if err != nil {
-		return d, nil, err
+		return of, nil, err
 	}
-	return d, data, s.Document(d, data)
+	d.documents = append(d.documents, document{of, data})
+	return of, data, nil
 }
 
 func (r *Repository) corrupt(d ocispec.Descriptor, err error) error {
