@@ -64,7 +64,7 @@ func (e *Enroller) assignedEnrollment(key *ecdsa.PrivateKey, names names) *tls.C
 	if err != nil || a == nil {
 		return nil
 	}
-	c, err := parseCertificate(a.Certificate, key, e.Now(), names.enrollment)
+	c, err := pair(a.Certificate, key, names.enrollment)
 	if err != nil {
 		return nil
 	}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,16 +23,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// parseCertificate pairs a PEM certificate with the key. It fails when the
-// certificate is for another key or none of the users, or has ended.
-func parseCertificate(data []byte, key *ecdsa.PrivateKey, now time.Time, users ...string) (*tls.Certificate, error) {
-	c, err := pair(data, key, users...)
-	if err == nil && now.After(c.Leaf.NotAfter) {
-		err = fmt.Errorf("it expired at %s", c.Leaf.NotAfter.UTC().Format(time.RFC3339))
-	}
-	return c, err
-}
-
+// pair returns a PEM certificate with its key. It fails when the certificate is for another key or
+// none of the users.
 func pair(data []byte, key *ecdsa.PrivateKey, users ...string) (*tls.Certificate, error) {
 	parsed := certificates(data)
 	if len(parsed) == 0 {
@@ -53,12 +44,20 @@ func pair(data []byte, key *ecdsa.PrivateKey, users ...string) (*tls.Certificate
 	return c, nil
 }
 
-// loadEnrollment returns the usable certificate of the identity key on disk; nil without one.
+// loadEnrollment returns the certificate of the identity key on disk; nil without one. One that has
+// ended is the last choice. It is kept all the same, since the clock may be wrong until the network
+// has set it: Session.enrolled decides when the certificate is used.
 func (e *Enroller) loadEnrollment(key *ecdsa.PrivateKey, names names) *tls.Certificate {
-	if c := e.load(enrollmentFile, key, names.enrollment); c != nil {
-		return c
+	var ended *tls.Certificate
+	for _, c := range []*tls.Certificate{e.load(enrollmentFile, key, names.enrollment), e.assignedEnrollment(key, names)} {
+		switch {
+		case c != nil && e.Now().Before(c.Leaf.NotAfter):
+			return c
+		case c != nil && ended == nil:
+			ended = c
+		}
 	}
-	return e.assignedEnrollment(key, names)
+	return ended
 }
 
 func (e *Enroller) load(file string, key *ecdsa.PrivateKey, users ...string) *tls.Certificate {
@@ -67,7 +66,7 @@ func (e *Enroller) load(file string, key *ecdsa.PrivateKey, users ...string) *tl
 	if err != nil {
 		return nil
 	}
-	c, err := parseCertificate(data, key, e.Now(), users...)
+	c, err := pair(data, key, users...)
 	if err != nil {
 		e.Log.Warn("the certificate is not usable, asking for a new one", "file", path, "err", err)
 		return nil
