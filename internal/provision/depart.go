@@ -57,17 +57,21 @@ func (r *removal) check(context.Context) error {
 	return checkDeparture(r.departure.Name, r.Namespace, r.Server, r.facts, r.host)
 }
 
-// checkDeparture compares a machine with the Host; nil is one that is gone. What the machine
-// is called counts only where no machine-id tells.
+// checkDeparture compares a machine with the Host; nil is one that is gone. A host is the machine
+// that has its key: a machine-id is copied with a disk. What the machine is called counts only
+// where neither tells.
 func checkDeparture(name, namespace, server string, f Facts, h *infrav1.Host) error {
 	const elsewhere = "it serves there: remove it from there; if that is another address of this management cluster, give it with --server"
-	var id string
+	var id, key string
 	if h != nil {
-		id = h.Status.Inventory.MachineID
+		id, key = h.Status.Inventory.MachineID, h.Spec.HostID
 	}
 	same := id != "" && id == f.MachineID
 	agent := cmp.Or(f.ConfiguredName, f.KeptName)
 	switch {
+	case key != "" && f.HostID != "" && key != f.HostID:
+		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if it is gone or was installed anew, --no-ssh removes the Host alone",
+			"it is not the machine of host %s: its agent has another key than spec.hostID", name)
 	case id != "" && f.MachineID != "" && !same:
 		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if it is gone or was installed anew, --no-ssh removes the Host alone",
 			"it is not the machine of host %s: that has machine-id %s, and this one %s", name, id, f.MachineID)

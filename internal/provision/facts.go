@@ -68,6 +68,9 @@ type Facts struct {
 	KeptName string
 	// Identity says that the agent has made the key by which the management cluster knows it.
 	Identity bool
+	// HostID is the digest of that key's public part, as spec.hostID has it; empty without a key, and
+	// of one that is not of P-256.
+	HostID string
 	// Server the machine is enrolled at; empty when it is not.
 	Server string
 	// Known says that the management cluster has a Host of that name which an agent enrolled.
@@ -90,6 +93,13 @@ put() { printf '%s=%s\n' "$1" "$(printf %s "$2" | tr -d '\n\r')"; }
 sum() { [ ! -f "$1" ] || sha256sum <"$1" | cut -d' ' -f1; }
 entry() { [ ! -f "$2" ] || sed -n "s/^ *$1: *//p" "$2" | head -n1 | tr -d "\"'"; }
 free() { while [ ! -d "$1" ]; do set -- "$(dirname "$1")"; done; df -Pk "$1" | tail -n1; }
+# A key of P-256 ends with its public part: 65 bytes, of which the first is 4. What is hashed
+# is that part behind the header of a PKIX public key.
+point() { sed '/^-/d' "$1" 2>/dev/null | base64 -d 2>/dev/null | tail -c 65; }
+hostID() {
+  [ "$(point "$1" | wc -c)" -eq 65 ] && [ "$(point "$1" | head -c 1 | od -An -tu1 | tr -d ' ')" = 4 ] || return 0
+  { printf '\060\131\060\023\006\007\052\206\110\316\075\002\001\006\010\052\206\110\316\075\003\001\007\003\102\000'; point "$1"; } | sha256sum | cut -d' ' -f1
+}
 put kernel "$(uname -s)"
 put machine "$(uname -m)"
 put system "$( (. /etc/os-release && printf %s "$PRETTY_NAME") 2>/dev/null)"
@@ -116,6 +126,7 @@ put assignedFrom "$(sed -n 's/.*"configured":"\([^"]*\)".*/\1/p' ` + stateDir + 
 put name "$(cat ` + stateDir + `/host-name 2>/dev/null)"
 put configuredName "$(entry hostName /etc/slipway/agent.yaml)"
 [ ! -f ` + stateDir + `/identity.key ] || put identity true
+put hostID "$(hostID ` + stateDir + `/identity.key)"
 put server "$(entry server ` + stateDir + `/kubeconfig)"
 if [ -x ` + agentPath + ` ]; then put software "$(` + agentPath + ` software list -o json 2>/dev/null)"; fi
 `
@@ -128,7 +139,7 @@ func parseFacts(printed string) (Facts, error) {
 		"kernel": &f.Kernel, "machine": &f.Machine, "system": &f.System, "hostname": &f.HostName, "machineID": &f.MachineID, "bootID": &f.BootID,
 		"agentDigest": &f.AgentDigest, "stagedAgentDigest": &f.StagedAgentDigest, "unitDigest": &f.UnitDigest,
 		"namespace": &f.Namespace, "configuredName": &f.ConfiguredName, "name": &f.KeptName, "server": &f.Server,
-		"assigned": &assigned, "assignedFrom": &assignedFrom,
+		"hostID": &f.HostID, "assigned": &assigned, "assignedFrom": &assignedFrom,
 	}
 	flags := map[string]*bool{"systemd": &f.Systemd, "oneDisk": &f.OneDisk, "agentPackaged": &f.AgentPackaged, "agentRuns": &f.AgentRuns, "identity": &f.Identity}
 	kibibytes := map[string]*int64{"stateFree": &f.StateFree, "componentsFree": &f.ComponentsFree, "staged": &f.Staged}
