@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -53,8 +55,27 @@ type result struct {
 	names []string
 }
 
-// escapes keeps what clusters report from steering the terminal, as kubectl does.
-var escapes = strings.NewReplacer("\x1b", "^[", "\r", "\\r")
+// escapes keeps what clusters and machines report from steering the terminal.
+var escapes = newTerminalEscapes()
+
+// terminalEscapes writes every control character but tab and newline visibly: those of C0 and C1,
+// of which terminals take U+009B for the beginning of a sequence, and bytes that are not UTF-8.
+type terminalEscapes struct{ visible *strings.Replacer }
+
+func newTerminalEscapes() terminalEscapes {
+	pairs := []string{"\x1b", "^[", "\r", `\r`}
+	for r := rune(0); r <= 0x9f; r++ {
+		if unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\x1b", r) {
+			pairs = append(pairs, string(r), fmt.Sprintf(`\u%04x`, r))
+		}
+	}
+	return terminalEscapes{strings.NewReplacer(pairs...)}
+}
+
+// WriteString writes s with escapes.
+func (e terminalEscapes) WriteString(out io.Writer, s string) (int, error) {
+	return e.visible.WriteString(out, strings.ToValidUTF8(s, string(utf8.RuneError)))
+}
 
 func (r result) write(out io.Writer, format string) error {
 	switch format {

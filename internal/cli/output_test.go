@@ -26,6 +26,20 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// Terminals take single characters beyond ESC for commands: those of C1, of which U+009B begins a
+// sequence, and bytes that are not UTF-8.
+func TestNothingSteersATerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\tb\n": "a\tb\n", "ü €": "ü €", "\x1b[2J": "^[[2J", "a\rb": `a\rb`, "\u009b2J": `\u009b2J`, "\u0080\u009d": `\u0080\u009d`,
+		"\x00\a\b\v\x7f": `\u0000\u0007\u0008\u000b\u007f`, "a\x9b2J": "a\ufffd2J", "\xc2": "\ufffd",
+	} {
+		var out strings.Builder
+		if _, err := escapes.WriteString(&out, text); err != nil || out.String() != want {
+			t.Errorf("%q: got %q, want %q: %v", text, out.String(), want, err)
+		}
+	}
+}
+
 // What is drawn over is drawn on a terminal only: into a pipe or a file goes what has
 // changed, without escapes.
 func TestNothingIsDrawnInAPipe(t *testing.T) {
