@@ -1,7 +1,9 @@
 package placement
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -98,6 +100,8 @@ type Fit struct {
 	Score int32
 	// Install is true where the agent has to install the version first.
 	Install bool
+
+	tie []byte
 }
 
 // Result is the outcome of Choose.
@@ -156,7 +160,7 @@ func NewChooser(r Request) (*Chooser, error) {
 }
 
 // Choose ranks the candidates that fit: those in the domain the pool chose first,
-// then by score, then those that have the version, then by name.
+// then by score, then those that have the version, then by digest.
 func (c *Chooser) Choose(candidates []Candidate) Result {
 	var result Result
 	c.seen = map[string]int{}
@@ -170,13 +174,20 @@ func (c *Chooser) Choose(candidates []Candidate) Result {
 			result.Rejected = append(result.Rejected, Rejection{Host: candidate.Host.Name, Reason: reason, Remedy: remedy(candidate.Host, reason)})
 			continue
 		}
-		result.Ranked = append(result.Ranked, Fit{candidate.Host, c.inDomain(candidate.Host), c.score(candidate.Host), c.offer(candidate.Host) == host.OfferInstallable})
+		result.Ranked = append(result.Ranked, Fit{candidate.Host, c.inDomain(candidate.Host), c.score(candidate.Host), c.offer(candidate.Host) == host.OfferInstallable, tie(candidate.Host)})
 	}
 	slices.SortFunc(result.Ranked, func(a, b Fit) int {
-		return cmp.Or(trueFirst(a.InDomain, b.InDomain), cmp.Compare(b.Score, a.Score), trueFirst(!a.Install, !b.Install), cmp.Compare(a.Host.Name, b.Host.Name))
+		return cmp.Or(trueFirst(a.InDomain, b.InDomain), cmp.Compare(b.Score, a.Score), trueFirst(!a.Install, !b.Install), bytes.Compare(a.tie, b.tie))
 	})
 	slices.SortFunc(result.Rejected, func(a, b Rejection) int { return cmp.Compare(a.Host, b.Host) })
 	return result
+}
+
+// tie orders hosts that fit equally well. A machine chooses its name, and one that is called first
+// would get the bootstrap data of each control plane: the UID in the digest is the API server's.
+func tie(h *infrav1.Host) []byte {
+	sum := sha256.Sum256([]byte(string(h.UID) + "\n" + h.Spec.HostID + "\n" + h.Namespace + "/" + h.Name))
+	return sum[:]
 }
 
 // Reject returns why a host doesn't fit, or "" when it does. What the machine

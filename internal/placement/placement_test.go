@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -130,9 +131,33 @@ func TestChooseRanks(t *testing.T) {
 		for _, fit := range chooser.Choose(candidates).Ranked {
 			names = append(names, fit.Host.Name)
 		}
-		if got := strings.Join(names, ""); got != "cbda" {
-			t.Fatalf("order = %s, want cbda", got)
+		if got := strings.Join(names, ""); got != "cdba" {
+			t.Fatalf("order = %s, want cdba", got)
 		}
+	}
+}
+
+// A machine that chose a name which comes first is not the first choice of every machine: the UID of
+// its Host decides. The order is the same whenever it is asked for.
+func TestTiesAreBrokenByNoName(t *testing.T) {
+	chooser, err := placement.NewChooser(placement.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := map[string]int{}
+	for i := range 64 {
+		uid := func(name string) func(*infrav1.Host) {
+			return func(h *infrav1.Host) { h.UID = types.UID(fmt.Sprint(name, i)) }
+		}
+		a, b := candidate("a", uid("a")), candidate("b", uid("b"))
+		chosen, again := chooser.Choose([]placement.Candidate{a, b}).Ranked[0].Host.Name, chooser.Choose([]placement.Candidate{b, a}).Ranked[0].Host.Name
+		if chosen != again {
+			t.Fatalf("%s comes first, and %s in another order of the same hosts", chosen, again)
+		}
+		first[chosen]++
+	}
+	if first["a"] < 16 || first["b"] < 16 {
+		t.Errorf("of 64 pairs of hosts that fit equally, the first is %v", first)
 	}
 }
 
@@ -150,9 +175,9 @@ func TestSpread(t *testing.T) {
 	}{
 		"soft":              {nil, "2", "cba", ""},
 		"hard":              {ptr.To(true), "2", "cb", "not in failure domain 2, which spec.spread asks for"},
-		"soft, none there":  {ptr.To(false), "3", "cab", ""},
+		"soft, none there":  {ptr.To(false), "3", "cba", ""},
 		"hard, none there":  {ptr.To(true), "3", "", "not in failure domain 3, which spec.spread asks for"},
-		"domain by default": {nil, "", "cab", ""},
+		"domain by default": {nil, "", "cba", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := placement.Request{
