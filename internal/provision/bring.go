@@ -179,19 +179,16 @@ func (a *addition) runPreflight(ctx context.Context, ignored []string) error {
 	if slices.Contains(ignored, "all") {
 		return nil
 	}
-	var messages, remedies []string
+	var messages []string
 	for _, f := range report.Findings {
 		if f.Level == "Error" && !slices.Contains(ignored, f.Check) {
-			messages = append(messages, f.Check+": "+f.Message)
-			if f.Remedy != "" {
-				remedies = append(remedies, f.Remedy)
-			}
+			messages = append(messages, f.Check+": "+strings.TrimSuffix(f.Message+" ("+f.Remedy+")", " ()"))
 		}
 	}
 	if len(messages) == 0 {
 		return nil
 	}
-	return problem(ReasonPreflight, strings.Join(remedies, "; "), "it cannot become a node like this: %s", strings.Join(messages, "; "))
+	return problem(ReasonPreflight, "see what the machine says of each check; --ignore-preflight-errors leaves out checks by name", "it cannot become a node like this: %s", strings.Join(messages, "; "))
 }
 
 // replaceScript puts the agent that was brought where it belongs.

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -36,11 +35,24 @@ func check(f Facts, w *wanted) []*Problem {
 	add(checkClock(f))
 	if w.bundle != nil && len(f.Software) == 0 && len(f.Runtimes) > 0 {
 		add(problem(ReasonForeignRuntime,
-			fmt.Sprintf("if nobody needs it: systemctl disable --now %s; otherwise prepare the software of the machine by yourself and leave out --host-bundle", strings.Join(f.Runtimes, " ")),
+			"if nobody needs it: systemctl disable --now "+strings.Join(known(f.Runtimes), " ")+"; otherwise prepare the software of the machine by yourself and leave out --host-bundle",
 			"it has a container runtime that is not Slipway's, which runs or starts at boot: %s", strings.Join(f.Runtimes, ", ")))
 	}
 	if len(found) == 0 {
 		add(checkSpace(f, w))
+	}
+	return found
+}
+
+// runtimes are the units that the facts tell of.
+var runtimes = []string{"containerd", "docker", "crio", "k3s", "k3s-agent", "rke2-server", "rke2-agent", "k0scontroller", "k0sworker"}
+
+// known are the units of a machine that are among runtimes: a remedy is a command for an
+// administrator, so nothing in it is what a machine printed.
+func known(units []string) []string {
+	found := slices.DeleteFunc(slices.Clone(runtimes), func(unit string) bool { return !slices.Contains(units, unit) })
+	if len(found) == 0 {
+		return []string{"UNIT"}
 	}
 	return found
 }
@@ -63,7 +75,7 @@ func checkArchitecture(f Facts, w *wanted) *Problem {
 	if w.agent != nil {
 		return nil
 	}
-	return problem(ReasonArchitecture, "name the slipway-agent of the release for "+f.architecture()+" with --agent, beside the others",
+	return problem(ReasonArchitecture, "name the slipway-agent of the release for its architecture with --agent, beside the others",
 		"it is %s, and there is no agent for that: --agent has %s", f.architecture(), strings.Join(w.architectures, ", "))
 }
 

@@ -79,7 +79,7 @@ func checkDeparture(name, namespace, server string, f Facts, h *infrav1.Host) er
 		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS",
 			"it is not the machine of host %s, but %s", name, f.hostName())
 	case f.Namespace != "" && f.Namespace != namespace:
-		return problem(ReasonEnrolledElsewhere, "use -n "+f.Namespace+", if that is a namespace of this management cluster", "its agent is configured for namespace %s, not %s", f.Namespace, namespace)
+		return problem(ReasonEnrolledElsewhere, "use -n with that namespace, if it is one of this management cluster", "its agent is configured for namespace %s, not %s", f.Namespace, namespace)
 	case f.Server != "" && f.Server != server && (!same || !host.Connected(h)):
 		return problem(ReasonEnrolledElsewhere, elsewhere, "it is enrolled at %s", f.Server)
 	}

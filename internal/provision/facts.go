@@ -88,7 +88,7 @@ type Software struct {
 
 // factsScript prints a line for each fact. It writes nothing, and uses what every
 // distribution has.
-const factsScript = `
+var factsScript = `
 put() { printf '%s=%s\n' "$1" "$(printf %s "$2" | tr -d '\n\r')"; }
 sum() { [ ! -f "$1" ] || sha256sum <"$1" | cut -d' ' -f1; }
 entry() { [ ! -f "$2" ] || sed -n "s/^ *$1: *//p" "$2" | head -n1 | tr -d "\"'"; }
@@ -112,7 +112,7 @@ put stateFree "$(free /var/lib | awk '{print $4}')"
 put componentsFree "$(free /opt/slipway | awk '{print $4}')"
 [ "$(free /var/lib | awk '{print $1, $6}')" != "$(free /opt/slipway | awk '{print $1, $6}')" ] || put oneDisk true
 [ ! -d ` + staging + ` ] || put staged "$(du -sk ` + staging + ` | cut -f1)"
-for unit in containerd docker crio k3s k3s-agent rke2-server rke2-agent k0scontroller k0sworker; do
+for unit in ` + strings.Join(runtimes, " ") + `; do
   if systemctl --quiet is-active $unit 2>/dev/null || systemctl --quiet is-enabled $unit 2>/dev/null; then put runtime $unit; fi
 done
 put agentDigest "$(sum ` + agentPath + `)"

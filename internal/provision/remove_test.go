@@ -255,7 +255,7 @@ func TestRemoveRefuses(t *testing.T) {
 		}, reason: provision.ReasonOtherMachine, says: "but somebody"},
 		"other-namespace": {spoil: func(_ *world, b *bare, name string) {
 			b.write("/etc/slipway/agent.yaml", "apiVersion: agent.slipway.dev/v1alpha1\nkind: AgentConfiguration\nnamespace: dev\nhostName: "+name+"\n")
-		}, reason: provision.ReasonEnrolledElsewhere, says: "configured for namespace dev", remedy: "-n dev"},
+		}, reason: provision.ReasonEnrolledElsewhere, says: "configured for namespace dev", remedy: "use -n"},
 		"handed-over": {gone: true, spoil: func(_ *world, b *bare, _ string) {
 			b.write("/var/lib/slipway-agent/kubeconfig", "clusters:\n- cluster:\n    server: https://other:6443\n")
 		}, reason: provision.ReasonEnrolledElsewhere, says: "enrolled at https://other:6443", remedy: "--server"},
