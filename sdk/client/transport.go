@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -19,12 +20,30 @@ import (
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
-// RefuseLinkLocal is the default of Options.AllowAddress. Who sets DialContext has
-// to call it, or what is stricter, for the address after name resolution.
+// metadata are the addresses at which clouds serve metadata and credentials to a machine alone,
+// besides link-local ones: of Amazon and Google by IPv6, of Azure, of Alibaba and of Oracle.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("192.0.0.192"),
+}
+
+// translated are the networks whose addresses end with one of IPv4, which NAT64 translates to.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
+
+// RefuseLinkLocal is the default of Options.AllowAddress. It refuses what no endpoint that a user
+// names may have: link-local, multicast and unspecified addresses, and the others at which clouds
+// serve metadata, also behind NAT64. A program that sets DialContext has to call it, or something
+// stricter, for the address after name resolution.
 func RefuseLinkLocal(address netip.Addr) error {
-	address = address.Unmap()
-	if address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified() {
-		return fmt.Errorf("an extension must not have the address %s", address)
+	address = address.Unmap().WithZone("")
+	if translated.Contains(address) {
+		bytes := address.As16()
+		if err := RefuseLinkLocal(netip.AddrFrom4([4]byte(bytes[12:]))); err != nil {
+			return err
+		}
+	}
+	if address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified() || slices.Contains(metadata, address) {
+		return fmt.Errorf("an endpoint must not have the address %s", address)
 	}
 	return nil
 }

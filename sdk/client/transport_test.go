@@ -266,7 +266,8 @@ func TestNoProxyFromTheEnvironment(t *testing.T) {
 // TestForbiddenAddresses are those of metadata services and alike, also behind a
 // name, since the address is judged when it is dialled.
 func TestForbiddenAddresses(t *testing.T) {
-	for _, url := range []string{"https://169.254.169.254", "https://[fe80::1]", "https://[::ffff:169.254.169.254]", "https://0.0.0.0:443", "https://[ff02::1]"} {
+	for _, url := range []string{"https://169.254.169.254", "https://[fe80::1]", "https://[::ffff:169.254.169.254]", "https://0.0.0.0:443", "https://[ff02::1]",
+		"https://[fd00:ec2::254]", "https://[fd20:ce::254]", "https://168.63.129.16", "https://100.100.100.200", "https://192.0.0.192", "https://[64:ff9b::a9fe:a9fe]"} {
 		config := hooktest.Handler(hooktest.Config("ext", url, hooktest.NewCA(t).PEM), capi.BeforeClusterCreate, "h", fail, 5)
 		if _, err := create(t.Context(), t, newClient(t, client.Options{}, config)); err == nil || !strings.Contains(errorText(err), "must not have the address") {
 			t.Errorf("%s: %v", url, errorText(err))

@@ -3,6 +3,8 @@ package webhook
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/slipway-dev/slipway/sdk/client"
 )
 
 // reserved are networks that are no public destination, beside those that netip itself
@@ -21,12 +23,12 @@ var reserved = []netip.Prefix{
 }
 
 // destination says why no endpoint may have an address, which is as resolved: public
-// ones, and those in networks that an administrator allows. Link-local ones, where clouds
-// keep credentials, are never allowed.
+// ones, and those in networks that an administrator allows. Those of client.RefuseLinkLocal, where
+// clouds keep credentials, are never allowed.
 func destination(address netip.Addr, allowed []netip.Prefix) error {
 	address = address.Unmap().WithZone("")
-	if address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified() {
-		return fmt.Errorf("no endpoint may have the address %s", address)
+	if err := client.RefuseLinkLocal(address); err != nil {
+		return err
 	}
 	for _, network := range allowed {
 		if network.Contains(address) {

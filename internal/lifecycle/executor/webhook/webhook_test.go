@@ -276,7 +276,7 @@ func TestLinkLocalAddressesAreNotCalled(t *testing.T) {
 	f := newFixture(t, status(http.StatusOK))
 	for _, u := range []string{"https://169.254.169.254/latest", "https://[fe80::1%25lo]/", "https://[::ffff:169.254.169.254]/", "https://0.0.0.0/"} {
 		f.in.Step.Webhook.URL = u
-		_ = f.fails(t, "no endpoint may have the address")
+		_ = f.fails(t, "an endpoint must not have the address")
 	}
 }
 
