@@ -111,7 +111,7 @@ generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API refe
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths="./api/v1beta1;./api/v1beta2;./api/runtime/..." output:crd:dir=config/crd/bases
 	$(CONTROLLER_GEN) crd paths=./api/lifecycle/... output:crd:dir=config/lifecycle/crd/bases
-	go run ./config/crd/gen config/crd/bases config/lifecycle/crd/bases
+	go run ./config/crd/gen -bounds internal/agent/link/bounds.json config/crd/bases config/lifecycle/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=slipway-manager-role paths="./internal/controller/...;./internal/manager/...;./internal/webhook/..." output:rbac:dir=config/rbac
 	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:dir=config/webhook
 	$(CONTROLLER_GEN) rbac:roleName=slipway-lifecycle-role paths=./internal/lifecycle/... output:rbac:dir=config/lifecycle/rbac

@@ -134,6 +134,11 @@ const (
 	HostClockBehindReason = "ClockBehind"
 )
 
+// HostFieldsRefusedReason of the condition ReportAccepted of a Host means that the API server
+// refused fields of the agent's report, which the Host lacks since. Bring the CRDs and the manager to
+// the agent's version.
+const HostFieldsRefusedReason = "FieldsRefused"
+
 // Reasons of the condition ReadyToMove of a Host. HostAgentNotConnectedReason is one more:
 // the agent is handed over when it returns, which holds up no move.
 const (

@@ -309,7 +309,8 @@ type VirtualIPStatus struct {
 type HostStatus struct {
 	// conditions: Ready, AgentConnected, ClockSkewed, Available, DuplicateIdentity,
 	// AgentSupported, AgentUpdated and Paused; ReleaseHooksPassed while an extension holds
-	// a release, ReadyToMove while a move is under way.
+	// a release, ReadyToMove while a move is under way, ReportAccepted while the API server
+	// refuses a part of the agent's report.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -370,6 +371,27 @@ type HostStatus struct {
 	// hosts that hold no control plane of endpoint type HostVIP.
 	// +optional
 	VirtualIP *VirtualIPStatus `json:"virtualIP,omitempty"`
+
+	// omitted lists the fields of which the agent left out values, because the API takes
+	// fewer or others.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Omitted []HostOmission `json:"omitted,omitempty"`
+}
+
+// HostOmission is a field of the status of a Host of which the agent left out values.
+type HostOmission struct {
+	// field of the status, for example addresses.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Field string `json:"field,omitempty"`
+
+	// count of the values that were left out.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count,omitempty"`
 }
 
 // HostIDField and HostMachineIDField are the selectable fields by which hosts with

@@ -117,6 +117,11 @@ const (
 // agent works with ends, in RFC 3339, as the agent says.
 const CertificateExpirationAnnotation = "infrastructure.slipway.dev/certificate-expiration"
 
+// ReportRefusedAnnotation on the Lease of a host says which fields of the agent's last report
+// the API server refused, and why. It is absent while the whole report is accepted. It is on the Lease,
+// as a status that is refused cannot say so.
+const ReportRefusedAnnotation = "infrastructure.slipway.dev/report-refused"
+
 // Enrollment: the identity of an agent (architecture, "Enrollment").
 const (
 	// AgentUserPrefix starts the user name of an agent's client certificate:
@@ -229,6 +234,9 @@ const (
 	// AgentUpdatedCondition on a Host is true while its agent runs the version of
 	// spec.agent, or a newer one. There is none while spec.agent is unset.
 	AgentUpdatedCondition = "AgentUpdated"
+	// ReportAcceptedCondition on a Host is false while the API server refuses a part of the
+	// agent's report; its message names the fields. It is missing while the whole report is accepted.
+	ReportAcceptedCondition = "ReportAccepted"
 	// HostClaimedCondition on a HostMachine is true when a host is claimed. When
 	// false it says why each host was not chosen.
 	HostClaimedCondition = "HostClaimed"

@@ -211,6 +211,9 @@ var cases = []struct {
 	{"a provider has no pod", func(s *Snapshot) {
 		s.Providers[0].Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: "False"}, {Type: appsv1.DeploymentAvailable, Status: "False", Message: "minimum not met", LastTransitionTime: ago(time.Hour)}}
 	}, []want{{"ProviderUnavailable", Error, "Deployment prod/slipway-manager", time.Hour, "infrastructure-slipway has 0 of 1 replicas: minimum not met", "kubectl describe deployment.apps/slipway-manager -n prod"}}},
+	{"a report is refused", func(s *Snapshot) {
+		set(&s.Hosts[1].Status.Conditions, infrav1.ReportAcceptedCondition, "False", infrav1.HostFieldsRefusedReason, "addresses: Too many")
+	}, []want{{"ReportRefused", Error, h2, 3 * time.Hour, "Too many", "journalctl"}}},
 	{"a clock is wrong", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.ClockSkewedCondition, "True", infrav1.HostClockAheadReason, "40 s ahead")
 	}, []want{{"ClockSkewed", Warning, h2, 3 * time.Hour, "40 s ahead", "timedatectl"}}},

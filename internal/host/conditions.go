@@ -1,9 +1,9 @@
 package host
 
 import (
-	"slices"
-
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,6 +28,9 @@ type Facts struct {
 	ManagerVersion string
 	// ReleaseHooks tells who holds back a released host; nil while nobody does.
 	ReleaseHooks *metav1.Condition
+	// ReportRefused is what the API server refused of the agent's report; empty when it
+	// accepted everything.
+	ReportRefused string
 	// Move tells what holds up a move; nil while nobody asks.
 	Move *metav1.Condition
 }
@@ -42,7 +45,7 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 		meta.SetStatusCondition(&h.Status.Conditions, c)
 	}
 	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(h, f.Connection), clockSkewed(h, f.ClockSkew), available(h, f), ready(h, f)})
-	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move, agentUpdated(h)} {
+	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move, agentUpdated(h), reportAccepted(f.ReportRefused)} {
 		if c != nil {
 			conditions = append(conditions, *c)
 		}
@@ -66,6 +69,19 @@ func agentConnected(h *infrav1.Host, c Connection) metav1.Condition {
 			c.LastSeen.UTC().Format(time.RFC3339))
 	}
 	return condition
+}
+
+// maxReportRefused bounds what a condition says of a report: the agent wrote it.
+const maxReportRefused = 512
+
+// reportAccepted is nil while the API server accepts the whole report.
+func reportAccepted(refused string) *metav1.Condition {
+	if refused == "" {
+		return nil
+	}
+	return &metav1.Condition{Type: infrav1.ReportAcceptedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostFieldsRefusedReason,
+		Message: fmt.Sprintf("The API server refuses fields of the agent's report, and the Host lacks them: %.*s. "+
+			"Install the CRDs and the manager of the agent's version", maxReportRefused, strings.ToValidUTF8(refused, "?"))}
 }
 
 // restoredHowTo is for a Host that knows its machine though the agent has not been here: it

@@ -11,12 +11,14 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -56,7 +58,9 @@ var quantityPattern = func() string {
 }()
 
 func main() {
-	for _, folder := range os.Args[1:] {
+	bounds := flag.String("bounds", "", "also write what the API takes of a Host's status to this file")
+	flag.Parse()
+	for _, folder := range flag.Args() {
 		files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 		for _, file := range files {
 			if err == nil {
@@ -67,6 +71,13 @@ func main() {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+	}
+	if *bounds == "" {
+		return
+	}
+	if err := writeBounds(filepath.Join(flag.Arg(0), "infrastructure.slipway.dev_hosts.yaml"), *bounds); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
@@ -106,5 +117,48 @@ func narrow(node any) {
 		case node["x-kubernetes-int-or-string"] == true:
 			node["minimum"], node["maximum"] = math.MinInt32, math.MaxInt32
 		}
+	}
+}
+
+// writeBounds writes the schema of the status of a CRD's storage version, without what only
+// people read. The agent fits its report into it.
+func writeBounds(file, out string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	crd := apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for i := range crd.Spec.Versions {
+		if !crd.Spec.Versions[i].Storage {
+			continue
+		}
+		status := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["status"]
+		// The manager writes these.
+		delete(status.Properties, "conditions")
+		delete(status.Properties, "phase")
+		strip(&status)
+		body, err := json.MarshalIndent(status, "", " ")
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(out, append(body, '\n'), 0o644)
+	}
+	return fmt.Errorf("%s: no storage version", file)
+}
+
+func strip(schema *apiextensionsv1.JSONSchemaProps) {
+	schema.Description, schema.Format, schema.XListType, schema.XMapType, schema.XListMapKeys, schema.AnyOf = "", "", nil, nil, nil, nil
+	for name, property := range schema.Properties {
+		strip(&property)
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil {
+		strip(schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		strip(schema.AdditionalProperties.Schema)
 	}
 }

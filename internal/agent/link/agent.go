@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,6 +108,8 @@ type Agent struct {
 	mu      sync.Mutex
 	facts   inventory.Facts
 	refused *infrav1.ObservedOperation
+	// reportRefused is what the API server refused of the last report.
+	reportRefused atomic.Pointer[string]
 }
 
 // New puts an agent together. It starts nothing.
@@ -122,7 +125,8 @@ func New(o Options) (*Agent, error) {
 		CertificateExpires: o.CertificateExpires, OnRenewed: o.Renewed,
 	}
 	a.reporter = newReporter(client, o.Namespace, o.HostName, o.Log, a.heartbeat.Every)
-	a.reporter.onApplied = o.Reported
+	a.reporter.onApplied, a.reporter.onRefused = o.Reported, a.refusedReport
+	a.heartbeat.ReportRefused = a.ReportRefused
 	if o.HandOver != nil {
 		a.heartbeat.Report, a.heartbeat.OnLease = o.HandOver.Report, o.HandOver.Announced
 	}
@@ -171,6 +175,28 @@ func (a *Agent) LastHeartbeat() time.Time { return a.heartbeat.Last() }
 
 // LeaseDuration is after how long without a heartbeat the agent counts as away.
 func (a *Agent) LeaseDuration() time.Duration { return a.heartbeat.LeaseDuration() }
+
+// ReportRefused says which fields of the last report the API server refused, and why; empty when
+// it accepted all of them.
+func (a *Agent) ReportRefused() string {
+	if said := a.reportRefused.Load(); said != nil {
+		return *said
+	}
+	return ""
+}
+
+// refusedReport tells the management cluster by the next heartbeat, which is sent now when that is
+// news.
+func (a *Agent) refusedReport(what string) {
+	if what == a.ReportRefused() {
+		return
+	}
+	a.reportRefused.Store(&what)
+	if what != "" {
+		a.options.Log.Error("the API server refuses fields of the host's status; the CRDs and the manager may be of another version than the agent", "refused", what)
+	}
+	a.Beat()
+}
 
 // observe is called with each version of the Host.
 func (a *Agent) observe(host *infrav1.Host) {
@@ -239,15 +265,9 @@ func (a *Agent) setStatus() {
 	if a.options.VirtualIP != nil {
 		virtualIP = a.options.VirtualIP.Status()
 	}
-	if virtualIP != nil {
-		virtualIP.Message = operation.Truncate(virtualIP.Message, maxMessage)
-	}
 	var update *infrav1.HostAgentUpdate
 	if a.options.AgentUpdate != nil {
 		update = a.options.AgentUpdate.Status()
-	}
-	if update != nil {
-		update.Message = operation.Truncate(update.Message, maxMessage)
 	}
 	reported := status(a.facts, a.options.BootID, a.options.Journal.State(), a.refused)
 	reported.VirtualIP, reported.AgentUpdate = virtualIP, update

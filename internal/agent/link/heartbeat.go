@@ -41,6 +41,9 @@ type heartbeat struct {
 	// Report is written into the Lease as the agent's answer to a hand-over, unless it
 	// is empty. May be nil.
 	Report func() string
+	// ReportRefused is written into the Lease as what the API server refused of the last report,
+	// unless it is empty. May be nil.
+	ReportRefused func() string
 	// OnRenewed is called after each renewal that the server accepted. May be nil.
 	OnRenewed func()
 	// OnLease is called with the annotations of each Lease that the server returned.
@@ -48,6 +51,10 @@ type heartbeat struct {
 	OnLease func(annotations map[string]string)
 	// Wake asks for a renewal now. May be nil.
 	Wake <-chan struct{}
+
+	// untold is the last ReportRefused that the server did not take: a management cluster of an
+	// earlier version may not let agents write it, and the heartbeat matters more.
+	untold string
 
 	lease *coordinationv1.Lease
 	last  atomic.Int64
@@ -155,11 +162,21 @@ func (h *heartbeat) beat(ctx context.Context) error {
 	if h.CertificateExpires != nil {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.CertificateExpirationAnnotation, h.CertificateExpires().UTC().Format(time.RFC3339))
 	}
-	h.answer(lease)
+	annotate(lease, infrav1.HandOverReportAnnotation, h.Report)
+	refused := ""
+	if h.ReportRefused != nil {
+		if refused = h.ReportRefused(); refused == h.untold {
+			refused = ""
+		}
+		annotate(lease, infrav1.ReportRefusedAnnotation, func() string { return refused })
+	}
 	stored, err := h.Leases.UpdateLease(ctx, lease)
 	if err != nil {
 		// Whatever is wrong, the next try begins with what the server has.
 		h.lease = nil
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			h.untold = refused
+		}
 		return err
 	}
 	h.lease = stored
@@ -171,16 +188,16 @@ func (h *heartbeat) beat(ctx context.Context) error {
 	return nil
 }
 
-// answer writes the report on a hand-over.
-func (h *heartbeat) answer(lease *coordinationv1.Lease) {
-	if h.Report == nil {
+// annotate writes what the agent says, and removes the annotation while that is empty.
+func annotate(lease *coordinationv1.Lease, annotation string, says func() string) {
+	if says == nil {
 		return
 	}
-	if report := h.Report(); report != "" {
-		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, infrav1.HandOverReportAnnotation, report)
+	if text := says(); text != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotation, text)
 		return
 	}
-	delete(lease.Annotations, infrav1.HandOverReportAnnotation)
+	delete(lease.Annotations, annotation)
 }
 
 // obey takes over the interval that the Lease asks for. One that is nonsense asks

@@ -61,6 +61,47 @@ func TestHeartbeatTellsWhenTheCertificateEnds(t *testing.T) {
 	}
 }
 
+func TestHeartbeatSaysWhatWasRefused(t *testing.T) {
+	l := &leases{stored: &coordinationv1.Lease{}, updated: func() {}}
+	a := &Agent{options: Options{Log: slog.New(slog.DiscardHandler)}, beat: make(chan struct{}, 1)}
+	h := &heartbeat{Leases: l, Namespace: "ns", Name: "h", Log: slog.New(slog.DiscardHandler), ReportRefused: a.ReportRefused}
+	for _, want := range []string{"addresses: too many", ""} {
+		a.refusedReport(want)
+		select {
+		case <-a.beat:
+		default:
+			t.Errorf("%q is told by no heartbeat before its time", want)
+		}
+		if err := h.beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, found := l.stored.Annotations[infrav1.ReportRefusedAnnotation]; got != want || found != (want != "") {
+			t.Errorf("the Lease says %q, want %q", got, want)
+		}
+		a.refusedReport(want)
+		if len(a.beat) > 0 {
+			t.Errorf("%q is told twice", want)
+		}
+	}
+}
+
+// What cannot be told of a report does not cost the heartbeat.
+func TestHeartbeatGoesOnWithoutWhatItMayNotSay(t *testing.T) {
+	said := "addresses: too many"
+	l := &leases{stored: &coordinationv1.Lease{}, updated: func() {}, errs: []error{apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "h", errors.New("denied"))}}
+	h := &heartbeat{Leases: l, Namespace: "ns", Name: "h", Log: slog.New(slog.DiscardHandler), ReportRefused: func() string { return said }}
+	if err := h.beat(t.Context()); err == nil {
+		t.Fatal("the server took the first")
+	}
+	if err := h.beat(t.Context()); err != nil || l.stored.Annotations[infrav1.ReportRefusedAnnotation] != "" {
+		t.Errorf("the second beat says %q: %v", l.stored.Annotations, err)
+	}
+	said = "capacity: too much"
+	if err := h.beat(t.Context()); err != nil || l.stored.Annotations[infrav1.ReportRefusedAnnotation] != said {
+		t.Errorf("the third beat, with news, says %q: %v", l.stored.Annotations, err)
+	}
+}
+
 // The Lease asks for a longer interval: the server must learn the longer duration
 // before the agent makes it wait.
 func TestAskedInterval(t *testing.T) {

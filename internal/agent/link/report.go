@@ -2,9 +2,7 @@ package link
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,9 +30,6 @@ func passing(heartbeats time.Duration) time.Duration {
 	return min(max(passingDelay, heartbeats/passingShare), maxPassingDelay)
 }
 
-// maxMessage is the limit of a message in the API, in bytes.
-const maxMessage = 2048
-
 // status is the agent's part of Host.status.
 func status(facts inventory.Facts, bootID string, s journal.State, refused *infrav1.ObservedOperation) infrav1.HostStatus {
 	observed := refused
@@ -52,7 +47,6 @@ func report(op *journal.Operation) *infrav1.ObservedOperation {
 		ID: op.ID, ClaimID: op.ClaimID, Phase: op.Phase, State: op.State, Step: op.Step, Reason: op.Reason,
 		Message: op.Message, StartTime: metav1.NewTime(op.StartTime),
 	}
-	observed.Message = operation.Truncate(observed.Message, maxMessage)
 	if !op.CompletionTime.IsZero() {
 		observed.CompletionTime = metav1.NewTime(op.CompletionTime)
 	}
@@ -81,6 +75,9 @@ type reporter struct {
 	heartbeats func() time.Duration
 	// onApplied is called with each status that the server accepted. May be nil.
 	onApplied func(infrav1.HostStatus)
+	// onRefused is called after each report with what the server refused of it; empty when it
+	// accepted everything. May be nil.
+	onRefused func(string)
 
 	mu      sync.Mutex
 	wanted  *infrav1.HostStatus
@@ -185,26 +182,6 @@ func (r *reporter) passes() bool {
 	return equality.Semantic.DeepEqual(before, after)
 }
 
-// write applies a status unless it is what was applied before, and returns how it is
-// encoded.
-func (r *reporter) write(ctx context.Context, s *infrav1.HostStatus, applied string) (string, error) {
-	body, err := json.Marshal(s)
-	if err != nil || string(body) == applied {
-		return applied, err
-	}
-	return string(body), r.hosts.ApplyHostStatus(ctx, &infrav1.Host{
-		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "Host"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.name},
-		Status:     *s,
-	})
-}
-
-// undeclared says that the API server knows an earlier version of the Host, as while agents
-// are upgraded before the manager: an apply with a field that it lacks is refused whole.
-func undeclared(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "field not declared in schema")
-}
-
 func (r *reporter) apply(ctx context.Context) error {
 	r.mu.Lock()
 	wanted, applied := r.wanted, r.applied
@@ -212,29 +189,26 @@ func (r *reporter) apply(ctx context.Context) error {
 	if wanted == nil {
 		return nil
 	}
-	body, err := r.write(ctx, wanted, applied)
-	if undeclared(err) {
-		// What the host does matters more than what it is. The whole report is tried again
-		// with the next one: the API may be of this version by then.
-		known := *wanted
-		known.Inventory.Hardware, known.Software, known.AgentUpdate = infrav1.HostHardware{}, infrav1.HostSoftware{}, nil
-		if known.ObservedOperation != nil {
-			known.ObservedOperation = known.ObservedOperation.DeepCopy()
-			known.ObservedOperation.Steps = nil
-		}
-		wanted = &known
-		body, err = r.write(ctx, wanted, applied)
+	fitted, err := fit(wanted)
+	if err != nil {
+		return err
+	}
+	d := delivery{reporter: r, applied: applied}
+	delivered, err := d.deliver(ctx, fitted)
+	if r.onRefused != nil && (err == nil || refused(err)) {
+		r.onRefused(d.refusals(err))
 	}
 	if err != nil {
 		return err
 	}
-	if body != applied && r.onApplied != nil {
-		r.onApplied(*wanted)
+	if d.body != applied && r.onApplied != nil {
+		r.onApplied(*delivered)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.applied == applied {
-		r.applied, r.accepted = body, wanted
+		// What passes compares what was asked for, not what the API took of it.
+		r.applied, r.accepted = d.body, wanted
 	}
 	return nil
 }

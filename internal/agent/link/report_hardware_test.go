@@ -19,9 +19,18 @@ type api struct {
 }
 
 func (a *api) ApplyHostStatus(_ context.Context, h *infrav1.Host) error {
-	if a.old && (h.Status.Inventory.Hardware.BootMode != "" || len(h.Status.ObservedOperation.Steps) > 0 || h.Status.AgentUpdate != nil) {
+	unknown := ""
+	for field, is := range map[string]bool{
+		".status.inventory.hardware": h.Status.Inventory.Hardware.BootMode != "", ".status.agentUpdate": h.Status.AgentUpdate != nil,
+		".status.observedOperation.steps": len(h.Status.ObservedOperation.Steps) > 0,
+	} {
+		if is {
+			unknown += "\n" + field + ": field not declared in schema"
+		}
+	}
+	if a.old && unknown != "" {
 		a.refused++
-		return errors.New("failed to create typed patch object (ns/h; infrastructure.slipway.dev/v1beta2, Kind=Host): .status.inventory.hardware: field not declared in schema")
+		return errors.New("failed to create typed patch object (ns/h; infrastructure.slipway.dev/v1beta2, Kind=Host): errors:" + unknown)
 	}
 	a.applied = append(a.applied, h.Status)
 	return nil
@@ -35,8 +44,8 @@ func TestReportToAnAPIWithoutHardware(t *testing.T) {
 	var accepted []string
 	r.onApplied = func(s infrav1.HostStatus) { accepted = append(accepted, s.Inventory.AgentVersion) }
 	r.set(infrav1.HostStatus{BootID: "boot", Inventory: infrav1.HostInventory{Architecture: "amd64", AgentVersion: "v0.2.0", Hardware: infrav1.HostHardware{BootMode: infrav1.BootModeUEFI}},
-		ObservedOperation: &infrav1.ObservedOperation{ID: "o", Steps: []infrav1.OperationStep{{Name: "baseline"}}},
-		AgentUpdate:       &infrav1.HostAgentUpdate{Version: "v0.2.0", State: infrav1.HostAgentUpdateTrying}})
+		ObservedOperation: &infrav1.ObservedOperation{ID: "o", ClaimID: "c", Phase: infrav1.HostDesiredReset, State: infrav1.OperationRunning, Steps: []infrav1.OperationStep{{Name: "baseline", StartTime: now}}},
+		AgentUpdate:       &infrav1.HostAgentUpdate{Version: "v0.2.0", ReleaseDigest: "sha256:1", State: infrav1.HostAgentUpdateTrying}})
 	for range 3 {
 		if err := r.apply(t.Context()); err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,7 +101,7 @@ func (b *heartbeats) forget(lease client.Object) {
 }
 
 // onHeartbeat notes each renewal when it comes, and wakes the host for those that tell
-// something new: its connection, its clock, or its answer to a hand-over.
+// something new: its connection, its clock, its answer to a hand-over, or a report that was refused.
 func (r *Reconciler) onHeartbeat() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(o client.Object, q queue) {
@@ -119,7 +120,8 @@ func (r *Reconciler) onHeartbeat() handler.EventHandler {
 			if !ok1 || !ok2 {
 				return
 			}
-			answered := before.Annotations[infrav1.HandOverReportAnnotation] != after.Annotations[infrav1.HandOverReportAnnotation]
+			answered := slices.ContainsFunc([]string{infrav1.HandOverReportAnnotation, infrav1.ReportRefusedAnnotation},
+				func(a string) bool { return before.Annotations[a] != after.Annotations[a] })
 			if r.heartbeats.note(after, r.Clock.Now()) || answered {
 				wake(after, q)
 			}

@@ -6,8 +6,13 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
 // fresh is how long a heartbeat of these tests is.
@@ -163,4 +168,36 @@ func TestRenewalsThatMatter(t *testing.T) {
 	m.lease.Spec = coordinationv1.LeaseSpec{}
 	m.want(false, "the Lease was made anew")
 	step("first into that", true)
+}
+
+// A report that the API server refuses wakes the manager, however fresh the heartbeat is: doctor goes by
+// the condition.
+func TestARefusedReportWakesTheHost(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Now())
+	r := &Reconciler{Clock: clock}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "host-1"}}
+	beat := func(annotations map[string]string) int {
+		before := lease.DeepCopy()
+		clock.SetTime(clock.Now().Add(time.Second))
+		lease.Annotations, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = annotations, &metav1.MicroTime{Time: clock.Now()}, ptr.To(int32(40))
+		r.onHeartbeat().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: lease.DeepCopy()}, queue)
+		woken := queue.Len()
+		for queue.Len() > 0 {
+			request, _ := queue.Get()
+			queue.Done(request)
+		}
+		return woken
+	}
+	for range 3 {
+		beat(nil)
+	}
+	if beat(nil) != 0 {
+		t.Error("a renewal wakes the host")
+	}
+	refused := map[string]string{infrav1.ReportRefusedAnnotation: "addresses: too many"}
+	if beat(refused) != 1 || beat(refused) != 0 || beat(nil) != 1 {
+		t.Error("want the host woken by the refusal and by its end, once each")
+	}
 }

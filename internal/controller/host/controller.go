@@ -173,7 +173,7 @@ func (r *Reconciler) readConnection(ctx context.Context, s *scope) (bool, error)
 		return false, fmt.Errorf("get the heartbeat of the host: %w", err)
 	}
 	if err == nil {
-		s.lease = lease
+		s.lease, s.facts.ReportRefused = lease, lease.Annotations[infrav1.ReportRefusedAnnotation]
 		s.facts.Connection, s.facts.ClockSkew = r.heartbeats.judge(lease, host.Connected(s.host), r.Clock.Now())
 	}
 	return true, nil

@@ -29,6 +29,8 @@ var (
 		"When the operation under way on a host began; there is none while nothing runs.", append(hostLabels[:2:2], "phase"), nil)
 	virtualIPDesc = prometheus.NewDesc("slipway_host_virtual_ip_held",
 		"1 while a host holds the control-plane address, 0 while it may take it.", append(hostLabels[:2:2], "address"), nil)
+	reportRefusedDesc = prometheus.NewDesc("slipway_host_report_refused",
+		"1 while the API server refuses a part of the report of a host's agent; there is none while it accepts all of it.", hostLabels, nil)
 	hostLabels = []string{"namespace", "host"}
 )
 
@@ -55,7 +57,7 @@ type fleetCollector struct{ reader client.Reader }
 
 // Describe implements prometheus.Collector.
 func (c fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{hostsDesc, connectedDesc, heartbeatDesc, certificateDesc, operationStartDesc, virtualIPDesc} {
+	for _, desc := range []*prometheus.Desc{hostsDesc, connectedDesc, heartbeatDesc, certificateDesc, operationStartDesc, virtualIPDesc, reportRefusedDesc} {
 		ch <- desc
 	}
 }
@@ -104,6 +106,9 @@ func collectHost(ch chan<- prometheus.Metric, h *infrav1.Host, heartbeat *coordi
 		}
 		if ends, err := time.Parse(time.RFC3339, heartbeat.Annotations[infrav1.CertificateExpirationAnnotation]); err == nil {
 			gauge(certificateDesc, float64(ends.Unix()))
+		}
+		if heartbeat.Annotations[infrav1.ReportRefusedAnnotation] != "" {
+			gauge(reportRefusedDesc, 1)
 		}
 	}
 	if op := h.Status.ObservedOperation; op != nil && op.State == infrav1.OperationRunning && !op.StartTime.IsZero() {

@@ -31,7 +31,7 @@ func TestFleetMetrics(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "busy"}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(1000, 5e8)}
 	lease.Annotations = map[string]string{infrav1.CertificateExpirationAnnotation: "1970-01-02T00:00:00Z"}
-	garbled := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "holder", Annotations: map[string]string{infrav1.CertificateExpirationAnnotation: "soon"}}}
+	garbled := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "holder", Annotations: map[string]string{infrav1.CertificateExpirationAnnotation: "soon", infrav1.ReportRefusedAnnotation: "addresses: too many"}}}
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		host("busy", infrav1.HostStatus{Phase: infrav1.HostPhaseBootstrapping, Conditions: connected, ObservedOperation: &infrav1.ObservedOperation{
 			Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationRunning, StartTime: metav1.Unix(500, 0),
@@ -57,6 +57,9 @@ slipway_host_last_heartbeat_timestamp_seconds{host="busy",namespace="n"} 1000.5
 # HELP slipway_host_operation_start_timestamp_seconds When the operation under way on a host began; there is none while nothing runs.
 # TYPE slipway_host_operation_start_timestamp_seconds gauge
 slipway_host_operation_start_timestamp_seconds{host="busy",namespace="n",phase="Bootstrapped"} 500
+# HELP slipway_host_report_refused 1 while the API server refuses a part of the report of a host's agent; there is none while it accepts all of it.
+# TYPE slipway_host_report_refused gauge
+slipway_host_report_refused{host="holder",namespace="n"} 1
 # HELP slipway_host_virtual_ip_held 1 while a host holds the control-plane address, 0 while it may take it.
 # TYPE slipway_host_virtual_ip_held gauge
 slipway_host_virtual_ip_held{address="10.0.0.9",host="away",namespace="n"} 0

@@ -99,6 +99,7 @@ var ownConditions = map[string]bool{
 	infrav1.DuplicateIdentityCondition:  true,
 	infrav1.ReleaseHooksPassedCondition: true,
 	infrav1.ReadyToMoveCondition:        true,
+	infrav1.ReportAcceptedCondition:     true,
 }
 
 // statusApply holds nothing but what this controller owns.

@@ -42,7 +42,7 @@ func disks(root hostfs.Root) []infrav1.HostDisk {
 		found = append(found, disk)
 	}
 	slices.SortFunc(found, func(a, b infrav1.HostDisk) int { return cmp.Compare(a.Name, b.Name) })
-	return found[:min(len(found), maxDisks)]
+	return found
 }
 
 // diskIDs are the names in /dev/disk/by-id of whole disks, by the kernel's name; of several
@@ -97,7 +97,7 @@ func networkInterfaces(root hostfs.Root) []infrav1.HostNetworkInterface {
 		found = append(found, link)
 	}
 	slices.SortFunc(found, func(a, b infrav1.HostNetworkInterface) int { return cmp.Compare(a.Name, b.Name) })
-	return found[:min(len(found), maxNetworkInterfaces)]
+	return found
 }
 
 // accelerators begin the PCI classes of what computes or shows pictures: display
@@ -125,7 +125,7 @@ func pciDevices(root hostfs.Root) []infrav1.HostPCIDevice {
 			found = append(found, d)
 		}
 	}
-	return found[:min(len(found), maxPCIDevices)]
+	return found
 }
 
 // attribute is the content of a file of sysfs; empty when it cannot be read.

@@ -6,15 +6,12 @@ import (
 	"unicode"
 )
 
-// Limits of the API, in characters and items: api/v1beta2/hardware_types.go.
+// Limits of the API, in characters: api/v1beta2/hardware_types.go. Lists are cut in the report.
 const (
-	maxName              = 64
-	maxText              = 128
-	maxID                = 256
-	maxAddress           = 32
-	maxDisks             = 64
-	maxNetworkInterfaces = 32
-	maxPCIDevices        = 32
+	maxName    = 64
+	maxText    = 128
+	maxID      = 256
+	maxAddress = 32
 )
 
 // Numbers that are no sizes and speeds any more.
