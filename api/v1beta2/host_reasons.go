@@ -134,6 +134,17 @@ const (
 	HostClockBehindReason = "ClockBehind"
 )
 
+// Reasons of the condition NodeIdentityKept of a Host.
+const (
+	// HostRenamedReason means that the host has another name than when it was bootstrapped. Its
+	// Node keeps its own. Set the name back, or replace the Machine, as the message says.
+	HostRenamedReason = "HostRenamed"
+	// HostNodeAddressMissingReason means that the host does not have the address of its Node any
+	// more, so that nobody reaches its kubelet. Give the address back, or replace the Machine, as the
+	// message says.
+	HostNodeAddressMissingReason = "NodeAddressMissing"
+)
+
 // HostFieldsRefusedReason of the condition ReportAccepted of a Host means that the API server
 // refused fields of the agent's report, which the Host lacks since. Bring the CRDs and the manager to
 // the agent's version.

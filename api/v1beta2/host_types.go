@@ -310,7 +310,8 @@ type HostStatus struct {
 	// conditions: Ready, AgentConnected, ClockSkewed, Available, DuplicateIdentity,
 	// AgentSupported, AgentUpdated and Paused; ReleaseHooksPassed while an extension holds
 	// a release, ReadyToMove while a move is under way, ReportAccepted while the API server
-	// refuses a part of the agent's report.
+	// refuses a part of the agent's report, NodeIdentityKept while name or addresses of the
+	// host are others than those of its Node.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -372,12 +373,62 @@ type HostStatus struct {
 	// +optional
 	VirtualIP *VirtualIPStatus `json:"virtualIP,omitempty"`
 
+	// node is what the agent decided about the node when it bootstrapped the host; unset on
+	// hosts that are no node, and on those that an earlier agent made one.
+	// +optional
+	Node *HostNode `json:"node,omitempty"`
+
 	// omitted lists the fields of which the agent left out values, because the API takes
 	// fewer or others.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Omitted []HostOmission `json:"omitted,omitempty"`
+}
+
+// HostNodeAddressSource says where the address of a node is from.
+// +kubebuilder:validation:Enum=NodeIP;NodeIPNetworks;NodeIPInterface;DefaultRoute;OnlyInterface
+type HostNodeAddressSource string
+
+const (
+	// HostNodeAddressConfigured is nodeIP of the agent's configuration.
+	HostNodeAddressConfigured HostNodeAddressSource = "NodeIP"
+	// HostNodeAddressNetwork is an address in nodeIPNetworks of the agent's configuration.
+	HostNodeAddressNetwork HostNodeAddressSource = "NodeIPNetworks"
+	// HostNodeAddressInterface is the first address of nodeIPInterface of the agent's configuration.
+	HostNodeAddressInterface HostNodeAddressSource = "NodeIPInterface"
+	// HostNodeAddressDefaultRoute is the first address of the interface of the default route.
+	HostNodeAddressDefaultRoute HostNodeAddressSource = "DefaultRoute"
+	// HostNodeAddressOnlyInterface is the first address of the only interface that has one, on a
+	// host without a default route.
+	HostNodeAddressOnlyInterface HostNodeAddressSource = "OnlyInterface"
+)
+
+// HostNode is what stays the same of a node, whatever its host is called or has as addresses later.
+type HostNode struct {
+	// name of the Node.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// hostName is what the host was called at the end of the bootstrap.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	HostName string `json:"hostName,omitempty"`
+
+	// addresses of the node, one of each family of the cluster, the primary one first. The API server
+	// of a control plane is advertised at the first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	Addresses []string `json:"addresses,omitempty"`
+
+	// addressSource says by which rule the first address was chosen.
+	// +optional
+	AddressSource HostNodeAddressSource `json:"addressSource,omitempty"`
 }
 
 // HostOmission is a field of the status of a Host of which the agent left out values.

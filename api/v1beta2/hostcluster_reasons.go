@@ -11,6 +11,10 @@ const (
 	// HostClusterEndpointInvalidReason means that hosts cannot hold the endpoint, since it is
 	// not an IP address. Create the Cluster anew with one, or with endpoint type External.
 	HostClusterEndpointInvalidReason = "EndpointInvalid"
+	// HostClusterEndpointOfHostReason means that the endpoint is the address of the host in the
+	// message: it would move away from that host. Create the Cluster anew with an address that no
+	// machine has, or with endpoint type External.
+	HostClusterEndpointOfHostReason = "EndpointOfHost"
 	// HostClusterWaitingForControlPlaneReason means that the object in the message is not
 	// there yet, which says where control planes may be. Create it.
 	HostClusterWaitingForControlPlaneReason = "WaitingForControlPlane"

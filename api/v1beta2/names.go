@@ -234,6 +234,10 @@ const (
 	// AgentUpdatedCondition on a Host is true while its agent runs the version of
 	// spec.agent, or a newer one. There is none while spec.agent is unset.
 	AgentUpdatedCondition = "AgentUpdated"
+	// NodeIdentityKeptCondition on a Host is false while the host is called otherwise than when it was
+	// bootstrapped, or has lost the address of its Node. The Node stays. It is missing while neither
+	// is so.
+	NodeIdentityKeptCondition = "NodeIdentityKept"
 	// ReportAcceptedCondition on a Host is false while the API server refuses a part of the
 	// agent's report; its message names the fields. It is missing while the whole report is accepted.
 	ReportAcceptedCondition = "ReportAccepted"

@@ -101,6 +101,13 @@ type HostDesired struct {
 	// +optional
 	InitializesControlPlane *bool `json:"initializesControlPlane,omitempty"`
 
+	// ipFamilies are those of the cluster's networks, the primary one first: the node gets an
+	// address of each. Without them it gets one, of IPv4 if the host has one.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2
+	IPFamilies []HostIPFamily `json:"ipFamilies,omitempty"`
+
 	// resetPolicy of a reset operation.
 	// +optional
 	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
@@ -118,6 +125,17 @@ type HostDesired struct {
 	// +optional
 	Bootstrapped *bool `json:"bootstrapped,omitempty"`
 }
+
+// HostIPFamily is a family of IP addresses.
+// +kubebuilder:validation:Enum=IPv4;IPv6
+type HostIPFamily string
+
+const (
+	// HostIPv4 is IPv4.
+	HostIPv4 HostIPFamily = "IPv4"
+	// HostIPv6 is IPv6.
+	HostIPv6 HostIPFamily = "IPv6"
+)
 
 // OperationState is how far the agent has come with an operation.
 // +kubebuilder:validation:Enum=Running;Succeeded;Failed

@@ -214,6 +214,12 @@ var cases = []struct {
 	{"a report is refused", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.ReportAcceptedCondition, "False", infrav1.HostFieldsRefusedReason, "addresses: Too many")
 	}, []want{{"ReportRefused", Error, h2, 3 * time.Hour, "Too many", "journalctl"}}},
+	{"a host is renamed", func(s *Snapshot) {
+		set(&s.Hosts[1].Status.Conditions, infrav1.NodeIdentityKeptCondition, "False", infrav1.HostRenamedReason, "is called x")
+	}, []want{{"NodeIdentityChanged", Warning, h2, 3 * time.Hour, "is called x", "hostnamectl"}}},
+	{"a host lost the address of its Node", func(s *Snapshot) {
+		set(&s.Hosts[1].Status.Conditions, infrav1.NodeIdentityKeptCondition, "False", infrav1.HostNodeAddressMissingReason, "does not have 10.0.0.5")
+	}, []want{{"NodeIdentityChanged", Error, h2, 3 * time.Hour, "10.0.0.5", "ip address"}}},
 	{"a clock is wrong", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.ClockSkewedCondition, "True", infrav1.HostClockAheadReason, "40 s ahead")
 	}, []want{{"ClockSkewed", Warning, h2, 3 * time.Hour, "40 s ahead", "timedatectl"}}},

@@ -72,12 +72,15 @@ func ParseProviderID(id string) (namespace, name, claimID string, ok bool) {
 	return parts[0], parts[1], parts[2], true
 }
 
-// NodeNames are the names that a Node on the host may have: that of the Host and, since
-// kubeadm names Nodes by it, that of the running system.
+// NodeNames are the names that a Node on the host may have: that of the Host, the one that the
+// agent decided and, since kubeadm names Nodes by it, that of the running system.
 func NodeNames(h *infrav1.Host) []string {
 	names := []string{h.Name}
+	if n := h.Status.Node; n != nil && n.Name != h.Name {
+		names = append(names, n.Name)
+	}
 	for _, a := range h.Status.Addresses {
-		if a.Type == clusterv1.MachineHostName && a.Address != h.Name {
+		if a.Type == clusterv1.MachineHostName && !slices.Contains(names, a.Address) {
 			names = append(names, a.Address)
 		}
 	}

@@ -132,7 +132,7 @@ func managedHost(t *testing.T, namespace, name string, keys hostbundle.PublicKey
 			return []software.Source{source}, err
 		},
 	}
-	facts := func(ctx context.Context, _ string) (inventory.Facts, error) {
+	facts := func(ctx context.Context, _ inventory.Node) (inventory.Facts, error) {
 		f := inventory.Facts{Inventory: infrav1.HostInventory{Architecture: runtime.GOARCH, KubernetesVersions: h.Executor.Versions.Installed(ctx)}}
 		f.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 		f.Software.Management = infrav1.HostSoftwareManaged

@@ -25,6 +25,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
@@ -90,7 +91,7 @@ func New(t *testing.T) *Host {
 	}
 	h.Executor = &effects.Executor{
 		Root: root, VIP: h.keeper, Log: log, Hostname: func() (string, error) { return "host-1", nil }, Interface: func() string { return "eth0" },
-		Versions: versions,
+		Interfaces: h.Network.Interfaces, Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: root, Runner: h.Programs, Versions: versions, DrainTimeout: time.Minute, Log: log,
 			Connect: func() (upgrade.Node, error) { return h.Node, nil },
@@ -328,8 +329,23 @@ func (n *Network) Addresses() (all []network.Address, _ error) {
 	return all, nil
 }
 
+// Interfaces are the same for the choice of the node's addresses: eth0 has the default route of both
+// families.
+func (n *Network) Interfaces() (all []nodeaddress.Interface, _ error) {
+	n.locked(func() {
+		for _, a := range n.addresses {
+			if len(all) == 0 || all[len(all)-1].Name != a.Link {
+				all = append(all, nodeaddress.Interface{Name: a.Link, Kind: "veth", Default4: a.Link == "eth0", Default6: a.Link == "eth0"})
+			}
+			last := &all[len(all)-1]
+			last.Addresses = append(last.Addresses, nodeaddress.Address{Addr: a.Prefix.Addr()})
+		}
+	})
+	return all, nil
+}
+
 // DefaultLink implements vip.Network.
-func (n *Network) DefaultLink() (string, error) { return "eth0", nil }
+func (n *Network) DefaultLink(bool) (string, error) { return "eth0", nil }
 
 // Add implements vip.Network.
 func (n *Network) Add(link string, p netip.Prefix, _ time.Duration) error {

@@ -124,7 +124,7 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 func (f *Fleet) Wait() { _ = f.group.Wait() }
 
 // facts is the inventory of the n-th host: a machine of middle size.
-func facts(name string, n int64, versions ...string) func(context.Context, string) (inventory.Facts, error) {
+func facts(name string, n int64, versions ...string) func(context.Context, inventory.Node) (inventory.Facts, error) {
 	collected := inventory.Facts{
 		Inventory: infrav1.HostInventory{
 			MachineID: fmt.Sprintf("%032x", n), OperatingSystem: "Debian GNU/Linux 12 (bookworm)", KernelVersion: "6.1.0-28-amd64",
@@ -138,5 +138,5 @@ func facts(name string, n int64, versions ...string) func(context.Context, strin
 			{Type: clusterv1.MachineHostName, Address: name},
 		},
 	}
-	return func(context.Context, string) (inventory.Facts, error) { return collected, nil }
+	return func(context.Context, inventory.Node) (inventory.Facts, error) { return collected, nil }
 }

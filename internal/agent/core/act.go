@@ -77,7 +77,7 @@ func settled(s journal.State, spec *infrav1.HostSpec) bool {
 func (l *Loop) readBootstrap(ctx context.Context, spec *infrav1.HostSpec) (operation.Bootstrap, error) {
 	desired := spec.Desired
 	requested := operation.Bootstrap{
-		ClaimID: spec.Claim.ClaimID, ProviderID: desired.ProviderID, Version: desired.Version, VirtualIP: desired.VirtualIP, VirtualIPPort: desired.VirtualIPPort,
+		ClaimID: spec.Claim.ClaimID, ProviderID: desired.ProviderID, Version: desired.Version, VirtualIP: desired.VirtualIP, VirtualIPPort: desired.VirtualIPPort, IPFamilies: desired.IPFamilies,
 		InitializesControlPlane: ptr.Deref(desired.InitializesControlPlane, false),
 	}
 	unavailable := func(format string, args ...any) error {

@@ -176,6 +176,7 @@ func clean(s *journal.State) {
 	s.Residue, s.ResidueGeneration = journal.ResidueNone, 0
 	s.CleanByHand, s.BootstrappedClaimID = false, ""
 	s.Files, s.Programs, s.IgnoredChecks, s.Baseline = nil, nil, nil, nil
+	s.Node = nil
 	s.VirtualIP, s.VirtualIPPort, s.VirtualIPPortTaken = "", 0, false
 	s.Users, s.Groups, s.Passwords, s.LoginChanges, s.KubeletEnabled = nil, nil, nil, nil, false
 	s.ControlPlaneUpgrade, s.EtcdSnapshot = nil, nil

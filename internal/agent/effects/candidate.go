@@ -17,7 +17,7 @@ func Candidate(host string, s journal.State) vip.Candidate {
 	if err != nil {
 		return vip.Candidate{}
 	}
-	c := vip.Candidate{Address: ip, Port: uint16(s.VirtualIPPort), Identity: fmt.Sprintf("%s_%d", host, s.ResidueGeneration), Leaving: s.ResidueGeneration != s.ClaimGeneration}
+	c := vip.Candidate{Address: ip.Unmap(), Port: uint16(s.VirtualIPPort), Identity: fmt.Sprintf("%s_%d", host, s.ResidueGeneration), Leaving: s.ResidueGeneration != s.ClaimGeneration}
 	if op := s.Operation; op != nil {
 		c.Leaving = c.Leaving || op.ResetFirst || op.Phase == infrav1.HostDesiredReset
 		c.Initializes = !c.Leaving && s.Running() && op.Active && op.InitializesControlPlane

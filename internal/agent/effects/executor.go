@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
@@ -56,8 +57,10 @@ type Executor struct {
 	VIP      VirtualIP
 	// Software is nil on a host whose operator brings versions.
 	Software Software
-	// NodeIP is handed to the kubelet when it is set.
-	NodeIP string
+	// Rule is what the operator says of the addresses of the node.
+	Rule nodeaddress.Rule
+	// Interfaces lists the interfaces that are up.
+	Interfaces func() ([]nodeaddress.Interface, error)
 	// Hostname returns the name the bootstrap data knows the machine by.
 	Hostname func() (string, error)
 	// Interface returns the network interface that carries the host's traffic, or "".
@@ -92,19 +95,24 @@ func (e *Executor) Bootstrap(ctx context.Context, requested operation.Bootstrap,
 		run  func() error
 	}{
 		{"Kubernetes version", func() error { return e.Versions.Check(ctx, requested.Version) }},
+		{"node identity", func() error { return e.decideNode(requested, config, progress) }},
 		{"baseline", func() error { return e.prepare(ctx, requested.ClaimID, progress) }},
 		{"Kubernetes programs", func() error { return SelectVersion(ctx, e.Versions, requested.Version, progress) }},
 		{"virtual IP", func() error { return e.hold(ctx, requested, progress) }},
-		{"kubelet arguments", func() error {
-			return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: requested.ProviderID, NodeIP: e.NodeIP})
-		}},
+		{"kubelet arguments", func() error { return e.applyArguments(requested, false, progress) }},
 	}
 	for _, s := range steps {
 		if err := operation.Step(progress, s.name, s.run); err != nil {
 			return err
 		}
 	}
+	if err := e.completeData(config, progress); err != nil {
+		return err
+	}
 	if err := e.Applier.Apply(ctx, config, progress); err != nil {
+		return err
+	}
+	if err := e.recordHostName(progress); err != nil {
 		return err
 	}
 	if err := operation.Step(progress, "kubelet unit", func() error { return e.enableKubelet(ctx, progress) }); err != nil {
@@ -113,7 +121,7 @@ func (e *Executor) Bootstrap(ctx context.Context, requested operation.Bootstrap,
 	if err := e.recordLogins(progress); err != nil {
 		return err
 	}
-	if err := operation.Step(progress, "Node", func() error { return e.registered(ctx, requested) }); err != nil {
+	if err := operation.Step(progress, "Node", func() error { return e.registered(ctx, requested, progress) }); err != nil {
 		return err
 	}
 	ignored, err := upgrade.IgnoredChecks(e.Root)
@@ -133,10 +141,14 @@ func (e *Executor) parse(requested operation.Bootstrap) (*cloudconfig.Config, er
 	if err != nil {
 		return nil, err
 	}
-	config, err := cloudconfig.Parse(requested.Data, cloudconfig.MetaData{
-		LocalHostname: name, InstanceID: requested.ClaimID, ProviderID: requested.ProviderID, LocalIPv4: e.NodeIP,
-		DefaultInterface: e.Interface(),
-	})
+	meta := cloudconfig.MetaData{LocalHostname: name, InstanceID: requested.ClaimID, ProviderID: requested.ProviderID, DefaultInterface: e.Interface()}
+	if interfaces, err := e.Interfaces(); err == nil {
+		virtual, _ := virtualIP(requested)
+		if choice, err := e.Rule.Choose(interfaces, []bool{false}, virtual); err == nil {
+			meta.LocalIPv4 = choice.IPs[0].String()
+		}
+	}
+	config, err := cloudconfig.Parse(requested.Data, meta)
 	if wrong := (*cloudconfig.Error)(nil); errors.As(err, &wrong) {
 		return nil, &operation.Error{Reason: wrong.Reason, Message: wrong.Message, Retry: operation.RetryNever}
 	}
@@ -265,10 +277,9 @@ func (e *Executor) hold(ctx context.Context, requested operation.Bootstrap, prog
 	if requested.VirtualIP == "" {
 		return nil
 	}
-	ip, err := netip.ParseAddr(requested.VirtualIP)
+	ip, err := virtualIP(requested)
 	if err != nil {
-		return &operation.Error{Reason: operation.ReasonVirtualIPFailed, Retry: operation.RetryNever,
-			Message: fmt.Sprintf("the virtual IP %.64q is not an address", requested.VirtualIP)}
+		return err
 	}
 	taken, err := kubelet.TakenPorts(e.Root.ReadFile, int(requested.VirtualIPPort))
 	if err != nil {

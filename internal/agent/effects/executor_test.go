@@ -53,7 +53,9 @@ func TestOperationsThatCannotSucceedTouchNothing(t *testing.T) {
 			_ = os.MkdirAll(h.Root.Path("/var/lib/kubelet"), 0o755)
 			_ = os.WriteFile(h.Root.Path("/var/lib/kubelet/config.yaml"), nil, 0o600)
 		}, operation.ReasonNotClean, "/var/lib/kubelet/config.yaml"},
-		"virtual IP": {operation.Bootstrap{VirtualIP: "10.0.0", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0"},
+		"own endpoint":             {operation.Bootstrap{VirtualIP: "10.0.0.5", InitializesControlPlane: true, Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0.5 is this host's own address, on eth0"},
+		"own endpoint, other text": {operation.Bootstrap{VirtualIP: "::ffff:10.0.0.5", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "own address"},
+		"virtual IP":               {operation.Bootstrap{VirtualIP: "10.0.0", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, p := fakehost.New(t), newRecord(t)

@@ -330,7 +330,7 @@ func (n *peer) Addresses() ([]network.Address, error) {
 }
 
 // DefaultLink implements vip.Network.
-func (n *peer) DefaultLink() (string, error) { return "eth0", nil }
+func (n *peer) DefaultLink(bool) (string, error) { return "eth0", nil }
 
 // Add implements vip.Network.
 func (n *peer) Add(_ string, _ netip.Prefix, lifetime time.Duration) error {

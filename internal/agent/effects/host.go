@@ -21,6 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/agent/vip/localapi"
@@ -32,11 +33,13 @@ type Options struct {
 	Root hostfs.Root
 	// Identity marks the programs the agent starts.
 	Identity string
-	// NodeIP, NodeInterface, KubernetesDirectories and CRISocket as in the
-	// agent's configuration.
-	NodeIP, NodeInterface string
+	// Rule, NodeInterface, KubernetesDirectories and CRISocket as in the agent's configuration.
+	Rule                  nodeaddress.Rule
+	NodeInterface         string
 	KubernetesDirectories []string
 	CRISocket             string
+	// Node returns the addresses that were decided for the node.
+	Node func() []netip.Addr
 	// DrainTimeout of an upgrade.
 	DrainTimeout time.Duration
 	// Candidate is what the host may do about the virtual IP.
@@ -48,9 +51,8 @@ type Options struct {
 // virtual IP, which runs besides.
 func New(o Options) (*Executor, *vip.Keeper) {
 	system := command.System{Identity: o.Identity, Log: &logFile{path: o.Root.Path(bootstrap.LogFile)}}
-	nodeIP, _ := netip.ParseAddr(o.NodeIP)
 	keeper := &vip.Keeper{
-		Holder: vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, NodeIP: nodeIP, Log: o.Log},
+		Holder: vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, Node: o.Node, NodeIPs: o.Rule.IPs, Log: o.Log},
 		Server: &localapi.Server{Root: o.Root, Now: time.Now}, Candidate: o.Candidate, Now: time.Now, Log: o.Log,
 	}
 	versions := kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}}
@@ -59,7 +61,7 @@ func New(o Options) (*Executor, *vip.Keeper) {
 		KillInterrupted: system.KillMarked, Log: o.Log,
 	}
 	return &Executor{
-		Root: o.Root, VIP: keeper, NodeIP: o.NodeIP, Hostname: os.Hostname, Interface: o.networkInterface, Log: o.Log, Versions: versions,
+		Root: o.Root, VIP: keeper, Rule: o.Rule, Interfaces: nodeaddress.Read, Hostname: os.Hostname, Interface: o.networkInterface, Log: o.Log, Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: o.Root, Runner: system, Versions: versions, DrainTimeout: o.DrainTimeout, Log: o.Log,
 			Switch: func(ctx context.Context, version string, progress operation.Progress) error {
@@ -115,6 +117,9 @@ func (o Options) networkInterface() string {
 		return o.NodeInterface
 	}
 	// without a default route a template that asks for the interface is refused
-	link, _ := vip.Kernel{}.DefaultLink()
+	link, _ := vip.Kernel{}.DefaultLink(false)
+	if link == "" {
+		link, _ = vip.Kernel{}.DefaultLink(true)
+	}
 	return link
 }

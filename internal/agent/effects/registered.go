@@ -24,7 +24,7 @@ const (
 // otherwise be a node once more, from its boot until its reset. Where kubeadm left no
 // credential to look with, or no Node appears, the kubelet stays as it is: whether a
 // machine has a Node is Cluster API's to judge.
-func (e *Executor) registered(ctx context.Context, requested operation.Bootstrap) error {
+func (e *Executor) registered(ctx context.Context, requested operation.Bootstrap, progress operation.Progress) error {
 	node, err := e.awaitNode(ctx)
 	switch {
 	case err != nil || node == nil:
@@ -33,7 +33,7 @@ func (e *Executor) registered(ctx context.Context, requested operation.Bootstrap
 		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryAfterReset, Message: "Node " + node.Name +
 			" is still that of an earlier machine on this host (" + node.Spec.ProviderID + "); it has to be deleted first"}
 	}
-	return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: requested.ProviderID, NodeIP: e.NodeIP, Registered: true})
+	return e.applyArguments(requested, true, progress)
 }
 
 // registerAnew lets the kubelet make its Node once more, with the next boot, when that is

@@ -196,7 +196,7 @@ func assertBootstrapped(t *testing.T, h *fakehost.Host, s journal.State) {
 	if got := read(t, h, "/etc/kubernetes/pki/ca.crt"); got != "certificate of host-1\n" {
 		t.Errorf("the certificate is %q", got)
 	}
-	if got := read(t, h, "/etc/default/kubelet"); !strings.Contains(got, "--provider-id=slipway://ns/host-1/claim --register-node=false") {
+	if got := read(t, h, "/etc/default/kubelet"); !strings.Contains(got, "--provider-id=slipway://ns/host-1/claim --node-ip=10.0.0.5 --hostname-override=host-1 --register-node=false") {
 		t.Errorf("the arguments of the kubelet are %q", got)
 	}
 	if got := read(t, h, "/etc/motd"); got != "hello" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,8 +38,8 @@ type Options struct {
 	Config   *rest.Config
 	Journal  *journal.Journal
 	Executor operation.Executor
-	// Inventory reads what the host is. virtualIP is an address to leave out.
-	Inventory func(ctx context.Context, virtualIP string) (inventory.Facts, error)
+	// Inventory reads what the host is.
+	Inventory func(context.Context, inventory.Node) (inventory.Facts, error)
 	// InventoryChanged is signalled when the inventory is to be read before its time. May be nil.
 	InventoryChanged <-chan struct{}
 	// VirtualIP tells what the host does about the control-plane address. May be nil.
@@ -108,6 +109,10 @@ type Agent struct {
 	mu      sync.Mutex
 	facts   inventory.Facts
 	refused *infrav1.ObservedOperation
+	// collectedFor is the node that was on record when the inventory was read last.
+	collectedFor *journal.Node
+	// recollect asks for the inventory before its time.
+	recollect chan struct{}
 	// reportRefused is what the API server refused of the last report.
 	reportRefused atomic.Pointer[string]
 }
@@ -118,7 +123,7 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{options: o, client: client, beat: make(chan struct{}, 1), loop: core.NewLoop()}
+	a := &Agent{options: o, client: client, beat: make(chan struct{}, 1), recollect: make(chan struct{}, 1), loop: core.NewLoop()}
 	a.heartbeat = &heartbeat{
 		Leases: client, Namespace: o.Namespace, Name: o.HostName, Holder: o.HostID,
 		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed, Wake: a.beat,
@@ -248,6 +253,12 @@ func (a *Agent) changed(refused *infrav1.ObservedOperation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused = refused
+	if !reflect.DeepEqual(a.options.Journal.State().Node, a.collectedFor) {
+		select {
+		case a.recollect <- struct{}{}:
+		default:
+		}
+	}
 	a.setStatus()
 }
 
@@ -269,7 +280,12 @@ func (a *Agent) setStatus() {
 	if a.options.AgentUpdate != nil {
 		update = a.options.AgentUpdate.Status()
 	}
-	reported := status(a.facts, a.options.BootID, a.options.Journal.State(), a.refused)
+	state := a.options.Journal.State()
+	if !reflect.DeepEqual(state.Node, a.collectedFor) {
+		// Compared with an inventory from before its bootstrap, the host would seem renamed.
+		state.Node = nil
+	}
+	reported := status(a.facts, a.options.BootID, state, a.refused)
 	reported.VirtualIP, reported.AgentUpdate = virtualIP, update
 	a.reporter.set(reported)
 }
@@ -282,6 +298,8 @@ func (a *Agent) refresh(ctx context.Context, collected bool) {
 			timer.Stop()
 			return
 		case <-a.options.InventoryChanged:
+			timer.Stop()
+		case <-a.recollect:
 			timer.Stop()
 		case <-timer.C:
 		}
@@ -312,13 +330,14 @@ func refreshWait(collected bool) time.Duration {
 
 // collect reads the inventory and reports whether it could.
 func (a *Agent) collect(ctx context.Context) bool {
-	facts, err := a.options.Inventory(ctx, a.options.Journal.State().VirtualIP)
+	state := a.options.Journal.State()
+	facts, err := a.options.Inventory(ctx, inventory.NodeOf(state))
 	if err != nil {
 		a.options.Log.Error("cannot read the inventory of the host", "err", err)
 		return false
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.facts = facts
+	a.facts, a.collectedFor = facts, state.Node
 	return true
 }

@@ -34,6 +34,7 @@ var parts = []part{
 	{"virtualIP", func(s *infrav1.HostStatus) { s.VirtualIP = nil }},
 	{"inventory", func(s *infrav1.HostStatus) { s.Inventory = infrav1.HostInventory{} }},
 	{"capacity", func(s *infrav1.HostStatus) { s.Capacity = nil }},
+	{"node", func(s *infrav1.HostStatus) { s.Node = nil }},
 	{"addresses", func(s *infrav1.HostStatus) { s.Addresses = nil }},
 	{"software", func(s *infrav1.HostStatus) { s.Software = infrav1.HostSoftware{} }},
 	{"agentUpdate", func(s *infrav1.HostStatus) { s.AgentUpdate = nil }},

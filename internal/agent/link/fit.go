@@ -9,7 +9,6 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"sync"
 	"unicode/utf8"
 
@@ -29,19 +28,18 @@ const maxOmissions = 32
 
 // bounds is a schema of OpenAPI, as far as a Host's status needs it.
 type bounds struct {
-	Type        string
-	Properties  map[string]*bounds
-	Required    []string
-	Values      *bounds `json:"additionalProperties"`
-	Items       *bounds
-	MaxItems    *int
-	MinLength   int
-	MaxLength   *int
-	Minimum     *float64
-	Maximum     *float64
-	Pattern     string
-	Enum        []string
-	IntOrString bool `json:"x-kubernetes-int-or-string"`
+	Type       string
+	Properties map[string]*bounds
+	Required   []string
+	Values     *bounds `json:"additionalProperties"`
+	Items      *bounds
+	MaxItems   *int
+	MinLength  int
+	MaxLength  *int
+	Minimum    *float64
+	Maximum    *float64
+	Pattern    string
+	Enum       []string
 
 	matches func() *regexp.Regexp
 }
@@ -172,10 +170,6 @@ func (b *bounds) fitList(path string, list []any, omitted map[string]int32) []an
 
 // fitText cuts a text that is too long. One of a form, such as a quantity, is taken or left out.
 func (b *bounds) fitText(text string) (string, bool) {
-	if b.IntOrString && b.matches == nil {
-		_, err := strconv.ParseInt(text, 10, 32)
-		return text, err == nil
-	}
 	const end = "..."
 	length := utf8.RuneCountInString(text)
 	if b.MaxLength != nil && length > *b.MaxLength {

@@ -38,8 +38,19 @@ func status(facts inventory.Facts, bootID string, s journal.State, refused *infr
 	}
 	return infrav1.HostStatus{
 		Inventory: facts.Inventory, Software: facts.Software, Capacity: facts.Capacity, Addresses: facts.Addresses, BootID: bootID,
-		ObservedOperation: observed, Residue: s.Found, CleanProof: s.CleanProof,
+		ObservedOperation: observed, Residue: s.Found, CleanProof: s.CleanProof, Node: node(s.Node),
 	}
+}
+
+func node(n *journal.Node) *infrav1.HostNode {
+	if n == nil {
+		return nil
+	}
+	reported := &infrav1.HostNode{Name: n.Name, HostName: n.HostName, AddressSource: n.Source}
+	for _, ip := range n.IPs {
+		reported.Addresses = append(reported.Addresses, ip.String())
+	}
+	return reported
 }
 
 func report(op *journal.Operation) *infrav1.ObservedOperation {
@@ -179,6 +190,8 @@ func (r *reporter) passes() bool {
 	before, after := *r.accepted, *r.wanted
 	before.ObservedOperation, after.ObservedOperation = nil, nil
 	before.CleanProof, after.CleanProof = nil, nil
+	// The identity of the node is decided on the way.
+	before.Node, after.Node = nil, nil
 	return equality.Semantic.DeepEqual(before, after)
 }
 

@@ -1,10 +1,13 @@
 package link
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 )
@@ -16,6 +19,31 @@ func TestPassingFollowsHeartbeats(t *testing.T) {
 		if got := passing(heartbeats); got != want {
 			t.Errorf("heartbeats every %s: steps wait %s, want %s", heartbeats, got, want)
 		}
+	}
+}
+
+// The node is reported together with an inventory that was read after its identity was decided: an earlier
+// one has another host name, and the host would seem renamed.
+func TestNodeIsReportedWithItsInventory(t *testing.T) {
+	j, name := journal.InMemory(), "before"
+	a := &Agent{options: Options{Journal: j, Inventory: func(context.Context, inventory.Node) (inventory.Facts, error) {
+		return inventory.Facts{Inventory: infrav1.HostInventory{KernelVersion: name}}, nil
+	}}, recollect: make(chan struct{}, 1)}
+	a.reporter = newReporter(nil, "ns", "h", slog.New(slog.DiscardHandler), nil)
+	a.collect(t.Context())
+	a.changed(nil)
+	name = "renamed by the bootstrap"
+	if err := j.Update(func(s *journal.State) { s.Node = &journal.Node{Name: "n", HostName: name} }); err != nil {
+		t.Fatal(err)
+	}
+	a.changed(nil)
+	if a.reporter.wanted.Node != nil || len(a.recollect) != 1 {
+		t.Fatalf("reported %+v with the inventory %q; the next one is asked for: %t", a.reporter.wanted.Node, a.reporter.wanted.Inventory.KernelVersion, len(a.recollect) == 1)
+	}
+	a.collect(t.Context())
+	a.report()
+	if got := a.reporter.wanted; got.Node == nil || got.Node.HostName != got.Inventory.KernelVersion {
+		t.Errorf("reported %+v with the inventory %q", got.Node, got.Inventory.KernelVersion)
 	}
 }
 

@@ -198,8 +198,8 @@ func runAgent(t *testing.T, m *manager, h *fakehost.Host, stateDir string) (stop
 		}
 		wg.Go(func() { session.Run(ctx) })
 		collector := inventory.Collector{
-			Root: h.Root, Hostname: func() (string, error) { return "host-1", nil }, Addresses: h.Network.Addresses,
-			DefaultLink: h.Network.DefaultLink, Versions: h.Executor.Versions.Installed, Hardware: (&hardware.Reader{Root: h.Root}).Read, AgentVersion: "v1",
+			Root: h.Root, Hostname: func() (string, error) { return "host-1", nil }, Interfaces: h.Network.Interfaces,
+			Versions: h.Executor.Versions.Installed, Hardware: (&hardware.Reader{Root: h.Root}).Read, AgentVersion: "v1",
 		}
 		a, err := link.New(link.Options{
 			Namespace: "ns", HostName: "host-1", HostID: "id", Config: session.Config(), Journal: j, Executor: h.Executor,

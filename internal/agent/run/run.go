@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
@@ -115,9 +117,10 @@ func (a *Agent) work(parent context.Context, log *slog.Logger) (ready bool, err 
 func (a *Agent) live(parent context.Context) error {
 	a.Log.Info("slipway-agent starts", "version", version.Version, "hostID", a.identity)
 	a.executor, a.keeper = effects.New(effects.Options{
-		Root: a.Root, Identity: a.identity, NodeIP: a.Config.NodeIP, NodeInterface: a.Config.NodeInterface,
+		Root: a.Root, Identity: a.identity, Rule: a.rule(), NodeInterface: a.Config.NodeInterface,
 		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket,
 		DrainTimeout: a.Config.DrainTimeout.Duration, Log: a.Log,
+		Node:      func() []netip.Addr { return inventory.NodeOf(a.journal.State()).IPs },
 		Candidate: func() vip.Candidate { return effects.Candidate(a.name, a.journal.State()) },
 	})
 	a.manageSoftware()
@@ -161,10 +164,17 @@ func (a *Agent) enrollAndServe(ctx context.Context) error {
 	return serving.Run(ctx)
 }
 
+// rule is what the configuration, which was checked, says of the node's addresses.
+func (a *Agent) rule() nodeaddress.Rule {
+	ips, _ := a.Config.NodeIPs()
+	networks, _ := a.Config.Networks()
+	return nodeaddress.Rule{IPs: ips, Networks: networks, Interface: a.Config.NodeIPInterface}
+}
+
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
-		Root: a.Root, Hostname: os.Hostname, Addresses: vip.Kernel{}.Addresses, Versions: a.executor.Versions.Installed,
-		Software: a.softwareStatus, Hardware: (&hardware.Reader{Root: a.Root}).Read, NodeIP: a.Config.NodeIP, DefaultLink: vip.Kernel{}.DefaultLink,
+		Root: a.Root, Hostname: os.Hostname, Interfaces: nodeaddress.Read, Versions: a.executor.Versions.Installed,
+		Software: a.softwareStatus, Hardware: (&hardware.Reader{Root: a.Root}).Read, Rule: a.rule(),
 		AgentVersion: version.Version,
 	}
 	return link.Options{

@@ -304,7 +304,7 @@ func (u *updating) onlyLooks(t *testing.T) {
 		Options: link.Options{
 			// An executor that is asked for anything ends the test.
 			Namespace: "ns", HostName: "host-1", HostID: "id", BootID: "boot-1", Executor: struct{ operation.Executor }{}, Log: to,
-			Inventory: func(context.Context, string) (inventory.Facts, error) {
+			Inventory: func(context.Context, inventory.Node) (inventory.Facts, error) {
 				return inventory.Facts{Inventory: infrav1.HostInventory{AgentVersion: "v0.3.0"}}, nil
 			},
 			HeartbeatInterval: time.Second, LeaseDuration: 4 * time.Second, Trial: true,

@@ -13,8 +13,8 @@ import (
 type Network interface {
 	// Addresses lists the addresses of the interfaces that are up, loopback excluded.
 	Addresses() ([]network.Address, error)
-	// DefaultLink is the interface of the default route; empty without one.
-	DefaultLink() (string, error)
+	// DefaultLink is the interface of the default route of a family; empty without one.
+	DefaultLink(v6 bool) (string, error)
 	// Add adds an address that the kernel removes after the lifetime. On one that
 	// is there already it sets the lifetime anew.
 	Add(link string, address netip.Prefix, lifetime time.Duration) error
@@ -32,24 +32,35 @@ type Network interface {
 // Holder holds at most one address at a time.
 type Holder struct {
 	Network Network
-	// Interface to hold the address on. Empty means the interface that NodeIP
-	// is on, or else the one of the default route.
+	// Interface to hold the address on. Empty means the interface that one of Node or NodeIPs
+	// is on, or else the one of the default route of the address's family.
 	Interface string
-	// NodeIP of the host, if it is configured.
-	NodeIP netip.Addr
-	Log    *slog.Logger
+	// Node returns the addresses that were decided for the node on the host, without those that
+	// nobody decided. May be nil.
+	Node func() []netip.Addr
+	// NodeIPs of the host, if they are configured.
+	NodeIPs []netip.Addr
+	Log     *slog.Logger
 }
 
 // Hold adds the address, or sets its lifetime anew, and announces it when it was
 // not there. The kernel removes it when the lifetime, in whole seconds, is over:
 // an agent that hangs or is dead does not keep the address from another host.
 //
-// The interface must have another address already: the first one on an interface
-// is what the kubelet takes for the node's own.
+// The interface must have another address already, and the virtual one is the last of its family
+// there: the first one on an interface is what the kubelet and others take for the node's own.
 func (h Holder) Hold(ip netip.Addr, lifetime time.Duration) error {
-	known, err := h.Held(ip)
+	addresses, err := h.Network.Addresses()
 	if err != nil {
 		return err
+	}
+	known := linkOf(addresses, ip) != ""
+	if on, first := comesFirst(addresses, ip); first {
+		// The network was configured anew: the host's own address went, and came back behind this one.
+		if err := h.Network.Remove(on, host(ip)); err != nil {
+			return fmt.Errorf("move the virtual IP %s behind the address of the host: %w", ip, err)
+		}
+		known = false
 	}
 	link, err := h.linkFor(ip)
 	if err != nil {
@@ -66,6 +77,20 @@ func (h Holder) Hold(ip netip.Addr, lifetime time.Duration) error {
 		h.Log.Warn("the neighbours learn the virtual IP late", "address", ip, "err", err)
 	}
 	return nil
+}
+
+// comesFirst says that an IPv4 address comes before another one of its interface, by the order in
+// which the kernel lists them. Of IPv6 addresses, those that are deprecated are not chosen.
+func comesFirst(addresses []network.Address, ip netip.Addr) (link string, first bool) {
+	for _, a := range addresses {
+		switch {
+		case a.Prefix.Addr() == ip:
+			link = a.Link
+		case link != "" && a.Link == link && a.Prefix.Addr().Is4() && ip.Is4():
+			return link, true
+		}
+	}
+	return link, false
 }
 
 // Duplicate returns the MAC address of another machine that has the address; empty when
@@ -130,13 +155,29 @@ func (h Holder) linkFor(ip netip.Addr) (string, error) {
 		return link, nil
 	}
 	link := h.Interface
-	if link == "" && h.NodeIP.IsValid() {
-		if link = linkOf(addresses, h.NodeIP); link == "" {
-			return "", fmt.Errorf("no interface that is up has the configured nodeIP %s", h.NodeIP)
+	if link == "" && h.Node != nil {
+		for _, own := range h.Node() {
+			if on := linkOf(addresses, own); on != "" && (link == "" || own.Is4() == ip.Is4()) {
+				link = on
+			}
 		}
 	}
-	if link == "" {
-		if link, err = h.Network.DefaultLink(); err != nil {
+	if link == "" && len(h.NodeIPs) > 0 {
+		own := h.NodeIPs[0]
+		for _, other := range h.NodeIPs {
+			if other.Is4() == ip.Is4() {
+				own = other
+			}
+		}
+		if link = linkOf(addresses, own); link == "" {
+			return "", fmt.Errorf("no interface that is up has the configured nodeIP %s", own)
+		}
+	}
+	for _, v6 := range []bool{ip.Is6(), !ip.Is6()} {
+		if link != "" {
+			break
+		}
+		if link, err = h.Network.DefaultLink(v6); err != nil {
 			return "", err
 		}
 	}

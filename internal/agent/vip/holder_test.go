@@ -22,7 +22,7 @@ type fake struct {
 }
 
 func (f *fake) Addresses() ([]network.Address, error) { return f.addresses, nil }
-func (f *fake) DefaultLink() (string, error)          { return f.defaultLink, nil }
+func (f *fake) DefaultLink(bool) (string, error)      { return f.defaultLink, nil }
 func (f *fake) Add(link string, p netip.Prefix, _ time.Duration) error {
 	if linkOf(f.addresses, p.Addr()) == "" {
 		f.addresses = append(f.addresses, network.Address{Link: link, Prefix: p})
@@ -59,11 +59,19 @@ func TestHoldPicksTheInterface(t *testing.T) {
 		want      string
 		problem   string
 	}{
-		"default route":          {func(_ *Holder, f *fake) { f.defaultLink = "eth1" }, "eth1", ""},
-		"no default route":       {func(*Holder, *fake) {}, "eth0", ""},
-		"interface configured":   {func(h *Holder, f *fake) { h.Interface = "eth1"; f.defaultLink = "eth0" }, "eth1", ""},
-		"address configured":     {func(h *Holder, _ *fake) { h.NodeIP = eth1.Prefix.Addr() }, "eth1", ""},
-		"address not there":      {func(h *Holder, _ *fake) { h.NodeIP = netip.MustParseAddr("1.2.3.4") }, "", "nodeIP 1.2.3.4"},
+		"default route":        {func(_ *Holder, f *fake) { f.defaultLink = "eth1" }, "eth1", ""},
+		"no default route":     {func(*Holder, *fake) {}, "eth0", ""},
+		"interface configured": {func(h *Holder, f *fake) { h.Interface = "eth1"; f.defaultLink = "eth0" }, "eth1", ""},
+		"address configured":   {func(h *Holder, _ *fake) { h.NodeIPs = []netip.Addr{eth1.Prefix.Addr()} }, "eth1", ""},
+		"address decided": {func(h *Holder, f *fake) {
+			h.Node = func() []netip.Addr { return []netip.Addr{eth1.Prefix.Addr()} }
+			f.defaultLink = "eth0"
+		}, "eth1", ""},
+		"decided, and lost": {func(h *Holder, f *fake) {
+			h.Node = func() []netip.Addr { return []netip.Addr{netip.MustParseAddr("1.2.3.4")} }
+			f.defaultLink = "eth0"
+		}, "eth0", ""},
+		"address not there":      {func(h *Holder, _ *fake) { h.NodeIPs = []netip.Addr{netip.MustParseAddr("1.2.3.4")} }, "", "nodeIP 1.2.3.4"},
 		"interface not there":    {func(h *Holder, _ *fake) { h.Interface = "eth9" }, "", "nodeInterface"},
 		"no address yet on boot": {func(_ *Holder, f *fake) { f.addresses = nil; f.defaultLink = "eth0" }, "", "no interface"},
 	} {

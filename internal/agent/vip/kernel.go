@@ -2,7 +2,6 @@ package vip
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 )
 
 // Kernel is the Network of the network namespace the agent runs in.
@@ -19,17 +19,15 @@ type Kernel struct{}
 // Addresses implements Network.
 func (Kernel) Addresses() ([]network.Address, error) { return network.Addresses() }
 
-// DefaultLink implements Network. A host with IPv6 alone has its default route there.
-func (Kernel) DefaultLink() (string, error) {
-	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := network.ReadAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
-		if err != nil {
-			return "", fmt.Errorf("list routes: %w", err)
-		}
-		for _, r := range routes {
-			if link := defaultLink(r); link != "" {
-				return link, nil
-			}
+// DefaultLink implements Network.
+func (Kernel) DefaultLink(v6 bool) (string, error) {
+	interfaces, err := nodeaddress.Read()
+	if err != nil {
+		return "", err
+	}
+	for _, i := range interfaces {
+		if i.Default4 && !v6 || i.Default6 && v6 {
+			return i.Name, nil
 		}
 	}
 	return "", nil
@@ -51,8 +49,10 @@ func (Kernel) Add(name string, p netip.Prefix, lifetime time.Duration) error {
 		return err
 	}
 	// The kernel counts whole seconds, and takes 0 for ever.
-	seconds := max(1, int(lifetime/time.Second))
-	addr.ValidLft, addr.PreferedLft = seconds, seconds
+	addr.ValidLft = max(1, int(lifetime/time.Second))
+	// Deprecated from the start (RFC 4862, 5.5.4): it is no source address, and no program takes it
+	// for the host's own. The newest IPv6 address comes first otherwise, and etcd would use it.
+	addr.PreferedLft = 0
 	return netlink.AddrReplace(link, addr)
 }
 
@@ -79,25 +79,4 @@ func target(name string, p netip.Prefix) (netlink.Link, *netlink.Addr, error) {
 		addr.Flags = unix.IFA_F_NODAD
 	}
 	return link, addr, nil
-}
-
-// defaultLink is the interface of a default route, the first of several; empty for another route.
-func defaultLink(r netlink.Route) string {
-	if r.Dst != nil {
-		if ones, _ := r.Dst.Mask.Size(); ones > 0 || !r.Dst.IP.IsUnspecified() {
-			return ""
-		}
-	}
-	if r.Type != unix.RTN_UNICAST {
-		return ""
-	}
-	index := r.LinkIndex
-	if len(r.MultiPath) > 0 {
-		index = r.MultiPath[0].LinkIndex
-	}
-	link, err := netlink.LinkByIndex(index)
-	if err != nil {
-		return ""
-	}
-	return link.Attrs().Name
 }

@@ -2,6 +2,7 @@ package vip
 
 import (
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -262,4 +263,49 @@ func TestAnnouncementMovesTheAddress(t *testing.T) {
 			t.Fatalf("the neighbour still sends to %s", neighbour())
 		}
 	}
+}
+
+// The virtual address is never the host's own: what the host sends has another source, and whoever
+// takes the first address of the interface finds another one, also after the network was configured anew.
+func TestVirtualAddressIsNotTheHostsOwn(t *testing.T) {
+	twoHosts(t)
+	link, err := netlink.LinkByName("eth0")
+	must(t, err)
+	own6 := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP("fd00:88::11"), Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD}
+	must(t, netlink.AddrAdd(link, own6))
+	must(t, netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: &net.IPNet{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)}, Gw: net.ParseIP("fd00:88::1")}))
+	h := Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}
+	virtual6 := netip.MustParseAddr("fd00:88::200")
+	look := func(when string) {
+		t.Helper()
+		for range 2 { // As when it is renewed.
+			must(t, h.Hold(virtual, time.Minute))
+			must(t, h.Hold(virtual6, time.Minute))
+		}
+		for to, want := range map[string]string{"fd00:88::12": "fd00:88::11", "2001:db8::1": "fd00:88::11", "10.88.0.12": "10.88.0.11"} {
+			routes, err := netlink.RouteGet(net.ParseIP(to))
+			must(t, err)
+			if got := routes[0].Src.String(); got != want {
+				t.Errorf("%s: to %s the host sends from %s, want %s", when, to, got, want)
+			}
+		}
+		v4, err := netlink.AddrList(link, netlink.FAMILY_V4)
+		must(t, err)
+		if len(v4) != 2 || v4[1].IP.String() != virtual.String() || v4[1].Mask.String() != "ffffffff" {
+			t.Errorf("%s: the addresses are %v, want the virtual one as /32 and last", when, v4)
+		}
+		v6, err := netlink.AddrList(link, netlink.FAMILY_V6)
+		must(t, err)
+		for _, a := range v6 {
+			if a.IP.String() == virtual6.String() && (a.Flags&unix.IFA_F_DEPRECATED == 0 || a.PreferedLft != 0 || a.ValidLft == 0) {
+				t.Errorf("%s: the virtual address has flags %#x, preferred for %d s, valid for %d s; want it deprecated", when, a.Flags, a.PreferedLft, a.ValidLft)
+			}
+		}
+	}
+	look("held")
+	for _, own := range []*netlink.Addr{own6, {IPNet: &net.IPNet{IP: net.IPv4(10, 88, 0, 11), Mask: net.CIDRMask(24, 32)}}} {
+		must(t, netlink.AddrDel(link, own))
+		must(t, netlink.AddrAdd(link, own))
+	}
+	look("after the network was configured anew")
 }

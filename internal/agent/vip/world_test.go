@@ -269,7 +269,7 @@ func (m *machine) Addresses() ([]network.Address, error) {
 }
 
 // DefaultLink implements Network.
-func (m *machine) DefaultLink() (string, error) { return eth0.Link, nil }
+func (m *machine) DefaultLink(bool) (string, error) { return eth0.Link, nil }
 
 // Add implements Network. The kernel is up to a second late.
 func (m *machine) Add(_ string, _ netip.Prefix, lifetime time.Duration) error {

@@ -100,6 +100,7 @@ var ownConditions = map[string]bool{
 	infrav1.ReleaseHooksPassedCondition: true,
 	infrav1.ReadyToMoveCondition:        true,
 	infrav1.ReportAcceptedCondition:     true,
+	infrav1.NodeIdentityKeptCondition:   true,
 }
 
 // statusApply holds nothing but what this controller owns.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -88,6 +89,42 @@ func reconcileWith(t *testing.T, hc *infrav1.HostCluster, recorder events.EventR
 		return nil
 	}
 	return after
+}
+
+// The agent that holds the endpoint would take the address off the host that has it as its own.
+func TestEndpointOfAHostIsRefused(t *testing.T) {
+	testenv.Skip(t)
+	for name, tc := range map[string]struct {
+		endpoint string
+		kind     infrav1.EndpointType
+		refused  bool
+	}{
+		"address":            {"10.0.0.5", "", true},
+		"IPv6, other text":   {"fd00:0::5", "", true},
+		"free":               {"10.0.0.50", "", false},
+		"of a load balancer": {"10.0.0.5", infrav1.EndpointExternal, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := env.Namespace(t)
+			host := testenv.NewHost(t, env.Client, namespace, "host-1", time.Now()).Host(t)
+			host.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.5"}, {Type: clusterv1.MachineInternalIP, Address: "fd00::5"}}
+			if err := env.Client.Status().Update(ctx, host); err != nil {
+				t.Fatal(err)
+			}
+			hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}
+			hc.Spec.ControlPlaneEndpoint.Host, hc.Spec.Endpoint.Type = tc.endpoint, tc.kind
+			hc.OwnerReferences = []metav1.OwnerReference{newCluster(t, namespace, nil)}
+			if err := env.Client.Create(ctx, hc); err != nil {
+				t.Fatal(err)
+			}
+			got := reconcile(t, hc)
+			ready := conditions.Get(got, clusterv1.ReadyCondition)
+			refused := ready.Reason == infrav1.HostClusterEndpointOfHostReason && strings.Contains(ready.Message, "Host host-1")
+			if refused != tc.refused || ptr.Deref(got.Status.Initialization.Provisioned, false) == tc.refused {
+				t.Errorf("Ready = %+v, provisioned = %v", ready, got.Status.Initialization.Provisioned)
+			}
+		})
+	}
 }
 
 func TestEndpoint(t *testing.T) {

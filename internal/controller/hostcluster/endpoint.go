@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -45,6 +46,27 @@ func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
 	if _, err := netip.ParseAddr(host); err != nil {
 		return &problem{infrav1.HostClusterEndpointInvalidReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %q is not an IP address: with endpoint type HostVIP "+
 			"the hosts hold it; create the Cluster anew with an IP address, or with spec.endpoint.type External", host)}
+	}
+	return nil
+}
+
+// refuseHostAddress finds an endpoint that is a host's own address before any machine claims a host.
+// The agent of a holder would take it off its interface later. Hosts leave the endpoint that they hold
+// out of their addresses.
+func (r *Reconciler) refuseHostAddress(_ context.Context, s *scope) error {
+	endpoint := s.hostCluster.Spec.ControlPlaneEndpoint.Host
+	external := s.hostCluster.Spec.Endpoint.Type == infrav1.EndpointExternal
+	if s.problem != nil || external || ptr.Deref(s.hostCluster.Status.Initialization.Provisioned, false) {
+		return nil
+	}
+	for i := range s.hosts {
+		for _, address := range s.hosts[i].Status.Addresses {
+			if sameAddress(address.Address, endpoint) {
+				s.problem = &problem{infrav1.HostClusterEndpointOfHostReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %s is the own address of Host %s, which would lose it: "+
+					"create the Cluster anew with an address that no machine has, or with spec.endpoint.type External", endpoint, s.hosts[i].Name)}
+				return nil
+			}
+		}
 	}
 	return nil
 }

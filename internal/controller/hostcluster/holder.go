@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,12 +53,19 @@ func candidates(hosts []infrav1.Host, cluster, address string) []candidate {
 	for i := range hosts {
 		claim := hosts[i].Spec.Claim
 		c := report(&hosts[i])
-		if claim != nil && claim.ClusterName == cluster && c.report.Address == address {
+		if claim != nil && claim.ClusterName == cluster && sameAddress(c.report.Address, address) {
 			found = append(found, c)
 		}
 	}
 	slices.SortFunc(found, func(a, b candidate) int { return strings.Compare(a.host, b.host) })
 	return found
+}
+
+// sameAddress compares addresses, of which one of IPv6 has many texts.
+func sameAddress(a, b string) bool {
+	left, errLeft := netip.ParseAddr(a)
+	right, errRight := netip.ParseAddr(b)
+	return a == b || errLeft == nil && errRight == nil && left.Unmap() == right.Unmap()
 }
 
 // report is all of a Host that the condition depends on.

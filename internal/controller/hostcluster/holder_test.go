@@ -54,3 +54,12 @@ func TestHeldMeansThatTheAPIServerAnswers(t *testing.T) {
 		}
 	}
 }
+
+func TestCandidatesOfAnAddressInAnotherText(t *testing.T) {
+	h := infrav1.Host{Spec: infrav1.HostSpec{Claim: &infrav1.HostClaim{ClusterName: "c"}}, Status: infrav1.HostStatus{VirtualIP: &infrav1.VirtualIPStatus{Address: "fd00::9"}}}
+	for endpoint, want := range map[string]int{"fd00:0:0::9": 1, "FD00::9": 1, "fd00::90": 0, "api.example": 0} {
+		if got := candidates([]infrav1.Host{h}, "c", endpoint); len(got) != want {
+			t.Errorf("%s: %d candidates, want %d", endpoint, len(got), want)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package hostmachine
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -143,7 +145,35 @@ func (r *Reconciler) newOperation(ctx context.Context, s *scope) (*infrav1.HostD
 		ReleaseDigest: host.ReleaseDigest(s.host, s.version(), s.release),
 		VirtualIP:     s.virtualIP.Host,
 		VirtualIPPort: s.virtualIP.Port,
+		IPFamilies:    ipFamilies(s.cluster),
 	}, nil
+}
+
+// ipFamilies are those of the pod network, the primary one first, or of the services where the Cluster
+// says nothing of pods.
+func ipFamilies(cluster *clusterv1.Cluster) []infrav1.HostIPFamily {
+	if cluster == nil {
+		return nil
+	}
+	blocks := cluster.Spec.ClusterNetwork.Pods.CIDRBlocks
+	if len(blocks) == 0 {
+		blocks = cluster.Spec.ClusterNetwork.Services.CIDRBlocks
+	}
+	var families []infrav1.HostIPFamily
+	for _, block := range blocks {
+		network, err := netip.ParsePrefix(block)
+		if err != nil {
+			return nil // Cluster API and kubeadm say so.
+		}
+		family := infrav1.HostIPv4
+		if network.Addr().Is6() {
+			family = infrav1.HostIPv6
+		}
+		if !slices.Contains(families, family) {
+			families = append(families, family)
+		}
+	}
+	return families
 }
 
 // virtualIP is the endpoint whose address the hosts of a control plane hold; empty when

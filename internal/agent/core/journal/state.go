@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"net/netip"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +56,9 @@ type State struct {
 	// not put there, at most MaxFound entries.
 	Found []string `json:"found,omitempty"`
 
+	// Node is what was decided about the node, once, before the bootstrap began to change the host;
+	// nil without one, and on a host that an earlier agent made a node.
+	Node *Node `json:"node,omitempty"`
 	// VirtualIP is the address the host holds, re-added after a reboot.
 	VirtualIP string `json:"virtualIP,omitempty"`
 	// VirtualIPPort is the port of the control-plane endpoint; 0 when it is not known. It
@@ -93,6 +97,18 @@ type State struct {
 	ControlPlaneUpgrade *ControlPlaneUpgrade `json:"controlPlaneUpgrade,omitempty"`
 	// EtcdSnapshot is the last one; nil when there is none.
 	EtcdSnapshot *EtcdSnapshot `json:"etcdSnapshot,omitempty"`
+}
+
+// Node is the identity of a node, which does not follow its host's name and addresses.
+type Node struct {
+	// Name of the Node.
+	Name string `json:"name"`
+	// HostName is what the host was called at the end of the bootstrap; empty before that.
+	HostName string `json:"hostName,omitempty"`
+	// IPs of the node, one of each family, the primary one first.
+	IPs []netip.Addr `json:"ips,omitempty"`
+	// Source of the first.
+	Source infrav1.HostNodeAddressSource `json:"source,omitempty"`
 }
 
 // ControlPlaneUpgrade says where the files of the control plane are as they were before

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 )
 
@@ -33,6 +34,8 @@ const (
 	ReasonKubeletMasked       = "KubeletMasked"
 	ReasonSoftwareUnavailable = "SoftwareUnavailable"
 	ReasonControlPlaneExists  = "ControlPlaneExists"
+	ReasonNodeAddressUnknown  = "NodeAddressUnknown"
+	ReasonNodeNameInvalid     = "NodeNameInvalid"
 
 	ReasonNotAWorkerNode  = "NotAWorkerNode"
 	ReasonOtherCluster    = "OtherCluster"
@@ -140,6 +143,8 @@ type Bootstrap struct {
 	// InitializesControlPlane is true on the host that holds VirtualIP before there is an API
 	// server.
 	InitializesControlPlane bool
+	// IPFamilies are those of the cluster, the primary one first; empty when they are not known.
+	IPFamilies []infrav1.HostIPFamily
 	// Format is the format the Secret names; empty means cloud-config.
 	Format string
 	// Data is the bootstrap data. It is kept in memory only.

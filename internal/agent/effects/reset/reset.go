@@ -246,7 +246,7 @@ func (c Cleaner) releaseVIP(state journal.State, progress operation.Progress) er
 	if err := progress.Update(func(s *journal.State) { s.VirtualIP = "" }); err != nil {
 		return err
 	}
-	return c.VIP.Release(ip)
+	return c.VIP.Release(ip.Unmap())
 }
 
 func (c Cleaner) network(ctx context.Context, baseline *journal.Baseline) error {

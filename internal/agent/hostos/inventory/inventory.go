@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -16,8 +17,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
-	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 )
 
 // Collector reads the inventory of a host.
@@ -25,18 +27,16 @@ type Collector struct {
 	Root hostfs.Root
 	// Hostname returns the name of the machine.
 	Hostname func() (string, error)
-	// Addresses lists the addresses of the interfaces that are up.
-	Addresses func() ([]network.Address, error)
+	// Interfaces lists the interfaces that are up.
+	Interfaces func() ([]nodeaddress.Interface, error)
 	// Versions lists the installed Kubernetes versions.
 	Versions func(context.Context) []string
 	// Software tells who brings versions. May be nil.
 	Software func() infrav1.HostSoftware
 	// Hardware tells what the machine is.
 	Hardware func() infrav1.HostHardware
-	// NodeIP is reported first when it is set. Otherwise the addresses of the interface of the
-	// default route are, one of which the kubelet chooses then. DefaultLink names it.
-	NodeIP      string
-	DefaultLink func() (string, error)
+	// Rule is what the operator says of the addresses of the node.
+	Rule nodeaddress.Rule
 	// AgentVersion is the version of the running binary.
 	AgentVersion string
 }
@@ -49,14 +49,38 @@ type Facts struct {
 	Addresses []clusterv1.MachineAddress
 }
 
-// Collect reads everything. virtualIP is left out of the addresses: it moves
-// between hosts.
-func (c Collector) Collect(ctx context.Context, virtualIP string) (Facts, error) {
+// Node is what is known of the node on the host; the zero value of a host that is none.
+type Node struct {
+	// IPs of the node.
+	IPs []netip.Addr
+	// VirtualIP is left out of the addresses: it moves between hosts.
+	VirtualIP netip.Addr
+	// Before are the interfaces that the host had before it became a node; nil when they are not known.
+	Before []string
+}
+
+// NodeOf is what the journal has of the node.
+func NodeOf(s journal.State) Node {
+	node := Node{}
+	if ip, err := netip.ParseAddr(s.VirtualIP); err == nil {
+		node.VirtualIP = ip.Unmap()
+	}
+	if s.Node != nil {
+		node.IPs = s.Node.IPs
+	}
+	if s.Baseline != nil && s.Residue != journal.ResidueNone {
+		node.Before = append([]string{}, s.Baseline.Links...)
+	}
+	return node
+}
+
+// Collect reads everything.
+func (c Collector) Collect(ctx context.Context, node Node) (Facts, error) {
 	name, err := c.Hostname()
 	if err != nil {
 		return Facts{}, err
 	}
-	addresses, err := c.addresses(name, virtualIP)
+	addresses, err := c.addresses(name, node)
 	if err != nil {
 		return Facts{}, err
 	}
@@ -151,41 +175,42 @@ func (c Collector) memory() (int64, error) {
 	return 0, fmt.Errorf("/proc/meminfo has no MemTotal")
 }
 
-// addresses are the name and the addresses of interfaces that are no part of a
-// pod network, those by which others reach the host first.
-func (c Collector) addresses(name, virtualIP string) ([]clusterv1.MachineAddress, error) {
-	found, err := c.Addresses()
+// addresses are the name and the addresses of the host's own interfaces: those of the node first,
+// then those by which the operator or the default route says that others reach the host.
+func (c Collector) addresses(name string, node Node) ([]clusterv1.MachineAddress, error) {
+	interfaces, err := c.Interfaces()
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(a network.Address) bool { return a.Prefix.Addr().String() == virtualIP || podLink(a.Link) })
-	first := func(a network.Address) bool { return a.Prefix.Addr().String() == c.NodeIP }
-	if c.NodeIP == "" {
-		link, err := c.DefaultLink()
-		if err != nil {
-			return nil, err
+	chosen, err := c.Rule.Choose(interfaces, nil, node.VirtualIP)
+	if err != nil {
+		chosen.IPs = nil // The preflight and the bootstrap say so.
+	}
+	wanted := slices.Concat(node.IPs, chosen.IPs)
+	defaultRoute := func(i nodeaddress.Interface) int {
+		if i.Default4 || i.Default6 {
+			return 0
 		}
-		first = func(a network.Address) bool { return a.Link == link }
+		return 1
+	}
+	own := c.Rule.Own(interfaces, node.Before)
+	slices.SortStableFunc(own, func(a, b nodeaddress.Interface) int { return defaultRoute(a) - defaultRoute(b) })
+	var found []netip.Addr
+	for _, ip := range wanted {
+		if nodeaddress.On(interfaces, ip) != "" {
+			found = append(found, ip)
+		}
+	}
+	for _, i := range own {
+		for _, a := range i.Addresses {
+			found = append(found, a.Addr)
+		}
 	}
 	all := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: name}}
-	for _, wanted := range []bool{true, false} {
-		for _, a := range found {
-			if first(a) == wanted {
-				all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: a.Prefix.Addr().String()})
-			}
+	for n, ip := range found {
+		if ip != node.VirtualIP && !slices.Contains(found[:n], ip) {
+			all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip.String()})
 		}
 	}
 	return all, nil
-}
-
-// podLinks are interfaces whose addresses come and go with pods and containers.
-var podLinks = []string{"cni", "flannel", "kube-", "veth", "docker", "br-", "cali", "cilium", "lxc", "nodelocaldns", "virbr", "tunl"}
-
-func podLink(name string) bool {
-	for _, prefix := range podLinks {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return strings.HasSuffix(name, ".calico")
 }

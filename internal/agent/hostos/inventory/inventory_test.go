@@ -12,10 +12,18 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
-	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
+
+func addresses(all ...string) (found []nodeaddress.Address) {
+	for _, a := range all {
+		found = append(found, nodeaddress.Address{Addr: netip.MustParseAddr(a)})
+	}
+	return found
+}
 
 func TestCollect(t *testing.T) {
 	h := fakehost.New(t)
@@ -29,18 +37,23 @@ func TestCollect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	byRoute := false
+	// The same address as in the journal, in another form.
+	node := inventory.NodeOf(journal.State{VirtualIP: "fd00:0::200"})
 	c := inventory.Collector{
-		Root: h.Root, Hostname: func() (string, error) { return "h", nil }, NodeIP: "192.168.0.5", AgentVersion: "v1",
+		Root: h.Root, Hostname: func() (string, error) { return "h", nil }, AgentVersion: "v1",
 		Versions: func(context.Context) []string { return []string{"v1.36.3"} },
 		Hardware: func() infrav1.HostHardware { return infrav1.HostHardware{BootMode: infrav1.BootModeUEFI} },
-		Addresses: func() ([]network.Address, error) {
-			return []network.Address{
-				{Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24")}, {Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.200/32")},
-				{Link: "cni0", Prefix: netip.MustParsePrefix("10.244.0.1/24")}, {Link: "eth1", Prefix: netip.MustParsePrefix("192.168.0.5/24")},
+		Rule:     nodeaddress.Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.5")}},
+		Interfaces: func() ([]nodeaddress.Interface, error) {
+			return []nodeaddress.Interface{
+				{Name: "br-mgmt", Kind: "bridge", Hardware: true, Addresses: addresses("10.0.0.5", "fd00::200")},
+				{Name: "cni0", Kind: "bridge", Addresses: addresses("10.244.0.1")},
+				{Name: "eth1", Kind: "device", Hardware: true, Default4: byRoute, Addresses: addresses("192.168.0.5")},
 			}, nil
 		},
 	}
-	f, err := c.Collect(t.Context(), "10.0.0.200")
+	f, err := c.Collect(t.Context(), node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +72,8 @@ func TestCollect(t *testing.T) {
 			t.Errorf("address %d is %v, want %v", n, f.Addresses[n], want[n])
 		}
 	}
-	c.NodeIP, c.DefaultLink = "", func() (string, error) { return "eth1", nil }
-	if byRoute, err := c.Collect(t.Context(), "10.0.0.200"); err != nil || !slices.Equal(byRoute.Addresses, want) {
+	c.Rule, byRoute = nodeaddress.Rule{}, true
+	if byRoute, err := c.Collect(t.Context(), node); err != nil || !slices.Equal(byRoute.Addresses, want) {
 		t.Errorf("with the default route by eth1 the addresses are %v, want %v (%v)", byRoute.Addresses, want, err)
 	}
 	if f.Capacity.Memory().Value() != 1<<20 || f.Capacity.Cpu().Value() != int64(runtime.NumCPU()) || f.Capacity.StorageEphemeral().Value() == 0 {

@@ -30,7 +30,10 @@ const (
 // Arguments are added to KUBELET_EXTRA_ARGS. Empty ones are left out.
 type Arguments struct {
 	ProviderID string
-	NodeIP     string
+	// NodeIP is an address, or one of each family with a comma between them.
+	NodeIP string
+	// NodeName of the Node, whatever the host is called.
+	NodeName string
 	// Registered is true once the Node exists: the kubelet then never makes it anew.
 	Registered bool
 }
@@ -42,6 +45,9 @@ func (a Arguments) flags() map[string]string {
 	}
 	if a.NodeIP != "" {
 		flags["--node-ip"] = a.NodeIP
+	}
+	if a.NodeName != "" {
+		flags["--hostname-override"] = a.NodeName
 	}
 	if a.Registered {
 		flags["--register-node"] = "false"
@@ -115,6 +121,8 @@ func applied(content string) (args Arguments, found bool) {
 					args.ProviderID = value
 				case "--node-ip":
 					args.NodeIP = value
+				case "--hostname-override":
+					args.NodeName = value
 				case "--register-node":
 					args.Registered = value == "false"
 				}
@@ -236,7 +244,7 @@ func assignment(old string, args Arguments) string {
 			i++
 		}
 	}
-	for _, name := range []string{"--provider-id", "--node-ip", "--register-node"} {
+	for _, name := range []string{"--provider-id", "--node-ip", "--hostname-override", "--register-node"} {
 		if value, set := flags[name]; set {
 			words = append(words, name+"="+value)
 		}

@@ -135,17 +135,22 @@ func TestKernelFindsTheDefaultLink(t *testing.T) {
 		must(t, err)
 		return netlink.Route{Dst: dst, Gw: net.ParseIP(via)}
 	}
+	metric := func(r netlink.Route, m int) netlink.Route {
+		r.Priority = m
+		return r
+	}
 	for name, c := range map[string]struct {
-		routes []netlink.Route
-		want   string
+		routes   []netlink.Route
+		want, v6 string
 	}{
-		"none":                  {nil, ""},
-		"IPv4":                  {[]netlink.Route{unicast("0.0.0.0/0", "10.1.0.1")}, "eth1"},
-		"IPv6 alone":            {[]netlink.Route{unicast("::/0", "fd01::1")}, "eth1"},
-		"both":                  {[]netlink.Route{unicast("::/0", "fd01::1"), unicast("0.0.0.0/0", "10.0.0.1")}, "eth0"},
-		"half of all addresses": {[]netlink.Route{unicast("0.0.0.0/1", "10.0.0.1"), unicast("0.0.0.0/0", "10.1.0.1")}, "eth1"},
-		"over two gateways":     {[]netlink.Route{{Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}, MultiPath: []*netlink.NexthopInfo{{Gw: net.IPv4(10, 1, 0, 1)}, {Gw: net.IPv4(10, 0, 0, 1)}}}}, "eth1"},
-		"nowhere, but for IPv6": {[]netlink.Route{{Type: unix.RTN_UNREACHABLE, Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}}, unicast("::/0", "fd01::1")}, "eth1"},
+		"none":                  {nil, "", ""},
+		"IPv4":                  {[]netlink.Route{unicast("0.0.0.0/0", "10.1.0.1")}, "eth1", ""},
+		"IPv6 alone":            {[]netlink.Route{unicast("::/0", "fd01::1")}, "", "eth1"},
+		"both":                  {[]netlink.Route{unicast("::/0", "fd01::1"), unicast("0.0.0.0/0", "10.0.0.1")}, "eth0", "eth1"},
+		"half of all addresses": {[]netlink.Route{unicast("0.0.0.0/1", "10.0.0.1"), unicast("0.0.0.0/0", "10.1.0.1")}, "eth1", ""},
+		"over two gateways":     {[]netlink.Route{{Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}, MultiPath: []*netlink.NexthopInfo{{Gw: net.IPv4(10, 1, 0, 1)}, {Gw: net.IPv4(10, 0, 0, 1)}}}}, "eth1", ""},
+		"least metric":          {[]netlink.Route{metric(unicast("0.0.0.0/0", "10.0.0.1"), 100), metric(unicast("0.0.0.0/0", "10.1.0.1"), 50)}, "eth1", ""},
+		"nowhere, but for IPv6": {[]netlink.Route{{Type: unix.RTN_UNREACHABLE, Dst: &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}}, unicast("::/0", "fd01::1")}, "", "eth1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inNamespace(t)
@@ -163,8 +168,13 @@ func TestKernelFindsTheDefaultLink(t *testing.T) {
 			for _, r := range c.routes {
 				must(t, netlink.RouteAdd(&r))
 			}
-			if got, err := (vip.Kernel{}).DefaultLink(); err != nil || got != c.want {
-				t.Errorf("the interface of the default route is %q, want %q: %v", got, c.want, err)
+			for _, want := range []struct {
+				v6   bool
+				link string
+			}{{false, c.want}, {true, c.v6}} {
+				if got, err := (vip.Kernel{}).DefaultLink(want.v6); err != nil || got != want.link {
+					t.Errorf("the interface of the default route (IPv6: %t) is %q, want %q: %v", want.v6, got, want.link, err)
+				}
 			}
 		})
 	}

@@ -46,12 +46,18 @@ type AgentConfiguration struct {
 	// LeaseDuration after which a silent agent counts as away. Defaults to 40s;
 	// at least twice the interval.
 	LeaseDuration metav1.Duration `json:"leaseDuration,omitempty"`
-	// NodeIP is the address of the host that the kubelet uses and that is reported first.
-	// Without it the addresses of the interface of the default route are reported first, of
-	// which the kubelet chooses one.
+	// NodeIP is the address of the node, or one of IPv4 and one of IPv6 with a comma between
+	// them. The kubelet gets it (--node-ip), the API server of a control plane is advertised at it,
+	// and it is reported first. Without it the node has the address in NodeIPNetworks, of
+	// NodeIPInterface, or else of the interface of the default route, for each family. It is
+	// decided when the host is bootstrapped, and stays until it is reset.
 	NodeIP string `json:"nodeIP,omitempty"`
-	// NodeInterface holds the virtual IP. Defaults to the interface of NodeIP,
-	// or else the one of the default route.
+	// NodeIPNetworks are networks, such as 10.0.0.0/24, that hold the address of the node. One
+	// configuration then fits all hosts.
+	NodeIPNetworks []string `json:"nodeIPNetworks,omitempty"`
+	// NodeIPInterface is the interface whose first address is that of the node.
+	NodeIPInterface string `json:"nodeIPInterface,omitempty"`
+	// NodeInterface holds the virtual IP. Defaults to the interface of the node's address.
 	NodeInterface string `json:"nodeInterface,omitempty"`
 	// KubernetesDirectories hold one directory per installed version, with
 	// kubelet, kubeadm and kubectl. Defaults to /opt/slipway/kubernetes.
@@ -179,14 +185,46 @@ func (c *AgentConfiguration) validate() error {
 	if c.DrainTimeout.Duration < time.Second {
 		fail("drainTimeout", "must be at least 1s, not %s", c.DrainTimeout.Duration)
 	}
-	if _, err := netip.ParseAddr(c.NodeIP); c.NodeIP != "" && err != nil {
-		fail("nodeIP", "must be an IP address, not %q", c.NodeIP)
+	if ips, err := c.NodeIPs(); err != nil || len(ips) > 2 || len(ips) == 2 && ips[0].Is4() == ips[1].Is4() {
+		fail("nodeIP", "must be an IP address, or one of IPv4 and one of IPv6 with a comma between them, not %q", c.NodeIP)
+	}
+	if _, err := c.Networks(); err != nil {
+		fail("nodeIPNetworks", "must be networks such as 10.0.0.0/24, not %q", c.NodeIPNetworks)
 	}
 	c.Software.validate(fail)
 	if err := validateHealthAddress(c.HealthAddress); err != nil {
 		fail("healthAddress", "%s", err)
 	}
 	return errors.Join(errs...)
+}
+
+// NodeIPs are the addresses in NodeIP.
+func (c *AgentConfiguration) NodeIPs() ([]netip.Addr, error) {
+	if c.NodeIP == "" {
+		return nil, nil
+	}
+	var all []netip.Addr
+	for text := range strings.SplitSeq(c.NodeIP, ",") {
+		ip, err := netip.ParseAddr(strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ip.Unmap())
+	}
+	return all, nil
+}
+
+// Networks are those of NodeIPNetworks.
+func (c *AgentConfiguration) Networks() ([]netip.Prefix, error) {
+	all := make([]netip.Prefix, 0, len(c.NodeIPNetworks))
+	for _, text := range c.NodeIPNetworks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, network.Masked())
+	}
+	return all, nil
 }
 
 // ValidateHostName checks the name of a Host.

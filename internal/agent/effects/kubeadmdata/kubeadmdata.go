@@ -1,0 +1,191 @@
+// Package kubeadmdata reads and completes the configuration of kubeadm in bootstrap data: what it
+// leaves open of the node's identity. It is pure, and may be imported by the package effects.
+package kubeadmdata
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+)
+
+// The kinds of documents that say something about a node.
+const (
+	apiGroup    = "kubeadm.k8s.io/"
+	initKind    = "InitConfiguration"
+	joinKind    = "JoinConfiguration"
+	clusterKind = "ClusterConfiguration"
+)
+
+// Settings are what the data says of the node; empty where it leaves that open.
+type Settings struct {
+	// Name is nodeRegistration.name.
+	Name string
+	// HostnameOverride and NodeIP are the flags in nodeRegistration.kubeletExtraArgs.
+	HostnameOverride, NodeIP string
+}
+
+// Read returns what the files of bootstrap data say of the node.
+func Read(files []cloudconfig.File) Settings {
+	found := Settings{}
+	for _, f := range files {
+		_, _ = edit(f.Content, func(document map[string]any) bool {
+			registration, _ := document["nodeRegistration"].(map[string]any)
+			if name, _ := registration["name"].(string); name != "" {
+				found.Name = name
+			}
+			if value := extraArg(registration, "hostname-override"); value != "" {
+				found.HostnameOverride = value
+			}
+			if value := extraArg(registration, "node-ip"); value != "" {
+				found.NodeIP = value
+			}
+			return false
+		})
+	}
+	return found
+}
+
+// extraArg is a flag of the kubelet: a map up to kubeadm.k8s.io/v1beta3, a list since.
+func extraArg(registration map[string]any, name string) string {
+	switch args := registration["kubeletExtraArgs"].(type) {
+	case map[string]any:
+		value, _ := args[name].(string)
+		return value
+	case []any:
+		for _, arg := range args {
+			if arg, _ := arg.(map[string]any); arg["name"] == name {
+				value, _ := arg["value"].(string)
+				return value
+			}
+		}
+	}
+	return ""
+}
+
+// Complete returns the files with the name of the node and the address of its API server where the
+// data leaves them open: kubeadm would take them from what the host says at that moment. Either may be
+// empty to leave it so.
+func Complete(files []cloudconfig.File, name string, advertise netip.Addr) ([]cloudconfig.File, error) {
+	completed := make([]cloudconfig.File, 0, len(files))
+	for _, f := range files {
+		content, err := edit(withInit(f.Content), func(document map[string]any) bool {
+			changed := name != "" && fill(document, name, "nodeRegistration", "name")
+			endpoint := []string{"localAPIEndpoint", "advertiseAddress"}
+			if document["kind"] == joinKind {
+				if controlPlane, _ := document["controlPlane"].(map[string]any); controlPlane == nil {
+					return changed
+				}
+				endpoint = append([]string{"controlPlane"}, endpoint...)
+			}
+			return advertise.IsValid() && fill(document, advertise.String(), endpoint...) || changed
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		f.Content = content
+		completed = append(completed, f)
+	}
+	return completed, nil
+}
+
+// withInit adds an empty InitConfiguration to a file that makes a control plane without one. On IPv6
+// kubeadm takes the newest address of the interface otherwise, which is the virtual one.
+func withInit(content []byte) []byte {
+	version := ""
+	for _, document := range documents(content) {
+		switch document.kind {
+		case initKind, joinKind:
+			return content
+		case clusterKind:
+			version = document.version
+		}
+	}
+	if version == "" {
+		return content
+	}
+	return fmt.Appendf(bytes.TrimRight(bytes.Clone(content), "\n"), "\n---\napiVersion: %s\nkind: %s\n", version, initKind)
+}
+
+// fill sets a field that is empty, and reports whether it was.
+func fill(object map[string]any, value string, path ...string) bool {
+	for _, name := range path[:len(path)-1] {
+		inner, ok := object[name].(map[string]any)
+		if !ok {
+			if object[name] != nil {
+				return false // Of another type: kubeadm says so.
+			}
+			inner = map[string]any{}
+			object[name] = inner
+		}
+		object = inner
+	}
+	last := path[len(path)-1]
+	if text, isText := object[last].(string); object[last] != nil && (!isText || text != "") {
+		return false
+	}
+	object[last] = value
+	return true
+}
+
+// document is one of a file of YAML.
+type document struct {
+	text          []byte
+	version, kind string
+	content       map[string]any
+}
+
+// documents are those of a file that has configuration of kubeadm; nil of any other, and of what is no
+// YAML.
+func documents(content []byte) (all []document) {
+	if !bytes.Contains(content, []byte(apiGroup)) {
+		return nil
+	}
+	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content))); ; {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			return nil
+		}
+		d := document{text: text, content: map[string]any{}}
+		if yaml.Unmarshal(text, &d.content) == nil {
+			version, _ := d.content["apiVersion"].(string)
+			if strings.HasPrefix(version, apiGroup) {
+				d.version = version
+				d.kind, _ = d.content["kind"].(string)
+			}
+		}
+		all = append(all, d)
+	}
+}
+
+// edit calls change with each document of kubeadm for a node, and writes those that it changed. All
+// others, and what is no YAML, stay as they are.
+func edit(content []byte, change func(map[string]any) bool) ([]byte, error) {
+	var texts []string
+	changed := false
+	for _, d := range documents(content) {
+		if (d.kind == initKind || d.kind == joinKind) && change(d.content) {
+			text, err := yaml.Marshal(d.content)
+			if err != nil {
+				return nil, err
+			}
+			d.text, changed = text, true
+		}
+		texts = append(texts, strings.TrimSuffix(string(d.text), "\n")+"\n")
+	}
+	if !changed {
+		return content, nil
+	}
+	return []byte(strings.Join(texts, "---\n")), nil
+}

@@ -1,0 +1,86 @@
+package kubeadmdata
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+)
+
+const (
+	initData = `---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+networking: {podSubnet: "fd00:10::/56"} # as it was written
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {bindPort: 6444}
+nodeRegistration:
+  criSocket: unix:///run/containerd/containerd.sock
+  kubeletExtraArgs: [{name: node-ip, value: "::"}]
+`
+	joinData   = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: JoinConfiguration\ndiscovery: {bootstrapToken: {token: 1e2.3}}\nnodeRegistration: {kubeletExtraArgs: {hostname-override: other}}\n"
+	joinCPData = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: JoinConfiguration\ncontrolPlane: {localAPIEndpoint: {advertiseAddress: \"\", bindPort: 6443}}\n"
+	setData    = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: JoinConfiguration\ncontrolPlane: {localAPIEndpoint: {advertiseAddress: 10.9.9.9}}\nnodeRegistration: {name: mine}\n"
+)
+
+func files(contents ...string) (all []cloudconfig.File) {
+	for _, c := range contents {
+		all = append(all, cloudconfig.File{Path: "/run/kubeadm/kubeadm.yaml", Content: []byte(c)})
+	}
+	return all
+}
+
+func TestRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		data string
+		want Settings
+	}{
+		"init": {initData, Settings{NodeIP: "::"}}, "join": {joinData, Settings{HostnameOverride: "other"}}, "set": {setData, Settings{Name: "mine"}},
+		"something else": {"kind: InitConfiguration\nnodeRegistration: {name: no}\n", Settings{}}, "no YAML": {"kubeadm.k8s.io/ {", Settings{}},
+	} {
+		if got := Read(files(c.data)); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestComplete(t *testing.T) {
+	ip := netip.MustParseAddr("fd00::5")
+	for name, c := range map[string]struct {
+		data       string
+		want, miss []string
+	}{
+		"init": {initData, []string{"advertiseAddress: fd00::5", "bindPort: 6444", "name: node-1", "# as it was written", "---\n", "criSocket: unix://"}, nil},
+		"cluster alone": {"apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: c # kept\n",
+			[]string{"clusterName: c # kept\n---\n", "kind: InitConfiguration", "advertiseAddress: fd00::5", "name: node-1", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: Init"}, nil},
+		"worker":        {joinData, []string{"name: node-1", "token: 1e2.3"}, []string{"fd00::5"}},
+		"control plane": {joinCPData, []string{"name: node-1", "advertiseAddress: fd00::5", "bindPort: 6443"}, nil},
+		"all is said":   {setData, []string{setData}, nil},
+		"not kubeadm's": {"kubeadm.k8s.io/ {", []string{"kubeadm.k8s.io/ {"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Complete(files(c.data), "node-1", ip)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(got[0].Content)
+			for _, want := range c.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is missing in\n%s", want, text)
+				}
+			}
+			for _, miss := range c.miss {
+				if strings.Contains(text, miss) {
+					t.Errorf("%q is in\n%s", miss, text)
+				}
+			}
+			again, err := Complete(got, "node-2", netip.MustParseAddr("fd00::6"))
+			if err != nil || string(again[0].Content) != text {
+				t.Errorf("a second time changes it to\n%s", again[0].Content)
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package nodeaddress
+
+import (
+	"net"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A bridge named as an operator names it, over a VLAN, has the default route of IPv4; another interface has
+// that of IPv6. What containers are on is none of the host's own.
+func TestReadTheKernel(t *testing.T) {
+	if os.Getuid() != 0 {
+		rights.Skip(t, "needs root for network namespaces")
+	}
+	runtime.LockOSThread() // The thread ends with the test, and its namespace with it.
+	namespace, err := netns.New()
+	if err != nil {
+		rights.Skip(t, "no network namespace: ", err)
+	}
+	defer func() { _ = namespace.Close() }()
+	up := func(l netlink.Link, master string) netlink.Link {
+		t.Helper()
+		must(t, netlink.LinkAdd(l))
+		made, err := netlink.LinkByName(l.Attrs().Name)
+		must(t, err)
+		if master != "" {
+			bridge, err := netlink.LinkByName(master)
+			must(t, err)
+			must(t, netlink.LinkSetMaster(made, bridge))
+		}
+		must(t, netlink.LinkSetUp(made))
+		return made
+	}
+	address := func(l netlink.Link, text string, flags int) {
+		t.Helper()
+		a, err := netlink.ParseAddr(text)
+		must(t, err)
+		a.Flags = flags
+		must(t, netlink.AddrAdd(l, a))
+	}
+	named := func(name string) netlink.LinkAttrs { return netlink.LinkAttrs{Name: name} }
+	mgmt := up(&netlink.Bridge{LinkAttrs: named("br-mgmt")}, "")
+	up(&netlink.Veth{LinkAttrs: named("pod1"), PeerName: "peer1"}, "br-mgmt")
+	wan := up(&netlink.Veth{LinkAttrs: named("wan"), PeerName: "peer2"}, "")
+	up(&netlink.Bridge{LinkAttrs: named("br-pods")}, "")
+	peer, err := netlink.LinkByName("peer2")
+	must(t, err)
+	must(t, netlink.LinkSetUp(peer))
+	address(mgmt, "10.0.0.5/24", 0)
+	address(wan, "192.0.2.5/24", 0)
+	address(wan, "fd00::5/64", unix.IFA_F_NODAD)
+	must(t, netlink.AddrAdd(wan, &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP("fd00::200"), Mask: net.CIDRMask(128, 128)}, Flags: unix.IFA_F_NODAD, ValidLft: 60}))
+	for _, r := range []netlink.Route{
+		{LinkIndex: wan.Attrs().Index, Gw: net.ParseIP("192.0.2.1"), Priority: 200},
+		{LinkIndex: mgmt.Attrs().Index, Gw: net.ParseIP("10.0.0.1"), Priority: 100},
+		{LinkIndex: wan.Attrs().Index, Gw: net.ParseIP("fd00::1")},
+	} {
+		must(t, netlink.RouteAdd(&r))
+	}
+	interfaces, err := Read()
+	must(t, err)
+	found := map[string]Interface{}
+	for _, i := range interfaces {
+		found[i.Name] = i
+	}
+	if m := found["br-mgmt"]; !m.Default4 || m.Default6 || m.Hardware || len(m.Addresses) != 1 {
+		t.Errorf("br-mgmt is %+v", m)
+	}
+	if w := found["wan"]; w.Default4 || !w.Default6 || len(w.Addresses) != 3 {
+		t.Errorf("wan is %+v", w)
+	}
+	choice, err := Rule{}.Choose(interfaces, []bool{false, true}, Address{}.Addr)
+	must(t, err)
+	if choice.IPs[0].String() != "10.0.0.5" || choice.IPs[1].String() != "fd00::5" {
+		t.Errorf("chosen %v: want the address of the bridge, and the one that is not deprecated", choice.IPs)
+	}
+	for _, i := range (Rule{}).Own(interfaces, nil) {
+		if i.Name == "br-pods" {
+			t.Error("a bridge that nothing of the host is on counts as its own")
+		}
+	}
+}
+
+func TestOnHardware(t *testing.T) {
+	device := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: 1, MasterIndex: 2}}
+	bond := netlink.NewLinkBond(netlink.LinkAttrs{Index: 2})
+	vlan := &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Index: 3, ParentIndex: 2, MasterIndex: 4}}
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Index: 4}}
+	pods := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Index: 5}}
+	// A pod's end of a pair may have the number of hardware as its parent: that is of another namespace.
+	pod := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Index: 6, MasterIndex: 5, ParentIndex: 1}}
+	all := []netlink.Link{device, bond, vlan, bridge, pods, pod}
+	for i, want := range []bool{true, true, true, true, false, false} {
+		if got := onHardware(all[i], all, nil); got != want {
+			t.Errorf("%s %d: on hardware %t, want %t", all[i].Type(), i+1, got, want)
+		}
+	}
+}

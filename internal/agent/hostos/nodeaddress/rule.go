@@ -1,0 +1,190 @@
+package nodeaddress
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// Interface is a network interface that is up and no loopback.
+type Interface struct {
+	Name string
+	// Kind as the kernel names it: bond, bridge, veth; "device" for hardware.
+	Kind string
+	// Hardware is true for hardware, and for what is built on it: bonds, VLANs, bridges with such ports.
+	Hardware bool
+	// Default4 and Default6 are true when the default route of the family goes out here.
+	Default4, Default6 bool
+	// Addresses in the kernel's order, without link-local ones.
+	Addresses []Address
+}
+
+// Address is an address of an interface.
+type Address struct {
+	netip.Addr
+	// Unstable is true for one that programs should not use as the host's: deprecated, temporary
+	// (RFC 8981) or still looked for on other machines.
+	Unstable bool
+}
+
+func (i Interface) isDefault(v6 bool) bool {
+	if v6 {
+		return i.Default6
+	}
+	return i.Default4
+}
+
+// first returns the first stable address of a family that fits.
+func (i Interface) first(v6 bool, fits func(netip.Addr) bool) netip.Addr {
+	for _, a := range i.Addresses {
+		if !a.Unstable && a.Is6() == v6 && fits(a.Addr) {
+			return a.Addr
+		}
+	}
+	return netip.Addr{}
+}
+
+// Rule is what the operator says of the addresses of the node. The zero value takes those of the
+// interface of the default route, for each family.
+type Rule struct {
+	// IPs are the addresses, at most one of each family.
+	IPs []netip.Addr
+	// Networks hold the addresses.
+	Networks []netip.Prefix
+	// Interface has the addresses.
+	Interface string
+}
+
+// Choice is a decision.
+type Choice struct {
+	// IPs have one address for each family, the node's primary one first.
+	IPs []netip.Addr
+	// Source of the first.
+	Source infrav1.HostNodeAddressSource
+}
+
+// Choose returns one address of each family, the first family first; v6 names the families. Without
+// families it takes those of Rule.IPs, or else one: IPv4 where it finds one.
+//
+// An address never is the virtual one, which moves between hosts.
+func (r Rule) Choose(interfaces []Interface, v6 []bool, virtual netip.Addr) (Choice, error) {
+	for _, ip := range r.IPs {
+		if len(v6) == 0 || len(r.IPs) > 1 && len(v6) < len(r.IPs) {
+			v6 = append(v6, ip.Is6())
+		}
+	}
+	if len(v6) == 0 {
+		choice, err := r.Choose(interfaces, []bool{false}, virtual)
+		if other, err6 := r.Choose(interfaces, []bool{true}, virtual); err != nil && err6 == nil {
+			return other, nil
+		}
+		return choice, err
+	}
+	choice := Choice{}
+	for _, v6 := range v6 {
+		ip, source, err := r.one(interfaces, v6, virtual)
+		if err != nil {
+			return Choice{}, err
+		}
+		if len(choice.IPs) == 0 {
+			choice.Source = source
+		}
+		choice.IPs = append(choice.IPs, ip)
+	}
+	return choice, nil
+}
+
+// one chooses the address of a family.
+func (r Rule) one(interfaces []Interface, v6 bool, virtual netip.Addr) (netip.Addr, infrav1.HostNodeAddressSource, error) {
+	for _, ip := range r.IPs {
+		if ip.Is6() != v6 {
+			continue
+		}
+		if On(interfaces, ip) == "" {
+			return netip.Addr{}, "", fmt.Errorf("no interface that is up has the configured nodeIP %s", ip)
+		}
+		return ip, infrav1.HostNodeAddressConfigured, nil
+	}
+	own := func(a netip.Addr) bool { return a != virtual }
+	networks := slices.DeleteFunc(slices.Clone(r.Networks), func(n netip.Prefix) bool { return n.Addr().Is6() != v6 })
+	switch {
+	case len(networks) > 0:
+		for _, n := range networks {
+			for _, i := range interfaces {
+				if ip := i.first(v6, func(a netip.Addr) bool { return own(a) && n.Contains(a) }); ip.IsValid() {
+					return ip, infrav1.HostNodeAddressNetwork, nil
+				}
+			}
+		}
+		return netip.Addr{}, "", fmt.Errorf("no interface that is up has an address in the configured nodeIPNetworks %v", networks)
+	case r.Interface != "":
+		for _, i := range interfaces {
+			if ip := i.first(v6, own); i.Name == r.Interface && ip.IsValid() {
+				return ip, infrav1.HostNodeAddressInterface, nil
+			}
+		}
+		return netip.Addr{}, "", fmt.Errorf("the configured nodeIPInterface %s is not up, or has no address of %s", r.Interface, family(v6))
+	}
+	return byRoute(interfaces, v6, own)
+}
+
+// byRoute takes the interface of the default route. Without one, as on a network without a router,
+// there must be no choice.
+func byRoute(interfaces []Interface, v6 bool, own func(netip.Addr) bool) (netip.Addr, infrav1.HostNodeAddressSource, error) {
+	for _, i := range interfaces {
+		if ip := i.first(v6, own); i.isDefault(v6) && ip.IsValid() {
+			return ip, infrav1.HostNodeAddressDefaultRoute, nil
+		}
+	}
+	var only netip.Addr
+	for _, i := range interfaces {
+		ip := i.first(v6, own)
+		if !ip.IsValid() || i.Kind == "bridge" && !i.Hardware {
+			continue
+		}
+		if only.IsValid() {
+			return netip.Addr{}, "", fmt.Errorf("the host has no default route of %s, and several interfaces with such addresses (%s, %s); "+
+				"add the route, or set nodeIP, nodeIPNetworks or nodeIPInterface in the agent's configuration", family(v6), only, ip)
+		}
+		only = ip
+	}
+	if !only.IsValid() {
+		return netip.Addr{}, "", fmt.Errorf("the host has no address of %s for the node; give it one, or set nodeIP in the agent's configuration", family(v6))
+	}
+	return only, infrav1.HostNodeAddressOnlyInterface, nil
+}
+
+func family(v6 bool) infrav1.HostIPFamily {
+	if v6 {
+		return infrav1.HostIPv6
+	}
+	return infrav1.HostIPv4
+}
+
+// On is the interface that has an address; empty when none has.
+func On(interfaces []Interface, ip netip.Addr) string {
+	for _, i := range interfaces {
+		if slices.ContainsFunc(i.Addresses, func(a Address) bool { return a.Addr == ip }) {
+			return i.Name
+		}
+	}
+	return ""
+}
+
+// Own returns the interfaces of the host itself: those that the operator named, that have a default
+// route or are built on hardware, and those that the host had before it became a node. Bridges that
+// containers or virtual machines alone are on, and what a network plugin made, are not among them.
+// before are the names of the interfaces before the bootstrap; nil when they are not known.
+func (r Rule) Own(interfaces []Interface, before []string) []Interface {
+	return slices.DeleteFunc(slices.Clone(interfaces), func(i Interface) bool {
+		said := i.Name == r.Interface || slices.ContainsFunc(i.Addresses, func(a Address) bool {
+			return slices.Contains(r.IPs, a.Addr) || slices.ContainsFunc(r.Networks, func(n netip.Prefix) bool { return n.Contains(a.Addr) })
+		})
+		if said || i.Default4 || i.Default6 || i.Hardware {
+			return false
+		}
+		return i.Kind == "bridge" || before != nil && !slices.Contains(before, i.Name)
+	})
+}

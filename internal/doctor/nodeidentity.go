@@ -1,0 +1,25 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+var nodeIdentityChanged = Check{
+	Name:   "NodeIdentityChanged",
+	Means:  "a host is called otherwise than when it became a node, or has lost the address of its Node; the Node keeps both",
+	Remedy: "Give the host its name or address back, as the message says, or delete its Machine: the next Node has the new ones.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
+			c := condition(h.Status.Conditions, infrav1.NodeIdentityKeptCondition, metav1.ConditionFalse)
+			if c == nil {
+				return none()
+			}
+			if c.Reason == infrav1.HostNodeAddressMissingReason {
+				return atHost(h, Error).of(c).next("on the host: ip address"), true
+			}
+			return atHost(h, Warning).of(c).next("on the host: hostnamectl status"), true
+		})
+	},
+}
