@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 )
 
@@ -22,6 +24,8 @@ func checkHostName(_ context.Context, s *scope) []Finding {
 	switch label, _, _ := strings.Cut(name, "."); {
 	case label == "localhost" || label == "":
 		return bad(Error, "sudo hostnamectl set-hostname NAME", "the host is called %q: Nodes are named by the host name, which must be its own", name)
+	case len(validation.IsDNS1123Subdomain(strings.ToLower(name))) > 0 || len(name) > validation.DNS1123LabelMaxLength:
+		return bad(Error, "sudo hostnamectl set-hostname NAME", "the host is called %q, which cannot be the name of a Node: want labels of DNS, at most %d characters", name, validation.DNS1123LabelMaxLength)
 	case config.ValidateHostName(host) != nil:
 		return bad(Error, remedy, "the name %q cannot be the name of a Host or a Node: want a lower-case DNS name of at most 63 characters", host)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -86,16 +87,36 @@ func checkResolver(_ context.Context, s *scope) []Finding {
 		if err != nil {
 			continue
 		}
-		for line := range strings.Lines(string(content)) {
-			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" {
-				return good("%s", path)
-			}
+		servers, loops := nameServers(string(content))
+		switch {
+		case len(loops) > 0 && len(loops) == len(servers):
+			return bad(Error, "name the servers that the local one asks: with systemd-resolved, sudo systemctl enable --now systemd-resolved; otherwise echo 'nameserver ADDRESS' | sudo tee "+path,
+				"the name servers in %s are on loopback (%s): pods have another loopback, and CoreDNS ends as it would ask itself (plugin/loop)", path, strings.Join(loops, ", "))
+		case len(loops) > 0:
+			return bad(Warning, "take it out of "+path, "a name server in %s is on loopback (%s): pods do not reach it, and CoreDNS may end (plugin/loop)", path, strings.Join(loops, ", "))
+		case len(servers) > 0:
+			return good("%s", path)
 		}
 		return bad(Warning, "echo 'nameserver ADDRESS' | sudo tee -a /etc/resolv.conf; where there is no name server, an address that nobody has, such as 192.0.2.53, makes CoreDNS answer for the names of the cluster",
 			"there is no name server in %s: CoreDNS ends at once on this host (plugin/forward: no nameservers found)", path)
 	}
 	return bad(Error, "echo 'nameserver ADDRESS' | sudo tee /etc/resolv.conf; where there is no name server: sudo touch /etc/resolv.conf",
 		"there is no /etc/resolv.conf: without it the kubelet makes no pod, and the Node never gets ready")
+}
+
+// nameServers are those of a resolv.conf, and those of them that are on loopback.
+func nameServers(content string) (all, loops []string) {
+	for line := range strings.Lines(content) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "nameserver" {
+			continue
+		}
+		all = append(all, fields[1])
+		if ip, err := netip.ParseAddr(fields[1]); err == nil && ip.Unmap().IsLoopback() {
+			loops = append(loops, fields[1])
+		}
+	}
+	return all, loops
 }
 
 // clockSkew is half of what Kubernetes bears between who issues a token and who verifies

@@ -92,6 +92,8 @@ var checks = []struct {
 	{"machine-id", checkMachineID},
 	{"time", checkTime},
 	{"name-resolution", checkResolver},
+	{"default-route", checkDefaultRoute},
+	{"mtu", checkMTU},
 	{"tools", checkTools},
 	{"packet-filter", checkPacketFilter},
 	{"container-runtime", checkRuntime},

@@ -96,6 +96,8 @@ func ready(release string) *fakeHost {
 			"/proc/cpuinfo":                                "processor\t: 0\nprocessor\t: 1\n",
 			"/proc/meminfo":                                "MemTotal:        8000000 kB\n",
 			"/etc/resolv.conf":                             "search example.com\nnameserver 192.0.2.53\n",
+			"/proc/net/route":                              "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\nens3\t00000000\t01010A0A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n",
+			"/sys/class/net/ens3/mtu":                      "1500\n",
 			"/etc/machine-id":                              "0123456789abcdef0123456789abcdef\n",
 			"/sys/class/dmi/id/product_uuid":               "4C4C4544-0051-3510-8052-B4C04F4A3132\n",
 			"/run/systemd/system/x":                        "",
@@ -204,46 +206,52 @@ func TestFindings(t *testing.T) {
 			h.files["/proc/modules"] = "x 1\n"
 			delete(h.files, "/proc/sys/net/bridge/bridge-nf-call-iptables")
 		}, "kernel-modules", Error, "overlay, br_netfilter", "modprobe -a overlay br_netfilter"},
-		"forwarding":             {debian, file("/proc/sys/net/ipv4/ip_forward", "0"), "sysctl", Error, "net.ipv4.ip_forward is 0", "sysctl --system"},
-		"inotify":                {ubuntu, file("/proc/sys/fs/inotify/max_user_instances", "128"), "sysctl", Warning, "128", "1024"},
-		"cgroup v1 on Rocky":     {rocky, without("/sys/fs/cgroup/cgroup.controllers"), "cgroups", Error, "cgroup v1", "grubby"},
-		"cgroup v1 on Debian":    {debian, without("/sys/fs/cgroup/cgroup.controllers"), "cgroups", Error, "cgroup v1", "update-grub"},
-		"no memory controller":   {debian, file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu pids"), "cgroups", Error, "memory", "cgroup_disable"},
-		"swap":                   {ubuntu, file("/proc/swaps", "Filename Type\n/swap.img file 1 0 -2\n"), "swap", Error, "/swap.img", "swapoff -a"},
-		"zram":                   {rocky, file("/proc/swaps", "Filename Type\n/dev/zram0 partition 1 0 100\n"), "swap", Error, "/dev/zram0", "dnf remove -y zram-generator-defaults"},
-		"one CPU":                {debian, file("/proc/cpuinfo", "processor : 0\n"), "cpu-and-memory", Warning, "1 CPUs", ""},
-		"disk full":              {debian, func(h *fakeHost) { h.free = 1 << 30 }, "disk", Error, "1 GiB", "/var/lib/containerd"},
-		"disk small":             {debian, func(h *fakeHost) { h.free = 12 << 30 }, "disk", Warning, "12 GiB", "/var/lib/containerd"},
-		"localhost":              {debian, func(h *fakeHost) { h.hostname = "localhost.localdomain" }, "host-name", Error, "localhost.localdomain", "hostnamectl"},
-		"upper case":             {debian, func(h *fakeHost) { h.hostname = "Node_1" }, "host-name", Error, "Node_1", "hostnamectl"},
-		"no machine ID":          {debian, file("/etc/machine-id", "uninitialized\n"), "machine-id", Error, "uninitialized", "systemd-machine-id-setup"},
-		"machine ID of an image": {debian, file("/var/lib/dbus/machine-id", "fedcba9876543210fedcba9876543210"), "machine-id", Warning, "dbus", "systemd-machine-id-setup"},
-		"clone of an enrolled":   {ubuntu, func(h *fakeHost) { h.files["/var/lib/slipway-agent/host-name"] = "node-0" }, "machine-id", Warning, "node-0", "rm -rf /var/lib/slipway-agent"},
-		"UUID of the board":      {debian, file("/sys/class/dmi/id/product_uuid", "03000200-0400-0500-0006-000700080009"), "machine-id", Warning, "UUID", "firmware"},
-		"clock not set":          {rocky, says("timedatectl show --property=NTPSynchronized --value", "no\n"), "time", Warning, "not set", "dnf install -y chrony && sudo systemctl enable --now chronyd"},
-		"no resolver's file":     {debian, without("/etc/resolv.conf"), "name-resolution", Error, "makes no pod", "sudo touch /etc/resolv.conf"},
-		"no name server":         {debian, file("/etc/resolv.conf", "search example.com\n# nameserver 192.0.2.53\nnameserver\n"), "name-resolution", Warning, "CoreDNS", "nameserver ADDRESS"},
-		"no ip":                  {rocky, without("ip"), "tools", Error, "ip is not", "dnf install -y iproute"},
-		"no conntrack":           {debian, without("conntrack"), "tools", Warning, "conntrack", "apt-get install -y conntrack"},
-		"no packet filter":       {debian, without("nft", "iptables --version"), "packet-filter", Error, "neither", "apt-get install -y nftables iptables"},
-		"iptables legacy":        {ubuntu, says("iptables --version", "iptables v1.8.7 (legacy)"), "packet-filter", Warning, "legacy", "update-alternatives"},
-		"no containerd":          {rocky, without("containerd --version", "/run/containerd/containerd.sock"), "container-runtime", Error, "not installed", "dnf install -y containerd.io"},
-		"bare host":              {debian, without("containerd --version", "/run/containerd/containerd.sock"), "container-runtime", Error, "not installed", "slipway-agent software install"},
-		"host software is down":  {debian, hostSoftware(without("/run/containerd/containerd.sock")), "container-runtime", Error, "socket", "systemctl enable --now slipway-containerd"},
-		"host software is off":   {debian, hostSoftware(without("systemctl is-enabled slipway-containerd")), "container-runtime", Warning, "at boot", "slipway-containerd"},
-		"ancient containerd":     {debian, says("containerd --version", "containerd containerd.io 1.6.33 d2d"), "container-runtime", Error, "1.6.33", "download.docker.com/linux/debian "},
-		"containerd 1.7":         {ubuntu, says("containerd --version", "containerd github.com/containerd/containerd 1.7.24 x"), "container-runtime", Warning, "1.36 needs 2.0.0", "download.docker.com/linux/ubuntu "},
-		"Docker's containerd":    {ubuntu, file(containerdConfig, "disabled_plugins = [\"cri\"]\n SystemdCgroup = true\n"), "container-runtime", Error, "CRI plugin off", "containerd config default"},
-		"cgroupfs":               {rocky, file(containerdConfig, ""), "container-runtime", Warning, "SystemdCgroup", "SystemdCgroup = true"},
-		"containerd is down":     {debian, without("/run/containerd/containerd.sock"), "container-runtime", Error, "socket", "systemctl enable --now containerd"},
-		"no runc":                {debian, without("runc --version"), "container-runtime", Error, "runc", "apt-get install -y runc"},
-		"no Kubernetes on deb":   {ubuntu, without("kubelet --version", "kubeadm version -o short"), "kubernetes", Error, "no Kubernetes version", "apt-mark hold"},
-		"no Kubernetes on rpm":   {rocky, without("kubelet --version", "kubeadm version -o short"), "kubernetes", Error, "no Kubernetes version", "--disableexcludes=kubernetes"},
-		"versions differ":        {debian, says("kubeadm version -o short", "v1.35.4"), "kubernetes", Error, "kubelet is v1.36.3 and kubeadm is v1.35.4", "apt-get"},
-		"no unit":                {debian, without("systemctl cat kubelet"), "kubernetes", Error, "kubelet.service", "10-kubeadm.conf"},
-		"kubelet off at boot":    {debian, says("systemctl is-enabled kubelet", "disabled\n"), "kubernetes", Warning, "at boot", "systemctl enable kubelet"},
-		"kubelet masked":         {debian, says("systemctl is-enabled kubelet", "masked\n"), "kubernetes", Error, "masked", "systemctl unmask kubelet"},
-		"unit fixed to a file":   {debian, func(h *fakeHost) { sideBySide(h, "kubeadm", "kubelet") }, "kubernetes", Warning, "starts /usr/bin/kubelet", "systemctl edit kubelet"},
+		"forwarding":               {debian, file("/proc/sys/net/ipv4/ip_forward", "0"), "sysctl", Error, "net.ipv4.ip_forward is 0", "sysctl --system"},
+		"inotify":                  {ubuntu, file("/proc/sys/fs/inotify/max_user_instances", "128"), "sysctl", Warning, "128", "1024"},
+		"cgroup v1 on Rocky":       {rocky, without("/sys/fs/cgroup/cgroup.controllers"), "cgroups", Error, "cgroup v1", "grubby"},
+		"cgroup v1 on Debian":      {debian, without("/sys/fs/cgroup/cgroup.controllers"), "cgroups", Error, "cgroup v1", "update-grub"},
+		"no memory controller":     {debian, file("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu pids"), "cgroups", Error, "memory", "cgroup_disable"},
+		"swap":                     {ubuntu, file("/proc/swaps", "Filename Type\n/swap.img file 1 0 -2\n"), "swap", Error, "/swap.img", "swapoff -a"},
+		"zram":                     {rocky, file("/proc/swaps", "Filename Type\n/dev/zram0 partition 1 0 100\n"), "swap", Error, "/dev/zram0", "dnf remove -y zram-generator-defaults"},
+		"one CPU":                  {debian, file("/proc/cpuinfo", "processor : 0\n"), "cpu-and-memory", Warning, "1 CPUs", ""},
+		"disk full":                {debian, func(h *fakeHost) { h.free = 1 << 30 }, "disk", Error, "1 GiB", "/var/lib/containerd"},
+		"disk small":               {debian, func(h *fakeHost) { h.free = 12 << 30 }, "disk", Warning, "12 GiB", "/var/lib/containerd"},
+		"localhost":                {debian, func(h *fakeHost) { h.hostname = "localhost.localdomain" }, "host-name", Error, "localhost.localdomain", "hostnamectl"},
+		"upper case":               {debian, func(h *fakeHost) { h.hostname = "Node-1" }, "host-name", Error, "Node-1", "hostnamectl"},
+		"no machine ID":            {debian, file("/etc/machine-id", "uninitialized\n"), "machine-id", Error, "uninitialized", "systemd-machine-id-setup"},
+		"machine ID of an image":   {debian, file("/var/lib/dbus/machine-id", "fedcba9876543210fedcba9876543210"), "machine-id", Warning, "dbus", "systemd-machine-id-setup"},
+		"clone of an enrolled":     {ubuntu, func(h *fakeHost) { h.files["/var/lib/slipway-agent/host-name"] = "node-0" }, "machine-id", Warning, "node-0", "rm -rf /var/lib/slipway-agent"},
+		"UUID of the board":        {debian, file("/sys/class/dmi/id/product_uuid", "03000200-0400-0500-0006-000700080009"), "machine-id", Warning, "UUID", "firmware"},
+		"clock not set":            {rocky, says("timedatectl show --property=NTPSynchronized --value", "no\n"), "time", Warning, "not set", "dnf install -y chrony && sudo systemctl enable --now chronyd"},
+		"resolver on loopback":     {debian, file("/etc/resolv.conf", "nameserver 127.0.0.53\noptions edns0\n"), "name-resolution", Error, "CoreDNS ends", "systemd-resolved"},
+		"resolver on ::1, too":     {debian, file("/etc/resolv.conf", "nameserver 192.0.2.53\nnameserver ::1\n"), "name-resolution", Warning, "::1", "/etc/resolv.conf"},
+		"no default route":         {debian, file("/proc/net/route", "Iface\tDestination\n"), "default-route", Error, "neither of IPv4 nor of IPv6", "ip route add default"},
+		"no default route of IPv6": {debian, file("/proc/net/if_inet6", "fd000088000000000000000000000011 02 40 00 80     ens3\n"), "default-route", Warning, "no default route of IPv6", "nodeIP"},
+		"small MTU":                {debian, file("/sys/class/net/ens3/mtu", "1450\n"), "mtu", Warning, "ens3 has an MTU of 1450", "at most 1400"},
+		"tiny MTU":                 {debian, file("/sys/class/net/ens3/mtu", "576\n"), "mtu", Error, "576", "ip link set ens3"},
+		"no resolver's file":       {debian, without("/etc/resolv.conf"), "name-resolution", Error, "makes no pod", "sudo touch /etc/resolv.conf"},
+		"no name server":           {debian, file("/etc/resolv.conf", "search example.com\n# nameserver 192.0.2.53\nnameserver\n"), "name-resolution", Warning, "CoreDNS", "nameserver ADDRESS"},
+		"no ip":                    {rocky, without("ip"), "tools", Error, "ip is not", "dnf install -y iproute"},
+		"no conntrack":             {debian, without("conntrack"), "tools", Warning, "conntrack", "apt-get install -y conntrack"},
+		"no packet filter":         {debian, without("nft", "iptables --version"), "packet-filter", Error, "neither", "apt-get install -y nftables iptables"},
+		"iptables legacy":          {ubuntu, says("iptables --version", "iptables v1.8.7 (legacy)"), "packet-filter", Warning, "legacy", "update-alternatives"},
+		"no containerd":            {rocky, without("containerd --version", "/run/containerd/containerd.sock"), "container-runtime", Error, "not installed", "dnf install -y containerd.io"},
+		"bare host":                {debian, without("containerd --version", "/run/containerd/containerd.sock"), "container-runtime", Error, "not installed", "slipway-agent software install"},
+		"host software is down":    {debian, hostSoftware(without("/run/containerd/containerd.sock")), "container-runtime", Error, "socket", "systemctl enable --now slipway-containerd"},
+		"host software is off":     {debian, hostSoftware(without("systemctl is-enabled slipway-containerd")), "container-runtime", Warning, "at boot", "slipway-containerd"},
+		"ancient containerd":       {debian, says("containerd --version", "containerd containerd.io 1.6.33 d2d"), "container-runtime", Error, "1.6.33", "download.docker.com/linux/debian "},
+		"containerd 1.7":           {ubuntu, says("containerd --version", "containerd github.com/containerd/containerd 1.7.24 x"), "container-runtime", Warning, "1.36 needs 2.0.0", "download.docker.com/linux/ubuntu "},
+		"Docker's containerd":      {ubuntu, file(containerdConfig, "disabled_plugins = [\"cri\"]\n SystemdCgroup = true\n"), "container-runtime", Error, "CRI plugin off", "containerd config default"},
+		"cgroupfs":                 {rocky, file(containerdConfig, ""), "container-runtime", Warning, "SystemdCgroup", "SystemdCgroup = true"},
+		"containerd is down":       {debian, without("/run/containerd/containerd.sock"), "container-runtime", Error, "socket", "systemctl enable --now containerd"},
+		"no runc":                  {debian, without("runc --version"), "container-runtime", Error, "runc", "apt-get install -y runc"},
+		"no Kubernetes on deb":     {ubuntu, without("kubelet --version", "kubeadm version -o short"), "kubernetes", Error, "no Kubernetes version", "apt-mark hold"},
+		"no Kubernetes on rpm":     {rocky, without("kubelet --version", "kubeadm version -o short"), "kubernetes", Error, "no Kubernetes version", "--disableexcludes=kubernetes"},
+		"versions differ":          {debian, says("kubeadm version -o short", "v1.35.4"), "kubernetes", Error, "kubelet is v1.36.3 and kubeadm is v1.35.4", "apt-get"},
+		"no unit":                  {debian, without("systemctl cat kubelet"), "kubernetes", Error, "kubelet.service", "10-kubeadm.conf"},
+		"kubelet off at boot":      {debian, says("systemctl is-enabled kubelet", "disabled\n"), "kubernetes", Warning, "at boot", "systemctl enable kubelet"},
+		"kubelet masked":           {debian, says("systemctl is-enabled kubelet", "masked\n"), "kubernetes", Error, "masked", "systemctl unmask kubelet"},
+		"unit fixed to a file":     {debian, func(h *fakeHost) { sideBySide(h, "kubeadm", "kubelet") }, "kubernetes", Warning, "starts /usr/bin/kubelet", "systemctl edit kubelet"},
 		"incomplete version": {debian, func(h *fakeHost) {
 			sideBySide(h, "kubelet")
 			h.programs["systemctl cat kubelet"] = "ExecStart=/usr/local/bin/kubelet\n"
@@ -366,5 +374,38 @@ func TestWrite(t *testing.T) {
 	}
 	if err := r.Write(&table, "yaml"); err == nil {
 		t.Error("an unknown format is written")
+	}
+}
+
+// A host with IPv6 alone has its default route there; the kernel's own on lo is none.
+func TestDefaultRoutes(t *testing.T) {
+	zeros := strings.Repeat("0", 32)
+	route6 := func(dev string) string {
+		return zeros + " 00 " + zeros + " 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     " + dev + "\n"
+	}
+	for name, c := range map[string]struct {
+		v4, v6 string
+		want   string
+	}{
+		"IPv6 alone":   {"Iface\n", route6("br-mgmt"), "IPv6 alone, by br-mgmt"},
+		"kernel's own": {"Iface\n", route6("lo"), "there is no default route"},
+		"both, by one": {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000000\t0\n", route6("bond0"), "by bond0"},
+		"half of all":  {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000080\t0\n", "", "there is no default route"},
+	} {
+		h := ready(debian)
+		h.files["/proc/net/route"], h.files["/proc/net/ipv6_route"] = c.v4, c.v6
+		found := checkDefaultRoute(t.Context(), &scope{Host: h})
+		if len(found) != 1 || !strings.HasPrefix(found[0].Message, c.want) {
+			t.Errorf("%s: %+v, want %q", name, found, c.want)
+		}
+	}
+}
+
+// hostName of the configuration names the Host alone: the Node is called as the machine is.
+func TestNodeIsCalledAsTheMachine(t *testing.T) {
+	h, c := ready(debian), config.Default()
+	h.hostname, c.HostName = "node_1", "node-1"
+	if found := checkHostName(t.Context(), &scope{Host: h, config: c}); len(found) != 1 || found[0].Level != Error || !strings.Contains(found[0].Message, "node_1") {
+		t.Errorf("found %+v", found)
 	}
 }
