@@ -3,6 +3,7 @@ package hostmachinepool
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -185,14 +186,16 @@ func (r *Reconciler) reportSteps(s *scope) {
 // maxPrefix keeps the name of a member a valid label value and host name.
 const maxPrefix = 63 - 6
 
+// memberPrefix begins the names of a pool's members. A pool's name may have a dot where it is cut, after
+// which the API takes no dash.
+func memberPrefix(pool string) string {
+	return strings.TrimRight(pool[:min(len(pool), maxPrefix)], ".-") + "-"
+}
+
 // newHostMachine makes a member, with all that it will ever need: each later write
 // would cost one for each machine. Its reference to the pool is not that of a
 // controller: core makes the Machine its controller.
 func newHostMachine(s *scope, step rollout.Step) *infrav1.HostMachine {
-	prefix := s.pool.Name
-	if len(prefix) > maxPrefix {
-		prefix = prefix[:maxPrefix]
-	}
 	labels := map[string]string{infrav1.RevisionLabel: s.revision}
 	for key, value := range s.memberLabels() {
 		labels[key] = value
@@ -203,7 +206,7 @@ func newHostMachine(s *scope, step rollout.Step) *infrav1.HostMachine {
 	machine := &infrav1.HostMachine{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       s.pool.Namespace,
-			Name:            prefix + "-" + rand.String(5),
+			Name:            memberPrefix(s.pool.Name) + rand.String(5),
 			Labels:          labels,
 			OwnerReferences: []metav1.OwnerReference{ownerReference(s.pool)},
 			Finalizers:      []string{infrav1.HostMachineFinalizer},
