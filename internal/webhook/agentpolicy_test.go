@@ -88,6 +88,7 @@ func TestAgentsWriteOnlyTheirReports(t *testing.T) {
 		}}, onLease, ""},
 		"certificate":        {annotated(infrav1.CertificateExpirationAnnotation, "2026-01-01T00:00:00Z"), onLease, ""},
 		"hand-over":          {annotated(infrav1.HandOverReportAnnotation, report), onLease, ""},
+		"refused report":     {annotated(infrav1.ReportRefusedAnnotation, "status.hardware: "+strings.Repeat("x", 495)), onLease, ""},
 		"no hand-over":       {annotated(infrav1.HandOverReportAnnotation, nil), onLease, ""},
 		"finalizer":          {fields{"metadata": fields{"finalizers": []any{"example.com/stay"}}}, onLease, "metadata.finalizers: "},
 		"another owner":      {fields{"metadata": fields{"ownerReferences": []any{owner, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b"}}}}, onLease, "metadata.ownerReferences: "},
