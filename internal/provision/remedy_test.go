@@ -40,9 +40,7 @@ func TestARemedyHasNothingOfTheMachine(t *testing.T) {
 	} {
 		changed := facts
 		f(&changed)
-		for _, p := range check(changed, w) {
-			found = append(found, p)
-		}
+		found = append(found, check(changed, w)...)
 	}
 	h := &infrav1.Host{}
 	add(checkDeparture("name", "ns", "https://here:6443", facts, nil))

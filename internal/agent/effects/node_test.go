@@ -9,8 +9,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/test/fakehost"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
+	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 // initData makes a control plane and leaves open what the node is called and where its API server is.
