@@ -164,7 +164,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// run does what upstream's app.Run does, with watch caches of stored versions only.
+// run does what upstream's app.Run does, with watch caches of stored versions only, and with an index of
+// OpenAPI documents that can be read while a CRD is published.
 func (s *Server) run(ctx context.Context, opts options.CompletedOptions) error {
 	config, err := app.NewConfig(opts)
 	if err != nil {
@@ -182,6 +183,9 @@ func (s *Server) run(ctx context.Context, opts options.CompletedOptions) error {
 	}
 	prepared, err := server.PrepareRun()
 	if err != nil {
+		return err
+	}
+	if err := replaceOpenAPIIndex(server); err != nil {
 		return err
 	}
 	return prepared.Run(ctx)

@@ -9,6 +9,7 @@
 //	args.go            flags, and which built-in APIs and admission plugins are off
 //	files.go           configuration files: anonymous requests, the audit log
 //	watchcache.go      which kinds have a watch cache
+//	openapi.go         the index of OpenAPI documents, which upstream's handler cannot serve safely
 //	roles.go           RBAC's default roles as a component of its own
 //
 // Upstream keeps some state in package variables (feature gates, metrics): one

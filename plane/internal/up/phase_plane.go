@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -50,12 +51,24 @@ func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
 }
 
 // waitForPlane starts the plane and shows its components until all are ready. One that
-// runs already may end meanwhile, and then it is started.
+// runs already may end meanwhile, and then it is started. One that crashes is started again, more
+// and more slowly.
 func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 	shown := map[string]*progress.Step{}
 	letIn := s.withoutHosts()
 	var exited <-chan struct{}
+	var crashed int
+	var again time.Time
 	return poll(ctx, pollInterval, func() (bool, error) {
+		if s.crashed(exited) && crashed < crashes {
+			log, _ := os.ReadFile(s.Instance.PlaneLog())
+			step.Waitf("%s; starting it again", s.lastWords(statedir.Status{}, log))
+			exited, again = nil, time.Now().Add(pollInterval<<crashed)
+			crashed++
+		}
+		if time.Now().Before(again) {
+			return false, nil
+		}
 		if exited == nil {
 			var err error
 			if exited, err = s.ensureRunning(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -83,16 +84,19 @@ func (s *Session) ensureRunning(ctx context.Context) (exited <-chan struct{}, _ 
 // spawn starts the plane in a session of its own, so that Ctrl-C here does not
 // reach it, and returns what is closed when it ends.
 func (s *Session) spawn() (<-chan struct{}, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	program := s.program
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	log, err := planelog.Begin(s.Instance.PlaneLog())
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(self, "serve", "--state-dir", s.Instance.Dir)
+	cmd := exec.Command(program, "serve", "--state-dir", s.Instance.Dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	// Should this command die now, the next one waits until it can see the plane.
 	cmd.ExtraFiles = []*os.File{s.Lock.File()}
@@ -104,9 +108,27 @@ func (s *Session) spawn() (<-chan struct{}, error) {
 	exited := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
+		s.exit = cmd.ProcessState
 		close(exited)
 	}()
 	return exited, nil
+}
+
+// crashes is how often a plane may crash before it is ready, and is started again each time: an
+// embedded part of Kubernetes ends the whole process where it would end a process of its own, and a
+// kubelet or systemd would start that again.
+const crashes = 5
+
+// crashed reports whether the plane that this command started has crashed, which does not say that
+// it cannot run: a panic of a part, a failed check of one (klog's Fatal), or a signal. A plane that
+// tells what is wrong with its start ends with 1.
+func (s *Session) crashed(exited <-chan struct{}) bool {
+	select {
+	case <-exited:
+		return s.exit != nil && s.exit.ExitCode() != 1 && !s.exit.Success()
+	default:
+		return false
+	}
 }
 
 // ended is why the plane ended that this command started, or had systemd start; nil while it
@@ -130,7 +152,8 @@ func (s *Session) ended(ctx context.Context, exited <-chan struct{}, status stat
 	return fmt.Errorf("%s; systemd goes on trying until `slipway down`", s.lastWords(status, log))
 }
 
-// lastWords is why the plane ended: its own word for it, or the end of its log.
+// lastWords is why the plane ended: its own word for it, or the line of its log that tells. Of a
+// panic that is the first one, the last ones are functions.
 func (s *Session) lastWords(status statedir.Status, log []byte) string {
 	if status.Error != "" {
 		return status.Error
@@ -142,8 +165,18 @@ func (s *Session) lastWords(status statedir.Status, log []byte) string {
 			last = line
 		}
 	}
-	return fmt.Sprintf("ended at once: %s (log: %s)", bytes.TrimPrefix(last, []byte("Error: ")), s.log())
+	what := "ended at once"
+	for _, line := range lines {
+		if crash.Match(line) {
+			what, last = "crashed", line
+			break
+		}
+	}
+	return fmt.Sprintf("%s: %s (log: %s)", what, bytes.TrimPrefix(last, []byte("Error: ")), s.log())
 }
+
+// crash is the first line of what the Go runtime says when a program ends, and of klog's Fatal.
+var crash = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: |F[0-9]{4} )`)
 
 // log is where the plane's log is: a file, or what shows it.
 func (s *Session) log() string {

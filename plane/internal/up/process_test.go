@@ -3,6 +3,7 @@ package up
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -97,5 +98,49 @@ func TestWhatSystemdCannotStart(t *testing.T) {
 	s.asked = time.Now().Add(-serviceInterval)
 	if err := s.ended(t.Context(), nil, statedir.Status{}); err != nil {
 		t.Errorf("a plane that starts: %v", err)
+	}
+}
+
+// A plane that crashes at its start, as by a race of an embedded part, is started again and comes
+// up; one that says why it cannot run is not, and one that goes on crashing is given up with the
+// crash's own first line.
+func TestCrashesAtTheStartAreSurvived(t *testing.T) {
+	const panics = "echo 'panic: index of a nil map'; echo; echo 'goroutine 1 [running]:'; echo '	handler.go:42 +0x1'; exit 2"
+	for name, tt := range map[string]struct {
+		script, want string
+		starts       int
+	}{
+		"three panics":       {`[ "$(cat "$COUNT")" = xxxx ] || { ` + panics + `; }; echo '{"ready":true,"server":"https://here"}' >"$3/status.json"; while [ -e "$COUNT" ]; do sleep 0.1; done`, "", 4},
+		"killed":             {`[ "$(cat "$COUNT")" = xx ] || kill -9 $$; echo '{"ready":true}' >"$3/status.json"; while [ -e "$COUNT" ]; do sleep 0.1; done`, "", 2},
+		"panics for ever":    {panics, "crashed: panic: index of a nil map (log: ", crashes + 1},
+		"failed by klog":     {"echo 'F1128 10:00:00.0 7 main.go:1] no certificate'; exit 255", "crashed: F1128", crashes + 1},
+		"says what is wrong": {"echo 'Error: port 1 is busy'; exit 1", "ended at once: port 1 is busy", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t)
+			var err error
+			if err := os.WriteFile(s.Instance.Path("instance.json"), []byte("{}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if s.Lock, err = s.Instance.Lock(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Lock.Release)
+			count := filepath.Join(t.TempDir(), "count")
+			s.program = filepath.Join(t.TempDir(), "plane")
+			script := "#!/bin/sh\nCOUNT=" + count + "\nprintf x >>\"$COUNT\"\n" + tt.script + "\n"
+			if err := os.WriteFile(s.program, []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			s.hostless = true
+			err = s.waitForPlane(t.Context(), s.Progress.Step("plane"))
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if starts, _ := os.ReadFile(count); len(starts) != tt.starts {
+				t.Errorf("started %d times, want %d", len(starts), tt.starts)
+			}
+		})
 	}
 }

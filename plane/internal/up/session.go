@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -45,11 +46,13 @@ type Session struct {
 	tokenMu        sync.Mutex // guards bootstrapToken: two phases want it first
 	bootstrapToken string
 	begun          bool
-	started        time.Time // when Run was called
-	away           bool      // set by the machine phase: local hosts belong elsewhere
-	hostless       bool      // set by the machine phase: there are no local hosts, and shall be none
-	restarted      bool      // the plane phase had systemd start the plane
-	asked          time.Time // when it talked to systemd last
+	started        time.Time        // when Run was called
+	away           bool             // set by the machine phase: local hosts belong elsewhere
+	hostless       bool             // set by the machine phase: there are no local hosts, and shall be none
+	program        string           // what runs the plane; this command's own when empty
+	exit           *os.ProcessState // how the plane ended that this command started
+	restarted      bool             // the plane phase had systemd start the plane
+	asked          time.Time        // when it talked to systemd last
 }
 
 // phase is one step that the user sees. It returns nil when what it stands for
