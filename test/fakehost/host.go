@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -55,11 +56,14 @@ func (noServer) Lease(context.Context) (*coordinationv1.Lease, error) {
 	return nil, vip.ErrNoControlPlane
 }
 
+// runningHostname stands for the name of the running system.
+const runningHostname = "/run/hostname"
+
 // Directory is where the host looks for Kubernetes versions.
 const Directory = "/opt/slipway/kubernetes"
 
 // New makes a clean host with one interface, eth0.
-func New(t *testing.T) *Host {
+func New(t testing.TB) *Host {
 	t.Helper()
 	root := hostfs.Root(t.TempDir())
 	for path, content := range map[string]string{
@@ -70,8 +74,17 @@ func New(t *testing.T) *Host {
 		write(t, root.Path(path), content)
 	}
 	h := &Host{Root: root, Programs: &Programs{root: root}, Network: &Network{
-		links: []network.Link{{Name: "eth0", Kind: "veth"}}, addresses: []network.Address{{Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24")}},
+		addresses: []network.Address{{Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24")}},
 	}}
+	h.Network.AddLink(network.Link{Name: "eth0", Kind: "veth"})
+	hostname := func() (string, error) {
+		name, err := root.ReadFile(runningHostname)
+		if err != nil {
+			return "host-1", nil //nolint:nilerr // nobody has given it another one
+		}
+		return string(name), nil
+	}
+	setHostname := func(name string) error { return os.WriteFile(root.Path(runningHostname), []byte(name), 0o600) }
 	system := command.System{Identity: filepath.Base(string(root)) + t.Name(), Log: io.Discard}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	h.Candidate = func() vip.Candidate { return vip.Candidate{} }
@@ -87,10 +100,10 @@ func New(t *testing.T) *Host {
 	}}
 	cleaner := reset.Cleaner{
 		Root: root, Runner: h.Programs, Network: h.Network, VIP: h.keeper, CRISocket: "/run/containerd/containerd.sock",
-		KillInterrupted: system.KillMarked, Log: log,
+		KillInterrupted: system.KillMarked, Log: log, Records: filepath.Join(t.TempDir(), "records"), Hostname: hostname, SetHostname: setHostname,
 	}
 	h.Executor = &effects.Executor{
-		Root: root, VIP: h.keeper, Log: log, Hostname: func() (string, error) { return "host-1", nil }, Interface: func() string { return "eth0" },
+		Root: root, VIP: h.keeper, Log: log, Hostname: hostname, Interface: func() string { return "eth0" },
 		Interfaces: h.Network.Interfaces, Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: root, Runner: h.Programs, Versions: versions, DrainTimeout: time.Minute, Log: log,
@@ -103,7 +116,7 @@ func New(t *testing.T) *Host {
 		},
 		Applier: bootstrap.Applier{
 			Root: root, Runner: h.Programs, Shell: bootstrap.Shell{Root: root, System: system},
-			SetHostname: func(name string) error { return os.WriteFile(root.Path("/run/hostname"), []byte(name), 0o600) },
+			Hostname: hostname, SetHostname: setHostname, Keep: cleaner.Keep,
 		},
 		Cleaner: cleaner,
 		Adopter: adopt.Adopter{
@@ -123,12 +136,12 @@ func (h *Host) Install(t *testing.T, version string) {
 }
 
 // Put writes a file of the host.
-func (h *Host) Put(t *testing.T, path, content string) {
+func (h *Host) Put(t testing.TB, path, content string) {
 	t.Helper()
 	write(t, h.Root.Path(path), content)
 }
 
-func write(t *testing.T, path, content string) {
+func write(t testing.TB, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -138,7 +151,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 // Write implements io.Writer. A goroutine may still log when the test has ended.
 func (w testWriter) Write(p []byte) (int, error) {
@@ -252,9 +265,7 @@ func (p *Programs) RanPrefix(prefix string) int {
 // Network is a network.System and a vip.Network in memory.
 type Network struct {
 	mu        sync.Mutex
-	links     []network.Link
-	routes    []network.Route
-	tables    []string
+	state     map[network.Kind]map[string]string
 	addresses []network.Address
 	// Announced counts the announcements.
 	Announced int
@@ -263,13 +274,13 @@ type Network struct {
 }
 
 // AddLink adds an interface, as a network plugin does.
-func (n *Network) AddLink(l network.Link) { n.locked(func() { n.links = append(n.links, l) }) }
+func (n *Network) AddLink(l network.Link) { n.Put(network.Interfaces, l.Name, l.Fingerprint()) }
 
 // AddRoute adds a route.
-func (n *Network) AddRoute(r network.Route) { n.locked(func() { n.routes = append(n.routes, r) }) }
+func (n *Network) AddRoute(text string) { n.Put(network.Routes, text, "route") }
 
 // AddTable adds an nftables table.
-func (n *Network) AddTable(t string) { n.locked(func() { n.tables = append(n.tables, t) }) }
+func (n *Network) AddTable(t string) { n.Put(network.NFTables, "table "+t, "table") }
 
 // Has reports whether the host has the address.
 func (n *Network) Has(ip string) (found bool) {
@@ -285,42 +296,45 @@ func (n *Network) locked(f func()) {
 	f()
 }
 
-// Links implements network.System.
-func (n *Network) Links() (all []network.Link, _ error) {
-	n.locked(func() { all = slices.Clone(n.links) })
+// Entries implements network.System.
+func (n *Network) Entries(kind network.Kind) (all map[string]string, _ error) {
+	n.locked(func() { all = maps.Clone(n.state[kind]) })
 	return all, nil
 }
 
-// Routes implements network.System.
-func (n *Network) Routes() (all []network.Route, _ error) {
-	n.locked(func() { all = slices.Clone(n.routes) })
-	return all, nil
-}
-
-// Tables implements network.System.
-func (n *Network) Tables() (all []string, _ error) {
-	n.locked(func() { all = slices.Clone(n.tables) })
-	return all, nil
-}
-
-// RemoveLink implements network.System.
-func (n *Network) RemoveLink(name string) error {
-	n.locked(func() { n.links = slices.DeleteFunc(n.links, func(l network.Link) bool { return l.Name == name }) })
-	return nil
-}
-
-// RemoveRoute implements network.System.
-func (n *Network) RemoveRoute(r network.Route) error {
+// RemoveEntries implements network.System.
+func (n *Network) RemoveEntries(kind network.Kind, names []string) error {
 	n.locked(func() {
-		n.routes = slices.DeleteFunc(n.routes, func(o network.Route) bool { return o.Text == r.Text })
+		for _, name := range names {
+			delete(n.state[kind], name)
+		}
 	})
 	return nil
 }
 
-// RemoveTable implements network.System.
-func (n *Network) RemoveTable(t string) error {
-	n.locked(func() { n.tables = slices.DeleteFunc(n.tables, func(o string) bool { return o == t }) })
+// RestoreEntries implements network.System.
+func (n *Network) RestoreEntries(kind network.Kind, before map[string]string) error {
+	n.locked(func() { maps.Copy(n.state[kind], before) })
 	return nil
+}
+
+// Put adds an entry of a kind.
+func (n *Network) Put(kind network.Kind, name, fingerprint string) {
+	n.locked(func() {
+		if n.state == nil {
+			n.state = map[network.Kind]map[string]string{}
+		}
+		if n.state[kind] == nil {
+			n.state[kind] = map[string]string{}
+		}
+		n.state[kind][name] = fingerprint
+	})
+}
+
+// Names are the entries of a kind, sorted.
+func (n *Network) Names(kind network.Kind) (names []string) {
+	n.locked(func() { names = slices.Sorted(maps.Keys(n.state[kind])) })
+	return names
 }
 
 // Addresses implements vip.Network.

@@ -14,12 +14,11 @@ import (
 
 // byHand are the files beside internal/durable that rename or sync by hand, and why.
 var byHand = map[string]string{
-	"internal/agent/effects/bootstrap/files.go": "writes a file that is a mount point in place",
-	"internal/hostbundle/write.go":              "a build's output: a layer gets its name once its digest is known, and a build is repeated",
-	"plane/internal/statedir/status.go":         "after a crash of the machine the process that the file describes is gone",
-	"plane/internal/planelog/planelog.go":       "rotates logs: a line that is lost at a power cut was not promised",
-	"plane/internal/sandbox/unit/log.go":        "rotates logs, as above",
-	"plane/internal/sandbox/init.go":            "syncs all file systems before the host goes down",
+	"internal/hostbundle/write.go":        "a build's output: a layer gets its name once its digest is known, and a build is repeated",
+	"plane/internal/statedir/status.go":   "after a crash of the machine the process that the file describes is gone",
+	"plane/internal/planelog/planelog.go": "rotates logs: a line that is lost at a power cut was not promised",
+	"plane/internal/sandbox/unit/log.go":  "rotates logs, as above",
+	"plane/internal/sandbox/init.go":      "syncs all file systems before the host goes down",
 }
 
 // TestDurableFiles holds that internal/durable is where the product renames and syncs files: a

@@ -175,7 +175,8 @@ func retry(s *journal.State, e *operation.Error, now time.Time) {
 func clean(s *journal.State) {
 	s.Residue, s.ResidueGeneration = journal.ResidueNone, 0
 	s.CleanByHand, s.BootstrappedClaimID = false, ""
-	s.Files, s.Programs, s.IgnoredChecks, s.Baseline = nil, nil, nil, nil
+	s.Files, s.Directories, s.Kept, s.Made, s.Restarted, s.Hostname = nil, nil, nil, nil, nil, nil
+	s.Programs, s.IgnoredChecks, s.Baseline = nil, nil, nil
 	s.Node = nil
 	s.VirtualIP, s.VirtualIPPort, s.VirtualIPPortTaken = "", 0, false
 	s.Users, s.Groups, s.Passwords, s.LoginChanges, s.KubeletEnabled = nil, nil, nil, nil, false

@@ -115,7 +115,7 @@ func assertUntouched(t *testing.T, h *fakehost.Host) {
 	if len(h.Node.Evicted) > 0 {
 		t.Errorf("evicted are %v", h.Node.Evicted)
 	}
-	if links, _ := h.Network.Links(); len(links) != 3 {
+	if links := h.Network.Names(network.Interfaces); len(links) != 3 {
 		t.Errorf("interfaces are %v", links)
 	}
 }
@@ -167,7 +167,7 @@ func TestAdoptAndRelease(t *testing.T) {
 		t.Errorf("an adopted node is not upgraded as others are: %+v", s.Operation)
 	}
 
-	h.Network.AddRoute(network.Route{Text: "10.244.1.0/24 via 10.0.0.6 dev eth0", Removable: true})
+	h.Network.AddRoute("10.244.1.0/24 via 10.0.0.6 dev eth0")
 	s, _ = process(t, h, path, hostSpec(infrav1.HostDesiredReset, "reset"), 0)
 	if s.CleanProof == nil || s.Residue != journal.ResidueNone || s.Operation.State != infrav1.OperationSucceeded {
 		t.Fatalf("no proof: operation %+v, journal %+v", s.Operation, s)
@@ -182,9 +182,8 @@ func TestAdoptAndRelease(t *testing.T) {
 	if got := read(t, h, "/etc/default/kubelet"); got != "KUBELET_EXTRA_ARGS=--node-ip=10.0.0.5\n" {
 		t.Errorf("the arguments of the kubelet are %q", got)
 	}
-	links, _ := h.Network.Links()
-	tables, _ := h.Network.Tables()
-	if len(links) != 1 || links[0].Name != "eth0" || !slices.Equal(tables, []string{"inet firewall"}) {
+	links, tables := h.Network.Names(network.Interfaces), h.Network.Names(network.NFTables)
+	if !slices.Equal(links, []string{"eth0"}) || !slices.Equal(tables, []string{"table inet firewall"}) {
 		t.Errorf("interfaces %v and tables %v are left", links, tables)
 	}
 }

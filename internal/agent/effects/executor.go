@@ -118,7 +118,9 @@ func (e *Executor) Bootstrap(ctx context.Context, requested operation.Bootstrap,
 	if err := operation.Step(progress, "kubelet unit", func() error { return e.enableKubelet(ctx, progress) }); err != nil {
 		return err
 	}
-	if err := e.recordLogins(progress); err != nil {
+	if err := operation.Step(progress, "what changed", func() error {
+		return errors.Join(e.recordLogins(progress), e.Cleaner.RecordMade(ctx, progress))
+	}); err != nil {
 		return err
 	}
 	if err := operation.Step(progress, "Node", func() error { return e.registered(ctx, requested, progress) }); err != nil {
@@ -218,6 +220,9 @@ func (e *Executor) prepare(ctx context.Context, claimID string, progress operati
 		return err
 	}
 	if err := bootstrap.BeginLog(e.Root, claimID); err != nil {
+		return err
+	}
+	if err := e.Cleaner.Forget(); err != nil {
 		return err
 	}
 	baseline, err := e.Cleaner.Baseline(ctx)

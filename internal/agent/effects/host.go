@@ -40,6 +40,10 @@ type Options struct {
 	CRISocket             string
 	// Node returns the addresses that were decided for the node.
 	Node func() []netip.Addr
+	// Records is the directory for records of the host.
+	Records string
+	// Ignore is what a reset leaves alone, and the proof does not name.
+	Ignore []reset.Ignored
 	// DrainTimeout of an upgrade.
 	DrainTimeout time.Duration
 	// Candidate is what the host may do about the virtual IP.
@@ -58,7 +62,7 @@ func New(o Options) (*Executor, *vip.Keeper) {
 	versions := kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}}
 	cleaner := reset.Cleaner{
 		Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: keeper, CRISocket: o.CRISocket,
-		KillInterrupted: system.KillMarked, Log: o.Log,
+		KillInterrupted: system.KillMarked, Log: o.Log, Records: o.Records, Ignore: o.Ignore, Hostname: os.Hostname, SetHostname: setHostname,
 	}
 	return &Executor{
 		Root: o.Root, VIP: keeper, Rule: o.Rule, Interfaces: nodeaddress.Read, Hostname: os.Hostname, Interface: o.networkInterface, Log: o.Log, Versions: versions,
@@ -77,7 +81,7 @@ func New(o Options) (*Executor, *vip.Keeper) {
 		},
 		Applier: bootstrap.Applier{
 			Root: o.Root, Runner: system, Shell: bootstrap.Shell{Root: o.Root, System: system},
-			SetHostname: func(name string) error { return unix.Sethostname([]byte(name)) },
+			Hostname: os.Hostname, SetHostname: setHostname, Keep: cleaner.Keep,
 		},
 		Cleaner: cleaner,
 		Adopter: adopt.Adopter{
@@ -88,6 +92,8 @@ func New(o Options) (*Executor, *vip.Keeper) {
 		},
 	}, keeper
 }
+
+func setHostname(name string) error { return unix.Sethostname([]byte(name)) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	if !backoff.Sleep(ctx, d) {

@@ -241,11 +241,11 @@ func TestBootstrapAndReset(t *testing.T) {
 	// What a network plugin adds meanwhile.
 	h.Network.AddLink(network.Link{Name: "cni0", Kind: "bridge"})
 	h.Network.AddLink(network.Link{Name: "veth12345678", Kind: "veth"})
-	h.Network.AddRoute(network.Route{Text: "10.244.1.0/24 via 10.0.0.6 dev eth0", Removable: true})
+	h.Network.AddRoute("10.244.1.0/24 via 10.0.0.6 dev eth0")
 	h.Network.AddTable("ip kube-proxy")
 	s, _ = process(t, h, path, hostSpec(infrav1.HostDesiredReset, "reset"), 0)
 	assertClean(t, h, s)
-	if links, _ := h.Network.Links(); len(links) != 1 {
+	if links := h.Network.Names(network.Interfaces); len(links) != 1 {
 		t.Errorf("interfaces %v are left", links)
 	}
 	if h.Programs.RanPrefix("kubeadm reset --force") != 1 {

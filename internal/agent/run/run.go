@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
+	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
@@ -120,7 +121,8 @@ func (a *Agent) live(parent context.Context) error {
 		Root: a.Root, Identity: a.identity, Rule: a.rule(), NodeInterface: a.Config.NodeInterface,
 		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket,
 		DrainTimeout: a.Config.DrainTimeout.Duration, Log: a.Log,
-		Node:      func() []netip.Addr { return inventory.NodeOf(a.journal.State()).IPs },
+		Node:    func() []netip.Addr { return inventory.NodeOf(a.journal.State()).IPs },
+		Records: filepath.Join(a.Config.StateDir, config.RecordsDirectory), Ignore: ignored(a.Config.Clean),
 		Candidate: func() vip.Candidate { return effects.Candidate(a.name, a.journal.State()) },
 	})
 	a.manageSoftware()
@@ -141,6 +143,15 @@ func (a *Agent) live(parent context.Context) error {
 		err = nil
 	}
 	return err
+}
+
+// ignored is what the operator wants left alone.
+func ignored(c config.Clean) []reset.Ignored {
+	all := make([]reset.Ignored, 0, len(c.Ignore))
+	for _, i := range c.Ignore {
+		all = append(all, reset.Ignored{Kind: i.Kind, Name: i.Name, Reason: i.Reason})
+	}
+	return all
 }
 
 func (a *Agent) enrollAndServe(ctx context.Context) error {

@@ -67,8 +67,18 @@ type State struct {
 	// VirtualIPPortTaken is true when a program of the host's own listened at VirtualIPPort
 	// before the bootstrap: the proof is not about that one.
 	VirtualIPPortTaken bool `json:"virtualIPPortTaken,omitempty"`
-	// Files are the paths that write_files created.
-	Files []string `json:"files,omitempty"`
+	// Files are the paths that the bootstrap created, and Directories those on the way to them.
+	Files       []string `json:"files,omitempty"`
+	Directories []string `json:"directories,omitempty"`
+	// Kept are the files that it replaced.
+	Kept []KeptFile `json:"kept,omitempty"`
+	// Made maps the other files that changed while it ran to what they were at its end; nil until that
+	// is known. Empty is a file that went.
+	Made map[string]string `json:"made"`
+	// Restarted are the services that it told something, by their units.
+	Restarted []string `json:"restarted,omitempty"`
+	// Hostname is how it named the running system; nil when it did not.
+	Hostname *Renamed `json:"hostname,omitempty"`
 	// Users and Groups are the names of the accounts and groups that the users of the
 	// bootstrap data created.
 	Users  []string `json:"users,omitempty"`
@@ -186,26 +196,36 @@ type Step struct {
 	End   time.Time `json:"end,omitzero"`
 }
 
-// Baseline records the parts of the host that Kubernetes adds to and whose
-// additions no name rule can tell from the host's own.
+// Baseline is what the host was like before a bootstrap.
 type Baseline struct {
-	// Links are the names of the network interfaces.
-	Links []string `json:"links,omitempty"`
-	// Routes are the routes of the main table in a canonical form.
-	Routes []string `json:"routes,omitempty"`
-	// NFTables are the nftables tables as "family name".
-	NFTables []string `json:"nfTables,omitempty"`
-	// CNIConfigs are the files of the CNI configuration directory.
-	CNIConfigs []string `json:"cniConfigs,omitempty"`
-	// DropIns maps directories of programs that a node runs as root to their entries, and
-	// these to what they are; directories that are not judged are missing.
-	DropIns map[string]map[string]string `json:"dropIns,omitempty"`
-	// Absent are directories that a node makes and that were not there.
-	Absent []string `json:"absent,omitempty"`
-	// Images are the container images of Kubernetes' namespace in the runtime.
-	Images []string `json:"images,omitempty"`
+	// Record is the digest of the record of the host, and its name in the directory of records: it
+	// is too large for the journal.
+	Record string `json:"record"`
+	// Interfaces are the names of the network interfaces, which the report of addresses needs at each
+	// beat.
+	Interfaces []string `json:"interfaces,omitempty"`
+	// Node is true for a host that was a node already: what was there before that is not known.
+	Node bool `json:"node,omitempty"`
 	// Logins are who could log in; nil when that is not known.
 	Logins *Logins `json:"logins,omitempty"`
+}
+
+// KeptFile is a file that the bootstrap replaces, or changes mode and owner of. Fingerprints are
+// those of the package reset.
+type KeptFile struct {
+	Path string `json:"path"`
+	// Before is what it was; After what the bootstrap made of it, once it has ended.
+	Before string `json:"before"`
+	After  string `json:"after,omitempty"`
+	// Copy is the name of its content in the directory of records; empty for a link, and where only mode
+	// and owner are kept.
+	Copy string `json:"copy,omitempty"`
+}
+
+// Renamed are the names of the running system before and after a bootstrap.
+type Renamed struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // Logins is who may log in to the host and act as its administrator. Digests stand for

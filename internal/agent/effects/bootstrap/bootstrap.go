@@ -29,8 +29,12 @@ type Applier struct {
 	Runner command.Runner
 	// Shell runs the command groups.
 	Shell Shell
-	// SetHostname sets the name of the running system.
+	// Hostname and SetHostname are those of the running system.
+	Hostname    func() (string, error)
 	SetHostname func(name string) error
+	// Keep records what files are before they are changed; withContent false keeps mode and
+	// owner alone.
+	Keep func(paths []string, withContent bool, progress operation.Progress) error
 }
 
 // Apply carries out the whole configuration. Files and users it makes are
@@ -46,7 +50,7 @@ func (a Applier) Apply(ctx context.Context, config *cloudconfig.Config, progress
 	}{
 		{"bootcmd", len(config.BootCommands) == 0, func() error { return a.commands(ctx, "bootcmd", config.BootCommands, progress) }},
 		{"write_files", len(config.WriteFiles) == 0, func() error { return a.writeFiles(config.WriteFiles, false, progress) }},
-		{"hostname", config.Hostname.Preserve, func() error { return a.hostname(config.Hostname) }},
+		{"hostname", config.Hostname.Preserve, func() error { return a.hostname(config.Hostname, progress) }},
 		{"users", len(config.Users) == 0, func() error { return a.users(ctx, config.Users, progress) }},
 		{"ntp", config.NTP == nil || !config.NTP.Enabled, func() error { return a.ntp(ctx, *config.NTP, progress) }},
 		{"write_files, deferred", !hasDeferred(config.WriteFiles), func() error { return a.writeFiles(config.WriteFiles, true, progress) }},

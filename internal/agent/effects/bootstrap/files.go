@@ -8,16 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
+	"strings"
 
-	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
-	"github.com/slipway-dev/slipway/internal/durable"
+	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
 )
 
-// writeFiles writes the files of one of the two moments, after recording the
-// paths that do not exist yet.
+// writeFiles writes the files of one of the two moments, after recording what
+// is at their paths.
 func (a Applier) writeFiles(files []cloudconfig.File, deferred bool, progress operation.Progress) error {
 	var paths []string
 	for _, f := range files {
@@ -25,7 +24,7 @@ func (a Applier) writeFiles(files []cloudconfig.File, deferred bool, progress op
 			paths = append(paths, f.Path)
 		}
 	}
-	if err := a.recordNew(paths, progress); err != nil {
+	if err := a.keep(paths, progress); err != nil {
 		return err
 	}
 	files = inOrder(files)
@@ -62,25 +61,13 @@ func inOrder(files []cloudconfig.File) []cloudconfig.File {
 	return files
 }
 
-// StagedSuffix ends the name under which a file is prepared beside its path.
-const StagedSuffix = ".slipway-new"
-
-// recordNew adds the paths that do not exist to the list a reset removes; of
-// the others only what an interrupted write may leave.
-func (a Applier) recordNew(paths []string, progress operation.Progress) error {
-	return progress.Update(func(s *journal.State) {
-		for _, p := range paths {
-			_, err := os.Lstat(a.Root.Path(p))
-			if err == nil {
-				p += StagedSuffix
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if !slices.Contains(s.Files, p) {
-				s.Files = append(s.Files, p)
-			}
-		}
-	})
+// keep records what is at the paths, and where links lead that are there.
+func (a Applier) keep(paths []string, progress operation.Progress) error {
+	resolved := make([]string, 0, len(paths))
+	for _, p := range paths {
+		resolved = append(resolved, "/"+strings.TrimPrefix(strings.TrimPrefix(a.target(p), string(a.Root)), "/"))
+	}
+	return a.Keep(resolved, true, progress)
 }
 
 func (a Applier) writeFile(f cloudconfig.File) error {
@@ -92,7 +79,7 @@ func (a Applier) writeFile(f cloudconfig.File) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return replace(a.target(f.Path), f.Content, f.Mode, uid, gid)
+	return reset.ReplaceFile(a.target(f.Path), f.Content, f.Mode, uid, gid)
 }
 
 // target is where a path leads to.
@@ -127,24 +114,4 @@ func (a Applier) appended(files []cloudconfig.File, i int) ([]byte, error) {
 		}
 	}
 	return append(old, files[i].Content...), nil
-}
-
-// replace writes beside the file and renames, so that the owner and the mode
-// hold from the first moment. A file that is a mount point is written in place.
-func replace(path string, content []byte, mode fs.FileMode, uid, gid int) error {
-	staged := path + StagedSuffix
-	if err := durable.Write(staged, content, 0o600); err != nil {
-		return err
-	}
-	err := errors.Join(os.Chown(staged, uid, gid), os.Chmod(staged, mode))
-	if err == nil {
-		err = os.Rename(staged, path)
-	}
-	if err == nil {
-		return durable.SyncDir(filepath.Dir(path))
-	}
-	if errors.Is(err, syscall.EBUSY) {
-		err = errors.Join(os.WriteFile(path, content, mode), os.Chown(path, uid, gid), os.Chmod(path, mode))
-	}
-	return errors.Join(err, os.Remove(staged))
 }

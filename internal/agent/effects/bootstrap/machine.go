@@ -5,21 +5,26 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
 )
 
 // hostname sets the name as cloud-init does: the given one, or else the first
 // label of the FQDN. Without either the host keeps its own.
-func (a Applier) hostname(h cloudconfig.Hostname) error {
+func (a Applier) hostname(h cloudconfig.Hostname, progress operation.Progress) error {
 	name := h.Name
 	if name == "" {
 		name, _, _ = strings.Cut(h.FQDN, ".")
 	}
 	if name == "" {
 		return nil
+	}
+	if err := a.recordHostname(name, progress); err != nil {
+		return fmt.Errorf("hostname: %w", err)
 	}
 	err := a.writeFile(cloudconfig.File{Path: "/etc/hostname", Content: []byte(name + "\n"), Mode: 0o644})
 	if err != nil {
@@ -29,6 +34,18 @@ func (a Applier) hostname(h cloudconfig.Hostname) error {
 		return fmt.Errorf("hostname: set it to %q: %w", name, err)
 	}
 	return nil
+}
+
+// recordHostname records the name that the host has, in the file and in the running system.
+func (a Applier) recordHostname(name string, progress operation.Progress) error {
+	if err := a.keep([]string{"/etc/hostname"}, progress); err != nil {
+		return err
+	}
+	before, err := a.Hostname()
+	if err != nil || progress.State().Hostname != nil {
+		return err
+	}
+	return progress.Update(func(s *journal.State) { s.Hostname = &journal.Renamed{Before: before, After: name} })
 }
 
 // The files of the time clients that the agent knows how to configure.
@@ -45,7 +62,14 @@ func (a Applier) ntp(ctx context.Context, n cloudconfig.NTP, progress operation.
 	if err != nil || len(n.Servers)+len(n.Pools) == 0 {
 		return err
 	}
-	if err := a.recordNew([]string{file.Path}, progress); err != nil {
+	if err := a.keep([]string{file.Path}, progress); err != nil {
+		return err
+	}
+	if err := progress.Update(func(s *journal.State) {
+		if !slices.Contains(s.Restarted, unit) {
+			s.Restarted = append(s.Restarted, unit)
+		}
+	}); err != nil {
 		return err
 	}
 	if err := a.writeFile(file); err != nil {

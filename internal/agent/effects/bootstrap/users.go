@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
 	"github.com/slipway-dev/slipway/internal/agent/effects/logins"
+	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
 )
 
 // sudoersFile holds the rules of all users of the bootstrap data.
@@ -35,7 +36,7 @@ func (a Applier) users(ctx context.Context, users []cloudconfig.User, progress o
 	if rules.Len() == 0 {
 		return nil
 	}
-	if err := a.recordNew([]string{sudoersFile}, progress); err != nil {
+	if err := a.keep([]string{sudoersFile}, progress); err != nil {
 		return err
 	}
 	return a.writeFile(cloudconfig.File{Path: sudoersFile, Content: []byte(rules.String()), Mode: 0o440})
@@ -71,7 +72,7 @@ func (a Applier) user(ctx context.Context, u cloudconfig.User, progress operatio
 			return err
 		}
 	}
-	return a.authorizeKeys(u)
+	return a.authorizeKeys(u, progress)
 }
 
 // recordPassword keeps the password field of an account that the bootstrap did not make.
@@ -141,7 +142,7 @@ func userArguments(u cloudconfig.User) []string {
 }
 
 // authorizeKeys adds the keys that are missing from the user's file.
-func (a Applier) authorizeKeys(u cloudconfig.User) error {
+func (a Applier) authorizeKeys(u cloudconfig.User, progress operation.Progress) error {
 	if len(u.SSHAuthorizedKeys) == 0 {
 		return nil
 	}
@@ -149,7 +150,19 @@ func (a Applier) authorizeKeys(u cloudconfig.User) error {
 	if !exists {
 		return errors.New("the account is not in /etc/passwd, so its SSH keys cannot be written")
 	}
-	path := a.Root.Path(filepath.Join(acc.home, ".ssh", "authorized_keys"))
+	name := filepath.Join(acc.home, ".ssh", "authorized_keys")
+	// Others may add keys meanwhile: what of the content goes, the logins tell. Of an account that the
+	// bootstrap made all goes, also what an attempt before this one has written.
+	made := slices.Contains(progress.State().Users, u.Name)
+	for _, p := range []string{filepath.Dir(name), name} {
+		if made || !a.exists(p) {
+			continue
+		}
+		if err := a.Keep([]string{p}, false, progress); err != nil {
+			return err
+		}
+	}
+	path := a.Root.Path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -167,5 +180,5 @@ func (a Applier) authorizeKeys(u cloudconfig.User) error {
 		}
 	}
 	content := strings.TrimLeft(strings.Join(lines, "\n"), "\n") + "\n"
-	return replace(path, []byte(content), 0o600, acc.uid, acc.gid)
+	return reset.ReplaceFile(path, []byte(content), 0o600, acc.uid, acc.gid)
 }

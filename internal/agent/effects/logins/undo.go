@@ -39,6 +39,10 @@ func Undo(ctx context.Context, root hostfs.Root, runner command.Runner, made jou
 	if err != nil {
 		return err
 	}
+	shared, err := sharedIDs(root)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	// First of all: keys in the home of an account that cannot be removed let nobody in.
 	for _, path := range sorted(made.Keys) {
@@ -64,10 +68,10 @@ func Undo(ctx context.Context, root hostfs.Root, runner command.Runner, made jou
 	}
 	for _, name := range made.Created {
 		if _, there := now.Accounts[name]; there {
-			errs = append(errs, removeAccount(ctx, runner, name))
-		}
-		for _, pattern := range lingering {
-			errs = append(errs, durable.Remove(root.Path(fmt.Sprintf(pattern, name))))
+			for _, pattern := range lingering {
+				errs = append(errs, durable.Remove(root.Path(fmt.Sprintf(pattern, name))))
+			}
+			errs = append(errs, removeAccount(ctx, runner, name, shared[name]))
 		}
 	}
 	for _, group := range made.Groups {
@@ -77,15 +81,35 @@ func Undo(ctx context.Context, root hostfs.Root, runner command.Runner, made jou
 	return errors.Join(errs...)
 }
 
+// sharedIDs are the accounts whose user ID another account has, too.
+func sharedIDs(root hostfs.Root) (map[string]bool, error) {
+	accounts, err := readAccounts(root)
+	byID := map[string][]string{}
+	for _, a := range accounts {
+		byID[a.uid] = append(byID[a.uid], a.name)
+	}
+	shared := map[string]bool{}
+	for _, names := range byID {
+		for _, name := range names {
+			shared[name] = len(names) > 1
+		}
+	}
+	return shared, err
+}
+
 // removeAccount ends the programs of the account first. userdel removes the home
-// directory only if it belongs to the account.
-func removeAccount(ctx context.Context, runner command.Runner, name string) error {
-	if runner.Has("pkill") {
+// directory only if it belongs to the account. Programs and files belong to a user ID: those of one that
+// another account has, as a second root, are left, and userdel must not look for them either.
+func removeAccount(ctx context.Context, runner command.Runner, name string, shared bool) error {
+	args := []string{"--remove", name}
+	if shared {
+		args = []string{"--force", name}
+	} else if runner.Has("pkill") {
 		// It fails when there is no process, which is what is wanted.
 		_, _ = runner.Run(ctx, "pkill", "-KILL", "-u", name)
 	}
 	for try := 1; ; try++ {
-		_, err := runner.Run(ctx, "userdel", "--remove", name)
+		_, err := runner.Run(ctx, "userdel", args...)
 		if exit := (*command.ExitError)(nil); !errors.As(err, &exit) || exit.Code != exitInUse || try == inUseTries {
 			return ignoreExit(err, exitNoSuch)
 		}

@@ -6,10 +6,8 @@ import (
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 )
-
-// chainPrefixes are the chains of kube-proxy, the kubelet and the network plugins.
-var chainPrefixes = []string{"KUBE-", "CNI-", "FLANNEL-", "cali-", "CILIUM_"}
 
 // flushIPTables takes the chains of Kubernetes and every rule that names one out
 // of the tables, and leaves the others as they are.
@@ -21,7 +19,7 @@ func (c Cleaner) flushIPTables(ctx context.Context, save string) error {
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
 	rules, err := c.Runner.Run(ctx, save)
-	if err != nil || !namesChain(string(rules)) {
+	if err != nil || !network.NamesChain(string(rules)) {
 		return err
 	}
 	if _, err := c.Runner.RunInput(ctx, []byte(withoutChains(string(rules))), restore); err != nil {
@@ -33,22 +31,9 @@ func (c Cleaner) flushIPTables(ctx context.Context, save string) error {
 func withoutChains(rules string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(rules) {
-		if !namesChain(line) {
+		if !network.NamesChain(line) {
 			kept.WriteString(line)
 		}
 	}
 	return kept.String()
-}
-
-func namesChain(text string) bool {
-	for line := range strings.Lines(text) {
-		for _, field := range strings.Fields(line) {
-			for _, prefix := range chainPrefixes {
-				if strings.HasPrefix(strings.TrimPrefix(field, ":"), prefix) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }

@@ -21,6 +21,9 @@ func (c Cleaner) recordLogins(progress operation.Progress) error {
 	return progress.Update(func(s *journal.State) { s.LoginChanges = &made })
 }
 
+// readLogins takes a snapshot of who may log in.
+func (c Cleaner) readLogins() (*journal.Logins, error) { return logins.Read(c.Root) }
+
 func (c Cleaner) logins(ctx context.Context, state journal.State) error {
 	made, err := logins.Changes(c.Root, state)
 	if err != nil {

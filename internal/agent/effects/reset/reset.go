@@ -10,17 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
@@ -33,10 +30,6 @@ const kubeadmTimeout = 4 * time.Minute
 
 // toolTimeout bounds every other program.
 const toolTimeout = 30 * time.Second
-
-// cniConfigs is shared with the host's own plugins: the baseline tells which
-// files were there before.
-const cniConfigs = "/etc/cni/net.d"
 
 // VirtualIP releases the control-plane address.
 type VirtualIP interface {
@@ -52,6 +45,14 @@ type Cleaner struct {
 	VIP     VirtualIP
 	// CRISocket of the container runtime, for kubeadm and ctr.
 	CRISocket string
+	// Records is the directory in which records of the host are kept, and copies of files that a
+	// bootstrap replaces.
+	Records string
+	// Ignore is what the operator wants left alone.
+	Ignore []Ignored
+	// Hostname and SetHostname are those of the running system.
+	Hostname    func() (string, error)
+	SetHostname func(name string) error
 	// KillInterrupted ends the programs of an interrupted run of this agent.
 	KillInterrupted func(context.Context) error
 	Log             *slog.Logger
@@ -67,26 +68,21 @@ type step struct {
 // down, and the virtual IP serves until then.
 func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 	state := progress.State()
-	steps := []step{
-		{"reset: what changed about logins", func() error { return c.recordLogins(progress) }},
+	traces, failed := c.undoAll(ctx, progress)
+	steps := slices.Concat([]step{
+		{"reset: what changed", func() error { return errors.Join(c.recordLogins(progress), c.RecordMade(ctx, progress)) }},
 		{"reset: interrupted commands", func() error { return c.KillInterrupted(ctx) }},
 		{"reset: kubeadm", func() error { return c.kubeadm(ctx, state) }},
 		{"reset: kubelet", func() error { return errors.Join(c.StopKubelet(ctx), c.disableKubelet(ctx, state)) }},
-		{"reset: containers", func() error { return c.containers(ctx) }},
-		{"reset: mounts", c.unmount},
 		{"reset: virtual IP", func() error { return c.releaseVIP(state, progress) }},
-		{"reset: network", func() error { return c.network(ctx, state.Baseline) }},
-		{"reset: files", func() error { return c.files(state) }},
+		{"reset: iptables chains", func() error { return c.chains(ctx, state.Baseline) }},
+		{"reset: kubelet arguments", c.kubeletArguments},
+	}, traces, []step{
+		{"reset: services", func() error { return c.restartTold(ctx, state) }},
+		{"reset: hostname", func() error { return c.restoreHostname(state) }},
 		{"reset: logins", func() error { return c.logins(ctx, progress.State()) }},
-		{"reset: Kubernetes version", func() error { return kubelet.RestoreLinks(c.Root, state.Programs) }},
-	}
-	if state.FullReset() {
-		steps = append(steps, []step{
-			{"reset: images", func() error { return c.images(ctx, state.Baseline) }},
-			{"reset: logs", c.logs},
-		}...)
-	}
-	var errs []error
+	})
+	errs := []error{failed}
 	for _, s := range steps {
 		// One thing that cannot be removed keeps nothing else from going.
 		if err := operation.Step(progress, s.name, s.run); err != nil {
@@ -181,13 +177,10 @@ func (c Cleaner) disableKubelet(ctx context.Context, state journal.State) error 
 // unitNotLoaded is systemctl's exit code for a unit that does not exist.
 const unitNotLoaded = 5
 
-// containers removes what kubeadm left in the runtime.
-func (c Cleaner) containers(ctx context.Context) error {
+// removeContainers removes what kubeadm left in the runtime.
+func (c Cleaner) removeContainers(ctx context.Context, _ []string) error {
 	ids, err := c.listContainers(ctx)
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-	var errs []error
+	errs := []error{err}
 	for _, id := range ids {
 		// A container without a task has nothing to delete there.
 		_, _ = c.ctr(ctx, "tasks", "delete", "--force", id)
@@ -220,20 +213,6 @@ func (c Cleaner) socketExists() bool {
 	return err == nil
 }
 
-// unmount takes the deepest mounts first.
-func (c Cleaner) unmount() error {
-	mounts, err := c.mounts()
-	sort.Sort(sort.Reverse(sort.StringSlice(mounts)))
-	errs := []error{err}
-	for _, m := range mounts {
-		err := unix.Unmount(c.Root.Path(m), unix.MNT_DETACH)
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			errs = append(errs, fmt.Errorf("unmount %s: %w", m, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 func (c Cleaner) releaseVIP(state journal.State, progress operation.Progress) error {
 	if state.VirtualIP == "" {
 		return nil
@@ -249,73 +228,31 @@ func (c Cleaner) releaseVIP(state journal.State, progress operation.Progress) er
 	return c.VIP.Release(ip.Unmap())
 }
 
-func (c Cleaner) network(ctx context.Context, baseline *journal.Baseline) error {
-	left, err := network.Leftovers(c.Network, baseline)
-	errs := make([]error, 0, len(left)+3)
-	errs = append(errs, err)
-	for _, l := range left {
-		errs = append(errs, l.Remove())
+// chains takes the chains of Kubernetes out of the tables of iptables of a host of which nobody knows
+// what they were before. Of others the trace restores the whole table.
+func (c Cleaner) chains(ctx context.Context, baseline *journal.Baseline) error {
+	if baseline != nil && !baseline.Node {
+		return nil
 	}
-	for _, save := range []string{"iptables-save", "ip6tables-save"} {
-		errs = append(errs, c.flushIPTables(ctx, save))
-	}
-	return errors.Join(errs...)
+	return errors.Join(c.flushIPTables(ctx, "iptables-save"), c.flushIPTables(ctx, "ip6tables-save"))
 }
 
-func (c Cleaner) files(state journal.State) error {
-	var errs []error
+func (c Cleaner) kubeletArguments() error {
 	if err := kubelet.Remove(c.Root); err != nil {
-		errs = append(errs, &operation.Unverifiable{Err: fmt.Errorf("restore the arguments of the kubelet: %w", err)})
+		return &operation.Unverifiable{Err: fmt.Errorf("restore the arguments of the kubelet: %w", err)}
 	}
-	for _, dir := range directories {
-		errs = append(errs, removeContents(c.Root.Path(dir)))
-	}
-	names, err := c.newCNIConfigs(state.Baseline)
-	errs = append(errs, err)
-	for _, name := range names {
-		errs = append(errs, os.Remove(c.Root.Path(filepath.Join(cniConfigs, name))))
-	}
-	for _, path := range written(state) {
-		if err := os.Remove(c.Root.Path(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(append(errs, c.removeDropIns(state.Baseline), c.removeAbsent(state.Baseline))...)
+	return nil
 }
 
-// written are the files that the bootstrap made.
-func written(state journal.State) []string {
-	var paths []string
-	for _, path := range state.Files {
-		paths = append(paths, path, path+bootstrap.StagedSuffix)
+// restoreHostname gives the running system the name that it had, unless somebody else gave it another
+// one since.
+func (c Cleaner) restoreHostname(state journal.State) error {
+	if state.Hostname == nil {
+		return nil
 	}
-	return paths
-}
-
-func (c Cleaner) newCNIConfigs(baseline *journal.Baseline) ([]string, error) {
-	var names []string
-	entries, err := os.ReadDir(c.Root.Path(cniConfigs))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list network configurations: %w", err)
-	}
-	for _, e := range entries {
-		if baseline != nil && !slices.Contains(baseline.CNIConfigs, e.Name()) {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
-}
-
-// removeContents empties a directory. A mount point below it is an error, never
-// a way into another file system.
-func removeContents(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	now, err := c.Hostname()
+	if err != nil || now != state.Hostname.After {
 		return err
 	}
-	var errs []error
-	for _, e := range entries {
-		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
-	}
-	return errors.Join(errs...)
+	return c.SetHostname(state.Hostname.Before)
 }

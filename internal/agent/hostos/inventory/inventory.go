@@ -69,7 +69,7 @@ func NodeOf(s journal.State) Node {
 		node.IPs = s.Node.IPs
 	}
 	if s.Baseline != nil && s.Residue != journal.ResidueNone {
-		node.Before = append([]string{}, s.Baseline.Links...)
+		node.Before = append([]string{}, s.Baseline.Interfaces...)
 	}
 	return node
 }

@@ -68,7 +68,7 @@ func Apply(root hostfs.Root, args Arguments) error {
 		if err != nil {
 			return err
 		}
-		if err := durable.Write(path, []byte(add(content, args)), 0o644); err != nil {
+		if err := write(path, add(content, args)); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func SetRegistered(root hostfs.Root, registered bool) error {
 			continue
 		}
 		args.Registered = registered
-		if err := durable.Write(path, []byte(add(content, args)), 0o644); err != nil {
+		if err := write(path, add(content, args)); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func Remove(root hostfs.Root) error {
 			}
 			continue
 		}
-		errs = append(errs, durable.Write(path, []byte(restored), 0o644))
+		errs = append(errs, write(path, restored))
 	}
 	return errors.Join(errs...)
 }
@@ -161,6 +161,15 @@ func files(root hostfs.Root) []string {
 		paths = append(paths, root.Path(sysconfigFile))
 	}
 	return paths
+}
+
+// write keeps the mode of a file that is there.
+func write(path, content string) error {
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	return durable.Write(path, []byte(content), mode)
 }
 
 // read returns the content of a file, or the mark of a new one.

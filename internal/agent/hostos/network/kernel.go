@@ -1,11 +1,13 @@
 package network
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
-	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -13,129 +15,483 @@ import (
 // Kernel is the System of the network namespace the agent runs in.
 type Kernel struct{}
 
-// Links implements System.
-func (Kernel) Links() ([]Link, error) {
-	links, err := ReadAll(netlink.LinkList)
+// kindOf is what the kernel has of one kind.
+type kindOf struct {
+	look    func() (map[string]string, error)
+	remove  func(names []string) error
+	restore func(before map[string]string) error
+}
+
+var kinds = map[Kind]kindOf{
+	Interfaces:  {lookLinks, removeLinks, restoreLinks},
+	Qdiscs:      {lookQdiscs, removeQdiscs, nil},
+	IPAddresses: {lookAddresses, removeAddresses, restoreAddresses},
+	Rules:       {lookRules, removeRules, restoreRules},
+	Routes:      {lookRoutes, removeRoutes, restoreRoutes},
+	IPTables:    {lookIPTables, removeIPTables, restoreIPTables},
+	NFTables:    {lookNFTables, removeNFTables, restoreNFTables},
+	IPSets:      {lookIPSets, removeIPSets, nil},
+	XFRM:        {lookXFRM, removeXFRM, nil},
+}
+
+// Entries implements System.
+func (Kernel) Entries(kind Kind) (map[string]string, error) {
+	found, err := kinds[kind].look()
 	if err != nil {
-		return nil, fmt.Errorf("list network interfaces: %w", err)
+		return nil, fmt.Errorf("list each %s: %w", kind, err)
 	}
-	names := map[int]string{}
+	return found, nil
+}
+
+// RemoveEntries implements System.
+func (Kernel) RemoveEntries(kind Kind, names []string) error { return kinds[kind].remove(names) }
+
+// RestoreEntries implements System.
+func (Kernel) RestoreEntries(kind Kind, before map[string]string) error {
+	if kinds[kind].restore == nil {
+		return fmt.Errorf("no %s can be restored", kind)
+	}
+	return kinds[kind].restore(before)
+}
+
+// listLinks returns the links, and their names by index.
+func listLinks() ([]netlink.Link, map[int]string, error) {
+	links, err := ReadAll(netlink.LinkList)
+	names := make(map[int]string, len(links))
 	for _, l := range links {
 		names[l.Attrs().Index] = l.Attrs().Name
 	}
-	all := make([]Link, 0, len(links))
-	for _, l := range links {
-		all = append(all, Link{Name: l.Attrs().Name, Kind: l.Type(), Master: names[l.Attrs().MasterIndex]})
-	}
-	return all, nil
+	return links, names, err
 }
 
-// RemoveLink implements System.
-func (Kernel) RemoveLink(name string) error {
-	link, err := netlink.LinkByName(name)
-	if missing := (netlink.LinkNotFoundError{}); errors.As(err, &missing) {
+func lookLinks() (map[string]string, error) {
+	links, names, err := listLinks()
+	found := map[string]string{}
+	for _, l := range links {
+		a := l.Attrs()
+		found[a.Name] = Link{Kind: l.Type(), Master: names[a.MasterIndex], MTU: a.MTU, XDP: a.Xdp != nil && a.Xdp.Attached}.Fingerprint()
+	}
+	return found, err
+}
+
+func removeLinks(names []string) error {
+	errs := make([]error, 0, len(names))
+	for _, name := range names {
+		link, err := netlink.LinkByName(name)
+		if err == nil {
+			err = netlink.LinkDel(link)
+		}
+		errs = append(errs, unlessGone(err, "remove network interface "+name))
+	}
+	return errors.Join(errs...)
+}
+
+// unlessGone is the error of a removal, or nil when the thing was gone already.
+func unlessGone(err error, what string) error {
+	missing := netlink.LinkNotFoundError{}
+	for _, gone := range []error{unix.ENOENT, unix.ESRCH, unix.ENODEV, unix.EADDRNOTAVAIL} {
+		if errors.Is(err, gone) {
+			return nil
+		}
+	}
+	if err == nil || errors.As(err, &missing) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return netlink.LinkDel(link)
+	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Routes implements System.
-func (Kernel) Routes() ([]Route, error) {
-	routes, err := ReadAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_ALL) })
-	if err != nil {
-		return nil, fmt.Errorf("list routes: %w", err)
+// restoreLinks takes a link off a bridge, or gives it back to one, and restores its MTU. A program
+// of XDP goes.
+func restoreLinks(before map[string]string) error {
+	var errs []error
+	for name, was := range before {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("restore network interface %s: %w", name, err))
+			continue
+		}
+		now, err := lookLinks()
+		if err != nil {
+			return err
+		}
+		if field(now[name], "xdp") != field(was, "xdp") && field(was, "xdp") == "false" {
+			errs = append(errs, netlink.LinkSetXdpFd(link, -1))
+		}
+		if master := field(was, "master"); master == "" {
+			errs = append(errs, netlink.LinkSetNoMaster(link))
+		} else if master != field(now[name], "master") {
+			bridge, err := netlink.LinkByName(master)
+			if err == nil {
+				err = netlink.LinkSetMaster(link, bridge)
+			}
+			errs = append(errs, err)
+		}
+		if mtu, err := strconv.Atoi(field(was, "mtu")); err == nil && field(now[name], "mtu") != field(was, "mtu") {
+			errs = append(errs, netlink.LinkSetMTU(link, mtu))
+		}
 	}
-	all := make([]Route, 0, len(routes))
-	for _, r := range routes {
-		all = append(all, Route{Text: routeText(r), Removable: removable(r), handle: r})
+	return errors.Join(errs...)
+}
+
+// address is an entry of the kind IPAddresses.
+type address struct {
+	link           netlink.Link
+	addr           netlink.Addr
+	dynamic, lease bool
+}
+
+func (a address) String() string { return a.addr.IPNet.String() + " on " + a.link.Attrs().Name }
+
+func listAddresses() ([]address, error) {
+	links, names, err := listLinks()
+	if err != nil {
+		return nil, err
+	}
+	byIndex := map[int]netlink.Link{}
+	for _, l := range links {
+		byIndex[l.Attrs().Index] = l
+	}
+	addrs, err := ReadAll(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, err
+	}
+	gateways, err := defaultGateways(names)
+	if err != nil {
+		return nil, err
+	}
+	var all []address
+	for _, a := range addrs {
+		link := byIndex[a.LinkIndex]
+		if link == nil || a.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		found := address{link: link, addr: a, dynamic: a.Flags&unix.IFA_F_PERMANENT == 0}
+		for _, gw := range gateways {
+			found.lease = found.lease || gw.dev == a.LinkIndex && a.Contains(gw.ip)
+		}
+		all = append(all, found)
 	}
 	return all, nil
 }
 
-func routeText(r netlink.Route) string {
+type gateway struct {
+	dev int
+	ip  net.IP
+}
+
+func defaultGateways(map[int]string) ([]gateway, error) {
+	routes, err := ReadAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_ALL) })
+	var all []gateway
+	for _, r := range routes {
+		if isDefault(r) && r.Gw != nil {
+			all = append(all, gateway{r.LinkIndex, r.Gw})
+		}
+	}
+	return all, err
+}
+
+func isDefault(r netlink.Route) bool {
+	if r.Type != unix.RTN_UNICAST || r.Dst == nil {
+		return r.Type == unix.RTN_UNICAST
+	}
+	ones, _ := r.Dst.Mask.Size()
+	return ones == 0
+}
+
+func lookAddresses() (map[string]string, error) {
+	all, err := listAddresses()
+	found := map[string]string{}
+	for _, a := range all {
+		is := "permanent"
+		switch {
+		case a.dynamic:
+			is = "dynamic"
+		case a.lease:
+			is = "lease"
+		}
+		found[a.String()] = is
+	}
+	return found, err
+}
+
+func removeAddresses(names []string) error {
+	all, err := listAddresses()
+	errs := []error{err}
+	unwanted := set(names)
+	for _, a := range all {
+		if unwanted[a.String()] {
+			errs = append(errs, unlessGone(netlink.AddrDel(a.link, &a.addr), "remove address "+a.String()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func restoreAddresses(before map[string]string) error {
+	var errs []error
+	for name := range before {
+		text, dev, _ := strings.Cut(name, " on ")
+		link, err := netlink.LinkByName(dev)
+		if err == nil {
+			var addr *netlink.Addr
+			if addr, err = netlink.ParseAddr(text); err == nil {
+				err = netlink.AddrReplace(link, addr)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("restore address %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func set(names []string) map[string]bool {
+	all := make(map[string]bool, len(names))
+	for _, n := range names {
+		all[n] = true
+	}
+	return all
+}
+
+var families4and6 = []int{netlink.FAMILY_V4, netlink.FAMILY_V6}
+
+// listRules returns the rules of both families by name. Equal ones are told apart by a number.
+func listRules() (map[string]netlink.Rule, error) {
+	found := map[string]netlink.Rule{}
+	for _, family := range families4and6 {
+		rules, err := ReadAll(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
+		if errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EOPNOTSUPP) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rules {
+			r.Family = family
+			name := ruleText(r)
+			for n := 2; found[name].Family != 0; n++ {
+				name = fmt.Sprintf("%s (%d)", ruleText(r), n)
+			}
+			found[name] = r
+		}
+	}
+	return found, nil
+}
+
+func ruleText(r netlink.Rule) string {
 	var b strings.Builder
-	b.WriteString("default")
-	if r.Dst != nil {
-		b.Reset()
-		b.WriteString(r.Dst.String())
+	if r.Family == netlink.FAMILY_V6 {
+		b.WriteString("IPv6 ")
 	}
-	if r.Gw != nil {
-		b.WriteString(" via " + r.Gw.String())
+	fmt.Fprintf(&b, "%d:", max(r.Priority, 0))
+	if r.Invert {
+		b.WriteString(" not")
 	}
-	if link, err := netlink.LinkByIndex(r.LinkIndex); err == nil {
-		b.WriteString(" dev " + link.Attrs().Name)
+	for _, part := range []struct {
+		word string
+		net  *net.IPNet
+	}{{"from", r.Src}, {"to", r.Dst}} {
+		if part.net != nil {
+			b.WriteString(" " + part.word + " " + part.net.String())
+		}
 	}
+	if r.IifName != "" {
+		b.WriteString(" iif " + r.IifName)
+	}
+	if r.OifName != "" {
+		b.WriteString(" oif " + r.OifName)
+	}
+	if r.Mark != 0 || r.Mask != nil {
+		fmt.Fprintf(&b, " fwmark %#x", r.Mark)
+		if r.Mask != nil {
+			fmt.Fprintf(&b, "/%#x", *r.Mask)
+		}
+	}
+	fmt.Fprintf(&b, " lookup %d", r.Table)
 	return b.String()
 }
 
-// removable takes the routes that programs add (boot, static and the routing
-// daemons of network plugins).
-func removable(r netlink.Route) bool {
-	if r.Dst == nil || r.Dst.IP.IsUnspecified() || r.Type != unix.RTN_UNICAST {
-		return false
+func lookRules() (map[string]string, error) {
+	rules, err := listRules()
+	found := map[string]string{}
+	for name, r := range rules {
+		is, err := json.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		found[name] = string(is)
 	}
-	switch r.Protocol {
-	case unix.RTPROT_BOOT, unix.RTPROT_STATIC, unix.RTPROT_BIRD, unix.RTPROT_BGP:
-		return true
+	return found, err
+}
+
+func removeRules(names []string) error {
+	rules, err := listRules()
+	errs := []error{err}
+	for _, name := range names {
+		if r, there := rules[name]; there {
+			errs = append(errs, unlessGone(netlink.RuleDel(&r), "remove routing rule "+name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func restoreRules(before map[string]string) error {
+	var errs []error
+	for name, was := range before {
+		r := *netlink.NewRule()
+		err := json.Unmarshal([]byte(was), &r)
+		if err == nil {
+			err = netlink.RuleAdd(&r)
+		}
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			errs = append(errs, fmt.Errorf("restore routing rule %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func lookQdiscs() (map[string]string, error) {
+	links, _, err := listLinks()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, l := range links {
+		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
+		if unlessGone(err, "") != nil {
+			return nil, err
+		}
+		for _, q := range all {
+			if q.Attrs().Parent == netlink.HANDLE_ROOT || q.Attrs().Parent == netlink.HANDLE_INGRESS || q.Attrs().Parent == netlink.HANDLE_CLSACT {
+				found[qdiscText(q, l)] = q.Type() + " " + filters(l, q)
+			}
+		}
+	}
+	return found, nil
+}
+
+func qdiscText(q netlink.Qdisc, l netlink.Link) string {
+	where := "ingress"
+	if q.Attrs().Parent == netlink.HANDLE_ROOT {
+		where = "root"
+	}
+	return where + " of " + l.Attrs().Name
+}
+
+// filters describes the filters of a clsact or ingress qdisc, by which programs of eBPF see all
+// packets of an interface.
+func filters(l netlink.Link, q netlink.Qdisc) string {
+	if q.Attrs().Parent == netlink.HANDLE_ROOT {
+		return ""
+	}
+	var found []string
+	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+		all, err := ReadAll(func() ([]netlink.Filter, error) { return netlink.FilterList(l, parent) })
+		if err != nil {
+			continue
+		}
+		for _, f := range all {
+			is := f.Type()
+			if bpf, ok := f.(*netlink.BpfFilter); ok {
+				is += ":" + bpf.Name
+			}
+			found = append(found, is)
+		}
+	}
+	return strings.Join(found, ",")
+}
+
+// removeQdiscs leaves the kernel's default.
+func removeQdiscs(names []string) error {
+	links, _, err := listLinks()
+	errs := []error{err}
+	unwanted := set(names)
+	for _, l := range links {
+		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
+		errs = append(errs, unlessGone(err, "list the queueing disciplines of "+l.Attrs().Name))
+		for _, q := range all {
+			if unwanted[qdiscText(q, l)] && q.Attrs().Handle != 0 {
+				errs = append(errs, unlessGone(netlink.QdiscDel(q), "remove queueing discipline "+qdiscText(q, l)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func lookIPSets() (map[string]string, error) {
+	sets, err := netlink.IpsetListAll()
+	if absent(err) {
+		return map[string]string{}, nil
+	}
+	found := map[string]string{}
+	for _, s := range sets {
+		found[s.SetName] = s.TypeName
+	}
+	return found, err
+}
+
+// absent says of an error that the kernel has nothing of a kind: its module is not loaded.
+func absent(err error) bool {
+	for _, none := range []error{unix.EOPNOTSUPP, unix.EPROTONOSUPPORT, unix.EINVAL, unix.ENOENT, unix.ENOPROTOOPT, unix.EAFNOSUPPORT} {
+		if errors.Is(err, none) {
+			return true
+		}
 	}
 	return false
 }
 
-// RemoveRoute implements System.
-func (Kernel) RemoveRoute(r Route) error {
-	route, ok := r.handle.(netlink.Route)
-	if !ok {
-		return fmt.Errorf("a route of another system")
-	}
-	if err := netlink.RouteDel(&route); err != nil && !errors.Is(err, unix.ESRCH) {
-		return err
-	}
-	return nil
-}
-
-// families by their numbers, as nft prints them.
-var families = map[nftables.TableFamily]string{
-	nftables.TableFamilyINet: "inet", nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6",
-	nftables.TableFamilyARP: "arp", nftables.TableFamilyNetdev: "netdev", nftables.TableFamilyBridge: "bridge",
-}
-
-// Tables implements System. A kernel without nftables has none.
-func (Kernel) Tables() ([]string, error) {
-	c, err := nftables.New()
-	if err != nil {
-		return nil, fmt.Errorf("open nftables: %w", err)
-	}
-	tables, err := c.ListTables()
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EINVAL) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list nftables tables: %w", err)
-	}
-	all := make([]string, 0, len(tables))
-	for _, t := range tables {
-		all = append(all, families[t.Family]+" "+t.Name)
-	}
-	return all, nil
-}
-
-// RemoveTable implements System.
-func (Kernel) RemoveTable(table string) error {
-	family, name, _ := strings.Cut(table, " ")
-	c, err := nftables.New()
-	if err != nil {
-		return err
-	}
-	for number, text := range families {
-		if text == family {
-			c.DelTable(&nftables.Table{Name: name, Family: number})
+// removeIPSets takes those first that others do not name: a list of sets keeps its sets.
+func removeIPSets(names []string) error {
+	var errs []error
+	for range 2 {
+		errs = nil
+		for _, name := range names {
+			errs = append(errs, unlessGone(netlink.IpsetDestroy(name), "remove ipset "+name))
 		}
 	}
-	if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
+	return errors.Join(errs...)
+}
+
+func lookXFRM() (map[string]string, error) {
+	found := map[string]string{}
+	states, err := netlink.XfrmStateList(netlink.FAMILY_ALL)
+	if absent(err) {
+		return found, nil
 	}
-	return nil
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range states {
+		found[stateText(s)] = "state"
+	}
+	policies, err := netlink.XfrmPolicyList(netlink.FAMILY_ALL)
+	for _, p := range policies {
+		found[policyText(p)] = "policy"
+	}
+	return found, err
+}
+
+func stateText(s netlink.XfrmState) string {
+	return fmt.Sprintf("state %s to %s %s %#x", s.Src, s.Dst, s.Proto, s.Spi)
+}
+
+func policyText(p netlink.XfrmPolicy) string {
+	return fmt.Sprintf("policy %s to %s %s priority %d", p.Src, p.Dst, p.Dir, p.Priority)
+}
+
+func removeXFRM(names []string) error {
+	unwanted := set(names)
+	states, errStates := netlink.XfrmStateList(netlink.FAMILY_ALL)
+	policies, errPolicies := netlink.XfrmPolicyList(netlink.FAMILY_ALL)
+	errs := []error{errStates, errPolicies}
+	for _, p := range policies {
+		if unwanted[policyText(p)] {
+			errs = append(errs, unlessGone(netlink.XfrmPolicyDel(&p), "remove IPsec "+policyText(p)))
+		}
+	}
+	for _, s := range states {
+		if unwanted[stateText(s)] {
+			errs = append(errs, unlessGone(netlink.XfrmStateDel(&s), "remove IPsec "+stateText(s)))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -6,17 +6,13 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/internal/agent/core/journal"
-	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
@@ -55,77 +51,6 @@ func link(t *testing.T, name string) netlink.Link {
 	l, err := netlink.LinkByName(name)
 	must(t, err)
 	return l
-}
-
-func table(t *testing.T, name string) {
-	t.Helper()
-	c, err := nftables.New()
-	must(t, err)
-	c.AddTable(&nftables.Table{Name: name, Family: nftables.TableFamilyIPv4})
-	if err := c.Flush(); err != nil {
-		rights.Skip(t, "no nftables:", err)
-	}
-}
-
-func route(t *testing.T, to string, via net.IP) {
-	t.Helper()
-	_, dst, err := net.ParseCIDR(to)
-	must(t, err)
-	must(t, netlink.RouteAdd(&netlink.Route{Dst: dst, Gw: via}))
-}
-
-func left(t *testing.T, b *journal.Baseline) (names []string) {
-	t.Helper()
-	found, err := network.Leftovers(network.Kernel{}, b)
-	must(t, err)
-	for _, l := range found {
-		names = append(names, l.Name)
-	}
-	return names
-}
-
-func TestKernelReturnsToItsBaseline(t *testing.T) {
-	inNamespace(t)
-	table(t, "operators-own")
-	route(t, "10.9.0.0/16", net.IPv4(10, 0, 0, 9))
-	baseline := &journal.Baseline{}
-	must(t, network.Capture(network.Kernel{}, baseline))
-	if got := left(t, baseline); len(got) != 0 {
-		t.Fatalf("an unchanged host has leftovers %q", got)
-	}
-
-	must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "cni0"}}))
-	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "veth0a1b2c3d"}, PeerName: "peer1"}))
-	must(t, netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "virbr0"}}))
-	route(t, "10.244.1.0/24", net.IPv4(10, 0, 0, 6))
-	table(t, "kube-proxy")
-	table(t, "later-by-the-operator")
-	want := []string{"network interface cni0", "network interface veth0a1b2c3d", "route 10.244.1.0/24 via 10.0.0.6 dev eth0", "nftables table ip kube-proxy"}
-	got := strings.Join(left(t, baseline), "; ")
-	for _, w := range want {
-		if !strings.Contains(got, w) {
-			t.Errorf("leftovers %q lack %q", got, w)
-		}
-	}
-	if strings.Contains(got, "virbr0") || strings.Contains(got, "operator") || strings.Contains(got, "10.9.0.0") || strings.Contains(got, "default") {
-		t.Errorf("leftovers %q hold what is not ours", got)
-	}
-	if got := strings.Join(left(t, nil), "; "); got != "network interface cni0; nftables table ip kube-proxy" {
-		t.Errorf("without a baseline the leftovers are %q", got)
-	}
-	found, err := network.Leftovers(network.Kernel{}, baseline)
-	must(t, err)
-	for range 2 {
-		for _, l := range found {
-			if err := l.Remove(); err != nil {
-				t.Errorf("%v", err)
-			}
-		}
-	}
-	if got := left(t, baseline); len(got) != 0 {
-		t.Errorf("left after removal: %q", got)
-	}
-	link(t, "virbr0")
 }
 
 // TestKernelFindsTheDefaultLink: a second interface has the default route, of either family.

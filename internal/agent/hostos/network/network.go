@@ -1,44 +1,61 @@
 package network
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 )
 
-// Link is a network interface.
+// Kind is one kind of state that the kernel keeps for a network namespace. Its text names one
+// entry of it in messages.
+type Kind string
+
+// The kinds, in the order in which a reset takes them.
+const (
+	Interfaces  Kind = "network interface"
+	Qdiscs      Kind = "queueing discipline"
+	IPAddresses Kind = "address"
+	Rules       Kind = "routing rule"
+	Routes      Kind = "route"
+	IPTables    Kind = "iptables table"
+	NFTables    Kind = "nftables"
+	IPSets      Kind = "ipset"
+	XFRM        Kind = "IPsec"
+)
+
+// Kinds are all kinds.
+var Kinds = []Kind{Interfaces, Qdiscs, IPAddresses, Rules, Routes, IPTables, NFTables, IPSets, XFRM}
+
+// System is the network state of one namespace. Kernel implements it.
+type System interface {
+	// Entries lists all entries of a kind by name. The value is a fingerprint: two entries of a name
+	// are the same if and only if their fingerprints are equal. It is never empty. A kernel without
+	// a kind has no entries of it.
+	Entries(kind Kind) (map[string]string, error)
+	// RemoveEntries removes entries. One that is gone already is no error.
+	RemoveEntries(kind Kind, names []string) error
+	// RestoreEntries gives entries, by name, the fingerprint that Entries had for them. An error says which
+	// it cannot restore.
+	RestoreEntries(kind Kind, before map[string]string) error
+}
+
+// Link is a network interface, as tests describe it.
 type Link struct {
 	Name string
 	// Kind as the kernel names it: veth, bridge, vxlan; "device" for hardware.
 	Kind string
 	// Master is the bridge the interface is a port of, if any.
 	Master string
+	// MTU in bytes.
+	MTU int
+	// XDP is true when a program is attached.
+	XDP bool
 }
 
-// Route is a route of the main table.
-type Route struct {
-	// Text is a canonical form: "10.244.1.0/24 via 10.88.0.12 dev eth0".
-	Text string
-	// Removable is false for routes of the kernel, of DHCP and of router
-	// advertisements, and for default routes.
-	Removable bool
-	handle    any
-}
-
-// System is what this package needs of the kernel.
-type System interface {
-	Links() ([]Link, error)
-	Routes() ([]Route, error)
-	// Tables lists the nftables tables as "family name".
-	Tables() ([]string, error)
-	// The removals are no error when the thing is gone already.
-	RemoveLink(name string) error
-	RemoveRoute(Route) error
-	RemoveTable(table string) error
+// Fingerprint is what Entries has for the link.
+func (l Link) Fingerprint() string {
+	return fmt.Sprintf("kind=%s master=%s mtu=%d xdp=%t", l.Kind, l.Master, l.MTU, l.XDP)
 }
 
 // linkPatterns are the interface names of the usual network plugins and of
@@ -51,112 +68,113 @@ var linkPatterns = []string{
 // tablePatterns are their nftables tables, and those of the CNI plugins.
 var tablePatterns = []string{"kube-*", "kubelet*", "flannel*", "cni_*", "cni-*", "calico*", "cilium*", "antrea-*"}
 
-// Capture records the interfaces, routes and tables of the host.
-func Capture(s System, into *journal.Baseline) error {
-	links, errLinks := s.Links()
-	routes, errRoutes := s.Routes()
-	tables, errTables := s.Tables()
-	if err := errors.Join(errLinks, errRoutes, errTables); err != nil {
-		return err
-	}
-	into.Links, into.Routes, into.NFTables = nil, nil, tables
-	for _, l := range links {
-		into.Links = append(into.Links, l.Name)
-	}
-	for _, r := range routes {
-		into.Routes = append(into.Routes, r.Text)
-	}
-	return nil
-}
+// chainPrefixes are the chains of kube-proxy, the kubelet and the network plugins in tables that
+// they share with the host.
+var chainPrefixes = []string{"KUBE-", "CNI-", "FLANNEL-", "cali-", "CILIUM_", "ANTREA-", "WEAVE-", "OLD_CILIUM_"}
 
-// CaptureNode records them for a host that is a node already: all but the interfaces
-// and tables that are Kubernetes' by their names, and the pod ends on such bridges.
-// What no name tells counts as the host's own.
-func CaptureNode(s System, into *journal.Baseline) error {
-	if err := Capture(s, into); err != nil {
-		return err
-	}
-	links, err := s.Links()
-	if err != nil {
-		return err
-	}
-	for _, l := range links {
-		if l.Kind != "device" && (matches(linkPatterns, l.Name) || (l.Kind == "veth" && matches(linkPatterns, l.Master))) {
-			into.Links = slices.DeleteFunc(into.Links, func(name string) bool { return name == l.Name })
+// setPrefixes are their ipsets.
+var setPrefixes = []string{"KUBE-", "cali40", "cali60", "kube-router-", "inet6:kube-router-", "ANTREA-", "weave-"}
+
+// NamesChain says whether a text names a chain of Kubernetes.
+func NamesChain(text string) bool {
+	for line := range strings.Lines(text) {
+		for _, field := range strings.Fields(line) {
+			if hasPrefix(chainPrefixes, strings.TrimPrefix(field, ":")) {
+				return true
+			}
 		}
 	}
-	into.NFTables = slices.DeleteFunc(into.NFTables, func(table string) bool {
-		_, name, _ := strings.Cut(table, " ")
-		return matches(tablePatterns, name)
-	})
-	return nil
+	return false
 }
 
-// Leftover is one thing that must go.
-type Leftover struct {
-	// Name describes it, for example "network interface cni0".
-	Name   string
-	remove func() error
-}
-
-// Remove removes it from the kernel.
-func (l Leftover) Remove() error {
-	if err := l.remove(); err != nil {
-		return fmt.Errorf("remove %s: %w", l.Name, err)
+// OfNode says whether an entry is Kubernetes' by its name: what counts on a host of which
+// nobody knows what was there before. master finds the fingerprint of another link.
+func OfNode(kind Kind, name, fingerprint string) bool {
+	switch kind {
+	case Interfaces:
+		return field(fingerprint, "kind") != "device" && (matches(linkPatterns, name) ||
+			field(fingerprint, "kind") == "veth" && matches(linkPatterns, field(fingerprint, "master")))
+	case NFTables:
+		words := strings.Fields(name) // table FAMILY NAME, or chain FAMILY TABLE NAME, …
+		return len(words) > 2 && matches(tablePatterns, words[2]) ||
+			len(words) > 3 && words[0] == "chain" && hasPrefix(chainPrefixes, words[3]) || strings.HasSuffix(fingerprint, nodeMark)
+	case IPTables:
+		// Only its program can take single chains out of a table, which the reset does first.
+		return strings.HasSuffix(fingerprint, nodeMark)
+	case IPSets:
+		return hasPrefix(setPrefixes, name)
+	default:
+		return false
 	}
-	return nil
 }
 
-// Leftovers lists what Kubernetes left, in the order of removal. Without a
-// baseline only interfaces and tables of known names count.
-func Leftovers(s System, baseline *journal.Baseline) ([]Leftover, error) {
-	links, errLinks := s.Links()
-	routes, errRoutes := s.Routes()
-	tables, errTables := s.Tables()
-	if err := errors.Join(errLinks, errRoutes, errTables); err != nil {
-		return nil, err
+// nodeMark ends the fingerprint of a rule, and of an iptables table, that names a chain of Kubernetes.
+const nodeMark = " node"
+
+// fallbackLinks are made by the kernel itself when a module of tunnels is loaded, in each
+// namespace, and nobody can remove them. What is configured on them goes.
+var fallbackLinks = []string{
+	"tunl0", "gre0", "gretap0", "erspan0", "sit0", "ip6tnl0", "ip6gre0", "ip_vti0", "ip6_vti0", "ifb0", "ifb1", "teql0", "bond0", "dummy0",
+}
+
+// Own says whether a change of an entry is the machine's own: no node made it, and it is neither
+// removed nor named. before or now is empty for an entry that came or went; was are all entries of
+// the kind at the baseline.
+func Own(kind Kind, name, before, now string, was map[string]string) bool {
+	switch kind {
+	case Interfaces:
+		return ownLink(name, before, now, was)
+	case IPAddresses:
+		// A lease was renewed, the kernel made an address, or it changed its lifetime.
+		return before != "" && now != "" || strings.Contains(before+now, "dynamic") || strings.Contains(before+now, "lease")
+	case Routes:
+		return strings.Contains(before+now, `"own":true`)
+	case Qdiscs, Rules, IPTables, NFTables, IPSets, XFRM:
 	}
-	found := leftLinks(s, links, baseline)
-	found = append(found, leftRoutes(s, routes, baseline)...)
-	return append(found, leftTables(s, tables, baseline)...), nil
+	return false
 }
 
-// leftLinks takes interfaces by name, and those pod ends that are on no bridge
-// of the host's own (the ptp plugin makes them with random names).
-func leftLinks(s System, links []Link, baseline *journal.Baseline) []Leftover {
-	var found []Leftover
-	for _, l := range links {
-		if baseline != nil && slices.Contains(baseline.Links, l.Name) || l.Kind == "device" {
-			continue
+func ownLink(name, before, now string, was map[string]string) bool {
+	kind, master := field(now, "kind"), field(now, "master")
+	switch {
+	case before == "":
+		_, known := was[master]
+		// Hardware was plugged in; a module was loaded; or somebody who had a bridge before, as a
+		// container engine of the operator's, has another port on it.
+		return kind == "device" || slices.Contains(fallbackLinks, name) || master != "" && known && (kind == "veth" || kind == "tuntap")
+	case now == "":
+		// Containers and machines of the operator's end.
+		return field(before, "kind") == "veth" || field(before, "kind") == "tuntap"
+	}
+	return false
+}
+
+// Inside says of a thing that came whether it goes with another one that came: a chain with its
+// table.
+func Inside(kind Kind, name string, came func(string) bool) bool {
+	if kind != NFTables {
+		return false
+	}
+	words := strings.Fields(name)
+	if len(words) < 4 {
+		return false
+	}
+	return came(strings.Join([]string{"table", words[1], words[2]}, " ")) ||
+		words[0] == "rule" && came(strings.Join([]string{"chain", words[1], words[2], words[3]}, " "))
+}
+
+// field is the value of a word KEY=VALUE.
+func field(text, key string) string {
+	for _, word := range strings.Fields(text) {
+		if value, ok := strings.CutPrefix(word, key+"="); ok {
+			return value
 		}
-		pod := baseline != nil && l.Kind == "veth" && !slices.Contains(baseline.Links, l.Master) &&
-			(l.Master == "" || matches(linkPatterns, l.Master))
-		if pod || matches(linkPatterns, l.Name) {
-			found = append(found, Leftover{"network interface " + l.Name, func() error { return s.RemoveLink(l.Name) }})
-		}
 	}
-	return found
+	return ""
 }
 
-func leftRoutes(s System, routes []Route, baseline *journal.Baseline) []Leftover {
-	var found []Leftover
-	for _, r := range routes {
-		if baseline != nil && r.Removable && !slices.Contains(baseline.Routes, r.Text) {
-			found = append(found, Leftover{"route " + r.Text, func() error { return s.RemoveRoute(r) }})
-		}
-	}
-	return found
-}
-
-func leftTables(s System, tables []string, baseline *journal.Baseline) []Leftover {
-	var found []Leftover
-	for _, t := range tables {
-		_, name, _ := strings.Cut(t, " ")
-		if (baseline == nil || !slices.Contains(baseline.NFTables, t)) && matches(tablePatterns, name) {
-			found = append(found, Leftover{"nftables table " + t, func() error { return s.RemoveTable(t) }})
-		}
-	}
-	return found
+func hasPrefix(prefixes []string, name string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 func matches(patterns []string, name string) bool {

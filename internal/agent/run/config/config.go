@@ -70,6 +70,8 @@ type AgentConfiguration struct {
 	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
 	// Software says who brings Kubernetes versions onto this host.
 	Software Software `json:"software,omitempty"`
+	// Clean says what belongs to this host although it was not there before a claim.
+	Clean Clean `json:"clean,omitempty"`
 	// HealthAddress to serve /healthz, /readyz and /metrics on: a loopback
 	// address with a port, or unix: and a path. Empty serves nothing.
 	HealthAddress string `json:"healthAddress,omitempty"`
@@ -192,6 +194,7 @@ func (c *AgentConfiguration) validate() error {
 		fail("nodeIPNetworks", "must be networks such as 10.0.0.0/24, not %q", c.NodeIPNetworks)
 	}
 	c.Software.validate(fail)
+	c.Clean.validate(fail)
 	if err := validateHealthAddress(c.HealthAddress); err != nil {
 		fail("healthAddress", "%s", err)
 	}

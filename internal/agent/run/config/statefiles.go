@@ -24,6 +24,9 @@ const (
 	// UpdateFile records an update of the agent, UpdateDirectory holds its bundle.
 	UpdateFile      = "agent-update.json"
 	UpdateDirectory = "agent-update.fetched"
+	// RecordsDirectory has the record of what the host was before it became a node, and copies of
+	// files that were replaced.
+	RecordsDirectory = "records"
 	// JournalFile records what was done to the host.
 	JournalFile = "journal"
 	// LockFile is locked by the agent that runs.
@@ -38,4 +41,4 @@ var StateFiles = []string{
 }
 
 // StateDirectories are the directories of the state directory.
-var StateDirectories = []string{UpdateDirectory}
+var StateDirectories = []string{UpdateDirectory, RecordsDirectory}

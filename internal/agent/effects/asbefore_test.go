@@ -1,0 +1,205 @@
+package effects_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/test/fakehost"
+)
+
+// wholeTree describes all files of the host: mode, owner, content. Of the accounts' files only the content
+// counts, since pretended programs write them.
+func wholeTree(t *testing.T, h *fakehost.Host) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(string(h.Root), func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		path := "/" + strings.TrimPrefix(strings.TrimPrefix(at, string(h.Root)), "/")
+		owner := info.Sys().(*syscall.Stat_t)
+		is := fmt.Sprintf("%v %d:%d", info.Mode(), owner.Uid, owner.Gid)
+		if slices.Contains([]string{"/etc/passwd", "/etc/shadow", "/etc/group"}, path) {
+			is = ""
+		}
+		if info.Mode().IsRegular() {
+			content, err := os.ReadFile(at)
+			if err != nil {
+				return err
+			}
+			is += fmt.Sprintf(" %q", content)
+		}
+		if path != "/" && path != "/var/log" && path != "/var/log/slipway-bootstrap.log" && path != "/run/hostname" {
+			found[path] = is
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestHostIsAsBefore: whatever a bootstrap does to files of the host's own, after the reset all are what they
+// were, or are named.
+func TestHostIsAsBefore(t *testing.T) {
+	const operator = "root:x:0:0:root:/root:/bin/sh\noperator:x:1234:1234::/home/operator:/bin/sh\n"
+	for name, tc := range map[string]struct {
+		files map[string]string
+		data  string
+		// later is what somebody does while the host is a node, named is what is left of that.
+		later map[string]string
+		named []string
+		// restarted is a service that reads what was put back.
+		restarted string
+	}{
+		"appended": {files: map[string]string{"/etc/hosts": "127.0.0.1 localhost\n"},
+			data: "write_files: [{path: /etc/hosts, append: true, content: '10.0.0.9 a'}, {path: /etc/hosts, append: true, defer: true, content: '10.0.0.9 b'}]"},
+		"replaced, outside of the places": {files: map[string]string{"/srv/data/a": "own"}, data: "write_files: [{path: /srv/data/a, content: theirs, permissions: '0644'}]"},
+		"a mode alone":                    {files: map[string]string{"/etc/key": "key"}, data: "write_files: [{path: /etc/key, content: key, permissions: '0644'}]"},
+		"new, with directories":           {data: "write_files: [{path: /srv/a/b/c, content: c}]"},
+		"by a command": {files: map[string]string{"/etc/fstab": "swap\n", "/etc/gone.conf": "own"},
+			data: "runcmd: ['sed -i s/swap/#swap/ ROOT/etc/fstab', 'rm ROOT/etc/gone.conf', 'mkdir -p ROOT/etc/cron.d && echo x > ROOT/etc/cron.d/x']"},
+		"host name":   {files: map[string]string{"/etc/hostname": "host-1\n"}, data: "hostname: theirs"},
+		"chrony":      {files: map[string]string{"/etc/chrony.conf": "pool own iburst\n"}, data: "ntp: {servers: [theirs]}", restarted: "chronyd"},
+		"drop-in":     {files: map[string]string{"/etc/containerd/config.toml": "version = 3\n"}, data: "write_files: [{path: /etc/containerd/config.toml, content: x}]", restarted: "containerd"},
+		"keys":        {files: map[string]string{"/etc/passwd": operator, "/home/operator/.ssh/authorized_keys": "ssh-ed25519 OWN\n"}, data: "users: [{name: operator, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 THEIRS]}]"},
+		"a directory": {data: "runcmd: ['mkdir -p ROOT/etc/cni/net.d/multus.d && echo token > ROOT/etc/cni/net.d/multus.d/multus.kubeconfig']"},
+		"changed again": {files: map[string]string{"/etc/hosts": "own\n"}, data: "write_files: [{path: /etc/hosts, append: true, content: theirs}]",
+			later: map[string]string{"/etc/hosts": "own\nlater\n"}, named: []string{"file /etc/hosts, which is not what it was before"}},
+		"later": {later: map[string]string{"/etc/cron.d/evil": "* * * * * root evil\n"}, named: []string{"directory /etc/cron.d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, p := fakehost.New(t), newRecord(t)
+			for path, content := range tc.files {
+				h.Put(t, path, content)
+				if err := os.Chmod(h.Root.Path(path), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if name == "a mode alone" {
+				if err := os.Chmod(h.Root.Path("/etc/key"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, dir := range []string{"/etc/default", "/var/log", "/srv", "/etc/cni/net.d"} {
+				if err := os.MkdirAll(h.Root.Path(dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := wholeTree(t, h)
+			data := "#cloud-config\n" + strings.ReplaceAll(tc.data, "ROOT", string(h.Root)) + "\n"
+			if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data)}, p); err != nil {
+				t.Fatal(err)
+			}
+			for path, content := range tc.later {
+				h.Put(t, path, content)
+			}
+			ran := len(h.Programs.Ran())
+			for range 2 {
+				if err := h.Executor.Reset(t.Context(), p); err != nil && tc.named == nil {
+					t.Errorf("reset: %v", err)
+				}
+			}
+			left, err := h.Executor.Verify(t.Context(), p.State())
+			if err != nil || !slices.Equal(left, tc.named) {
+				t.Errorf("left is %q, want %q: %v", left, tc.named, err)
+			}
+			after := wholeTree(t, h)
+			for _, path := range slices.Sorted(maps.Keys(before)) {
+				if tc.named == nil && after[path] != before[path] {
+					t.Errorf("%s is\n\t%s\nand was\n\t%s", path, after[path], before[path])
+				}
+			}
+			for _, path := range slices.Sorted(maps.Keys(after)) {
+				if _, was := before[path]; !was && tc.named == nil {
+					t.Errorf("%s came", path)
+				}
+			}
+			if tc.restarted != "" && !slices.Contains(h.Programs.Ran()[ran:], "systemctl try-restart "+tc.restarted) {
+				t.Errorf("%s goes on with what it was told: %q", tc.restarted, h.Programs.Ran()[ran:])
+			}
+		})
+	}
+}
+
+// TestNoProofWithoutTheRecord: a record that is lost or damaged says so, and what names tell goes.
+func TestNoProofWithoutTheRecord(t *testing.T) {
+	for name, damage := range map[string]func(string) error{
+		"lost": os.Remove,
+		"damaged": func(path string) error {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path, append(data, 0), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, p := fakehost.New(t), newRecord(t)
+			if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte("#cloud-config\nruncmd: [\"true\"]\n")}, p); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(filepath.Join(h.Executor.Cleaner.Records, p.State().Baseline.Record)); err != nil {
+				t.Fatal(err)
+			}
+			h.Put(t, "/var/lib/kubelet/config.yaml", "")
+			if err := h.Executor.Reset(t.Context(), p); err != nil {
+				t.Error(err)
+			}
+			left, err := h.Executor.Verify(t.Context(), p.State())
+			if err != nil || len(left) != 1 || !strings.HasPrefix(left[0], "unknown changes: ") {
+				t.Errorf("left is %q, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestAccountsOfOthers: a user ID that another account has, too, keeps its programs and files; an account that the
+// bootstrap could not make keeps its jobs.
+func TestAccountsOfOthers(t *testing.T) {
+	h, p := fakehost.New(t), newRecord(t)
+	h.Put(t, "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nown:x:1234:1234::/home/own:/bin/sh\n")
+	h.Put(t, "/etc/shadow", "root:*:0::::::\nown:$6$own:0::::::\n")
+	data := strings.ReplaceAll(`#cloud-config
+runcmd:
+  - echo "second:x:1234:1234::/home/own:/bin/sh" >> ROOT/etc/passwd
+  - echo "theirs:x:2345:2345::/home/theirs:/bin/sh" >> ROOT/etc/passwd
+  - for name in second theirs; do echo "$name:\$6\$x:0::::::" >> ROOT/etc/shadow; done
+`, "ROOT", string(h.Root))
+	if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data)}, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Executor.Reset(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	ran := h.Programs.Ran()
+	if slices.Contains(ran, "pkill -KILL -u second") || slices.Contains(ran, "userdel --remove second") || !slices.Contains(ran, "pkill -KILL -u theirs") {
+		t.Errorf("ran %q", ran)
+	}
+
+	h, p = fakehost.New(t), newRecord(t)
+	h.Programs.Fail = map[string]int{"useradd": 9} // a directory service has the account
+	h.Put(t, "/var/spool/cron/crontabs/admin", "own")
+	if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte("#cloud-config\nusers: [{name: admin}]\n")}, p); err == nil {
+		t.Fatal("the account was made")
+	}
+	if err := h.Executor.Reset(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(h.Root.Path("/var/spool/cron/crontabs/admin")); err != nil {
+		t.Error(err)
+	}
+}

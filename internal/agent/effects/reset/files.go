@@ -1,0 +1,567 @@
+package reset
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/durable"
+)
+
+// directories hold files of Kubernetes only. Their files go. So do they, unless they were
+// there before a bootstrap: packages of the distribution make some.
+var directories = []string{
+	"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/cni", "/run/kubeadm", "/run/cluster-api", "/run/flannel",
+}
+
+// cniConfigs is shared with the host's own plugins: the record tells which
+// files were there before.
+const cniConfigs = "/etc/cni/net.d"
+
+// foreignCNIConfigs are the names of network configurations that other programs than
+// Kubernetes' network plugins leave beside those.
+var foreignCNIConfigs = []string{"*podman*", "*nerdctl*", "*crio*", "*loopback*"}
+
+// place is a directory, or a file, all of which is recorded.
+type place struct {
+	path string
+	// plugin: what came goes, whoever made it. Of other places, a reset takes back what changed
+	// while the bootstrap ran, and what changed later is named.
+	plugin bool
+	// added: only what came counts, and contents are not read. Clusters bring builds of their own of
+	// network plugins, and a plugin that the operator runs, too, writes to its own files.
+	added bool
+	// only the directory itself, or with its entries.
+	only, shallow bool
+}
+
+// places by who writes there.
+var places = slices.Concat(
+	// The kubelet runs FlexVolume drivers once it finds them; it makes the directories.
+	[]place{{path: "/usr/libexec/kubernetes", plugin: true}},
+	// containerd runs plugins of its Node Resource Interface when it starts.
+	[]place{{path: "/opt/nri", plugin: true}, {path: "/etc/nri", plugin: true}},
+	// It runs network plugins for each pod.
+	[]place{{path: "/opt/cni", plugin: true, added: true}, {path: "/etc/cni", plugin: true}},
+	pluginPlaces,
+	// Data of pods and of storage is made beside what the distribution has.
+	[]place{{path: "/opt", shallow: true, added: true}, {path: "/srv", shallow: true, added: true}, {path: "/var/lib", shallow: true, added: true}},
+	// What the system, its services and its users read.
+	[]place{{path: "/etc"}, {path: "/usr/local"}, {path: "/run/systemd/system"}, {path: "/run/udev/rules.d"}, {path: "/var/spool/cron"}},
+	[]place{{path: "/root/.profile"}, {path: "/root/.bashrc"}, {path: "/root/.bash_profile"}, {path: "/root/.kube"}, {path: "/root/.docker"}, {path: "/root/.config"}},
+	onlyDirectories(),
+)
+
+func onlyDirectories() (all []place) {
+	for _, dir := range directories {
+		all = append(all, place{path: dir, plugin: true, added: true, only: true})
+	}
+	return all
+}
+
+// pluginPlaces are where plugins of networks keep state, credentials and sockets.
+var pluginPlaces = func() (all []place) {
+	for _, dir := range []string{
+		"/run/calico", "/var/lib/calico", "/var/log/calico", "/run/cilium", "/var/lib/cilium", "/run/multus", "/var/lib/multus",
+		"/run/antrea", "/var/lib/antrea", "/var/log/antrea", "/run/openvswitch", "/var/lib/openvswitch", "/var/log/openvswitch",
+		"/run/ovn", "/var/lib/ovn", "/var/log/ovn", "/run/ovn-kubernetes", "/var/log/ovn-kubernetes", "/var/lib/ovn-ic",
+		"/var/lib/weave", "/run/weave", "/var/lib/kube-router", "/var/lib/kube-proxy", "/run/nodelocaldns", "/run/netns", "/sys/fs/bpf",
+	} {
+		all = append(all, place{path: dir, plugin: true, added: true})
+	}
+	return all
+}()
+
+// pluginPath says whether a path is at or below a place of plugins.
+func pluginPath(name string) bool {
+	p, ok := placeOf(name)
+	return ok && p.plugin
+}
+
+// placesByPath are the places by their paths.
+var placesByPath = func() map[string]place {
+	all := map[string]place{}
+	for _, p := range places {
+		all[p.path] = p
+	}
+	return all
+}()
+
+// placeOf returns the innermost place that a path belongs to.
+func placeOf(name string) (place, bool) {
+	for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if p, ok := placesByPath[dir]; ok {
+			return p, true
+		}
+	}
+	return place{}, false
+}
+
+// unrecorded are paths below the places that are not looked at, as path.Match has them, with what is
+// below them.
+var unrecorded = []string{
+	// Who may log in is compared account by account: see the package logins.
+	"/etc/passwd*", "/etc/shadow*", "/etc/group*", "/etc/gshadow*", "/etc/subuid*", "/etc/subgid*", "/etc/sudoers", "/etc/sudoers.d", "/etc/.pwd.lock",
+	"/root/.ssh",
+	// The agent's own, and the software that it installs.
+	"/etc/slipway", "/etc/systemd/system/slipway-*", "/etc/systemd/system/kubelet.service", "/etc/systemd/system/kubelet.service.d", "/etc/systemd/system/*.wants/slipway-*",
+	"/etc/systemd/system/*.wants/kubelet.service", "/etc/modules-load.d/slipway.conf", "/etc/sysctl.d/90-slipway.conf", "/usr/local/bin/slipway-*", "/opt/slipway",
+	"/usr/local/bin/kubelet*", "/usr/local/bin/kubeadm*", "/usr/local/bin/kubectl*", "/usr/local/bin/crictl", "/etc/crictl.yaml", "/var/lib/slipway*",
+	// What the system writes by itself: leases, clocks, caches, and what is made of other files that
+	// are looked at.
+	"/etc/mtab", "/etc/resolv.conf*", "/etc/.resolv.conf*", "/etc/ld.so.cache*", "/etc/adjtime", "/etc/machine-id", "/etc/.updated", "/etc/blkid*", "/etc/udev/hwdb.bin",
+	"/etc/aliases.db", "/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/ssl/certs/*", "/etc/pki/ca-trust/extracted", "/etc/pki/java/cacerts",
+	"/etc/alternatives", "/etc/rc?.d", "/etc/cups", "/etc/printcap", "/etc/network/run", "/etc/NetworkManager/system-connections", "/etc/fwupd/remotes.d", "/etc/systemd/journal-upload.conf",
+	// What a package manager leaves beside the files of a package.
+	"*.dpkg-*", "*.ucf-*", "*.rpmnew", "*.rpmsave", "*.rpmorig",
+	// Locks, whoever holds them.
+	"/run/xtables.lock",
+}
+
+// unrecordedNames are those without a wildcard, unrecordedPatterns the others by their last directory, or
+// by none for one that matches anywhere.
+var unrecordedNames, unrecordedPatterns = func() (map[string]bool, map[string][]string) {
+	names, patterns := map[string]bool{}, map[string][]string{}
+	for _, p := range unrecorded {
+		switch dir := path.Dir(p); {
+		case !strings.ContainsAny(p, "*?"):
+			names[p] = true
+		case !strings.HasPrefix(p, "/") || strings.ContainsAny(dir, "*?"):
+			patterns[""] = append(patterns[""], p)
+		default:
+			patterns[dir] = append(patterns[dir], p)
+		}
+	}
+	return names, patterns
+}()
+
+func isUnrecorded(name string) bool {
+	dir := path.Dir(name)
+	if unrecordedNames[name] || slices.Contains(directories, dir) {
+		return true
+	}
+	for _, of := range []string{dir, ""} {
+		for _, p := range unrecordedPatterns[of] {
+			against := name
+			if !strings.HasPrefix(p, "/") {
+				against = path.Base(name)
+			}
+			if ok, _ := path.Match(p, against); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+const (
+	// maxDigested is up to which size in bytes the content of a file is read; a larger one is known by its size
+	// and time.
+	maxDigested = 32 << 20
+	// maxContent and maxContents bound the contents that are kept in a record: of one file, and of
+	// all.
+	maxContent  = 32 << 10
+	maxContents = 2 << 20
+)
+
+// files lists what is in the places.
+func (c Cleaner) files() (entries, error) {
+	found := entries{}
+	var errs []error
+	for _, p := range places {
+		if err := c.walk(p, found); err != nil {
+			errs = append(errs, fmt.Errorf("look at %s: %w", p.path, err))
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// elsewhere is the prefix of the fingerprint of a place that a symbolic link leads to.
+const elsewhere = "at "
+
+func (c Cleaner) walk(p place, found entries) error {
+	at, err := filepath.EvalSymlinks(c.Root.Path(p.path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	top, err := filepath.EvalSymlinks(c.Root.Path("/"))
+	if err != nil {
+		return err
+	}
+	moved := ""
+	if at != filepath.Join(top, p.path) {
+		moved = elsewhere + "/" + strings.TrimPrefix(strings.TrimPrefix(at, top), "/")
+	}
+	return filepath.WalkDir(at, func(file string, d fs.DirEntry, err error) error {
+		rest := strings.TrimPrefix(file, at)
+		name := p.path + rest
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it went meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		inner, _ := placeOf(name)
+		if rest != "" && (isUnrecorded(name) || inner.path != p.path) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		is, err := describe(file, d, p.added)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if rest == "" && moved != "" {
+			is = moved
+		}
+		found[name] = is
+		if d.IsDir() && (p.only || p.shallow && rest != "") {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
+// describe tells two entries apart: by mode, owner and content.
+func describe(file string, d fs.DirEntry, added bool) (string, error) {
+	info, err := d.Info()
+	if err != nil {
+		return "", err
+	}
+	owner, _ := info.Sys().(*syscall.Stat_t)
+	if owner == nil {
+		owner = &syscall.Stat_t{}
+	}
+	who := fmt.Sprintf("%o %d:%d", info.Mode().Perm()|info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), owner.Uid, owner.Gid)
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(file)
+		return "link " + target, err
+	case info.IsDir():
+		return "dir " + who, nil
+	case !info.Mode().IsRegular():
+		return info.Mode().Type().String() + " " + who, nil
+	case added:
+		return "file " + who, nil
+	case info.Size() > maxDigested:
+		return fmt.Sprintf("file %s %d bytes of %d", who, info.Size(), info.ModTime().UnixNano()), nil
+	}
+	sum, err := digest(file)
+	return "file " + who + " " + sum, err
+}
+
+// buffers are for reading files, of which there are many.
+var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+func digest(file string) (string, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	buffer := buffers.Get().(*[64 << 10]byte) //nolint:forcetypeassert // it has no others
+	defer buffers.Put(buffer)
+	if _, err := io.CopyBuffer(sum, io.LimitReader(f, maxDigested), buffer[:]); err != nil {
+		return "", err
+	}
+	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil)[:12]), nil
+}
+
+// contents keeps what can be put back: small files that everybody may read. Those that the agent
+// itself replaces are kept whatever they are: see Keep.
+func (c Cleaner) contents(files entries) (map[string][]byte, error) {
+	all, size := map[string][]byte{}, 0
+	for name, is := range files {
+		f := strings.Fields(is)
+		if f[0] != "file" || len(f) != 4 || len(f[1]) < 3 || f[1][len(f[1])-1] < '4' {
+			continue
+		}
+		info, err := os.Lstat(c.Root.Path(name))
+		if err != nil || info.Size() > maxContent || size+int(info.Size()) > maxContents {
+			continue // it is compared, and named when it is not what it was
+		}
+		content, err := os.ReadFile(c.Root.Path(name))
+		if err != nil {
+			return nil, err
+		}
+		all[name], size = content, size+len(content)
+	}
+	return all, nil
+}
+
+// fileTrace is that of the places.
+func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record) trace {
+	var before entries
+	if rec != nil {
+		before = rec.Traces[kindFile]
+	}
+	written := map[string]bool{}
+	for _, name := range append(writtenPaths(state), keptPaths(state)...) {
+		written[name] = true
+	}
+	var packages packageFiles
+	return trace{
+		kind: kindFile, word: "file", gone: true, look: func(context.Context) (entries, error) { return c.files() },
+		adopted: func(name, _ string) bool {
+			return path.Dir(name) == cniConfigs && !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := path.Match(p, path.Base(name)); return ok })
+		},
+		own: func(ch change, _ entries) bool {
+			p, _ := placeOf(ch.name)
+			switch {
+			case written[ch.name]:
+				return true // it has a trace of its own
+			case p.added && ch.before != "" && !strings.HasPrefix(ch.before, elsewhere) && !strings.HasPrefix(ch.now, elsewhere):
+				return true
+			case p.plugin:
+				return false
+			}
+			return packages.own(ctx, c, ch)
+		},
+		inside: func(name string, came func(string) bool) bool { return came(path.Dir(name)) },
+		mine: func(ch change) bool {
+			p, _ := placeOf(ch.name)
+			isDir := ch.before == "" && strings.HasPrefix(ch.now, "dir ")
+			_, kept := rec.content(ch)
+			made, known := state.Made[ch.name]
+			switch {
+			case p.plugin:
+				return ch.before == "" || kept
+			case isDir && !p.shallow:
+				return true // goes only when it is empty
+			default:
+				return known && made == ch.now && (ch.before == "" || kept)
+			}
+		},
+		say: func(ch change) string {
+			word := "file"
+			if strings.HasPrefix(ch.now, "dir ") {
+				word = "directory"
+			}
+			return trace{word: word}.words(ch)
+		},
+		remove:  func(ctx context.Context, names []string) error { return c.removeFiles(ctx, names, before) },
+		restore: func(ctx context.Context, was entries) error { return c.restoreFiles(ctx, was, rec) },
+	}
+}
+
+// content returns what a file was, for one that changed or went. A link or a directory is all
+// in its fingerprint, and so is a file that has changed only its mode or owner.
+func (r *record) content(ch change) ([]byte, bool) {
+	if r == nil || ch.before == "" {
+		return nil, false
+	}
+	if !strings.HasPrefix(ch.before, "file ") {
+		return nil, true
+	}
+	content, ok := r.Contents[ch.name]
+	b, n := strings.Fields(ch.before), strings.Fields(ch.now)
+	return content, ok || len(b) == 4 && len(n) == 4 && b[3] == n[3]
+}
+
+// removeFiles takes away what came; what is in a directory before it. One at which something is
+// mounted, or that a link leads to which was not there before, stays, and is named.
+func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries) error {
+	var errs []error
+	now := map[string]string{}
+	units := false
+	for _, name := range slices.Backward(slices.Sorted(slices.Values(names))) {
+		p, _ := placeOf(name)
+		if _, looked := now[p.path]; !looked {
+			here := entries{}
+			errs = append(errs, c.walk(place{path: p.path, only: true, added: true}, here))
+			now[p.path] = here[p.path]
+		}
+		if strings.HasPrefix(now[p.path], elsewhere) && now[p.path] != before[p.path] {
+			errs = append(errs, fmt.Errorf("%s: %s is reached by a symbolic link", name, p.path))
+			continue
+		}
+		c.stopUnit(ctx, name)
+		units = units || isUnit(name)
+		err := os.Remove(c.Root.Path(name))
+		if p.shallow && errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			errs = append(errs, err)
+		}
+	}
+	if units {
+		c.reloadUnits(ctx)
+	}
+	return errors.Join(errs...)
+}
+
+// restoreFiles gives files the content, mode and owner that they had.
+func (c Cleaner) restoreFiles(ctx context.Context, was entries, rec *record) error {
+	var errs []error
+	for _, name := range slices.Sorted(keys(was)) {
+		content, _ := rec.content(change{name: name, before: was[name]})
+		err := restoreFile(c.Root.Path(name), was[name], content)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("restore %s: %w", name, err))
+		}
+	}
+	c.restartReaders(ctx, was)
+	return errors.Join(errs...)
+}
+
+// restoreFile makes a path what its fingerprint says. nil leaves the content of a file.
+func restoreFile(file, was string, content []byte) error {
+	if target, ok := strings.CutPrefix(was, "link "); ok {
+		return durable.Link(target, file)
+	}
+	f := strings.Fields(was)
+	var bits uint32
+	var uid, gid int
+	if len(f) < 3 {
+		return fmt.Errorf("not known: %s", was)
+	}
+	if _, err := fmt.Sscanf(f[1]+" "+f[2], "%o %d:%d", &bits, &uid, &gid); err != nil {
+		return err
+	}
+	mode := fs.FileMode(bits)
+	if f[0] == "dir" {
+		if err := os.Mkdir(file, mode.Perm()); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	} else if content != nil {
+		return ReplaceFile(file, content, mode, uid, gid)
+	}
+	return errors.Join(os.Lchown(file, uid, gid), os.Chmod(file, mode))
+}
+
+// StagedSuffix ends the name under which a file is prepared beside its path.
+const StagedSuffix = ".slipway-new"
+
+// ReplaceFile writes beside the file and renames, so that owner and mode hold from the first
+// moment. A file that is a mount point is written in place.
+func ReplaceFile(file string, content []byte, mode fs.FileMode, uid, gid int) error {
+	staged := file + StagedSuffix
+	if err := durable.Write(staged, content, 0o600); err != nil {
+		return err
+	}
+	err := errors.Join(os.Chown(staged, uid, gid), os.Chmod(staged, mode))
+	if err == nil {
+		err = durable.Rename(staged, file)
+	}
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, syscall.EBUSY) {
+		err = errors.Join(os.WriteFile(file, content, mode), os.Chown(file, uid, gid), os.Chmod(file, mode))
+	}
+	return errors.Join(err, os.Remove(staged))
+}
+
+// ownFiles are those of the directories of Kubernetes. One of each directory is named: any is one too
+// many. A step of the reset empties them.
+func (c Cleaner) ownFiles() trace {
+	return trace{kind: "Kubernetes", word: "file", always: true, look: func(context.Context) (entries, error) { return c.firstFiles(directories) }}
+}
+
+// emptyDirectories empties those of Kubernetes, but for one that a link leads away to which was not there
+// before: to empty what that leads to could be to empty anything.
+func (c Cleaner) emptyDirectories(rec *record) error {
+	var errs []error
+	for _, dir := range directories {
+		now := entries{}
+		if err := c.walk(place{path: dir, only: true, added: true}, now); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if before := rec.of(trace{kind: kindFile}); before != nil && strings.HasPrefix(now[dir], elsewhere) && before[dir] != now[dir] {
+			errs = append(errs, fmt.Errorf("%s is reached by a symbolic link that was not there before", dir))
+			continue
+		}
+		errs = append(errs, removeContents(c.Root.Path(dir)))
+	}
+	return errors.Join(errs...)
+}
+
+// firstFiles names one file per directory.
+func (c Cleaner) firstFiles(directories []string) (entries, error) {
+	found := entries{}
+	for _, dir := range directories {
+		at, err := filepath.EvalSymlinks(c.Root.Path(dir)) // an operator may have it on another disk
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		file, err := firstFile(at)
+		if err != nil {
+			return nil, err
+		}
+		if file != "" {
+			found[filepath.Join(dir, file)] = "there"
+		}
+	}
+	return found, nil
+}
+
+var errFound = errors.New("found")
+
+// firstFile returns the relative path of a file below dir. Empty directories
+// are no files: packages of the distribution make some.
+func firstFile(dir string) (string, error) {
+	found := ""
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		found, err = filepath.Rel(dir, path)
+		return errors.Join(errFound, err)
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return found, err
+}
+
+func (c Cleaner) empty(directories []string) error {
+	errs := make([]error, 0, len(directories))
+	for _, dir := range directories {
+		errs = append(errs, removeContents(c.Root.Path(dir)))
+	}
+	return errors.Join(errs...)
+}
+
+// removeContents empties a directory. A mount point below it is an error, never
+// a way into another file system.
+func removeContents(dir string) error {
+	found, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, e := range found {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,424 @@
+package reset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
+)
+
+// programs of Kubernetes that must not be running. The kernel keeps 15
+// characters of a name.
+var programs = []string{
+	"kubelet", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "flanneld",
+}
+
+// processes lists the programs of Kubernetes, and those in the cgroups of pods, by PID.
+func (c Cleaner) processes(context.Context) (entries, error) {
+	all, err := os.ReadDir(c.Root.Path("/proc"))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	found := entries{}
+	for _, e := range all {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			continue
+		}
+		if name := c.program(e.Name()); name != "" {
+			found[e.Name()] = fmt.Sprintf("%s (PID %s)", name, e.Name())
+		}
+	}
+	return found, nil
+}
+
+// program returns the name of a process that must not be there, or nothing.
+func (c Cleaner) program(pid string) string {
+	dir := c.Root.Path("/proc/" + pid)
+	comm, _ := os.ReadFile(filepath.Join(dir, "comm"))
+	cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+	first, _, _ := bytes.Cut(cmdline, []byte{0})
+	if len(first) == 0 {
+		// A thread of the kernel or a process that has ended.
+		return ""
+	}
+	names := []string{strings.TrimSpace(string(comm)), filepath.Base(string(first))}
+	for _, p := range programs {
+		if slices.Contains(names, p) || slices.Contains(names, p[:min(len(p), 15)]) {
+			return p
+		}
+	}
+	if cgroup, _ := os.ReadFile(filepath.Join(dir, "cgroup")); podProcess(string(cgroup)) {
+		return names[0] + " of a pod"
+	}
+	return ""
+}
+
+// podProcess says of /proc/PID/cgroup whether the process is in a container of a pod.
+func podProcess(cgroup string) bool {
+	for line := range strings.Lines(cgroup) {
+		for part := range strings.SplitSeq(strings.TrimSpace(line), "/") {
+			if ofPods(part) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// kill ends the processes of containers that no runtime knows any more. Programs of Kubernetes
+// have a unit, or a container.
+func (c Cleaner) kill(_ context.Context, pids []string) error {
+	if c.Root != "" {
+		return nil // those of a pretended host are none of this machine
+	}
+	var errs []error
+	for _, pid := range pids {
+		cgroup, _ := os.ReadFile("/proc/" + pid + "/cgroup")
+		number, err := strconv.Atoi(pid)
+		if err != nil || number <= 1 || number == os.Getpid() || !podProcess(string(cgroup)) {
+			continue
+		}
+		if err := unix.Kill(number, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("end process %d of a pod: %w", number, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ports looks at the port of the control-plane endpoint, too, where the API server
+// listened.
+func (c Cleaner) ports(state journal.State) (entries, error) {
+	apiServer := []int{kubelet.APIServerPort}
+	if state.VirtualIPPort != 0 && !state.VirtualIPPortTaken {
+		apiServer = append(apiServer, int(state.VirtualIPPort))
+	}
+	taken, err := kubelet.TakenPorts(c.Root.ReadFile, apiServer...)
+	found := entries{}
+	for _, port := range taken {
+		found[strconv.Itoa(port)] = "listens"
+	}
+	return found, err
+}
+
+func (c Cleaner) containersOfRuntime(ctx context.Context) (entries, error) {
+	ids, err := c.listContainers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the containers of Kubernetes: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return entries{fmt.Sprintf("%d containers in containerd's namespace k8s.io", len(ids)): "there"}, nil
+}
+
+// containerMounts are parts of the paths at which containerd mounts what belongs to a pod,
+// below its own state directory, wherever that is. Who removes a container past its CRI
+// plugin, as a reset does with those that kubeadm did not stop, leaves them.
+var containerMounts = []string{"/io.containerd.grpc.v1.cri/sandboxes/", "/io.containerd.runtime.v2.task/k8s.io/"}
+
+// mounts are all of the agent's mount namespace by their mount point; one on top of another has a
+// number. The value has the type of the file system and what of it is mounted.
+func (c Cleaner) mounts() (entries, error) {
+	data, err := os.ReadFile(c.Root.Path("/proc/self/mountinfo"))
+	if err != nil {
+		return nil, fmt.Errorf("list mounts: %w", err)
+	}
+	found := entries{}
+	for line := range strings.Lines(string(data)) {
+		fields, after, _ := strings.Cut(line, " - ")
+		before := strings.Fields(fields)
+		if len(before) < 5 {
+			continue
+		}
+		kind, _, _ := strings.Cut(strings.TrimSpace(after), " ")
+		point := unescape(before[4])
+		name := point
+		for n := 2; found[name] != ""; n++ {
+			name = point + onTop + strconv.Itoa(n) + ")"
+		}
+		found[name] = kind + " " + unescape(before[3])
+	}
+	return found, nil
+}
+
+// onTop separates a mount point from the number of a mount on top of another one.
+const onTop = " ("
+
+func mountPoint(name string) string {
+	if at := strings.LastIndex(name, onTop); at > 0 && strings.HasSuffix(name, ")") {
+		return name[:at]
+	}
+	return name
+}
+
+// unescape resolves the octal escapes of mountinfo.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// nodeMount says of a mount whether it is below a directory that a reset empties, or of a pod.
+func nodeMount(name, _ string) bool {
+	point := mountPoint(name)
+	below := func(dir string) bool { return strings.HasPrefix(point, dir+"/") }
+	ofPod := func(part string) bool { return strings.Contains(point, part) }
+	return slices.ContainsFunc(directories, below) || slices.ContainsFunc(containerMounts, ofPod)
+}
+
+// mountsOfOthers are where the system, its users and other container engines mount as they like.
+var mountsOfOthers = []string{
+	"/run/user", "/run/credentials", "/run/systemd", "/run/snapd", "/run/docker", "/run/containers", "/run/lock", "/media", "/snap", "/var/snap",
+	"/var/lib/docker", "/var/lib/containers", "/var/lib/machines", "/var/lib/lxc", "/var/lib/lxd", "/var/lib/libvirt", "/proc/sys/fs/binfmt_misc", "/tmp/systemd-private",
+}
+
+// ownMount says whether a mount that came is the machine's own. One below a directory of
+// Kubernetes, or of a container of a pod, never is.
+func ownMount(ch change, _ entries) bool {
+	if nodeMount(ch.name, ch.now) {
+		return false
+	}
+	kind, _, _ := strings.Cut(ch.now, " ")
+	point := mountPoint(ch.name)
+	// A disk that an operator has for etcd; containers of other users of the same containerd.
+	if slices.Contains(directories, point) || strings.Contains(point, "/io.containerd.runtime.v2.task/") {
+		return true
+	}
+	return kind == "autofs" || slices.ContainsFunc(mountsOfOthers, func(dir string) bool { return point == dir || strings.HasPrefix(point, dir+"/") })
+}
+
+// kernelFileSystems hold no data of anybody.
+var kernelFileSystems = []string{
+	"bpf", "cgroup", "cgroup2", "nsfs", "proc", "sysfs", "tmpfs", "devtmpfs", "devpts", "mqueue", "debugfs", "tracefs", "securityfs", "overlay", "hugetlbfs", "fusectl", "configfs", "ramfs",
+}
+
+// removableMount says whether a reset may unmount: a disk or a share that somebody mounted
+// elsewhere is named instead.
+func removableMount(ch change) bool {
+	kind, root, _ := strings.Cut(ch.now, " ")
+	return nodeMount(ch.name, ch.now) || slices.Contains(kernelFileSystems, kind) || strings.HasPrefix(root, "/var/lib/kubelet/") || pluginPath(mountPoint(ch.name))
+}
+
+// unmount takes the deepest mounts first.
+func (c Cleaner) unmount(names []string) error {
+	var errs []error
+	for _, name := range slices.Backward(slices.Sorted(slices.Values(names))) {
+		point := mountPoint(name)
+		err := unix.Unmount(c.Root.Path(point), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", point, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Cleaner) heldVIP(state journal.State) (entries, error) {
+	if state.VirtualIP == "" {
+		return nil, nil
+	}
+	ip, err := netip.ParseAddr(state.VirtualIP)
+	if err != nil {
+		return nil, err
+	}
+	held, err := c.VIP.Held(ip)
+	if !held {
+		return nil, err
+	}
+	return entries{state.VirtualIP: "held"}, err
+}
+
+func (c Cleaner) changedLinks(state journal.State) (entries, error) {
+	found := entries{}
+	for _, name := range kubelet.ChangedLinks(c.Root, state.Programs) {
+		found[name] = "changed"
+	}
+	return found, nil
+}
+
+func (c Cleaner) restoreLinks(state journal.State) error {
+	return kubelet.RestoreLinks(c.Root, state.Programs)
+}
+
+// cgroupRoot is where the kernel shows control groups.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// ofPods says of the name of a cgroup whether the kubelet, or a runtime for it, made it.
+func ofPods(name string) bool {
+	base := filepath.Base(name)
+	return strings.HasPrefix(base, "kubepods") || strings.HasPrefix(base, "cri-containerd-") || strings.Contains(base, ":cri-containerd:") ||
+		strings.HasPrefix(base, "crio-") || strings.HasPrefix(base, "kubelet.slice") || base == "kubelet-kubepods.slice"
+}
+
+// cgroups are those at the top of each hierarchy, but for those of systemd: its services, users and
+// machines come and go.
+func (c Cleaner) cgroups() (entries, error) {
+	found := entries{}
+	tops := []string{cgroupRoot}
+	if _, err := os.Stat(c.Root.Path(cgroupRoot + "/cgroup.controllers")); err != nil {
+		all, err := os.ReadDir(c.Root.Path(cgroupRoot))
+		if errors.Is(err, fs.ErrNotExist) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list cgroups: %w", err)
+		}
+		tops = nil
+		for _, e := range all {
+			if e.IsDir() { // a hierarchy; links are second names of one
+				tops = append(tops, filepath.Join(cgroupRoot, e.Name()))
+			}
+		}
+	}
+	for _, top := range tops {
+		all, err := os.ReadDir(c.Root.Path(top))
+		if err != nil {
+			return nil, fmt.Errorf("list cgroups: %w", err)
+		}
+		for _, e := range all {
+			if e.IsDir() && (ofPods(e.Name()) || !ofSystemd(e.Name())) {
+				found[filepath.Join(top, e.Name())] = "cgroup"
+			}
+		}
+	}
+	return found, nil
+}
+
+func ofSystemd(name string) bool {
+	return slices.Contains([]string{".slice", ".service", ".scope", ".mount", ".socket", ".swap", ".device", ".timer"}, filepath.Ext(name))
+}
+
+// removeCgroups removes those without processes; those of pods with theirs.
+func (c Cleaner) removeCgroups(_ context.Context, names []string) error {
+	var errs []error
+	for _, name := range names {
+		top := c.Root.Path(name)
+		if ofPods(name) {
+			_ = os.WriteFile(filepath.Join(top, "cgroup.kill"), []byte("1"), 0) // older kernels have none: then kill has ended them
+		}
+		var below []string
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				below = append(below, path)
+			}
+			return nil
+		})
+		for _, dir := range slices.Backward(below) {
+			if gone := unix.Rmdir(dir); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+				err = errors.Join(err, fmt.Errorf("remove cgroup %s: %w", dir, gone))
+			}
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// sysctlPlaces are the settings of the kernel that a node changes: all of the network, and
+// those that the kubelet, kubeadm's documentation and plugins set.
+var sysctlPlaces = []string{
+	"net/ipv4", "net/ipv6", "net/netfilter", "net/bridge", "net/core", "net/unix", "net/mpls",
+	"vm/overcommit_memory", "vm/panic_on_oom", "vm/max_map_count", "vm/swappiness", "vm/nr_hugepages", "kernel/panic", "kernel/panic_on_oops", "kernel/pid_max",
+	"kernel/threads-max", "kernel/keys", "kernel/core_pattern", "kernel/unprivileged_bpf_disabled", "kernel/shmmax", "kernel/shmall", "kernel/msgmax", "kernel/sem",
+	"kernel/yama", "kernel/sysrq", "kernel/dmesg_restrict", "kernel/kptr_restrict", "kernel/perf_event_paranoid", "kernel/sched_rt_runtime_us", "kernel/modprobe",
+	"fs/inotify", "fs/file-max", "fs/nr_open", "fs/aio-max-nr", "fs/may_detach_mounts", "fs/protected_hardlinks", "fs/protected_symlinks", "fs/suid_dumpable", "fs/mqueue",
+}
+
+const sysctlRoot = "/proc/sys/"
+
+// maxSysctl is how long a setting may be, in bytes, to count as one.
+const maxSysctl = 4096
+
+// sysctls are the settings that can be written: what nobody can write here, nobody here has written.
+func (c Cleaner) sysctls() (entries, error) {
+	found := entries{}
+	for _, place := range sysctlPlaces {
+		top := c.Root.Path(sysctlRoot + place)
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return nil //nolint:nilerr // interfaces come and go, and older kernels lack some
+			}
+			info, err := d.Info()
+			if err != nil || info.Mode().Perm()&0o200 == 0 || info.Mode().Perm()&0o400 == 0 {
+				return nil //nolint:nilerr // as above
+			}
+			value, err := os.ReadFile(path) //nolint:gosec // no links below /proc/sys
+			if err == nil && len(value) <= maxSysctl {
+				name := strings.TrimPrefix(path, c.Root.Path(sysctlRoot)+"/")
+				found[strings.TrimPrefix(name, sysctlRoot)] = "=" + strings.TrimSpace(string(value))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the settings of the kernel: %w", err)
+		}
+	}
+	return found, nil
+}
+
+// volatileSysctls change by themselves: which module logs, and what one write does once.
+var volatileSysctls = []string{"net/netfilter/nf_log", "net/ipv4/route/flush", "net/ipv6/route/flush", "net/core/flow_limit", "net/ipv4/tcp_fastopen_key"}
+
+// ownSysctl says whether a setting is not a node's: one that came is of an interface or a module
+// that came, and has the kernel's default.
+func ownSysctl(ch change, _ entries) bool {
+	return ch.before == "" || slices.ContainsFunc(volatileSysctls, func(p string) bool { return strings.HasPrefix(ch.name, p) })
+}
+
+func (c Cleaner) setSysctls(before entries) error {
+	var errs []error
+	// Some set others: forwarding sets the parameters of all interfaces, so it goes first.
+	names := make([]string, 0, len(before))
+	for name := range before {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if d := strings.Count(a, "/") - strings.Count(b, "/"); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	for _, name := range names {
+		if err := os.WriteFile(c.Root.Path(sysctlRoot+name), []byte(strings.TrimPrefix(before[name], "=")), 0); err != nil {
+			errs = append(errs, fmt.Errorf("restore the setting %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// logDirectories hold what pods wrote. A reset of policy Full empties them.
+var logDirectories = []string{"/var/log/pods", "/var/log/containers"}
+
+// imageTrace is recorded of every host, and only of a reset of policy Full otherwise.
+func (c Cleaner) imageTrace() trace {
+	return trace{
+		kind: kindImage, word: "container image", look: c.images,
+		remove: func(ctx context.Context, names []string) error {
+			_, err := c.ctr(ctx, append([]string{"images", "delete", "--sync"}, names...)...)
+			return err
+		},
+	}
+}
+
+func (c Cleaner) images(ctx context.Context) (entries, error) {
+	if !c.Runner.Has("ctr") {
+		return nil, nil
+	}
+	out, err := c.ctr(ctx, "images", "list", "--quiet")
+	if err != nil {
+		return nil, fmt.Errorf("list the images of Kubernetes: %w", err)
+	}
+	found := entries{}
+	for _, name := range strings.Fields(string(out)) {
+		found[name] = "image"
+	}
+	return found, nil
+}

@@ -1,0 +1,126 @@
+package reset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/durable"
+)
+
+// record is what was on the host before a bootstrap. It is too large for the journal, which names
+// it by its digest.
+type record struct {
+	// Traces maps kinds to their entries.
+	Traces map[string]entries `json:"traces"`
+	// Contents are those of the configuration files that are small enough to be put back.
+	Contents map[string][]byte `json:"contents,omitempty"`
+}
+
+// of returns the entries of a trace; nil when nobody knows them.
+func (r *record) of(t trace) entries {
+	if r == nil {
+		return nil
+	}
+	return r.Traces[t.kind]
+}
+
+// maxRecord bounds a record in memory, in bytes.
+const maxRecord = 256 << 20
+
+// lostError says that a baseline was recorded and cannot be read.
+type lostError struct {
+	path string
+	err  error
+}
+
+// Error implements error.
+func (e *lostError) Error() string {
+	return fmt.Sprintf("unknown changes: the record of the host from before the bootstrap, %s, is lost (%v)", e.path, e.err)
+}
+
+// Unwrap returns the cause.
+func (e *lostError) Unwrap() error { return e.err }
+
+// keep writes a record and returns what the journal has of it.
+func (c Cleaner) keep(rec *record) (*journal.Baseline, error) {
+	before, err := c.readLogins()
+	if err != nil {
+		return nil, err
+	}
+	if rec.Contents, err = c.contents(rec.Traces[kindFile]); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(rec)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = encoder.Close() }()
+	packed := encoder.EncodeAll(data, nil)
+	sum := sha256.Sum256(packed)
+	name := hex.EncodeToString(sum[:])
+	if err := os.MkdirAll(c.Records, 0o700); err != nil {
+		return nil, err
+	}
+	if err := durable.Write(filepath.Join(c.Records, name), packed, 0o600); err != nil {
+		return nil, fmt.Errorf("record what is on the host: %w", err)
+	}
+	return &journal.Baseline{Record: name, Interfaces: slices.Sorted(maps.Keys(rec.Traces[kindInterface])), Logins: before}, nil
+}
+
+// open returns the record of a baseline; nil where there is no baseline. A record that is lost or
+// damaged is a *lostError.
+func (c Cleaner) open(b *journal.Baseline) (*record, error) {
+	if b == nil {
+		return nil, nil
+	}
+	path := filepath.Join(c.Records, b.Record)
+	packed, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &lostError{path, err}
+	}
+	if sum := sha256.Sum256(packed); hex.EncodeToString(sum[:]) != b.Record {
+		return nil, &lostError{path, errors.New("it is damaged")}
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRecord))
+	if err != nil {
+		return nil, err
+	}
+	defer decoder.Close()
+	data, err := decoder.DecodeAll(packed, nil)
+	rec := &record{}
+	if err == nil {
+		err = json.Unmarshal(data, rec)
+	}
+	if err != nil {
+		return nil, &lostError{path, err}
+	}
+	return rec, nil
+}
+
+// Forget removes the records of former claims. The host was proved clean of them.
+func (c Cleaner) Forget() error {
+	found, err := os.ReadDir(c.Records)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range found {
+		errs = append(errs, os.RemoveAll(filepath.Join(c.Records, e.Name())))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,97 @@
+package reset
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+)
+
+// readers are services by the files that they read when they start. What a reset puts back there
+// would otherwise hold from the next boot on only.
+var readers = []struct {
+	prefix string
+	units  []string
+}{
+	{"/etc/chrony", []string{"chrony", "chronyd"}},
+	{"/etc/systemd/timesyncd.conf", []string{"systemd-timesyncd"}},
+	{"/etc/systemd/resolved.conf", []string{"systemd-resolved"}},
+	{"/etc/systemd/journald.conf", []string{"systemd-journald"}},
+	{"/etc/ssh/sshd_config", []string{"ssh", "sshd"}},
+	{"/etc/containerd/", []string{"containerd"}},
+	{"/etc/docker/", []string{"docker"}},
+	{"/etc/crio/", []string{"crio"}},
+	{"/etc/rsyslog", []string{"rsyslog"}},
+	{"/etc/audit/", []string{"auditd"}},
+}
+
+// restartReaders restarts those services that run and read one of the files.
+func (c Cleaner) restartReaders(ctx context.Context, files entries) {
+	var units []string
+	reload := false
+	for _, name := range slices.Sorted(keys(files)) {
+		for _, r := range readers {
+			if strings.HasPrefix(name, r.prefix) {
+				units = append(units, r.units...)
+			}
+		}
+		if isUnit(name) {
+			reload = true
+			unit, dropIn, _ := strings.Cut(strings.TrimPrefix(name, unitDirectory), ".d/")
+			if dropIn != "" && !strings.HasPrefix(unit, "kubelet.") {
+				units = append(units, unit)
+			}
+		}
+	}
+	if reload {
+		c.reloadUnits(ctx)
+	}
+	c.tryRestart(ctx, units)
+}
+
+// restartTold restarts the services that the bootstrap told something, such as time servers.
+func (c Cleaner) restartTold(ctx context.Context, state journal.State) error {
+	c.tryRestart(ctx, state.Restarted)
+	return nil
+}
+
+// tryRestart ignores what is not installed, and what does not run. A service that does not start is
+// the operator's to see: what it reads is what it was.
+func (c Cleaner) tryRestart(ctx context.Context, units []string) {
+	if !c.Runner.Has("systemctl") {
+		return
+	}
+	slices.Sort(units)
+	for _, unit := range slices.Compact(units) {
+		c.systemctl(ctx, "try-restart", unit)
+	}
+}
+
+func (c Cleaner) systemctl(ctx context.Context, args ...string) {
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	if _, err := c.Runner.Run(ctx, "systemctl", args...); err != nil {
+		c.Log.Info("systemctl", "args", args, "err", err)
+	}
+}
+
+const unitDirectory = "/etc/systemd/system/"
+
+func isUnit(name string) bool { return strings.HasPrefix(name, unitDirectory) }
+
+// stopUnit stops a unit whose file is about to go.
+func (c Cleaner) stopUnit(ctx context.Context, name string) {
+	if path.Dir(name)+"/" == unitDirectory && path.Ext(name) != "" && path.Ext(name) != ".wants" && path.Ext(name) != ".d" && c.Runner.Has("systemctl") {
+		if present(c.Root.Path(name)) {
+			c.systemctl(ctx, "stop", path.Base(name))
+		}
+	}
+}
+
+func (c Cleaner) reloadUnits(ctx context.Context) {
+	if c.Runner.Has("systemctl") {
+		c.systemctl(ctx, "daemon-reload")
+	}
+}

@@ -1,0 +1,112 @@
+package reset
+
+import (
+	"context"
+	"slices"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+)
+
+// Kinds of the traces that are recorded, as clean.ignore of the agent's configuration names them.
+const (
+	kindFile      = "file"
+	kindMount     = "mount"
+	kindCgroup    = "cgroup"
+	kindSysctl    = "sysctl"
+	kindListener  = "listener"
+	kindImage     = "image"
+	kindInterface = "interface"
+	kindQdisc     = "qdisc"
+	kindAddress   = "address"
+	kindRule      = "rule"
+	kindRoute     = "route"
+	kindIPTables  = "iptables"
+	kindNFTables  = "nftables"
+	kindIPSet     = "ipset"
+	kindXFRM      = "xfrm"
+)
+
+// networkKinds are the kinds of the kernel's network.
+var networkKinds = []struct {
+	kind string
+	of   network.Kind
+	// restores: entries that changed or went can be restored; gone: one that went is drift.
+	restores, gone bool
+}{
+	{kindInterface, network.Interfaces, true, true},
+	{kindQdisc, network.Qdiscs, false, false},
+	{kindAddress, network.IPAddresses, true, true},
+	{kindRule, network.Rules, true, true},
+	{kindRoute, network.Routes, true, true},
+	{kindIPTables, network.IPTables, true, true},
+	{kindNFTables, network.NFTables, true, true},
+	{kindIPSet, network.IPSets, false, true},
+	{kindXFRM, network.XFRM, false, false},
+}
+
+// traces is the table, in the order in which a reset takes it: what runs before what it uses, and
+// what is mounted before what it is mounted on.
+func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) []trace {
+	all := []trace{
+		{kind: "process", word: "process", look: c.processes, always: true, say: func(ch change) string { return "process " + ch.now }, remove: c.kill},
+		{kind: "port", word: "listener on port", look: func(context.Context) (entries, error) { return c.ports(state) }, always: true},
+		{kind: kindListener, word: "listener", look: func(context.Context) (entries, error) { return c.listeners() }, own: c.ownListener},
+		{kind: "container", word: "container", look: c.containersOfRuntime, always: true, remove: c.removeContainers},
+		{
+			kind: kindMount, word: "mount", look: func(context.Context) (entries, error) { return c.mounts() },
+			node: nodeMount, own: ownMount, mine: removableMount, remove: func(_ context.Context, names []string) error { return c.unmount(names) },
+		},
+		{kind: "virtual IP", word: "virtual IP", look: func(context.Context) (entries, error) { return c.heldVIP(state) }, always: true},
+	}
+	for _, k := range networkKinds {
+		t := trace{
+			kind: k.kind, word: string(k.of), gone: k.gone,
+			look:   func(context.Context) (entries, error) { return c.Network.Entries(k.of) },
+			node:   func(name, now string) bool { return network.OfNode(k.of, name, now) },
+			own:    func(ch change, before entries) bool { return network.Own(k.of, ch.name, ch.before, ch.now, before) },
+			inside: func(name string, came func(string) bool) bool { return network.Inside(k.of, name, came) },
+			remove: func(_ context.Context, names []string) error { return c.Network.RemoveEntries(k.of, names) },
+		}
+		if k.restores {
+			t.restore = func(_ context.Context, before entries) error { return c.Network.RestoreEntries(k.of, before) }
+		}
+		all = append(all, t)
+	}
+	all = append(all,
+		trace{
+			kind: kindCgroup, word: "cgroup", look: func(context.Context) (entries, error) { return c.cgroups() },
+			node: func(name, _ string) bool { return ofPods(name) }, remove: c.removeCgroups,
+		},
+		trace{
+			kind: kindSysctl, word: "setting", look: func(context.Context) (entries, error) { return c.sysctls() },
+			own: ownSysctl, restore: func(_ context.Context, before entries) error { return c.setSysctls(before) },
+		},
+		c.ownFiles(),
+		c.writtenTrace(state),
+		c.fileTrace(ctx, state, rec),
+		trace{
+			kind: "program", word: "choice of a version of", look: func(context.Context) (entries, error) { return c.changedLinks(state) }, always: true,
+			remove: func(context.Context, []string) error { return c.restoreLinks(state) },
+		},
+	)
+	if state.FullReset() && state.Baseline != nil {
+		all = append(all, c.imageTrace(), trace{
+			kind: "log", word: "file", look: func(context.Context) (entries, error) { return c.firstFiles(logDirectories) }, always: true,
+			remove: func(context.Context, []string) error { return c.empty(logDirectories) },
+		})
+	}
+	return all
+}
+
+// RecordedKinds are the kinds that clean.ignore may name.
+func RecordedKinds() []string {
+	kinds := []string{kindImage}
+	for _, t := range (Cleaner{}).traces(context.Background(), journal.State{}, nil) {
+		if !t.always {
+			kinds = append(kinds, t.kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}

@@ -1,0 +1,148 @@
+package network_test
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
+)
+
+func sh(t *testing.T, script string) {
+	t.Helper()
+	if out, err := exec.Command("sh", "-ec", script).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+}
+
+func state(t *testing.T) map[network.Kind]map[string]string {
+	t.Helper()
+	all := map[network.Kind]map[string]string{}
+	for _, kind := range network.Kinds {
+		found, err := network.Kernel{}.Entries(kind)
+		must(t, err)
+		all[kind] = found
+	}
+	return all
+}
+
+// drift is what differs and is not the machine's own.
+func drift(kind network.Kind, before, now map[string]string) (came []string, changed map[string]string) {
+	changed = map[string]string{}
+	for name := range now {
+		was, known := before[name]
+		if known && was == now[name] || network.Own(kind, name, was, now[name], before) {
+			continue
+		}
+		if known {
+			changed[name] = was
+		} else {
+			came = append(came, name)
+		}
+	}
+	for name, was := range before {
+		if _, there := now[name]; !there && !network.Own(kind, name, was, "", before) {
+			changed[name] = was
+		}
+	}
+	slices.Sort(came)
+	return came, changed
+}
+
+// TestNetworkOfPlugins: the kernel's network returns to what it was after each plugin, as its documentation
+// says that it configures a host. want is named meanwhile, by kind.
+func TestNetworkOfPlugins(t *testing.T) {
+	for _, program := range []string{"ip", "nft", "tc"} {
+		if _, err := exec.LookPath(program); err != nil {
+			rights.Skip(t, "the test needs", program)
+		}
+	}
+	for name, tc := range map[string]struct {
+		script string
+		want   map[network.Kind]string
+	}{
+		"Calico, BIRD": {"ip route add blackhole 10.244.200.0/26 proto bird; ip route add 10.244.201.0/26 via 10.0.0.7 proto bird; ip -6 route add unreachable fd00:244::/122 proto bird",
+			map[network.Kind]string{network.Routes: "blackhole 10.244.200.0/26"}},
+		"Calico, VXLAN": {"ip link add vxlan.calico type vxlan id 4096 dstport 4789; ip addr add 10.244.3.0/32 dev vxlan.calico; ip link set vxlan.calico up; ip route add 10.244.5.0/26 via 10.244.5.0 dev vxlan.calico onlink proto 80",
+			map[network.Kind]string{network.Interfaces: "vxlan.calico"}},
+		"Calico, a rule in a chain of the operator": {"nft add chain ip operator cali-INPUT; nft insert rule ip operator input counter jump cali-INPUT; nft add rule ip operator cali-INPUT accept",
+			map[network.Kind]string{network.NFTables: "chain ip operator cali-INPUT"}},
+		"Cilium": {"ip rule add pref 9 fwmark 0x200/0xf00 lookup 2004; ip -6 rule add pref 9 fwmark 0x200/0xf00 lookup 2004; ip route add local 0.0.0.0/0 dev lo table 2004 proto kernel; tc qdisc replace dev eth0 clsact; ip route add 10.0.9.0/24 via 10.0.0.9 dev eth0 proto kernel",
+			map[network.Kind]string{network.Rules: "9: fwmark 0x200/0xf00 lookup 2004", network.Qdiscs: "ingress of eth0", network.Routes: "10.0.9.0/24 via 10.0.0.9 dev eth0"}},
+		"a table of Cilium": {"ip route add local 0.0.0.0/0 dev lo table 2004 proto kernel",
+			map[network.Kind]string{network.Routes: "local default dev lo table 2004"}},
+		"Cilium moves the rule of the table local": {"ip rule add pref 100 lookup local; ip rule del pref 0",
+			map[network.Kind]string{network.Rules: "100: lookup 255"}},
+		"kube-router": {"ip link add kube-bridge type bridge; ip route add 10.244.8.0/24 via 10.0.0.8 proto 17; ip rule add pref 32765 from 10.244.0.0/16 lookup 77; ip route add default via 10.0.0.8 table 77",
+			map[network.Kind]string{network.Interfaces: "kube-bridge", network.Rules: "32765: from 10.244.0.0/16 lookup 77"}},
+		"kube-proxy, nftables": {"nft add table ip kube-proxy; nft add chain ip kube-proxy services; nft add table ip6 kube-proxy",
+			map[network.Kind]string{network.NFTables: "table ip kube-proxy"}},
+		"Weave opens a policy": {"nft 'add chain ip operator forward { policy accept; }'; ip link add weave type bridge",
+			map[network.Kind]string{network.Interfaces: "weave"}},
+		"Antrea, OVN: the host's interface on a bridge": {"ip link add br-ex type bridge; ip link set eth0 master br-ex",
+			map[network.Kind]string{network.Interfaces: "br-ex"}},
+		"Multus: an interface of a pod": {"ip link add link eth0 name net1 type macvlan 2>/dev/null || ip link add net1 type bridge; ip link set eth0 mtu 1400",
+			map[network.Kind]string{network.Interfaces: "net1"}},
+		"an address of a load balancer": {"ip addr add 192.0.2.7/32 dev lo; ip addr add 10.99.1.5/24 dev eth0",
+			map[network.Kind]string{network.IPAddresses: "192.0.2.7/32 on lo"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inNamespace(t)
+			sh(t, `nft 'add table ip operator; add chain ip operator input { type filter hook input priority 0; policy accept; }; add rule ip operator input tcp dport 22 counter accept'
+nft 'add chain ip operator forward { type filter hook forward priority 0; policy drop; }'
+ip route add 10.9.0.0/16 via 10.0.0.9; ip rule add pref 500 from 10.9.0.0/16 lookup 500`)
+			before := state(t)
+			sh(t, tc.script)
+			now := state(t)
+			for kind, want := range tc.want {
+				if came, _ := drift(kind, before[kind], now[kind]); !slices.Contains(came, want) {
+					t.Errorf("what came of the kind %s is %q, without %q", kind, came, want)
+				}
+			}
+			for range 2 { // the second is that of an agent which was interrupted at the end of the first
+				for _, kind := range network.Kinds {
+					found, err := network.Kernel{}.Entries(kind)
+					must(t, err)
+					came, changed := drift(kind, before[kind], found)
+					if len(changed) > 0 {
+						must(t, network.Kernel{}.RestoreEntries(kind, changed))
+					}
+					must(t, network.Kernel{}.RemoveEntries(kind, came))
+				}
+			}
+			after := state(t)
+			for _, kind := range network.Kinds {
+				if came, changed := drift(kind, before[kind], after[kind]); len(came)+len(changed) > 0 {
+					t.Errorf("of the kind %s are left %q, and changed %q", kind, came, slices.Sorted(maps.Keys(changed)))
+				}
+			}
+		})
+	}
+}
+
+// TestOwnChanges: what the machine changes by itself is neither removed nor named.
+func TestOwnChanges(t *testing.T) {
+	inNamespace(t)
+	before := state(t)
+	sh(t, `ip addr add 10.0.0.77/24 dev eth0 valid_lft 300 preferred_lft 300; ip addr add 10.0.0.78/24 dev eth0
+ip route add 10.50.0.0/16 via 10.0.0.3 proto dhcp; ip -6 route add fd50::/64 dev eth0 proto ra
+ip route replace default via 10.0.0.2; ip -6 addr add fe80::99/64 dev eth0`)
+	now := state(t)
+	for _, kind := range network.Kinds {
+		if came, changed := drift(kind, before[kind], now[kind]); len(came)+len(changed) > 0 {
+			for name := range changed {
+				if strings.Contains(fmt.Sprint(before[kind][name]), `"own":true`) {
+					continue
+				}
+				t.Errorf("%s: changed %q", kind, name)
+			}
+			for _, name := range came {
+				t.Errorf("%s: came %q", kind, name)
+			}
+		}
+	}
+}
