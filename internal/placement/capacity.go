@@ -12,8 +12,17 @@ import (
 // Suits says whether a host is what the request asks for, free or not.
 func (c *Chooser) Suits(h *infrav1.Host) bool {
 	r := c.request
-	return c.selector.Matches(host.Labels(h)) && c.rejectCapacity(h) == "" &&
+	return c.Misfit(h) == "" &&
 		(len(r.FailureDomains) == 0 || slices.Contains(r.FailureDomains, host.FailureDomain(h, r.FailureDomainLabel)))
+}
+
+// Misfit returns why a host is not what the request wishes for by labels and capacity; empty when
+// it is.
+func (c *Chooser) Misfit(h *infrav1.Host) string {
+	if !c.selector.Matches(host.Labels(h)) {
+		return "labels do not match spec.hostSelector"
+	}
+	return c.rejectCapacity(h)
 }
 
 // Capacity tells the cluster autoscaler what a machine would have, so that it can

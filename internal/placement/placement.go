@@ -227,7 +227,7 @@ func (c *Chooser) rejectLabels(h *infrav1.Host) string {
 	if c.byHardware && h.Spec.Claim == nil && !host.InventoryReported(h) {
 		return notReported
 	}
-	return "labels do not match spec.hostSelector"
+	return c.Misfit(h)
 }
 
 // rejectCapacity says of which resource a host has too little, the first by name. Of a free

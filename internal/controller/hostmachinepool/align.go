@@ -29,7 +29,7 @@ func (r *Reconciler) alignMembers(ctx context.Context, s *scope) error {
 		if !m.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if m.Labels[infrav1.RevisionLabel] != "" && slices.Contains(m.OwnerReferences, ownerReference(s.pool)) && m.Spec.ResetPolicy == s.pool.Spec.ResetPolicy {
+		if m.Labels[infrav1.RevisionLabel] != "" && !s.outgrown(m) && slices.Contains(m.OwnerReferences, ownerReference(s.pool)) && m.Spec.ResetPolicy == s.pool.Spec.ResetPolicy {
 			continue
 		}
 		if err := r.confirm(ctx, s); err != nil || s.frozen != "" {
@@ -48,6 +48,10 @@ func align(m *infrav1.HostMachine, s *scope) {
 	if m.Labels[infrav1.RevisionLabel] == "" {
 		m.Labels[infrav1.RevisionLabel] = s.revision
 		m.Spec.Version = cmp.Or(m.Spec.Version, m.Status.Version, s.machineVersion(m.Name), s.version())
+	}
+	if s.outgrown(m) {
+		m.Labels[infrav1.RevisionLabel] = s.revision
+		m.Spec.Placement = s.pool.Spec.Placement
 	}
 	own(m, s.pool)
 	m.Spec.ResetPolicy = s.pool.Spec.ResetPolicy

@@ -2,6 +2,7 @@ package hostmachinepool
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,9 +155,11 @@ func machinesUpToDate(s *scope) metav1.Condition {
 		condition.Reason = clusterv1.NoReplicasReason
 	case s.unknown != "":
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, clusterv1.UpToDateUnknownReason, s.unknown
-	case s.plan.Outdated > 0:
-		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.NotUpToDateReason
-		condition.Message = "* " + strings.Join(s.plan.Differences, "\n* ")
+	default:
+		if lines := slices.Concat(s.plan.Differences, s.misfits()); len(lines) > 0 {
+			condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.NotUpToDateReason
+			condition.Message = "* " + strings.Join(lines, "\n* ")
+		}
 	}
 	return condition
 }

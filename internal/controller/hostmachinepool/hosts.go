@@ -27,6 +27,7 @@ type hostView struct {
 	// of the spread.
 	free    int
 	domains []rollout.Domain
+	chooser *placement.Chooser
 }
 
 // of returns the host a member has claimed, or nil.
@@ -41,13 +42,19 @@ func (v *hostView) of(m *infrav1.HostMachine) *infrav1.Host {
 	return v.byName[name]
 }
 
+// misfit is why a host is not what the pool asks for; empty when it is.
+func (v *hostView) misfit(h *infrav1.Host) string { return v.chooser.Misfit(h) }
+
 func (v *hostView) domain(h *infrav1.Host) string { return host.FailureDomain(h, v.key) }
 
 // readHosts looks at the hosts, for a plan that depends on them.
 func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 	spec := s.pool.Spec
-	if spec.Spread == nil && spec.Strategy.Type != infrav1.RolloutTypeInPlace && spec.Strategy.NoSpareHost != infrav1.NoSpareHostInPlace &&
-		!slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool { return evacuating(&m) }) {
+	asks := spec.HostSelector != nil || len(spec.MinCapacity) > 0
+	if !asks && spec.Spread == nil && spec.Strategy.Type != infrav1.RolloutTypeInPlace && spec.Strategy.NoSpareHost != infrav1.NoSpareHostInPlace &&
+		!slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool {
+			return evacuating(&m) || m.Labels[infrav1.RevisionLabel] != s.revision
+		}) {
 		return nil
 	}
 	hosts, err := inputs.Candidates(ctx, r.Client, s.pool.Namespace)
@@ -72,7 +79,7 @@ func viewHosts(hosts []placement.Candidate, request placement.Request, spread *i
 	if err != nil {
 		return nil, err
 	}
-	view := &hostView{byName: make(map[string]*infrav1.Host, len(hosts)), release: request.Release}
+	view := &hostView{byName: make(map[string]*infrav1.Host, len(hosts)), release: request.Release, chooser: chooser}
 	if spread != nil {
 		view.key = spread.Key
 	}

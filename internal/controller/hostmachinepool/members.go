@@ -49,6 +49,9 @@ func (s *scope) member(m *infrav1.HostMachine) rollout.Member {
 		Replaces:    m.Annotations[infrav1.ReplacesAnnotation],
 		Created:     m.CreationTimestamp.Time,
 	}
+	if s.outgrown(m) {
+		member.Revision = s.revision
+	}
 	if m.Spec.Spread != nil {
 		member.Domain = m.Spec.Spread.Value
 	}

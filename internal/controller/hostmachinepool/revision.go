@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,7 +70,7 @@ func (r *Reconciler) readRevision(ctx context.Context, s *scope) error {
 
 // computeRevision reads the Secret, unless what was read lately will do and may.
 func (r *Reconciler) computeRevision(ctx context.Context, s *scope, lately bool) error {
-	s.revision, s.unknown, s.outOfDate = "", "", ""
+	s.revision, s.fingerprint, s.unknown, s.outOfDate = "", "", "", ""
 	secretName := ptr.Deref(s.machinePool.Spec.Template.Spec.Bootstrap.DataSecretName, "")
 	if secretName == "" {
 		s.unknown = fmt.Sprintf("MachinePool %s has no bootstrap data yet", s.machinePool.Name)
@@ -89,7 +90,7 @@ func (r *Reconciler) computeRevision(ctx context.Context, s *scope, lately bool)
 		s.outOfDate = fmt.Sprintf("waiting for the bootstrap data in Secret %s to follow its config, which has changed: it does with the next token", secretName)
 	}
 	revision, err := revisionOf(data.fingerprint, s.pool.Spec.Placement)
-	s.revision = revision
+	s.revision, s.fingerprint = revision, data.fingerprint
 	return err
 }
 
@@ -128,7 +129,8 @@ func (r *Reconciler) readBootstrap(ctx context.Context, s *scope, secretName str
 
 // revisionOf names what a member is made from besides its version. What is not in
 // it changes nothing of members that exist: preferences count when a host is chosen,
-// the reset policy is passed on to them.
+// the reset policy is passed on to them. The selector and the capacity replace only members
+// whose hosts do not satisfy them: see outgrown.
 func revisionOf(fingerprint string, placement infrav1.Placement) (string, error) {
 	made, err := json.Marshal(struct {
 		Bootstrap    string                `json:"bootstrap"`
@@ -141,3 +143,52 @@ func revisionOf(fingerprint string, placement infrav1.Placement) (string, error)
 	sum := sha256.Sum256(made)
 	return hex.EncodeToString(sum[:5]), nil
 }
+
+// wishes reports whether a member differs from what the pool makes now in nothing but what it asked
+// of its host.
+func (s *scope) wishes(m *infrav1.HostMachine) bool {
+	label := m.Labels[infrav1.RevisionLabel]
+	if label == s.revision || s.revision == "" {
+		return false
+	}
+	made, err := revisionOf(s.fingerprint, m.Spec.Placement)
+	return err == nil && made == label
+}
+
+// outgrown reports whether a member's host is what the pool asks for now, though it was asked for
+// otherwise: a replacement would drain and reset a host, to claim one like it.
+func (s *scope) outgrown(m *infrav1.HostMachine) bool {
+	h := s.hosts.of(m)
+	return h != nil && s.wishes(m) && s.hosts.misfit(h) == ""
+}
+
+// misfits names the members whose hosts are not what the pool asks for. Those that asked for
+// something else are replaced; those whose hosts have changed, as when a label has gone, stay.
+func (s *scope) misfits() []string {
+	var all []string
+	for i := range s.hostMachines {
+		m := &s.hostMachines[i]
+		h := s.hosts.of(m)
+		current := m.Labels[infrav1.RevisionLabel] == s.revision
+		if h == nil || s.revision == "" || !m.DeletionTimestamp.IsZero() || !current && !s.wishes(m) {
+			continue
+		}
+		why := s.hosts.misfit(h)
+		if why == "" {
+			continue
+		}
+		line := fmt.Sprintf("HostMachine %s: host %s does not fit: %s", m.Name, h.Name, why)
+		if current {
+			line += fmt.Sprintf(". Delete Machine %s to have it replaced, or give the host what is asked for", m.Name)
+		}
+		all = append(all, line)
+	}
+	slices.Sort(all)
+	if more := len(all) - maxMisfits; more > 0 {
+		all = append(all[:maxMisfits], fmt.Sprintf("and %d more", more))
+	}
+	return all
+}
+
+// maxMisfits are named in a condition.
+const maxMisfits = 10

@@ -37,6 +37,8 @@ type scope struct {
 	// revision stands for what members are made from now; when it is empty, unknown
 	// says why.
 	revision, unknown string
+	// fingerprint is the part of the revision that the bootstrap data is.
+	fingerprint string
 	// outOfDate says why the revision is about to change; empty when it isn't.
 	outOfDate string
 	// hosts are what was seen of hosts; nil when the strategy needs none of it.
