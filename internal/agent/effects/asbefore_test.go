@@ -1,6 +1,7 @@
 package effects_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
@@ -164,6 +166,54 @@ func TestNoProofWithoutTheRecord(t *testing.T) {
 				t.Errorf("left is %q, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestMountThatStays: nothing goes of what is on a mount that cannot be taken away, and there is no proof.
+func TestMountThatStays(t *testing.T) {
+	const onShare, beside = "/var/lib/kubelet/plugins/share/a", "/var/lib/kubelet/plugins/b"
+	h, p := fakehost.New(t), newRecord(t)
+	for _, file := range []string{onShare, beside} {
+		h.Put(t, file, "")
+	}
+	h.Put(t, "/proc/self/mountinfo", "3 2 0:9 / /var/lib/kubelet/plugins/share rw - nfs4 nas:/a rw\n")
+	if err := h.Executor.Reset(t.Context(), p); err == nil || !strings.Contains(err.Error(), "share is mounted") {
+		t.Errorf("reset with a share that stays mounted: %v", err)
+	}
+	if _, err := os.Lstat(h.Root.Path(onShare)); err != nil {
+		t.Errorf("the share lost its file: %v", err)
+	}
+	if _, err := os.Lstat(h.Root.Path(beside)); err == nil {
+		t.Error("the file beside the share is there")
+	}
+	if left, err := h.Executor.Verify(t.Context(), p.State()); err != nil || !slices.Contains(left, "mount /var/lib/kubelet/plugins/share") {
+		t.Errorf("left is %q, %v", left, err)
+	}
+}
+
+// TestNoProofOfAClaimFromBeforeRecords: the agent was updated while its host was a node. What names tell goes.
+func TestNoProofOfAClaimFromBeforeRecords(t *testing.T) {
+	h, p := fakehost.New(t), newRecord(t)
+	state := journal.State{}
+	if err := json.Unmarshal([]byte(`{"baseline": {"links": ["eth0"], "routes": ["default via 10.0.0.1 dev eth0"], "cniConfigs": ["own.conf"]}}`), &state); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Update(func(s *journal.State) { s.Baseline = state.Baseline }); err != nil {
+		t.Fatal(err)
+	}
+	const own = "/etc/cni/net.d/own.conf"
+	h.Put(t, own, "")
+	h.Put(t, "/var/lib/kubelet/config.yaml", "")
+	if err := h.Executor.Reset(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	left, err := h.Executor.Verify(t.Context(), p.State())
+	want := []string{"unknown changes: an older agent bootstrapped the host, and kept no record of what it was before; look at the host, then clear the quarantine"}
+	if err != nil || !slices.Equal(left, want) {
+		t.Errorf("left is %q, %v", left, err)
+	}
+	if _, err := os.Stat(h.Root.Path(own)); err != nil {
+		t.Errorf("what was there before is gone: %v", err)
 	}
 }
 

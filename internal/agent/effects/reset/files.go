@@ -495,7 +495,51 @@ func (c Cleaner) emptyDirectories(rec *record) error {
 			errs = append(errs, fmt.Errorf("%s is reached by a symbolic link that was not there before", dir))
 			continue
 		}
-		errs = append(errs, removeContents(c.Root.Path(dir)))
+		errs = append(errs, c.emptyDirectory(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// emptyDirectory empties a directory, but for what is still mounted in it: that may be a share of others.
+func (c Cleaner) emptyDirectory(dir string) error {
+	at, err := filepath.EvalSymlinks(c.Root.Path(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	top, err := filepath.EvalSymlinks(c.Root.Path("/"))
+	if err != nil {
+		return err
+	}
+	found, err := c.mounts()
+	if err != nil {
+		return err
+	}
+	points := make([]string, 0, len(found))
+	for name := range found {
+		points = append(points, filepath.Join(top, mountPoint(name)))
+	}
+	return emptyAround(at, points)
+}
+
+func emptyAround(dir string, points []string) error {
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range found {
+		file := filepath.Join(dir, e.Name())
+		switch {
+		case slices.Contains(points, file):
+			errs = append(errs, fmt.Errorf("empty %s: %s is mounted", dir, e.Name()))
+		case slices.ContainsFunc(points, func(p string) bool { return strings.HasPrefix(p, file+"/") }):
+			errs = append(errs, emptyAround(file, points))
+		default:
+			errs = append(errs, os.RemoveAll(file))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -552,8 +596,7 @@ func (c Cleaner) empty(directories []string) error {
 	return errors.Join(errs...)
 }
 
-// removeContents empties a directory. A mount point below it is an error, never
-// a way into another file system.
+// removeContents empties a directory, with what is mounted in it: see emptyDirectory.
 func removeContents(dir string) error {
 	found, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

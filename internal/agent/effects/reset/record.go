@@ -38,6 +38,9 @@ func (r *record) of(t trace) entries {
 // maxRecord bounds a record in memory, in bytes.
 const maxRecord = 256 << 20
 
+// errNone is a claim that an agent began which had no records yet.
+var errNone = errors.New("an older agent bootstrapped the host, and kept no record of what it was before; look at the host, then clear the quarantine")
+
 // lostError says that a baseline was recorded and cannot be read.
 type lostError struct {
 	path string
@@ -46,6 +49,9 @@ type lostError struct {
 
 // Error implements error.
 func (e *lostError) Error() string {
+	if errors.Is(e.err, errNone) {
+		return "unknown changes: " + errNone.Error()
+	}
 	return fmt.Sprintf("unknown changes: the record of the host from before the bootstrap, %s, is lost (%v)", e.path, e.err)
 }
 
@@ -83,10 +89,13 @@ func (c Cleaner) keep(rec *record) (*journal.Baseline, error) {
 }
 
 // open returns the record of a baseline; nil where there is no baseline. A record that is lost or
-// damaged is a *lostError.
+// damaged, or that an older agent did not make, is a *lostError.
 func (c Cleaner) open(b *journal.Baseline) (*record, error) {
 	if b == nil {
 		return nil, nil
+	}
+	if b.Record == "" {
+		return nil, &lostError{err: errNone}
 	}
 	path := filepath.Join(c.Records, b.Record)
 	packed, err := os.ReadFile(path)
