@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -103,7 +104,19 @@ func TestPlaneThatDoesNotRun(t *testing.T) {
 		t.Errorf("New = %v, want ErrNotRunning", err)
 	}
 	s, err := Status(t.Context(), inst, func() (client.WithWatch, error) { return New(inst) }, status.Scope{})
-	if err != nil || s.Plane.Ready || s.Plane.PID != 0 || !strings.Contains(s.Plane.Message, "slipway up") || s.Clusters == nil || s.Hosts == nil {
+	if err != nil || s.Plane.Ready || s.Plane.PID != 0 || s.Plane.Message != management.ErrNotRunning.Error() || s.Clusters == nil || s.Hosts == nil {
 		t.Errorf("Status = %+v, %v; want empty lists and what to do", s, err)
+	}
+	// Of one that crashed the cause, the age and the remedy are shown.
+	if err := os.WriteFile(inst.PlaneLog(), []byte("one\npanic: no map\n\ngoroutine 1 [running]:\nmain.main()\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ago := time.Now().Add(-3 * time.Hour)
+	if err := os.Chtimes(inst.PlaneLog(), ago, ago); err != nil {
+		t.Fatal(err)
+	}
+	s, err = Status(t.Context(), inst, func() (client.WithWatch, error) { return New(inst) }, status.Scope{})
+	if want := management.ErrNotRunning.Error() + "; it crashed 3h ago: panic: no map (log: " + inst.PlaneLog() + ")"; err != nil || s.Plane.Message != want {
+		t.Errorf("after a crash: %q, %v; want %q", s.Plane.Message, err, want)
 	}
 }

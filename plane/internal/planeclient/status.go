@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/management"
@@ -14,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
+	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
@@ -66,7 +70,7 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 		return status.Plane{}, err
 	}
 	if !running {
-		return status.Plane{Message: management.ErrNotRunning.Error()}, nil
+		return status.Plane{Message: management.ErrNotRunning.Error() + crashed(inst.PlaneLog())}, nil
 	}
 	plane := status.Plane{PID: holder.PID, Message: "starting"}
 	recorded, err := statedir.ReadStatus(inst.Dir)
@@ -84,6 +88,23 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 		plane.Ready, plane.Message = true, ""
 	}
 	return plane, outsideStatus(&plane, recorded.Outside)
+}
+
+// crashed tells how and when the last plane crashed, by its log; empty when it did not.
+func crashed(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	log, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	line, crashed := planelog.LastWords(log)
+	if !crashed {
+		return ""
+	}
+	return fmt.Sprintf("; it crashed %s ago: %s (log: %s)", duration.HumanDuration(time.Since(info.ModTime())), line, path)
 }
 
 // outsideStatus tells how hosts on other machines reach the plane, and whether they do.

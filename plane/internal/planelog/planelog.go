@@ -1,12 +1,14 @@
 package planelog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"time"
 )
 
@@ -113,4 +115,21 @@ func rotate(path string, size int64) (err error) {
 		return err
 	}
 	return log.Truncate(0)
+}
+
+// said is a line by which a plane tells why it ends: the error of a command, the first line of what the Go
+// runtime or klog's Fatal says of a crash, or what systemd says of a process that was killed.
+var said = regexp.MustCompile(`^(Error: |panic: |fatal error: |SIG[A-Z]+: |F[0-9]{4} |.+: Main process exited, code=killed)`)
+
+// LastWords are the line of a log that tells why the last plane in it ended, and whether that one crashed.
+// Of a panic the first line tells; the last ones are functions. Without such a line it is the last one.
+func LastWords(log []byte) (line string, crashed bool) {
+	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+	last := lines[len(lines)-1]
+	for _, l := range lines {
+		if said.Match(l) {
+			last, crashed = l, !bytes.HasPrefix(l, []byte("Error: "))
+		}
+	}
+	return string(bytes.TrimPrefix(last, []byte("Error: "))), crashed
 }

@@ -98,3 +98,26 @@ func TestRotateWhileItIsWritten(t *testing.T) {
 		t.Errorf("a log that is not there: %v", err)
 	}
 }
+
+func TestLastWords(t *testing.T) {
+	const panics = "panic: index of a nil map [recovered]\n\tpanic: again\n\ngoroutine 1 [running]:\nmain.main()\n\thandler.go:42 +0x1\n"
+	for name, tt := range map[string]struct {
+		log, want string
+		crashed   bool
+	}{
+		"nothing":                {"", "", false},
+		"neither":                {"one\ntwo\n", "two", false},
+		"an error":               {"one\nError: port 1 is busy\nplane.service: Main process exited, code=exited\n", "port 1 is busy", false},
+		"a panic":                {"one\n" + panics, "panic: index of a nil map [recovered]", true},
+		"the runtime":            {"fatal error: concurrent map writes\n\ngoroutine 1\n", "fatal error: concurrent map writes", true},
+		"klog":                   {"F1128 10:00:00.0 7 main.go:1] no certificate\n", "F1128 10:00:00.0 7 main.go:1] no certificate", true},
+		"a crash, then an error": {panics + "Error: port 1 is busy\n", "port 1 is busy", false},
+		"an error, then a crash": {"Error: port 1 is busy\n" + panics, "panic: index of a nil map [recovered]", true},
+		"killed":                 {panics + "plane.service: Main process exited, code=killed, status=9/KILL\n", "plane.service: Main process exited, code=killed, status=9/KILL", true},
+		"a recovered panic":      {"http: panic serving 127.0.0.1:1: no\nE1128 10:00:00.0 7 runtime.go:1] \"Observed a panic\" panic=no\ntwo\n", "two", false},
+	} {
+		if line, crashed := LastWords([]byte(tt.log)); line != tt.want || crashed != tt.crashed {
+			t.Errorf("%s: %q, %v; want %q, %v", name, line, crashed, tt.want, tt.crashed)
+		}
+	}
+}

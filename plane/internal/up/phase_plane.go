@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -60,12 +59,6 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 	var crashed int
 	var again time.Time
 	return poll(ctx, pollInterval, func() (bool, error) {
-		if s.crashed(exited) && crashed < crashes {
-			log, _ := os.ReadFile(s.Instance.PlaneLog())
-			step.Waitf("%s; starting it again", s.lastWords(statedir.Status{}, log))
-			exited, again = nil, time.Now().Add(pollInterval<<crashed)
-			crashed++
-		}
 		if time.Now().Before(again) {
 			return false, nil
 		}
@@ -85,12 +78,28 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 			step.Donef("serving at %s", status.Server)
 			return true, nil
 		}
-		if err := s.ended(ctx, exited, status); err != nil {
+		err = s.ended(ctx, exited, status)
+		var crash *CrashError
+		if errors.As(err, &crash) && crashed < crashes {
+			step.Waitf("%v; it is started again", crash)
+			exited, again = nil, time.Now().Add(s.pause(crashed))
+			crashed++
+			return false, nil
+		}
+		if err != nil {
 			return false, err
 		}
 		step.Waitf("starting")
 		return false, nil
 	})
+}
+
+// pause before a plane that has crashed so many times before is looked at again: systemd starts its own.
+func (s *Session) pause(crashed int) time.Duration {
+	if s.Service != nil {
+		return servicePause
+	}
+	return pollInterval << crashed
 }
 
 // serves asks a plane that is not ours whether it is there: of one that was killed a moment

@@ -1,14 +1,12 @@
 package up
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
-	"regexp"
 	"syscall"
 	"time"
 
@@ -27,6 +25,9 @@ const LockFDEnv = "SLIPWAY_COMMAND_LOCK_FD"
 // serviceInterval is how often systemd is asked whether the plane has ended. The pause of the
 // unit before it is started again is longer.
 const serviceInterval = time.Second
+
+// servicePause is longer than systemd waits before it starts a plane again.
+const servicePause = 6 * time.Second
 
 // stopOutdated ends a plane that listens for other machines elsewhere than was chosen, or
 // that systemd is to run from now on, so that it is started anew. Its hosts and their
@@ -131,13 +132,22 @@ func (s *Session) crashed(exited <-chan struct{}) bool {
 	}
 }
 
+// CrashError says that a plane crashed, which may not happen again.
+type CrashError struct{ What string }
+
+func (e *CrashError) Error() string { return e.What }
+
 // ended is why the plane ended that this command started, or had systemd start; nil while it
-// has not.
+// has not. The error is a *CrashError when it crashed.
 func (s *Session) ended(ctx context.Context, exited <-chan struct{}, status statedir.Status) error {
 	select {
 	case <-exited:
 		log, _ := os.ReadFile(s.Instance.PlaneLog())
-		return errors.New(s.lastWords(status, log))
+		words, _ := s.lastWords(status, log)
+		if s.crashed(exited) {
+			return &CrashError{words}
+		}
+		return errors.New(words)
 	default:
 	}
 	if !s.restarted || time.Since(s.asked) < serviceInterval {
@@ -148,35 +158,31 @@ func (s *Session) ended(ctx context.Context, exited <-chan struct{}, status stat
 	if err != nil || !state.Ended() {
 		return err
 	}
-	log, _ := s.Service.Log(ctx, 20)
-	return fmt.Errorf("%s; systemd goes on trying until `slipway down`", s.lastWords(status, log))
+	log, _ := s.Service.Log(ctx, journalLines)
+	words, crashed := s.lastWords(status, log)
+	words += "; systemd goes on trying until `slipway down`"
+	if crashed {
+		return &CrashError{words}
+	}
+	return errors.New(words)
 }
 
-// lastWords is why the plane ended: its own word for it, or the line of its log that tells. Of a
-// panic that is the first one, the last ones are functions.
-func (s *Session) lastWords(status statedir.Status, log []byte) string {
+// journalLines is how much of a journal is read: the runtime says a line for each call of each goroutine.
+const journalLines = 20_000
+
+// lastWords is why the plane ended, and whether it crashed: its own word for it, or the line of its log that
+// tells.
+func (s *Session) lastWords(status statedir.Status, log []byte) (string, bool) {
 	if status.Error != "" {
-		return status.Error
+		return status.Error, false
 	}
-	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
-	last := lines[len(lines)-1]
-	for _, line := range lines { // systemd has the last line of a journal
-		if bytes.HasPrefix(line, []byte("Error: ")) {
-			last = line
-		}
-	}
+	line, crashed := planelog.LastWords(log)
 	what := "ended at once"
-	for _, line := range lines {
-		if crash.Match(line) {
-			what, last = "crashed", line
-			break
-		}
+	if crashed {
+		what = "crashed"
 	}
-	return fmt.Sprintf("%s: %s (log: %s)", what, bytes.TrimPrefix(last, []byte("Error: ")), s.log())
+	return fmt.Sprintf("%s: %s (log: %s)", what, line, s.log()), crashed
 }
-
-// crash is the first line of what the Go runtime says when a program ends, and of klog's Fatal.
-var crash = regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: |F[0-9]{4} )`)
 
 // log is where the plane's log is: a file, or what shows it.
 func (s *Session) log() string {

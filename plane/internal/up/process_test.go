@@ -1,6 +1,7 @@
 package up
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -98,6 +99,32 @@ func TestWhatSystemdCannotStart(t *testing.T) {
 	s.asked = time.Now().Add(-serviceInterval)
 	if err := s.ended(t.Context(), nil, statedir.Status{}); err != nil {
 		t.Errorf("a plane that starts: %v", err)
+	}
+}
+
+// A plane of systemd that crashes at its start is waited for, since systemd starts it again; its trace may be
+// longer than what a person reads.
+func TestCrashesUnderSystemdAreSurvived(t *testing.T) {
+	s, systemd := newService(t)
+	s.hostless = true
+	if _, err := s.ensureRunning(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	systemd.Write("state", "activating auto-restart\n")
+	systemd.Write("journal", "panic: no map\n"+strings.Repeat("main.main()\n", 100)+"Main process exited, code=exited\n")
+	s.asked = time.Now().Add(-serviceInterval)
+	var crash *CrashError
+	if err := s.ended(t.Context(), nil, statedir.Status{}); !errors.As(err, &crash) || !strings.Contains(err.Error(), "crashed: panic: no map (log: ") {
+		t.Errorf("got %v", err)
+	}
+	if calls := systemd.Calls(); len(calls) != 1 {
+		t.Errorf("calls %q", calls)
+	}
+	s.asked = time.Now().Add(-serviceInterval)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := s.waitForPlane(ctx, s.Progress.Step("plane")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that the plane is waited for", err)
 	}
 }
 

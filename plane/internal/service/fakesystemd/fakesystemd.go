@@ -33,7 +33,8 @@ esac
 `
 
 const journalctl = `#!/bin/sh
-cat "$(dirname "$0")/journal"
+for a; do case $a in --lines=*) lines=${a#--lines=};; esac; done
+tail -n "$lines" "$(dirname "$0")/journal"
 `
 
 // Systemd of a test.
