@@ -193,16 +193,23 @@ func (c Cleaner) files() (entries, error) {
 // elsewhere is the prefix of the fingerprint of a place that a symbolic link leads to.
 const elsewhere = "at "
 
-func (c Cleaner) walk(p place, found entries) error {
-	at, err := filepath.EvalSymlinks(c.Root.Path(p.path))
+// resolve returns where a path of the host and its root are, without symbolic links; at is empty when there
+// is nothing at the path.
+func (c Cleaner) resolve(path string) (at, top string, err error) {
+	at, err = filepath.EvalSymlinks(c.Root.Path(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return "", "", nil
 	}
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	top, err := filepath.EvalSymlinks(c.Root.Path("/"))
-	if err != nil {
+	top, err = filepath.EvalSymlinks(c.Root.Path("/"))
+	return at, top, err
+}
+
+func (c Cleaner) walk(p place, found entries) error {
+	at, top, err := c.resolve(p.path)
+	if err != nil || at == "" {
 		return err
 	}
 	moved := ""
@@ -502,15 +509,8 @@ func (c Cleaner) emptyDirectories(rec *record) error {
 
 // emptyDirectory empties a directory, but for what is still mounted in it: that may be a share of others.
 func (c Cleaner) emptyDirectory(dir string) error {
-	at, err := filepath.EvalSymlinks(c.Root.Path(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	top, err := filepath.EvalSymlinks(c.Root.Path("/"))
-	if err != nil {
+	at, top, err := c.resolve(dir)
+	if err != nil || at == "" {
 		return err
 	}
 	found, err := c.mounts()

@@ -3,36 +3,29 @@ package reset
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 )
 
 // listeners are the TCP sockets that listen, by address and port; the value is the socket's inode.
 func (c Cleaner) listeners() (entries, error) {
+	sockets, err := kubelet.ListeningSockets(c.Root.ReadFile)
+	if err != nil {
+		return nil, fmt.Errorf("list the sockets that listen: %w", err)
+	}
 	found := entries{}
-	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		data, err := c.Root.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // a kernel without IPv6
+	for _, f := range sockets {
+		if len(f) < 10 {
+			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("list the sockets that listen: %w", err)
-		}
-		for line := range strings.Lines(string(data)) {
-			const listening = "0A"
-			f := strings.Fields(line)
-			if len(f) < 10 || f[3] != listening {
-				continue
-			}
-			if address, ok := socketAddress(f[1]); ok {
-				found[address] = "inode=" + f[9]
-			}
+		if address, ok := socketAddress(f[1]); ok {
+			found[address] = "inode=" + f[9]
 		}
 	}
 	return found, nil
