@@ -20,7 +20,7 @@ func (c *Chooser) Suits(h *infrav1.Host) bool {
 // it is.
 func (c *Chooser) Misfit(h *infrav1.Host) string {
 	if !c.selector.Matches(host.Labels(h)) {
-		return "labels do not match spec.hostSelector"
+		return notSelected
 	}
 	return c.rejectCapacity(h)
 }

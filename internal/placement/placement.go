@@ -129,6 +129,9 @@ const duplicate = "same key or machine-id as another host"
 // notReported is the reason of hosts of which nobody knows what they are.
 const notReported = "agent has not reported its inventory yet"
 
+// notSelected is the reason of hosts without the labels that a machine asks for.
+const notSelected = "labels do not match spec.hostSelector"
+
 // notApproved is the reason of hosts that wait for an approval.
 const notApproved = "not approved"
 
@@ -227,7 +230,7 @@ func (c *Chooser) rejectLabels(h *infrav1.Host) string {
 	if c.byHardware && h.Spec.Claim == nil && !host.InventoryReported(h) {
 		return notReported
 	}
-	return c.Misfit(h)
+	return notSelected
 }
 
 // rejectCapacity says of which resource a host has too little, the first by name. Of a free

@@ -42,9 +42,6 @@ func (v *hostView) of(m *infrav1.HostMachine) *infrav1.Host {
 	return v.byName[name]
 }
 
-// misfit is why a host is not what the pool asks for; empty when it is.
-func (v *hostView) misfit(h *infrav1.Host) string { return v.chooser.Misfit(h) }
-
 func (v *hostView) domain(h *infrav1.Host) string { return host.FailureDomain(h, v.key) }
 
 // readHosts looks at the hosts, for a plan that depends on them.
