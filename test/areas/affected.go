@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/testenv/source"
 )
 
 // tree is the code of this repository: directories, and what their packages import of it.
@@ -22,16 +24,10 @@ type tree struct {
 	deep []string
 }
 
-// reader collects what a tree is made of.
-type reader struct {
-	modules  map[string]string          // directory to module path
-	imported map[string]map[string]bool // directory to import paths
-	deep     map[string]bool
-}
-
-// readTree reads the Go files below root, whatever their build tags. Only imports are parsed.
+// readTree reads the Go files below root, tests among them, whatever their build tags. Only imports
+// are parsed.
 func readTree(root string) (*tree, error) {
-	r := reader{map[string]string{}, map[string]map[string]bool{}, map[string]bool{}}
+	t := &tree{imports: map[string][]string{}}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -42,77 +38,47 @@ func readTree(root string) (*tree, error) {
 		}
 		switch base := entry.Name(); {
 		case !entry.IsDir():
-			return r.file(path, name)
+			return t.add(path, name)
 		case name == ".":
 		case base[0] == '.', base[0] == '_', base == "testdata", name == "bin", name == "out":
 			return filepath.SkipDir
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	paths := map[string]string{} // import path to directory
-	for dir := range r.imported {
-		paths[importPath(r.modules, dir)] = dir
-	}
-	t := &tree{imports: map[string][]string{}, deep: slices.Sorted(maps.Keys(r.deep))}
-	for dir, all := range r.imported {
-		t.imports[dir] = []string{}
-		for path := range all {
-			if of, ok := paths[path]; ok {
-				t.imports[dir] = append(t.imports[dir], of)
-			}
-		}
-	}
-	return t, nil
+	slices.Sort(t.deep)
+	t.deep = slices.Compact(t.deep)
+	return t, err
 }
 
-func (r *reader) file(path, name string) error {
-	base, dir := filepath.Base(name), filepath.Dir(name)
-	if base != "go.mod" && !strings.HasSuffix(base, ".go") {
+func (t *tree) add(path, name string) error {
+	if !strings.HasSuffix(name, ".go") {
 		return nil
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if base == "go.mod" {
-		_, rest, _ := bytes.Cut(content, []byte("module "))
-		line, _, _ := bytes.Cut(rest, []byte("\n"))
-		r.modules[dir] = strings.TrimSpace(string(line))
-		return nil
-	}
 	file, err := parser.ParseFile(token.NewFileSet(), path, content, parser.ImportsOnly)
 	if err != nil {
 		return err
 	}
-	if r.imported[dir] == nil {
-		r.imported[dir] = map[string]bool{}
+	dir := filepath.Dir(name)
+	if t.imports[dir] == nil {
+		t.imports[dir] = []string{}
 	}
 	for _, spec := range file.Imports {
-		path, err := strconv.Unquote(spec.Path.Value)
+		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
 			return err
 		}
-		r.imported[dir][path] = true
+		if folder, ok := source.Folder(imported); ok && !slices.Contains(t.imports[dir], folder) {
+			t.imports[dir] = append(t.imports[dir], folder)
+		}
 	}
-	if strings.HasSuffix(base, "_test.go") && bytes.Contains(content, []byte("level.Deep(")) {
-		r.deep[dir] = true
+	if strings.HasSuffix(name, "_test.go") && bytes.Contains(content, []byte("level.Deep(")) {
+		t.deep = append(t.deep, dir)
 	}
 	return nil
-}
-
-func importPath(modules map[string]string, dir string) string {
-	for module := dir; ; module = filepath.Dir(module) {
-		if path, ok := modules[module]; ok {
-			rel, _ := filepath.Rel(module, dir)
-			return filepath.ToSlash(filepath.Join(path, rel))
-		}
-		if module == "." {
-			return dir
-		}
-	}
 }
 
 // depends returns the directories with code that an area's tests and programs are made of.

@@ -14,14 +14,14 @@ import (
 func TestAffected(t *testing.T) {
 	root := t.TempDir()
 	for name, content := range map[string]string{
-		"go.mod":                       "module example.com/a\n\ngo 1.26\n",
+		"go.mod":                       "module github.com/slipway-dev/slipway\n\ngo 1.26\n",
 		"internal/agent/vip/vip.go":    "package vip\n",
-		"internal/agent/vip/a_test.go": "package vip\n\nimport _ \"example.com/a/test/fake\"\n",
+		"internal/agent/vip/a_test.go": "package vip\n\nimport _ \"github.com/slipway-dev/slipway/test/fake\"\n",
 		"internal/vip/deep_test.go":    "package vip\n\nfunc f() { level.Deep(t) }\n",
 		"test/fake/fake.go":            "//go:build never\n\npackage fake\n",
 		"test/vm/vm_test.go":           "package vm\n",
-		"cmd/slipway-agent/main.go":    "package main\n\nimport _ \"example.com/a/internal/agent/vip\"\n",
-		"sdk/go.mod":                   "module example.com/a/sdk\n",
+		"cmd/slipway-agent/main.go":    "package main\n\nimport _ \"github.com/slipway-dev/slipway/internal/agent/vip\"\n",
+		"sdk/go.mod":                   "module github.com/slipway-dev/slipway/sdk\n",
 		"sdk/sdk.go":                   "package sdk\n",
 		"docs/README.md":               "# Title\n",
 	} {

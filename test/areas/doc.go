@@ -8,5 +8,5 @@
 // imports of its packages and of the programs that its tests start; a file that is no Go code
 // belongs to the nearest package above it, which embeds or reads it.
 //
-// It imports nothing but the standard library.
+// It imports the names of modules from internal/testenv/source, and the standard library.
 package main
