@@ -97,8 +97,9 @@ func (r *Reconciler) markOf(ctx context.Context, s *scope, machine *clusterv1.Ma
 			// Nobody tells when that host is taken.
 			return unmark, waitsUnseen, err
 		}
-		if left := waitsUnseen - r.Clock.Since(machine.CreationTimestamp.Time); left > 0 {
-			return keepMark, left, nil
+		// The API server's clock may be ahead of this one.
+		if waited := max(0, r.Clock.Since(machine.CreationTimestamp.Time)); waited < waitsUnseen {
+			return keepMark, waitsUnseen - waited, nil
 		}
 		return setMark, 0, nil
 	case s.host == nil, host.StateOf(s.host).Phase == infrav1.HostPhaseFailed:
@@ -111,11 +112,10 @@ func (r *Reconciler) markOf(ctx context.Context, s *scope, machine *clusterv1.Ma
 	if claimed := conditions.Get(m, infrav1.HostClaimedCondition); claimed != nil && claimed.Status == metav1.ConditionTrue {
 		since = claimed.LastTransitionTime.Time
 	}
-	left := joinLimit - r.Clock.Since(since)
-	if left <= 0 {
-		return unmark, 0, nil
+	if joins := max(0, r.Clock.Since(since)); joins < joinLimit {
+		return keepMark, joinLimit - joins, nil
 	}
-	return keepMark, left, nil
+	return unmark, 0, nil
 }
 
 // anotherHelps says whether another machine would get a host: of a control plane, whose

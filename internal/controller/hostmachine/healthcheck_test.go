@@ -94,13 +94,24 @@ func TestWaitingMachineIsPassedOver(t *testing.T) {
 	w.expectMark(key, "from when core counts anew", "none")
 }
 
+// The API server stamps Machines by a clock of its own.
+func TestWaitingMachineIsMarkedByAClockThatIsBehind(t *testing.T) {
+	w := newWorld(t)
+	key := w.machine("m1")
+	w.clock.SetTime(w.owner(key).CreationTimestamp.Add(-time.Hour))
+	if _, result := w.reconcile(key); result.RequeueAfter != 20*time.Second {
+		t.Errorf("looked at again after %s, want 20s", result.RequeueAfter)
+	}
+}
+
 // A machine in the place of one whose Cluster is being deleted would claim no host, either.
 func TestLeavingMachineIsPassedOver(t *testing.T) {
 	w := newWorld(t)
 	l := leaver{w: w, key: w.machine("m1"), object: clusterOf(w)}
 	l.begin()
-	if _, result := w.reconcile(l.key); result.RequeueAfter <= 0 || result.RequeueAfter > 20*time.Second {
-		t.Errorf("looked at again after %s", result.RequeueAfter)
+	w.clock.SetTime(w.owner(l.key).CreationTimestamp.Add(time.Second))
+	if _, result := w.reconcile(l.key); result.RequeueAfter != 19*time.Second {
+		t.Errorf("looked at again after %s, want 19s", result.RequeueAfter)
 	}
 	w.expectMark(l.key, "at first", "none")
 	w.clock.Step(21 * time.Second)
