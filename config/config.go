@@ -8,7 +8,7 @@ package config
 import "embed"
 
 // FS holds crd/bases/*.yaml, rbac/*.yaml, webhook/manifests.yaml and the admission policies;
-// plane is what a plane has in the place of rbac/secrets_binding.yaml, whose kind is a variable.
+// plane is what a plane has in the place of rbac/secrets_binding.yaml, which has a variable.
 //
 //go:embed crd/bases/*.yaml webhook/manifests.yaml admission/*_policy.yaml
 //go:embed rbac/role.yaml rbac/manager_binding.yaml rbac/aggregated_role.yaml rbac/agent_roles.yaml

@@ -52,29 +52,48 @@ func (u *user) finishNamespace() {
 		"replace", "--raw", "/api/v1/namespaces/"+namespace+"/finalize", "-f", "-")
 }
 
-// The life of a provider in a management cluster, step by step on one API server.
+// The life of a provider in a management cluster, step by step on one API server, in the namespace
+// of the components and in one that the user chooses.
 func TestInstallUpgradeDelete(t *testing.T) {
 	begin(t, 1)
+	for _, namespace := range []string{usualNamespace, "elsewhere"} {
+		t.Run(namespace, func(t *testing.T) { installUpgradeDelete(t, namespace) })
+	}
+}
+
+// usualNamespace is that of the components.
+const usualNamespace = "slipway-system"
+
+func installUpgradeDelete(t *testing.T, namespace string) {
 	u := newUser(t, shared.repository)
 	u.managementCluster()
 
 	u.configureAsTold()
-	u.follow("Install", "")
+	again := []string{"init", "--infrastructure", "slipway:" + oldVersion}
+	if namespace == usualNamespace {
+		u.follow("Install", "")
+	} else {
+		u.env = []string{"CLUSTER_TOPOLOGY=true", "EXP_RUNTIME_SDK=true"}
+		u.run("init") // the flag holds for all that a run installs
+		u.finishNamespace()
+		again = append(again, "--target-namespace", namespace)
+		u.run(again...)
+	}
 	u.finishNamespace()
-	u.assertProvider(ownRegistry, oldVersion)
+	u.assertProvider(namespace, ownRegistry, oldVersion)
 	u.assertGates("ClusterTopology=true", "RuntimeSDK=true")
 	for _, object := range []string{
 		"deployment/slipway-controller-manager", "poddisruptionbudget/slipway-controller-manager", "certificate/slipway-serving-cert",
 		"role/slipway-leader-election", "crd/hosts.infrastructure.slipway.dev", "clusterrole/slipway-capi-aggregated",
 	} {
-		u.kubectl("", "-n", "slipway-system", "get", object)
+		u.kubectl("", "-n", namespace, "get", object)
 	}
 	if got := u.kubectl("", "get", "crd", "hosts.infrastructure.slipway.dev", "-o", "jsonpath={.spec.conversion.strategy}"); got != "Webhook" {
 		t.Errorf("the CRD of Hosts converts by %q", got)
 	}
 
 	// again, it is left as it is; a second one is refused
-	u.run("init", "--infrastructure", "slipway:"+oldVersion)
+	u.run(again...)
 	u.finishNamespace()
 	u.refused("there is already an instance of the \"infrastructure-slipway\" provider", "init", "--infrastructure", "slipway:"+oldVersion, "--target-namespace", "another")
 
@@ -83,16 +102,16 @@ func TestInstallUpgradeDelete(t *testing.T) {
 	}
 	u.storeHost()
 	u.env = append(u.env, "SLIPWAY_MANAGER_SECRETS_BINDING=RoleBinding")
-	u.kubectl("", "create", "rolebinding", secretsBinding, "-n", "default", "--clusterrole", secretsBinding, "--serviceaccount", "slipway-system:slipway-manager")
-	u.assertSecrets(true)
-	u.follow("Upgrade", "apply", "VERSION", newVersion)
-	u.assertProvider(ownRegistry, newVersion)
+	u.kubectl("", "create", "rolebinding", secretsBinding, "-n", "default", "--clusterrole", secretsBinding, "--serviceaccount", namespace+":slipway-manager")
+	u.assertSecrets(namespace, true)
+	u.follow("Upgrade", "apply", "VERSION", newVersion, usualNamespace, namespace)
+	u.assertProvider(namespace, ownRegistry, newVersion)
 	u.assertKept()
-	u.assertSecrets(false)
+	u.assertSecrets(namespace, false)
 
 	u.follow("Remove the provider", "")
 	for _, kinds := range []string{"deployment,service,role,rolebinding,serviceaccount,certificate", "clusterrole,clusterrolebinding,validatingadmissionpolicy,mutatingwebhookconfiguration,validatingwebhookconfiguration"} {
-		if left := u.kubectl("", "-n", "slipway-system", "get", kinds, "-l", "cluster.x-k8s.io/provider=infrastructure-slipway", "-o", "name"); strings.TrimSpace(left) != "" {
+		if left := u.kubectl("", "-n", namespace, "get", kinds, "-l", "cluster.x-k8s.io/provider=infrastructure-slipway", "-o", "name"); strings.TrimSpace(left) != "" {
 			t.Errorf("after its removal there is still %s", left)
 		}
 	}
@@ -162,10 +181,10 @@ const secretsBinding = "slipway-manager-secrets"
 
 // assertSecrets checks whether the manager may read Secrets in all namespaces. That it may in
 // its own and where an administrator granted it stays.
-func (u *user) assertSecrets(everywhere bool) {
+func (u *user) assertSecrets(own string, everywhere bool) {
 	u.t.Helper()
-	for namespace, want := range map[string]bool{"default": true, "slipway-system": true, "kube-system": everywhere} {
-		review := `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:slipway-system:slipway-manager",
+	for namespace, want := range map[string]bool{"default": true, own: true, "kube-system": everywhere} {
+		review := `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:` + own + `:slipway-manager",
 			"resourceAttributes": {"namespace": "` + namespace + `", "verb": "get", "resource": "secrets"}}}`
 		// The API server learns of bindings by a watch of its own.
 		poll.True(u.t, time.Minute, fmt.Sprintf("the manager may get Secrets in %s: %t", namespace, want), func() bool {
@@ -174,13 +193,13 @@ func (u *user) assertSecrets(everywhere bool) {
 	}
 }
 
-func (u *user) assertProvider(registry, version string) {
+func (u *user) assertProvider(namespace, registry, version string) {
 	u.t.Helper()
-	if got := u.kubectl("", "-n", "slipway-system", "get", "provider", "infrastructure-slipway", "-o", "jsonpath={.version}"); got != version {
+	if got := u.kubectl("", "-n", namespace, "get", "provider", "infrastructure-slipway", "-o", "jsonpath={.version}"); got != version {
 		u.t.Errorf("clusterctl's inventory has version %q, want %s", got, version)
 	}
 	want := registry + "/slipway-manager:" + version
-	got := u.kubectl("", "-n", "slipway-system", "get", "deployment", "slipway-controller-manager", "-o", "jsonpath={.spec.template.spec.containers[*].image}")
+	got := u.kubectl("", "-n", namespace, "get", "deployment", "slipway-controller-manager", "-o", "jsonpath={.spec.template.spec.containers[*].image}")
 	if !strings.HasPrefix(got, want+"@sha256:") {
 		u.t.Errorf("the Deployment runs %q, want %s by its digest", got, want)
 	}

@@ -98,7 +98,7 @@ func (m *management) upgrade(version string, slipway judge.Subject) {
 		m.kubectl("", "patch", "crd", o.resource+"."+infrav1.GroupVersion.Group, "--type=merge", "-p", service)
 	}
 	m.run("upgrade", "apply", "--infrastructure", "slipway-system/slipway:"+version)
-	m.assertProvider(registry, version)
+	m.assertProvider(usualNamespace, registry, version)
 	if err := m.Replace(m.t.Context(), slipway); err != nil {
 		m.t.Fatal(err)
 	}

@@ -49,12 +49,7 @@ func TestComponents(t *testing.T) {
 			t.Errorf("the components lack %q", want)
 		}
 	}
-	// A name, which clusterctl does not alter: docs/hardening.md tells what is done by hand then.
-	binding := "\n  name: slipway-system-manager-secrets\n"
-	if strings.Count(components, binding) != 1 {
-		t.Errorf("the components lack %q", binding)
-	}
-	if strings.Contains(strings.Replace(components, binding, "", 1), "slipway-system") {
+	if strings.Contains(components, "slipway-system") {
 		t.Error("something stays in slipway-system when the user names another namespace")
 	}
 }

@@ -39,7 +39,7 @@ subjects:
 	},
 	{
 		Rule: "Trust/secretsByNamespace", Breaks: "the manager reads all Secrets although an administrator grants them by namespace",
-		File: "config/rbac/secrets_binding.yaml", Old: "kind: ${SLIPWAY_MANAGER_SECRETS_BINDING:=ClusterRoleBinding}", New: "kind: ClusterRoleBinding",
+		File: "config/rbac/secrets_binding.yaml", Old: "secrets${SLIPWAY_MANAGER_SECRETS_BINDING/ClusterRoleBinding/}", New: "secrets",
 		Package: trust, Test: "TestSecretsByNamespace",
 	},
 	{
