@@ -41,9 +41,9 @@ func TestTheManagerApprovesOnlyHosts(t *testing.T) {
 	}{
 		"token of hosts":                   {user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroup, usages: client},
 		"token of a namespace":             {user: "system:bootstrap:abcdef", group: infrav1.BootstrapGroupPrefix + "prod", usages: client},
-		"agent":                            {user: "slipway:host:prod:h1:0", group: infrav1.AgentGroup, usages: client},
+		"agent, working":                   {user: "slipway:host:prod:h1:0", group: infrav1.AgentGroup, usages: client, refusal: "is neither"},
 		"enrollment":                       {user: "slipway:enrollment:prod:h1:0", group: infrav1.EnrollmentGroup, usages: client},
-		"agent, for a server":              {user: "slipway:host:prod:h1:0", group: infrav1.AgentGroup, usages: server, refusal: "client certificates only"},
+		"enrollment, for a server":         {user: "slipway:enrollment:prod:h1:0", group: infrav1.EnrollmentGroup, usages: server, refusal: "client certificates only"},
 		"token of kubeadm":                 {user: "system:bootstrap:abcdef", group: "system:bootstrappers:kubeadm:default-node-token", usages: client, refusal: "is neither"},
 		"a group that begins like ours":    {user: "ann", group: "system:bootstrappers:slipway-not", usages: client, refusal: "is neither"},
 		"agents of others":                 {user: "ann", group: "slipway:hosts-of-others", usages: client, refusal: "is neither"},

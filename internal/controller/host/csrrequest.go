@@ -104,13 +104,11 @@ func (r *request) checkWorking(csr *certificatesv1.CertificateSigningRequest, us
 	return r, true
 }
 
-// checkRequester judges a request for an enrollment certificate. A bootstrap token of the host
-// or of its namespace may ask, or the agent itself, by whichever name it has a certificate
-// for: the request is signed by the key that the Host must name.
+// checkRequester checks who requests an enrollment certificate: a bootstrap token of the host or
+// of its namespace, or the host by its enrollment certificate. A working certificate requests
+// nothing.
 func (r *request) checkRequester(csr *certificatesv1.CertificateSigningRequest) (*request, bool) {
-	asAgent := slices.Contains(csr.Spec.Groups, infrav1.AgentGroup) && csr.Spec.Username == r.user
-	asEnrollment := slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) && r.sameMachine(csr.Spec.Username)
-	if asAgent || asEnrollment {
+	if slices.Contains(csr.Spec.Groups, infrav1.EnrollmentGroup) && r.sameMachine(csr.Spec.Username) {
 		r.renewal = true
 		return r, true
 	}

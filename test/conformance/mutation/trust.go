@@ -164,7 +164,7 @@ subjects:
 	},
 	{
 		Rule: "Trust/everybody", Breaks: "every user files requests as hosts do",
-		File: agentRoles, Old: "    name: slipway:hosts\n", New: "    name: system:authenticated\n",
+		File: agentRoles, Old: "    name: slipway:enrollments\n", New: "    name: system:authenticated\n",
 		Package: trust, Test: "TestTrust/tenant without rights",
 	},
 	{

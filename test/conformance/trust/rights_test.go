@@ -41,12 +41,12 @@ func (w *world) personas() []persona {
 	thief := rest.AnonymousClientConfig(w.Config)
 	thief.BearerToken = tokenID + "." + tokenSecret
 	return []persona{
-		{"the victim's own agent", w.agent(namespace, victim, hostID(victim)), map[string][]string{namespace: agentRights(victim), elsewhere: requests}},
-		{"agent of another host", w.agent(namespace, neighbor, hostID(neighbor)), map[string][]string{namespace: agentRights(neighbor), elsewhere: requests}},
-		{"agent of another tenant's host", w.agent(elsewhere, stranger, hostID(stranger)), map[string][]string{namespace: requests, elsewhere: agentRights(stranger)}},
-		{"agent of the machine that the victim replaced", w.agent(namespace, victim, formerHostID), everywhere(requests)},
+		{"the victim's own agent", w.agent(namespace, victim, hostID(victim)), map[string][]string{namespace: agentRights(victim)}},
+		{"agent of another host", w.agent(namespace, neighbor, hostID(neighbor)), map[string][]string{namespace: agentRights(neighbor)}},
+		{"agent of another tenant's host", w.agent(elsewhere, stranger, hostID(stranger)), map[string][]string{elsewhere: agentRights(stranger)}},
+		{"agent of the machine that the victim replaced", w.agent(namespace, victim, formerHostID), everywhere(nil)},
 		{"thief of the victim's enrollment certificate", w.impersonate(infrav1.EnrollmentUser(namespace, victim, hostID(victim)), infrav1.EnrollmentGroup), everywhere(requests)},
-		{"agent whose name has no key", w.impersonate("slipway:host:"+namespace+":"+victim, "slipway:hosts"), everywhere(requests)},
+		{"agent whose name has no key", w.impersonate("slipway:host:"+namespace+":"+victim, "slipway:hosts"), everywhere(nil)},
 		{"thief of an enrollment token", thief, everywhere(requests)},
 		{"tenant without rights", w.impersonate("tina"), everywhere(nil)},
 		{"tenant who may write Secrets", w.user("sam", secrets), map[string][]string{namespace: {"create secrets", "patch secrets", "update secrets"}}},
@@ -80,7 +80,7 @@ func agentRights(name string) []string {
 			rights = append(rights, fmt.Sprintf("%s %s named %s", verb, resource, name))
 		}
 	}
-	return append(rights, requests...)
+	return rights
 }
 
 // listRights lists everything that a user may do in a namespace, as the API server's own

@@ -96,12 +96,13 @@ func (w *world) rotated(t *testing.T) {
 		}
 	})
 	t.Run("thief of a working key", func(t *testing.T) {
-		// It is good until its day is over; the host has a newer one. It brings no other.
-		if _, denied := file("next", agent, first, thief, &aDay); denied != "RequesterNotAllowed" {
-			t.Errorf("another working certificate is denied because of %q", denied)
-		}
-		if _, denied := file("for-life", asking, first, thief, nil); denied != "InvalidSubject" {
-			t.Errorf("an enrollment certificate is denied because of %q", denied)
+		// It is good until its day is over; the host has a newer one. It requests no other, not
+		// even with the host's key.
+		for name, csr := range map[string]*certificatesv1.CertificateSigningRequest{
+			"request another working certificate": w.request(rotatedHost+"-next", agent, thief),
+			"request an enrollment certificate":   w.request(rotatedHost+"-for-life", asking, identity),
+		} {
+			w.judge(t, persona{name: "thief of a working key"}, w.client(first), attempt{name, create(csr)})
 		}
 	})
 	t.Run("machine that was replaced", func(t *testing.T) {
