@@ -221,9 +221,6 @@ func splitEndpoint(endpoint string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// poolNameLabel is on the Machines of machine pools.
-const poolNameLabel = "cluster.x-k8s.io/pool-name"
-
 // unhealthyAfter is how long the Node of a pool is silent until its machine counts as
 // unhealthy, in seconds.
 const unhealthyAfter = 900
@@ -237,7 +234,7 @@ func healthCheck(cluster *clusterv1.Cluster) *clusterv1.MachineHealthCheck {
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name + "-pools"},
 		Spec: clusterv1.MachineHealthCheckSpec{
 			ClusterName: cluster.Name,
-			Selector:    metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: poolNameLabel, Operator: metav1.LabelSelectorOpExists}}},
+			Selector:    metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: clusterv1.MachinePoolNameLabel, Operator: metav1.LabelSelectorOpExists}}},
 			Checks: clusterv1.MachineHealthCheckChecks{
 				NodeStartupTimeoutSeconds: ptr.To[int32](0),
 				UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{

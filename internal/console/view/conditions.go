@@ -6,6 +6,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
 // Condition is one condition of an object.
@@ -16,8 +20,14 @@ type Condition struct {
 	Tone string
 }
 
-// negative are the conditions of which True is bad news.
-var negative = []string{"DuplicateIdentity", "ClockSkewed", "Paused", "Deleting", "Remediating", "ScalingUp", "ScalingDown", "RollingOut"}
+// faults are the conditions that are bad while True, progress those that are neither.
+var (
+	faults   = []string{infrav1.DuplicateIdentityCondition, infrav1.ClockSkewedCondition}
+	progress = []string{
+		infrav1.EvacuatingCondition, clusterv1.PausedCondition, clusterv1.DeletingCondition, clusterv1.RemediatingCondition,
+		clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.RollingOutCondition,
+	}
+)
 
 // ConditionsOf has Ready first and then the others by name.
 func ConditionsOf(conditions []metav1.Condition) []Condition {
@@ -36,7 +46,9 @@ func ConditionsOf(conditions []metav1.Condition) []Condition {
 
 func tone(c metav1.Condition) string {
 	switch {
-	case slices.Contains(negative, c.Type):
+	case slices.Contains(progress, c.Type):
+		return ""
+	case slices.Contains(faults, c.Type):
 		if c.Status == metav1.ConditionTrue {
 			return "bad"
 		}
