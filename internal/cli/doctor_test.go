@@ -120,7 +120,7 @@ func TestDoctorWithLimitedRights(t *testing.T) {
 			t.Errorf("unread: %+v", unread)
 		}
 	}
-	if out, _ = run(t, "doctor", "--kubeconfig", kubeconfig, "-n", ns); !strings.Contains(out, "not looked at: Secret (") || !strings.Contains(out, "Found in what you may read: 1 errors") {
+	if out, _ = run(t, "doctor", "--kubeconfig", kubeconfig, "-n", ns); !strings.Contains(out, "not looked at: Secret (") || !strings.Contains(out, "Errors: 1, warnings: ") {
 		t.Errorf("as a table:\n%s", out)
 	}
 }

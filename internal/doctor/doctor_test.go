@@ -720,7 +720,7 @@ func TestRender(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"error", "DuplicateHost", "Host prod/h2", "since 3h", "  two lines\n", "  next: kubectl describe", "not looked at: Deployment (ann may not list deployments)", "Found in what you may read: 1 errors, 1 warnings, 0 notes."} {
+	for _, want := range []string{"error", "DuplicateHost", "Host prod/h2", "since 3h", "  two lines\n", "  next: kubectl describe", "not looked at: Deployment (ann may not list deployments)", "Errors: 1, warnings: 1, notes: 0 in what you may read."} {
 		if !strings.Contains(narrow.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, narrow.String())
 		}

@@ -45,5 +45,5 @@ func (r Report) summary() string {
 	if len(r.Findings) == 0 {
 		return "Nothing was found" + where + "."
 	}
-	return fmt.Sprintf("Found%s: %d errors, %d warnings, %d notes. docs/troubleshooting.md has each by its name.", where, r.Count(Error), r.Count(Warning), r.Count(Note))
+	return fmt.Sprintf("Errors: %d, warnings: %d, notes: %d%s. docs/troubleshooting.md has each by its name.", r.Count(Error), r.Count(Warning), r.Count(Note), where)
 }

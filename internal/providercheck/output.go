@@ -73,7 +73,7 @@ func (r Result) WriteText(w io.Writer) error {
 	if r.Partial {
 		what = fmt.Sprintf("%s alone, without the %d rules of a whole release", r.Source, len(Rules)-r.Rules)
 	}
-	_, err := fmt.Fprintf(w, "%s: %d rules, %d errors, %d warnings, %d notes\n", what, r.Rules, r.Errors, r.Warnings, r.Notes)
+	_, err := fmt.Fprintf(w, "%s: %d rules, errors: %d, warnings: %d, notes: %d\n", what, r.Rules, r.Errors, r.Warnings, r.Notes)
 	return err
 }
 

@@ -56,6 +56,6 @@ func (r Report) writeTable(w io.Writer) error {
 	if r.Errors > 0 {
 		verdict = "The host cannot become a node like this."
 	}
-	_, err := fmt.Fprintf(w, "\n%s %d errors, %d warnings.\n", verdict, r.Errors, r.Warnings)
+	_, err := fmt.Fprintf(w, "\n%s Errors: %d, warnings: %d.\n", verdict, r.Errors, r.Warnings)
 	return err
 }

@@ -363,7 +363,7 @@ func TestWrite(t *testing.T) {
 	if err := errors.Join(r.Write(&table, FormatTable), r.Write(&asJSON, FormatJSON)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"LEVEL", "Error    swap", "[1]", "sudo swapoff -a", "cannot become a node like this. 1 errors, 1 warnings."} {
+	for _, want := range []string{"LEVEL", "Error    swap", "[1]", "sudo swapoff -a", "cannot become a node like this. Errors: 1, warnings: 1."} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}
