@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -48,10 +47,6 @@ type Options struct {
 	// on before their status tells how far they are. Errors and the end of a
 	// bootstrap are told at once.
 	StatusDelay time.Duration
-
-	// SkipCRDMigrationPhases leaves out phases of the migration of stored objects:
-	// StorageVersionMigration, CleanupManagedFields.
-	SkipCRDMigrationPhases []string
 
 	// FeatureGates turn on and off what is not for everybody, or not yet; see
 	// NewFeatureGates.
@@ -113,7 +108,6 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.HostClusterConcurrency, "hostcluster-concurrency", o.HostClusterConcurrency, "HostClusters reconciled at once")
 	fs.IntVar(&o.HostMachineConcurrency, "hostmachine-concurrency", o.HostMachineConcurrency, "HostMachines reconciled at once")
 	fs.DurationVar(&o.StatusDelay, "status-delay", o.StatusDelay, "how long a bootstrap may go on before statuses tell how far it is")
-	fs.StringSliceVar(&o.SkipCRDMigrationPhases, "skip-crd-migration-phases", o.SkipCRDMigrationPhases, "phases of the migration of stored objects to leave out: "+strings.Join(migrationPhases, ", "))
 	o.FeatureGates.AddFlag(fs)
 	fs.StringVar(&o.Hooks.Address, "extension-address", o.Hooks.Address, "address of the hooks of updates in place, which the feature gate InPlaceUpdates serves with the certificate of the webhooks")
 	fs.StringVar(&o.Hooks.ClientCAFile, "extension-client-ca-file", o.Hooks.ClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks: that of core's --runtime-extension-client-cert-file")

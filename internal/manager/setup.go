@@ -53,7 +53,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
 		setupHost, setupSecretAccess, setupHandOver, setupEnrollment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
-		setupAgentRelease, setupMigration, setupInPlaceUpdates, setupHostBundles,
+		setupAgentRelease, setupInPlaceUpdates, setupHostBundles,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
 			return err

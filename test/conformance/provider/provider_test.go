@@ -68,9 +68,6 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 			provider.Run(t, suite)
-			if contract == provider.V1Beta1 && wholeSuite() {
-				migrate(t, plane)
-			}
 			rights.add(t, plane, subject)
 		})
 	}

@@ -1,19 +1,9 @@
 package provider_test
 
 import (
-	"context"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -38,50 +28,6 @@ var elsewhere = map[judge.Right]string{
 	{Group: "infrastructure.slipway.dev", Resource: "agentreleases/status", Verb: "patch"}:          "updates of agents: TestRollout of internal/controller/agentrelease",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs", Verb: "patch"}:                 "extensions: internal/controller/extensionconfig",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs/status", Verb: "patch"}:          "extensions: internal/controller/extensionconfig",
-}
-
-// migrate makes the provider migrate its stored objects, as after an upgrade that ends
-// v1beta1: the CRDs say that some are stored in it, and do not serve it any more. There is a
-// template of each kind, whichever rules were judged before.
-func migrate(t *testing.T, plane *judge.Plane) {
-	t.Helper()
-	for _, template := range []client.Object{&infrav1.HostClusterTemplate{}, &infrav1.HostMachineTemplate{}, &infrav1.HostMachinePoolTemplate{}} {
-		template.SetNamespace("default")
-		template.SetName("stored")
-		if err := plane.Client.Create(t.Context(), template); err != nil {
-			t.Fatal(err)
-		}
-	}
-	crds := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := plane.Client.List(t.Context(), crds); err != nil {
-		t.Fatal(err)
-	}
-	var last apiextensionsv1.CustomResourceDefinition
-	migrated := func(context.Context) (bool, error) {
-		err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(&last), &last)
-		return last.Annotations[clusterv1.CRDMigrationObservedGenerationAnnotation] == strconv.FormatInt(last.Generation, 10), err
-	}
-	for i := range crds.Items {
-		if last = crds.Items[i]; last.Spec.Group != infrav1.GroupVersion.Group || len(last.Spec.Versions) == 1 {
-			continue
-		}
-		before := last.DeepCopy()
-		last.Status.StoredVersions = []string{"v1beta1", "v1beta2"}
-		if err := plane.Client.Status().Patch(t.Context(), &last, client.MergeFrom(before)); err != nil {
-			t.Fatal(err)
-		}
-		before = last.DeepCopy()
-		last.Spec.Versions[0].Served = false
-		if err := plane.Client.Patch(t.Context(), &last, client.MergeFrom(before)); err != nil {
-			t.Fatal(err)
-		}
-		if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, migrated); err != nil {
-			t.Errorf("CRD %s of generation %d is not migrated: %v: %v", last.Name, last.Generation, last.Annotations, err)
-		}
-		if !slices.Equal(last.Status.StoredVersions, []string{"v1beta2"}) {
-			t.Errorf("CRD %s has stored versions %v", last.Name, last.Status.StoredVersions)
-		}
-	}
 }
 
 // reading is one right in three verbs: which of them a cache uses is up to client-go.
