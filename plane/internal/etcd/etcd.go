@@ -11,6 +11,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"google.golang.org/grpc"
@@ -214,4 +215,13 @@ func (s *Server) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Any reports whether there is a key that begins with prefix. The server must be ready.
+func (s *Server) Any(ctx context.Context, prefix string) (bool, error) {
+	found, err := s.etcd.Server.Range(ctx, &pb.RangeRequest{Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix)), CountOnly: true})
+	if err != nil {
+		return false, fmt.Errorf("read %s of etcd: %w", prefix, err)
+	}
+	return found.Count > 0, nil
 }

@@ -293,3 +293,15 @@ func TestLongPathIsExplained(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAny(t *testing.T) {
+	s := start(t, Options{Dir: filepath.Join(t.TempDir(), "etcd"), Fast: true})
+	if err := put(s, "/registry/secrets/n/s", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[string]bool{"/registry/secrets/": true, "/registry/configmaps/": false, "/registry/secretsstore/": false} {
+		if got, err := s.Any(t.Context(), prefix); err != nil || got != want {
+			t.Errorf("Any(%s) = %v, %v, want %v", prefix, got, err, want)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -99,52 +97,6 @@ func (p *plane) confidentialIsNowhere(t *testing.T) {
 		}
 		return err
 	}))
-}
-
-const plainKey = "/registry/secrets/" + testNamespace + "/earlier"
-
-func (p *plane) etcd(t *testing.T) *clientv3.Client {
-	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(p.dir, "etcd", "etcd.sock")}})
-	must(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
-// storePlain leaves a Secret as a plane without encryption stored it.
-func (p *plane) storePlain(t *testing.T) {
-	data, err := json.Marshal(corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "earlier", UID: "0b9f2a4e-9c9f-4f0e-8a55-5a2f1d0f7f11"},
-		Data:       map[string][]byte{"key": []byte("from-an-earlier-plane")},
-		Type:       corev1.SecretTypeOpaque,
-	})
-	must(t, err)
-	_, err = p.etcd(t).Put(t.Context(), plainKey, string(data))
-	must(t, err)
-	p.readEarlier(t)
-}
-
-// readEarlier reads that Secret, whichever way it is stored.
-func (p *plane) readEarlier(t *testing.T) {
-	secret, err := p.client.CoreV1().Secrets(testNamespace).Get(t.Context(), "earlier", metav1.GetOptions{})
-	must(t, err)
-	if got := string(secret.Data["key"]); got != "from-an-earlier-plane" {
-		t.Errorf("content %q", got)
-	}
-}
-
-// earlierIsEncrypted waits until the Secret of the earlier plane is stored anew.
-func (p *plane) earlierIsEncrypted(t *testing.T) {
-	client := p.etcd(t)
-	eventually(t, "it is encrypted", func(ctx context.Context) (bool, error) {
-		resp, err := client.Get(ctx, plainKey)
-		if err != nil || len(resp.Kvs) != 1 {
-			return false, fmt.Errorf("read %s: %v, %w", plainKey, resp, err)
-		}
-		return bytes.HasPrefix(resp.Kvs[0].Value, []byte("k8s:enc:secretbox:v1:")), nil
-	})
-	p.readEarlier(t)
 }
 
 // withoutItsKey starts the plane after its key was lost: it must not make another one.

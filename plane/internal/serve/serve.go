@@ -115,7 +115,7 @@ func assemble(opts Options) [][]component.Component {
 		{key},
 		{api},
 		// What comes after acts under RBAC.
-		{apiserver.NewRoles(api), installed, encryption.NewMigration(key, restConfig(pki.Admin.Name))},
+		{apiserver.NewRoles(api), installed},
 		{kubecontrollers.New(kubecontrollers.Options{
 			RESTConfig:      restConfig,
 			SigningCertFile: authority.CACertFile(),

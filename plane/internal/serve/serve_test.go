@@ -55,13 +55,11 @@ func TestPlane(t *testing.T) {
 	t.Run("aggregated roles", first.aggregation)
 	t.Run("namespace deletion and garbage collection", first.deletion)
 	t.Run("Secrets are encrypted at rest", first.confidentialIsNowhere)
-	t.Run("a Secret of an earlier plane is readable", first.storePlain)
 	first.memory(t)
 	first.kill(t)
 
 	second := start(t, args)
 	t.Run("data is kept over kill -9", second.webhooksRead)
-	t.Run("a Secret of an earlier plane gets encrypted", second.earlierIsEncrypted)
 	before := second.webhookVersion(t)
 	second.stop(t)
 	t.Run("without its key a plane does not start", func(t *testing.T) { withoutItsKey(t, args) })
