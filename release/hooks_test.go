@@ -39,7 +39,7 @@ func TestHookDocuments(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 		t.Fatal(err)
 	}
-	if document.OpenAPI != "3.0.0" || document.Info.Version != "v0.1.0" || len(document.Paths) != 21 || text != all["slipway-runtime-hooks-openapi.yaml"] {
+	if document.OpenAPI != "3.0.0" || document.Info.Version != "v0.1.0" || len(document.Paths) != 19 || text != all["slipway-runtime-hooks-openapi.yaml"] {
 		t.Errorf("OpenAPI %s, version %s, %d hooks", document.OpenAPI, document.Info.Version, len(document.Paths))
 	}
 	for path, item := range document.Paths {

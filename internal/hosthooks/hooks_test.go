@@ -18,7 +18,6 @@ import (
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
-	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
 	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/sdk/registry"
@@ -55,7 +54,7 @@ func objects() (*infrav1.HostMachine, *infrav1.Host) {
 	return &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m1"}}, h
 }
 
-// TestBeforeClaim asks a handler of each version of the hook.
+// TestBeforeClaim calls two handlers, of which one holds the claim back.
 func TestBeforeClaim(t *testing.T) {
 	catalog, err := hosthooks.Catalog()
 	if err != nil {
@@ -73,14 +72,14 @@ func TestBeforeClaim(t *testing.T) {
 				r.RetryAfterSeconds, r.Message = 7, "no asset number"
 				return r, nil
 			}),
-			extension.Handle(s, host.BeforeHostClaimV1Alpha1, "old", func(context.Context, *v1alpha1.BeforeHostClaimRequest) (*v1alpha1.BeforeHostClaimResponse, error) {
+			extension.Handle(s, host.BeforeHostClaim, "pass", func(context.Context, *v1beta1.BeforeHostClaimRequest) (*v1beta1.BeforeHostClaimResponse, error) {
 				return nil, nil
 			}),
 		)
 	})
 	config := hooktest.Config("ext", ext.URL, ext.CA.PEM)
 	config = hooktest.Handler(config, host.BeforeHostClaim, "gate", "", 0)
-	config = hooktest.Handler(config, host.BeforeHostClaimV1Alpha1, "old", "", 0)
+	config = hooktest.Handler(config, host.BeforeHostClaim, "pass", "", 0)
 	hooks, _ := newHooks(t, config)
 	m, h := objects()
 	outcome := hooks.BeforeClaim(t.Context(), m, "c1", h)

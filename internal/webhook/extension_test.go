@@ -78,7 +78,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 }
 
 // TestDeprecationWarning holds that who writes the registration of an extension
-// that implements a deprecated hook version is told so by the API server.
+// that implements a hook version which is not called is told so by the API server.
 func TestDeprecationWarning(t *testing.T) {
 	testenv.Skip(t)
 	object := &runtimev1alpha1.HostExtensionConfig{
@@ -109,7 +109,7 @@ func TestDeprecationWarning(t *testing.T) {
 	if err := c.Update(ctx, object); err != nil {
 		t.Fatal(err)
 	}
-	if len(heard.text) != 1 || !strings.Contains(heard.text[0], "move it to v1beta1") {
+	if len(heard.text) != 1 || !strings.Contains(heard.text[0], "v1beta1") {
 		t.Errorf("warnings %q", heard.text)
 	}
 }

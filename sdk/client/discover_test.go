@@ -11,7 +11,6 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
-	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
 	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
@@ -48,9 +47,10 @@ func TestOlderExtension(t *testing.T) {
 	if err := host.AddToCatalog(catalog); err != nil {
 		t.Fatal(err)
 	}
+	older := hooktest.Older(t, catalog, host.BeforeHostClaim, "v1alpha1")
 	ext := hooktest.Start(t, extension.Options{Catalog: catalog}, func(s *extension.Server) error {
-		return extension.Handle(s, host.BeforeHostClaimV1Alpha1, "claim", func(_ context.Context, r *v1alpha1.BeforeHostClaimRequest) (*v1alpha1.BeforeHostClaimResponse, error) {
-			return nil, extension.RetryAfter(1, r.MachineNamespace+"/"+r.MachineName+" waits for "+r.HostName)
+		return extension.Handle(s, older, "claim", func(_ context.Context, r *v1beta1.BeforeHostClaimRequest) (*v1beta1.BeforeHostClaimResponse, error) {
+			return nil, extension.RetryAfter(1, r.APIVersion+": "+r.Machine.Name+" waits for "+r.Host.Name)
 		})
 	})
 	c := newClient(t, client.Options{Catalog: catalog})
@@ -69,7 +69,7 @@ func TestOlderExtension(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response.Message != "default/m waits for host-1" || response.RetryAfterSeconds != 1 || response.Reason != "Unspecified" {
+	if response.Message != older.Definition().RequestKind.GroupVersion().String()+": m waits for host-1" || response.RetryAfterSeconds != 1 || response.APIVersion != v1beta1.GroupVersion.String() {
 		t.Errorf("got %+v", response)
 	}
 }

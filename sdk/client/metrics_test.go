@@ -31,7 +31,7 @@ func TestMetrics(t *testing.T) {
 	}
 	config := hooktest.Config("ext", f.URL, f.CA.PEM)
 	config = hooktest.Handler(config, capi.BeforeClusterCreate, "h", ignore, 5)
-	config = hooktest.Handler(config, host.BeforeHostClaimV1Alpha1, "claim", fail, 5)
+	config = hooktest.Handler(config, hooktest.Older(t, catalog, host.BeforeHostClaim, "v1alpha1"), "claim", fail, 5)
 	metrics := prometheus.NewRegistry()
 	c := newClient(t, client.Options{Catalog: catalog, Metrics: metrics}, config)
 	if _, err := create(t.Context(), t, c); err != nil {

@@ -130,6 +130,7 @@ func check(t *testing.T, e *extensionOf) *conformance.Report {
 	if err := host.AddToCatalog(c); err != nil {
 		t.Fatal(err)
 	}
+	hooktest.Older(t, c, host.BeforeHostClaim, "v1alpha1")
 	report, err := conformance.Check(t.Context(), conformance.Options{URL: f.URL, CABundle: f.CA.PEM, Catalog: c})
 	if err != nil {
 		t.Fatal(err)

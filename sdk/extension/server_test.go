@@ -28,7 +28,6 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
-	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
 	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
@@ -235,17 +234,18 @@ func TestNewerCaller(t *testing.T) {
 	if err := host.AddToCatalog(catalog); err != nil {
 		t.Fatal(err)
 	}
+	older := hooktest.Older(t, catalog, host.BeforeHostClaim, "v1alpha1")
 	s := newServer(t, extension.Options{Catalog: catalog})
-	if err := extension.Handle(s, host.BeforeHostClaimV1Alpha1, "claim", func(_ context.Context, r *v1alpha1.BeforeHostClaimRequest) (*v1alpha1.BeforeHostClaimResponse, error) {
-		return nil, extension.RetryAfter(time.Second, r.HostName)
+	if err := extension.Handle(s, older, "claim", func(_ context.Context, r *v1beta1.BeforeHostClaimRequest) (*v1beta1.BeforeHostClaimResponse, error) {
+		return nil, extension.RetryAfter(time.Second, r.APIVersion+" "+r.Host.Name)
 	}); err != nil {
 		t.Fatal(err)
 	}
 	got := hooktest.Call(t, s, host.BeforeHostClaim, "claim", &v1beta1.BeforeHostClaimRequest{Host: v1beta1.Host{Name: "host-1"}})
-	if got.Message != "host-1" || got.Reason != "Unspecified" {
+	if got.Message != older.Definition().RequestKind.GroupVersion().String()+" host-1" || got.APIVersion != v1beta1.GroupVersion.String() {
 		t.Errorf("got %+v", got)
 	}
-	w := post(s, hook.Path(host.BeforeHostClaimV1Alpha1.Definition().Name, "claim"), `{}`)
+	w := post(s, hook.Path(older.Definition().Name, "claim"), `{}`)
 	if !strings.Contains(w.Header().Get("Warning"), "deprecated") {
 		t.Errorf("the response of a deprecated version has the warning %q", w.Header().Get("Warning"))
 	}

@@ -14,8 +14,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
-	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
-	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
 type (
@@ -253,13 +252,14 @@ func TestCheckUpgrade(t *testing.T) {
 	if err := host.AddToCatalog(c); err != nil {
 		t.Fatal(err)
 	}
+	older := hooktest.Older(t, c, host.BeforeHostClaim, "v1alpha1")
 	if err := c.CheckRules(); err != nil {
 		t.Error(err)
 	}
 	gone := host.BeforeHostClaim.Definition().Name
 	gone.Version = "v1alpha0"
 	findings := hook.CheckUpgrade(c, "", []hook.Use{
-		{Handler: "old.ext", Hook: host.BeforeHostClaimV1Alpha1.Definition().Name},
+		{Handler: "old.ext", Hook: older.Definition().Name},
 		{Handler: "new.ext", Hook: host.BeforeHostClaim.Definition().Name},
 		{Handler: "gone.ext", Hook: gone},
 	})
@@ -267,45 +267,4 @@ func TestCheckUpgrade(t *testing.T) {
 		findings[1].Handler != "old.ext" || findings[1].Severity != hook.SeverityWarn {
 		t.Errorf("got %+v", findings)
 	}
-}
-
-// FuzzConversion proves that no request of the provider's hooks breaks its
-// conversion, and that what v1alpha1 can say survives.
-func FuzzConversion(f *testing.F) {
-	c := hook.NewCatalog()
-	if err := host.AddToCatalog(c); err != nil {
-		f.Fatal(err)
-	}
-	conversion, err := c.Conversion(host.BeforeHostClaim.Definition().Name, host.BeforeHostClaimV1Alpha1.Definition().Name)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add("cluster", "namespace", "machine", "host", "key", "value", int32(5))
-	f.Fuzz(func(t *testing.T, cluster, namespace, machine, name, key, value string, retry int32) {
-		request := &v1beta1.BeforeHostClaimRequest{ClusterName: cluster,
-			Machine: v1beta1.ObjectReference{Namespace: namespace, Name: machine}, Host: v1beta1.Host{Name: name}}
-		request.Settings = map[string]string{key: value}
-		down, err := conversion.DownRequest(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		older := down.(*v1alpha1.BeforeHostClaimRequest)
-		if older.ClusterName != cluster || older.MachineNamespace != namespace || older.MachineName != machine || older.HostName != name {
-			t.Errorf("something was lost on the way down: %+v", older)
-		}
-		older.Settings[key] = "changed"
-		if request.Settings[key] != value {
-			t.Error("the converted request shares its settings with the original")
-		}
-		response := &v1alpha1.BeforeHostClaimResponse{}
-		response.Message, response.RetryAfterSeconds = value, retry
-		up, err := conversion.UpResponse(response)
-		if err != nil {
-			t.Fatal(err)
-		}
-		newer := up.(*v1beta1.BeforeHostClaimResponse)
-		if newer.Message != value || newer.RetryAfterSeconds != retry || (retry != 0) != (newer.Reason != "") {
-			t.Errorf("something was lost on the way up: %+v", newer)
-		}
-	})
 }

@@ -2,11 +2,9 @@ package hooktest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -45,28 +43,6 @@ func Fuzz[Q, R any](f *testing.F, server *extension.Server, h hook.Hook[Q, R], n
 		for _, check := range checks {
 			if err := check(any(request).(*Q), any(response).(*R)); err != nil {
 				t.Error(err)
-			}
-		}
-	})
-}
-
-// FuzzConversions converts requests and responses of any content between the versions
-// of each hook of catalog. It holds that none fails, that what is converted shares no
-// memory with what it was made of, and that a response keeps its status, its message
-// and its wish to be called again.
-func FuzzConversions(f *testing.F, catalog *hook.Catalog) {
-	f.Helper()
-	seed(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, newer := range catalog.All() {
-			for _, older := range catalog.Versions(newer.Name.GroupHook()) {
-				conversion, err := catalog.Conversion(newer.Name, older.Name)
-				if err != nil || newer == older {
-					continue // that there is one is what Catalog.CheckRules holds
-				}
-				if err := errors.Join(goesDown(conversion, data), goesUp(conversion, data)); err != nil {
-					t.Errorf("%s and %s: %v", newer.Name, older.Name, err)
-				}
 			}
 		}
 	})
@@ -153,71 +129,3 @@ type defined struct{ definition *hook.Definition }
 
 // Definition implements hook.Any.
 func (d defined) Definition() *hook.Definition { return d.definition }
-
-func goesDown(c *hook.Conversion, data []byte) error {
-	request := c.Newer().NewRequest()
-	filler(data).Fill(request)
-	before := request.DeepCopyObject()
-	converted, err := c.DownRequest(request)
-	if err != nil {
-		return fmt.Errorf("a request: %w", err)
-	}
-	erase(reflect.ValueOf(converted))
-	if !equality.Semantic.DeepEqual(request, before) {
-		return errors.New("a converted request shares memory with the original, or the conversion changes it")
-	}
-	return nil
-}
-
-func goesUp(c *hook.Conversion, data []byte) error {
-	response := c.Older().NewResponse()
-	filler(data).Fill(response)
-	before := response.DeepCopyObject().(hooksv1.ResponseObject)
-	converted, err := c.UpResponse(response)
-	if err != nil {
-		return fmt.Errorf("a response: %w", err)
-	}
-	if converted.GetStatus() != before.GetStatus() || converted.GetMessage() != before.GetMessage() || retryOf(converted) != retryOf(before) {
-		return fmt.Errorf("a response with status %q, message %q and retryAfterSeconds %d becomes one with %q, %q and %d",
-			before.GetStatus(), before.GetMessage(), retryOf(before), converted.GetStatus(), converted.GetMessage(), retryOf(converted))
-	}
-	erase(reflect.ValueOf(converted))
-	if !equality.Semantic.DeepEqual(response, before) {
-		return errors.New("a converted response shares memory with the original, or the conversion changes it")
-	}
-	return nil
-}
-
-func retryOf(response hooksv1.ResponseObject) int32 {
-	if blocking, ok := response.(hooksv1.RetryResponseObject); ok {
-		return blocking.GetRetryAfterSeconds()
-	}
-	return 0
-}
-
-// erase overwrites whatever v refers to, so that it shows in all that shares it.
-func erase(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			erase(v.Elem())
-		}
-	case reflect.Struct:
-		for field, value := range v.Fields() {
-			if field.IsExported() {
-				erase(value)
-			}
-		}
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			erase(v.Index(i))
-		}
-	case reflect.Map:
-		v.Clear()
-		return
-	default:
-	}
-	if v.CanSet() && v.Kind() != reflect.Struct {
-		v.SetZero()
-	}
-}

@@ -46,14 +46,6 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-func FuzzHostConversions(f *testing.F) {
-	catalog := hook.NewCatalog()
-	if err := host.AddToCatalog(catalog); err != nil {
-		f.Fatal(err)
-	}
-	FuzzConversions(f, catalog)
-}
-
 // TestAllRequestsCanBeFuzzed fills the requests of each hook in many ways: all of them
 // are the same after they were written and read.
 func TestAllRequestsCanBeFuzzed(t *testing.T) {
@@ -111,48 +103,4 @@ func TestFuzzFindsWhatIsLost(t *testing.T) {
 	if err := sameAgain(request, lossy.NewRequest, lossy.RequestKind); err == nil || !strings.Contains(err.Error(), "something else") {
 		t.Errorf("got %v", err)
 	}
-}
-
-// TestFuzzFindsBadConversions gives the helper conversions that do what none may.
-func TestFuzzFindsBadConversions(t *testing.T) {
-	type (
-		q = hooksv1.BeforeClusterCreateRequest
-		r = hooksv1.BeforeClusterCreateResponse
-	)
-	keep := func(in, out *r) error { out.CommonRetryResponse = in.CommonRetryResponse; return nil }
-	copied := func(in, out *q) error { in.DeepCopyInto(out); return nil }
-	for name, tt := range map[string]struct {
-		down func(in, out *q) error
-		up   func(in, out *r) error
-		want string
-	}{
-		"good":             {copied, keep, ""},
-		"shares all":       {func(in, out *q) error { *out = *in; return nil }, keep, "shares memory"},
-		"shares a map":     {func(in, out *q) error { in.DeepCopyInto(out); out.Settings = in.Settings; return nil }, keep, "shares memory"},
-		"loses the status": {copied, func(*r, *r) error { return nil }, "becomes one with"},
-		"loses the retry":  {copied, func(in, out *r) error { out.CommonResponse = in.CommonResponse; return nil }, "becomes one with"},
-		"fails":            {func(*q, *q) error { return errors.New("no") }, keep, "a request: convert"},
-	} {
-		catalog := hook.NewCatalog()
-		newer, older := defineCreate("v1"), defineCreate("v1beta1")
-		if err := errors.Join(catalog.Add(newer, older), hook.AddConversion(catalog, newer, older, tt.down, tt.up)); err != nil {
-			t.Fatal(err)
-		}
-		conversion, err := catalog.Conversion(newer.Definition().Name, older.Definition().Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var found error
-		for i := range byte(20) {
-			data := []byte{i, 2 * i, 3 * i, 4, 5, 6, 7, 8, i}
-			found = errors.Join(found, goesDown(conversion, data), goesUp(conversion, data))
-		}
-		if tt.want == "" && found != nil || tt.want != "" && (found == nil || !strings.Contains(found.Error(), tt.want)) {
-			t.Errorf("%s: got %v, want %q", name, found, tt.want)
-		}
-	}
-}
-
-func defineCreate(version string) hook.Hook[hooksv1.BeforeClusterCreateRequest, hooksv1.BeforeClusterCreateResponse] {
-	return hook.Define[hooksv1.BeforeClusterCreateRequest, hooksv1.BeforeClusterCreateResponse](schema.GroupVersion{Group: "hooks.example.com", Version: version}, "Create", hook.Meta{})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/sdk/openapi"
 )
 
@@ -19,6 +20,8 @@ func TestCatalogOfDocument(t *testing.T) {
 	if err := capi.AddToCatalog(catalog); err != nil {
 		t.Fatal(err)
 	}
+	hooktest.Older(t, catalog, host.BeforeHostClaim, "v1alpha1")
+	hooktest.Older(t, catalog, host.AfterHostRelease, "v1alpha1")
 	data, err := openapi.ForCatalog(openapi.Info{Prefix: "/prefix"}, catalog).JSON()
 	if err != nil {
 		t.Fatal(err)

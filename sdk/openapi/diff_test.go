@@ -12,6 +12,7 @@ import (
 func TestDiff(t *testing.T) {
 	const (
 		path      = "/hooks.infrastructure.slipway.dev/v1beta1/"
+		removed   = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/beforeclusterdelete/{name}"
 		component = "com.github.slipway-dev.slipway.sdk.hooks.host.v1beta1."
 	)
 	old, current := document(t), document(t)
@@ -24,14 +25,14 @@ func TestDiff(t *testing.T) {
 	host.Properties["zone"] = &openapi.Schema{Type: "string"}
 	host.Properties["name"].Deprecated = true
 	delete(old.Paths, path+"afterhostrelease/{name}")
-	delete(current.Paths, "/hooks.infrastructure.slipway.dev/v1alpha1/afterhostrelease/{name}")
+	delete(current.Paths, removed)
 	operation := current.Paths[path+"beforehostclaim/{name}"].Post
 	operation.Deprecated, operation.Lifecycle.Replacement = true, "v1"
 	got := openapi.Diff(old, current)
 	for kind, lists := range map[string][2][]string{
 		"breaking": {got.Breaking, {
-			"/hooks.infrastructure.slipway.dev/v1alpha1/afterhostrelease/{name}: the hook version was removed",
 			path + "beforehostclaim/{name} request.host.labels: the field was removed",
+			removed + ": the hook version was removed",
 		}},
 		"additions": {got.Additions, {
 			path + "afterhostrelease/{name}: the hook version was added",

@@ -26,7 +26,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
-	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
+	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
@@ -350,7 +350,7 @@ func breakerIsACondition(t *testing.T, wrap func(client.Client) client.Client) {
 }
 
 // TestHostExtensionConfig holds that our kind is served by the same code, with its
-// selectors, and that a deprecated hook version shows.
+// selectors.
 func TestHostExtensionConfig(t *testing.T) {
 	w := newWorld(t)
 	catalog := hook.NewCatalog()
@@ -358,7 +358,7 @@ func TestHostExtensionConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	ext := hooktest.Start(t, extension.Options{Catalog: catalog}, func(s *extension.Server) error {
-		return extension.Handle(s, host.BeforeHostClaimV1Alpha1, "h", func(context.Context, *v1alpha1.BeforeHostClaimRequest) (*v1alpha1.BeforeHostClaimResponse, error) {
+		return extension.Handle(s, host.BeforeHostClaim, "h", func(context.Context, *v1beta1.BeforeHostClaimRequest) (*v1beta1.BeforeHostClaimResponse, error) {
 			return nil, nil
 		})
 	})
@@ -374,7 +374,7 @@ func TestHostExtensionConfig(t *testing.T) {
 	rt, _ := w.manager(extensionconfig.Host, 0)
 	w.eventually("discovered", config, func() bool { return condition(config, "Discovered") == "True Discovered" })
 	w.until("the registry is ready", rt.Registry.Ready)
-	if got := condition(config, runtimev1alpha1.HooksUpToDateCondition); !strings.HasPrefix(got, "False Deprecated handler h."+config.Name) || !strings.Contains(got, "v1beta1") {
+	if got := condition(config, runtimev1alpha1.HooksUpToDateCondition); !strings.HasPrefix(got, "True") {
 		t.Errorf("HooksUpToDate: %q", got)
 	}
 	for name, tt := range map[string]struct {

@@ -4,7 +4,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
-	"github.com/slipway-dev/slipway/sdk/hooks/host/v1alpha1"
 	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 )
 
@@ -22,16 +21,10 @@ var releaseMeta = hook.Meta{
 		"for example until its disks are wiped or its firmware is updated.",
 }
 
-// The hooks at the version that the provider calls.
+// The hooks of the provider.
 var (
 	BeforeHostClaim  = hook.Define[v1beta1.BeforeHostClaimRequest, v1beta1.BeforeHostClaimResponse](v1beta1.GroupVersion, "BeforeHostClaim", current(claimMeta))
 	AfterHostRelease = hook.Define[v1beta1.AfterHostReleaseRequest, v1beta1.AfterHostReleaseResponse](v1beta1.GroupVersion, "AfterHostRelease", current(releaseMeta))
-)
-
-// The hooks at their first version, deprecated from the start in favour of v1beta1.
-var (
-	BeforeHostClaimV1Alpha1  = hook.Define[v1alpha1.BeforeHostClaimRequest, v1alpha1.BeforeHostClaimResponse](v1alpha1.GroupVersion, "BeforeHostClaim", deprecated(claimMeta))
-	AfterHostReleaseV1Alpha1 = hook.Define[v1alpha1.AfterHostReleaseRequest, v1alpha1.AfterHostReleaseResponse](v1alpha1.GroupVersion, "AfterHostRelease", deprecated(releaseMeta))
 )
 
 // objectOf returns the HostMachine that wants a host, or the Host that was released.
@@ -39,12 +32,8 @@ func objectOf(request runtime.Object) hook.ObjectReference {
 	switch r := request.(type) {
 	case *v1beta1.BeforeHostClaimRequest:
 		return hook.ObjectReference{Kind: "HostMachine", Namespace: r.Machine.Namespace, Name: r.Machine.Name}
-	case *v1alpha1.BeforeHostClaimRequest:
-		return hook.ObjectReference{Kind: "HostMachine", Namespace: r.MachineNamespace, Name: r.MachineName}
 	case *v1beta1.AfterHostReleaseRequest:
 		return hook.ObjectReference{Kind: "Host", Name: r.Host.Name}
-	case *v1alpha1.AfterHostReleaseRequest:
-		return hook.ObjectReference{Kind: "Host", Name: r.HostName}
 	}
 	return hook.ObjectReference{}
 }
@@ -55,23 +44,5 @@ func current(m hook.Meta) hook.Meta {
 	return m
 }
 
-func deprecated(m hook.Meta) hook.Meta {
-	m.Object = objectOf
-	m.Lifecycle = hook.Lifecycle{
-		Introduced:  hook.Release{Version: "v0.1.0"},
-		Deprecated:  hook.Release{Version: "v0.1.0"},
-		Replacement: v1beta1.GroupVersion.Version,
-	}
-	return m
-}
-
-// AddToCatalog adds all hooks of this package with their conversions.
-func AddToCatalog(c *hook.Catalog) error {
-	if err := c.Add(BeforeHostClaim, AfterHostRelease, BeforeHostClaimV1Alpha1, AfterHostReleaseV1Alpha1); err != nil {
-		return err
-	}
-	if err := hook.AddConversion(c, BeforeHostClaim, BeforeHostClaimV1Alpha1, downClaim, upClaim); err != nil {
-		return err
-	}
-	return hook.AddConversion(c, AfterHostRelease, AfterHostReleaseV1Alpha1, downRelease, upRelease)
-}
+// AddToCatalog adds all hooks of this package.
+func AddToCatalog(c *hook.Catalog) error { return c.Add(BeforeHostClaim, AfterHostRelease) }

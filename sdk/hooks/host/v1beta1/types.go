@@ -35,8 +35,7 @@ type BeforeHostClaimResponse struct {
 	// CommonRetryResponse tells whether the claim may go on.
 	hooksv1.CommonRetryResponse `json:",inline"`
 
-	// reason is a machine-readable word for why the claim has to wait. Handlers of
-	// v1alpha1 cannot give one; theirs is "Unspecified".
+	// reason is a machine-readable word for why the claim has to wait.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }
