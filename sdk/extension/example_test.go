@@ -67,7 +67,10 @@ func ExampleHandle_wrong() {
 		return nil, nil
 	}
 	fmt.Println(extension.Handle(server, capi.BeforeClusterCreate, "quota", pass, extension.WithTimeout(time.Minute)))
-	// Output: extension: handler "quota": timeout 1m0s is not a number of seconds from 1 to 30
+	fmt.Println(extension.Handle(server, capi.BeforeClusterCreate, "quota", pass, extension.WithFailurePolicy("Retry")))
+	// Output:
+	// extension: handler "quota": timeout 1m0s is not a number of seconds from 1 to 30
+	// extension: handler "quota": failure policy "Retry" is neither Fail nor Ignore
 }
 
 // An interceptor sees each call and what becomes of it.

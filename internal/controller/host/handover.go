@@ -195,11 +195,6 @@ func (r *HandOverReconciler) grant(ctx context.Context, secret *corev1.Secret, s
 func (r *HandOverReconciler) applyReaders(ctx context.Context, secret *corev1.Secret) error {
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {
-		if owner := metav1.GetControllerOf(binding); owner != nil && owner.UID != secret.UID {
-			// It is of a Secret before this one, which an earlier version may have let all
-			// agents read.
-			binding.Subjects = nil
-		}
 		outlive(binding)
 		return bind(ctx, r.Client, binding)
 	})
@@ -245,8 +240,8 @@ func (r *HandOverReconciler) applyRole(ctx context.Context, key client.ObjectKey
 	return nil
 }
 
-// outlive lets an object stay when the Secret goes, which owned it before v0.2, and brings
-// it into the cache of the manager.
+// outlive lets an object stay when the Secret goes, whoever made that its owner, and brings it
+// into the cache of the manager.
 func outlive(o client.Object) {
 	o.SetOwnerReferences(nil)
 	o.SetLabels(map[string]string{infrav1.HostLabel: ""})
@@ -287,9 +282,8 @@ func (r *HandOverReconciler) revoke(ctx context.Context, key client.ObjectKey) e
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get RoleBinding %s: %w", key.Name, err)
 	}
-	if err != nil || metav1.GetControllerOf(binding) != nil || binding.RoleRef != roleOf(key.Name) {
-		// Nobody is on the list, or an earlier version made it for that Secret only, or it is
-		// no list of the manager's.
+	if err != nil || binding.RoleRef != roleOf(key.Name) {
+		// Nobody is on the list, or it is none of the manager's.
 		meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 		return errors.Join(client.IgnoreNotFound(r.Client.Delete(ctx, &rbacv1.Role{ObjectMeta: meta})), client.IgnoreNotFound(r.Client.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: meta})))
 	}

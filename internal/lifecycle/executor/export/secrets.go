@@ -48,7 +48,7 @@ const partSize = 900 << 10
 // Index is what an archive consists of.
 type Index struct {
 	Cluster string `json:"cluster"`
-	// Namespace of the Cluster. Empty in older archives: that of the archive.
+	// Namespace of the Cluster.
 	Namespace string               `json:"namespace,omitempty"`
 	Hook      lifecyclev1.HookName `json:"hook"`
 	// StartTime is when the step began.
