@@ -74,7 +74,8 @@ func diagnose(ctx context.Context, cluster *management.Cluster, scope status.Sco
 	case err != nil && (plane == nil || plane.Ready):
 		return doctor.Report{}, err
 	case err != nil:
-		s = &doctor.Snapshot{Now: now, Scope: scope, Unread: []doctor.Unread{{Kind: "anything in the plane", Message: err.Error()}}}
+		s = &doctor.Snapshot{Now: now, Scope: scope}
+		s.Unread = []doctor.Unread{{Kind: "anything in the plane", Message: err.Error()}}
 	}
 	s.Plane = plane
 	return doctor.Diagnose(s), nil

@@ -15,13 +15,17 @@ import (
 	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/console/watch"
 	"github.com/slipway-dev/slipway/internal/runs"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 const decidePattern = "/lifecycle/{namespace}/{name}/decide"
 
 func (s *server) lifecycle(ctx context.Context, read *watch.Lenient, _ *http.Request) (string, any, error) {
-	explained, err := runs.Everywhere(ctx, read, s.Namespace, s.now())
-	return "Lifecycle", view.LifecycleOf(explained), err
+	o, err := snapshot.Read(ctx, read, s.Namespace, snapshot.Clusters, snapshot.LifecycleRuns)
+	if err != nil {
+		return "", nil, err
+	}
+	return "Lifecycle", view.LifecycleOf(runs.Everywhere(o.Clusters, o.LifecycleRuns, s.now())), nil
 }
 
 func (s *server) run(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {

@@ -13,10 +13,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/console/watch"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -46,14 +46,14 @@ func (s *server) host(ctx context.Context, read *watch.Lenient, r *http.Request)
 	if err := read.Get(ctx, key, host); err != nil {
 		return "", nil, fmt.Errorf("host %s: %w", key, err)
 	}
-	machines, events := &clusterv1.MachineList{}, &corev1.EventList{}
-	if err := listAll(ctx, read, key.Namespace, machines, events); err != nil {
+	o, err := snapshot.Read(ctx, read, key.Namespace, snapshot.Machines, snapshot.Events)
+	if err != nil {
 		return "", nil, err
 	}
-	about := slices.DeleteFunc(events.Items, func(e corev1.Event) bool {
+	about := slices.DeleteFunc(o.Events, func(e corev1.Event) bool {
 		return e.InvolvedObject.Kind != "Host" || e.InvolvedObject.Name != key.Name
 	})
-	return "Host " + key.Name, view.HostOf(host, machineOf(host, machines.Items), about), nil
+	return "Host " + key.Name, view.HostOf(host, machineOf(host, o.Machines), about), nil
 }
 
 // machineOf is the Machine whose infrastructure has claimed a host, nil when none has.
@@ -97,25 +97,11 @@ func (s *server) cluster(ctx context.Context, read *watch.Lenient, r *http.Reque
 	if i < 0 {
 		return "", nil, apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), key.Name)
 	}
-	objects, err := objectsOf(ctx, read, key.Namespace)
-	return "Cluster " + key.Name, view.ClusterOf(cluster, told.Clusters[i], objects, pageOf(r)), err
-}
-
-// objectsOf reads what machines there are in a namespace.
-func objectsOf(ctx context.Context, read *watch.Lenient, namespace string) (view.Objects, error) {
-	machines, hostMachines, hosts, pools := &clusterv1.MachineList{}, &infrav1.HostMachineList{}, &infrav1.HostList{}, &infrav1.HostMachinePoolList{}
-	err := listAll(ctx, read, namespace, machines, hostMachines, hosts, pools)
-	return view.Objects{Machines: machines.Items, HostMachines: hostMachines.Items, Hosts: hosts.Items, Pools: pools.Items}, err
-}
-
-// listAll fills lists; those of all namespaces when it is empty.
-func listAll(ctx context.Context, read *watch.Lenient, namespace string, lists ...client.ObjectList) error {
-	for _, list := range lists {
-		if err := read.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return fmt.Errorf("list %T: %w", list, err)
-		}
+	o, err := snapshot.Read(ctx, read, key.Namespace, snapshot.Machines, snapshot.HostMachines, snapshot.Hosts, snapshot.HostMachinePools)
+	if err != nil {
+		return "", nil, err
 	}
-	return nil
+	return "Cluster " + key.Name, view.ClusterOf(cluster, told.Clusters[i], o, pageOf(r)), nil
 }
 
 func (s *server) pool(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
@@ -124,15 +110,11 @@ func (s *server) pool(ctx context.Context, read *watch.Lenient, r *http.Request)
 	if err := read.Get(ctx, key, pool); err != nil {
 		return "", nil, fmt.Errorf("HostMachinePool %s: %w", key, err)
 	}
-	objects, err := objectsOf(ctx, read, key.Namespace)
+	o, err := snapshot.Read(ctx, read, key.Namespace, snapshot.Machines, snapshot.HostMachines, snapshot.Hosts, snapshot.MachinePools)
 	if err != nil {
 		return "", nil, err
 	}
-	machinePools := &clusterv1.MachinePoolList{}
-	if err := listAll(ctx, read, key.Namespace, machinePools); err != nil {
-		return "", nil, err
-	}
-	return "Pool " + key.Name, view.PoolOf(pool, versionOf(key.Name, machinePools.Items), objects, pageOf(r)), nil
+	return "Pool " + key.Name, view.PoolOf(pool, versionOf(key.Name, o.MachinePools), o, pageOf(r)), nil
 }
 
 // versionOf is the version of the MachinePool of a HostMachinePool; empty without one.
@@ -152,13 +134,9 @@ func (s *server) events(ctx context.Context, read *watch.Lenient, r *http.Reques
 }
 
 func (s *server) search(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	hosts, err := status.Hosts(ctx, read, s.scope())
+	o, err := snapshot.Read(ctx, read, s.Namespace, snapshot.Hosts, snapshot.Clusters, snapshot.Machines, snapshot.HostMachinePools, snapshot.LifecycleRuns)
 	if err != nil {
 		return "", nil, err
 	}
-	clusters, machines, pools, lifecycle := &clusterv1.ClusterList{}, &clusterv1.MachineList{}, &infrav1.HostMachinePoolList{}, &lifecyclev1.LifecycleRunList{}
-	err = listAll(ctx, read, s.Namespace, clusters, machines, pools, lifecycle)
-	return "Search", view.SearchOf(strings.TrimSpace(r.URL.Query().Get("q")), view.Searched{
-		Hosts: hosts, Clusters: clusters.Items, Machines: machines.Items, Pools: pools.Items, Runs: lifecycle.Items,
-	}), err
+	return "Search", view.SearchOf(strings.TrimSpace(r.URL.Query().Get("q")), o), nil
 }

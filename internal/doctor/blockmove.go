@@ -16,7 +16,7 @@ var blockMoveLeft = Check{
 			return nil
 		}
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
-			if !host.BlocksMove(h) || h.Spec.Claim != nil && s.cluster(h.Namespace, h.Spec.Claim.ClusterName) != nil {
+			if !host.BlocksMove(h) || h.Spec.Claim != nil && s.Cluster(h.Namespace, h.Spec.Claim.ClusterName) != nil {
 				return none()
 			}
 			f := atHost(h, Warning)

@@ -34,7 +34,7 @@ var endpointNotAnswering = Check{
 			case held != nil && held.Status == metav1.ConditionFalse && held.Reason == infrav1.EndpointNotAnsweringReason:
 				return atHostCluster(c, Error).of(held).describe(), true
 			case progress == overdue && (held == nil || held.Status == metav1.ConditionTrue):
-				owner := s.cluster(c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
+				owner := s.Cluster(c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
 				f := atCluster(owner, Error).next("where Cluster API runs: curl -k https://%s/readyz", endpoint)
 				if initialized := meta.FindStatusCondition(owner.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition); initialized != nil {
 					f = f.of(initialized)
@@ -61,7 +61,7 @@ const (
 
 // progress of the control plane of a HostCluster.
 func (s *Snapshot) progress(c *infrav1.HostCluster) progress {
-	owner := s.cluster(c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
+	owner := s.Cluster(c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
 	if owner == nil || meta.IsStatusConditionTrue(owner.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition) {
 		return initialized
 	}

@@ -11,7 +11,7 @@ var lifecycleHookWaits = Check{
 	Remedy: "Approve, wait for the window, or skip the step; retry one that failed. While a hook of the topology waits, other changes of the cluster wait, too.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.LifecycleRuns, func(run *lifecyclev1.LifecycleRun) (Finding, bool) {
-			cluster := s.cluster(run.Namespace, run.Spec.ClusterName)
+			cluster := s.Cluster(run.Namespace, run.Spec.ClusterName)
 			if cluster == nil {
 				return none()
 			}

@@ -80,10 +80,3 @@ func (o Object) Resource() string {
 	}
 	return strings.ToLower(o.Kind) + "." + group + "/" + o.Name
 }
-
-// Unread is a kind that the user may not read.
-type Unread struct {
-	Kind string `json:"kind"`
-	// Message says which right is missing.
-	Message string `json:"message"`
-}

@@ -15,7 +15,7 @@ var versionNotOffered = Check{
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 			if c := condition(m.Status.Conditions, infrav1.UpToDateCondition, metav1.ConditionFalse, infrav1.HostMachineVersionNotOfferedReason); c != nil {
 				f := atHostMachine(m, Warning).of(c)
-				if h := s.host(m.Namespace, m.Status.HostRef.Name); h != nil && host.Managed(h) {
+				if h := s.Host(m.Namespace, m.Status.HostRef.Name); h != nil && host.Managed(h) {
 					return f.next("slipway bundle load DIRECTORY"), true
 				}
 				return f.next("on host %s: slipway-agent software install", m.Status.HostRef.Name), true

@@ -44,7 +44,7 @@ func ToApprove(ctx context.Context, c client.Reader, key client.ObjectKey, step 
 		}
 		return run, step, nil
 	}
-	list, err := Of(ctx, c, key)
+	list, err := ofCluster(ctx, c, key)
 	if err != nil {
 		return nil, "", err
 	}

@@ -32,7 +32,7 @@ func Explain(ctx context.Context, c client.Reader, cluster client.ObjectKey, now
 	for i := range policies.Items {
 		e.Policies = append(e.Policies, policyOf(ctx, matcher, &policies.Items[i], object))
 	}
-	list, err := Of(ctx, c, cluster)
+	list, err := ofCluster(ctx, c, cluster)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -42,8 +42,8 @@ func Explain(ctx context.Context, c client.Reader, cluster client.ObjectKey, now
 	return e, nil
 }
 
-// Of returns the runs of a Cluster, in the order of the hooks.
-func Of(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]lifecyclev1.LifecycleRun, error) {
+// ofCluster returns the runs of a Cluster, in the order of the hooks.
+func ofCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]lifecyclev1.LifecycleRun, error) {
 	list := &lifecyclev1.LifecycleRunList{}
 	if err := c.List(ctx, list, client.InNamespace(cluster.Namespace)); err != nil {
 		return nil, fmt.Errorf("list LifecycleRuns: %w", err)
@@ -53,26 +53,18 @@ func Of(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]lifec
 	return runs, nil
 }
 
-// Everywhere tells of the runs of all Clusters of a namespace, or of all when it is empty,
-// sorted by their names. It has no policies.
-func Everywhere(ctx context.Context, c client.Reader, namespace string, now time.Time) ([]Explanation, error) {
-	clusters, list := &clusterv1.ClusterList{}, &lifecyclev1.LifecycleRunList{}
-	if err := c.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list Clusters: %w", err)
-	}
-	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list LifecycleRuns: %w", err)
-	}
-	inOrder(list.Items)
+// Everywhere tells of the runs of Clusters, sorted by the names of these. It has no policies.
+func Everywhere(clusters []clusterv1.Cluster, runs []lifecyclev1.LifecycleRun, now time.Time) []Explanation {
+	inOrder(runs)
 	of := map[client.ObjectKey][]*lifecyclev1.LifecycleRun{}
-	for i := range list.Items {
-		run := &list.Items[i]
+	for i := range runs {
+		run := &runs[i]
 		key := client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.ClusterName}
 		of[key] = append(of[key], run)
 	}
 	var all []Explanation
-	for i := range clusters.Items {
-		cluster := &clusters.Items[i]
+	for i := range clusters {
+		cluster := &clusters[i]
 		e := Explanation{Namespace: cluster.Namespace, Cluster: cluster.Name, Policies: []Policy{}, Runs: []Run{}}
 		for _, run := range of[client.ObjectKeyFromObject(cluster)] {
 			e.Runs = append(e.Runs, RunOf(run, cluster, now))
@@ -84,7 +76,7 @@ func Everywhere(ctx context.Context, c client.Reader, namespace string, now time
 	slices.SortFunc(all, func(a, b Explanation) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Cluster, b.Cluster))
 	})
-	return all, nil
+	return all
 }
 
 // inOrder sorts runs by their hooks, in the order in which a Cluster meets them.

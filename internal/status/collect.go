@@ -3,8 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +19,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 // NodeLister lists the Nodes of a workload cluster.
@@ -49,30 +48,23 @@ func (s Scope) shows(object client.Object) bool {
 // Status.Plane to the caller, who knows which one it is. Of kinds that may not be
 // listed the error has them all. Without a NodeLister it does not look into the clusters.
 func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister) (Status, error) {
-	var (
-		clusters     clusterv1.ClusterList
-		pools        clusterv1.MachinePoolList
-		deployments  clusterv1.MachineDeploymentList
-		machines     clusterv1.MachineList
-		hostMachines infrav1.HostMachineList
-		hostPools    infrav1.HostMachinePoolList
-		hosts        infrav1.HostList
-		lifecycle    lifecyclev1.LifecycleRunList
-	)
-	if err := listAll(ctx, c, scope.Namespace, &clusters, &pools, &deployments, &machines, &hostMachines, &hostPools, &hosts, &lifecycle); err != nil {
+	o, err := snapshot.ReadAll(ctx, c, scope.Namespace, snapshot.Clusters, snapshot.MachinePools, snapshot.MachineDeployments, snapshot.Machines,
+		snapshot.HostMachines, snapshot.HostMachinePools, snapshot.Hosts, snapshot.LifecycleRuns)
+	if err != nil {
 		return Status{}, err
 	}
 	s := Status{Clusters: []Cluster{}}
-	for i := range clusters.Items {
-		if !scope.shows(&clusters.Items[i]) {
+	for i := range o.Clusters {
+		of := &o.Clusters[i]
+		if !scope.shows(of) {
 			continue
 		}
-		cluster := clusterOf(&clusters.Items[i], machines.Items)
-		cluster.Pools = poolsOf(cluster, pools.Items, deployments.Items)
-		cluster.Waiting = append(waitingOf(&clusters.Items[i], hostMachines.Items, hostPools.Items), waitingRuns(&clusters.Items[i], lifecycle.Items)...)
+		cluster := clusterOf(of, o.Machines)
+		cluster.Pools = poolsOf(cluster, o.MachinePools, o.MachineDeployments)
+		cluster.Waiting = append(waitingOf(of, o.HostMachines, o.HostMachinePools), waitingRuns(of, o.LifecycleRuns)...)
 		s.Clusters = append(s.Clusters, cluster)
 	}
-	s.Hosts = hostsOf(hosts.Items, scope)
+	s.Hosts = hostsOf(o.Hosts, scope)
 	slices.SortFunc(s.Clusters, func(a, b Cluster) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -80,25 +72,6 @@ func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister
 		addNodes(ctx, &s, nodes)
 	}
 	return s, nil
-}
-
-// listAll fills the lists. What may not be listed does not end it, so that all of it can
-// be told at once.
-func listAll(ctx context.Context, c client.Reader, namespace string, lists ...client.ObjectList) error {
-	var forbidden []error
-	for _, list := range lists {
-		err := c.List(ctx, list, client.InNamespace(namespace))
-		if _, ok := list.(*lifecyclev1.LifecycleRunList); ok && meta.IsNoMatchError(err) {
-			continue // slipway-lifecycle is not installed
-		}
-		switch {
-		case apierrors.IsForbidden(err):
-			forbidden = append(forbidden, err)
-		case err != nil:
-			return fmt.Errorf("list %T: %w", list, err)
-		}
-	}
-	return errors.Join(forbidden...)
 }
 
 // addNodes looks into all workload clusters at once. A cluster that can't be
@@ -242,11 +215,11 @@ func NodeOf(n *corev1.Node) Node {
 
 // Hosts reads the hosts in scope, and nothing else.
 func Hosts(ctx context.Context, c client.Reader, scope Scope) ([]Host, error) {
-	hosts := &infrav1.HostList{}
-	if err := listAll(ctx, c, scope.Namespace, hosts); err != nil {
+	s, err := snapshot.ReadAll(ctx, c, scope.Namespace, snapshot.Hosts)
+	if err != nil {
 		return nil, err
 	}
-	return hostsOf(hosts.Items, scope), nil
+	return hostsOf(s.Hosts, scope), nil
 }
 
 func hostsOf(items []infrav1.Host, scope Scope) []Host {

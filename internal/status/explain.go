@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 // Placement is what each host of a namespace is to one machine, by the code that
@@ -124,14 +125,14 @@ func findMachine(ctx context.Context, c client.Reader, namespace, name string) (
 	if of, _, ok := strings.Cut(name, "/"); ok {
 		namespace = of
 	}
-	machines := &infrav1.HostMachineList{}
-	if err := c.List(ctx, machines, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list HostMachines: %w", err)
+	s, err := snapshot.ReadAll(ctx, c, namespace, snapshot.HostMachines)
+	if err != nil {
+		return nil, err
 	}
 	var found []*infrav1.HostMachine
 	var waiting []string
-	for i := range machines.Items {
-		m := &machines.Items[i]
+	for i := range s.HostMachines {
+		m := &s.HostMachines[i]
 		full := m.Namespace + "/" + m.Name
 		if name == m.Name || name == full {
 			found = append(found, m)

@@ -83,8 +83,9 @@ var rules = []rule{
 	{folder: "internal/runs", may: []string{"api", "internal/lifecycle"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/approval", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/assignment", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/runs", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/status", may: []string{"api", "internal/lifecycle/plan", "internal/placement"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/snapshot", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/runs", "internal/snapshot", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/status", may: []string{"api", "internal/lifecycle/plan", "internal/placement", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/management", may: []string{"api", "internal/agent/link/enroll", "internal/durable", "internal/lifecycle/workload", "internal/status"},
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/support/redact"},
@@ -94,8 +95,8 @@ var rules = []rule{
 		never: []string{"k8s.io/kubernetes", "github.com/vishvananda"}},
 	// The console, from the inside out; see its doc.go.
 	{folder: "internal/console/watch"},
-	{folder: "internal/console/view", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/status"}},
-	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/console/view", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}},
+	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
 	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/approval", "internal/assignment", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",

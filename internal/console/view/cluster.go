@@ -9,16 +9,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
-
-// Objects are what the tree of a cluster is made of; all of its namespace.
-type Objects struct {
-	Machines     []clusterv1.Machine
-	HostMachines []infrav1.HostMachine
-	Hosts        []infrav1.Host
-	Pools        []infrav1.HostMachinePool
-}
 
 // Cluster is one workload cluster, from the Cluster down to the Nodes.
 type Cluster struct {
@@ -65,8 +58,8 @@ type Member struct {
 }
 
 // ClusterOf shows a cluster; told is what the status tells of it.
-func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o Objects, page int) Cluster {
-	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions), Rollouts: PoolsOf(c, o.Pools)}
+func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *snapshot.Snapshot, page int) Cluster {
+	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions), Rollouts: PoolsOf(c, o.HostMachinePools)}
 	if c.Spec.Topology.IsDefined() {
 		v.Version = c.Spec.Topology.Version
 	}
@@ -93,7 +86,7 @@ func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o Objects, page int) C
 var groupKinds = []string{"Control plane", "MachinePool", "MachineDeployment", ""}
 
 // membersOf are the machines of a cluster, by group and name.
-func membersOf(c *clusterv1.Cluster, o Objects) []Member {
+func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot) []Member {
 	hosts, wanting := map[string]*infrav1.Host{}, map[string]*infrav1.HostMachine{}
 	for i := range o.Hosts {
 		if o.Hosts[i].Namespace == c.Namespace {

@@ -9,6 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -38,7 +39,7 @@ type PoolMember struct {
 }
 
 // PoolOf shows a pool; version is that of its MachinePool, empty where that is not known.
-func PoolOf(p *infrav1.HostMachinePool, version string, o Objects, page int) Pool {
+func PoolOf(p *infrav1.HostMachinePool, version string, o *snapshot.Snapshot, page int) Pool {
 	v := Pool{
 		Namespace: p.Namespace, Name: p.Name, Cluster: p.Labels[clusterv1.ClusterNameLabel], Version: version, Revision: p.Status.Revision,
 		Replicas: p.Status.Replicas, Ready: p.Status.ReadyReplicas, Available: ptr.Deref(p.Status.AvailableReplicas, 0), Updated: ptr.Deref(p.Status.UpdatedReplicas, 0),
@@ -51,7 +52,7 @@ func PoolOf(p *infrav1.HostMachinePool, version string, o Objects, page int) Poo
 	return v
 }
 
-func poolMembers(p *infrav1.HostMachinePool, version string, o Objects) []PoolMember {
+func poolMembers(p *infrav1.HostMachinePool, version string, o *snapshot.Snapshot) []PoolMember {
 	hosts, machines := map[string]*infrav1.Host{}, map[string]*clusterv1.Machine{}
 	for i := range o.Hosts {
 		hosts[o.Hosts[i].Name] = &o.Hosts[i]

@@ -8,10 +8,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 // rolling is a pool that replaces the first of its two machines.
-func rolling() (*infrav1.HostMachinePool, Objects) {
+func rolling() (*infrav1.HostMachinePool, *snapshot.Snapshot) {
 	pool := &infrav1.HostMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "workers", UID: "uid-of-workers", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
 	pool.Status.Revision, pool.Status.Replicas, pool.Status.UpdatedReplicas = "r2", 2, ptr.To(int32(1))
 	pool.Status.Conditions = []metav1.Condition{{Type: clusterv1.RollingOutCondition, Status: metav1.ConditionTrue, Reason: "RollingOut", Message: "Rolling out 1 not up-to-date machines\n* w-2 is not available"}}
@@ -28,7 +29,7 @@ func rolling() (*infrav1.HostMachinePool, Objects) {
 	host := infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h-2"}}
 	host.Spec.Desired = &infrav1.HostDesired{OperationID: "op", Phase: infrav1.HostDesiredBootstrapped}
 	host.Status.ObservedOperation = &infrav1.ObservedOperation{ID: "op", Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationRunning, Step: "runcmd 1 of 2"}
-	return pool, Objects{
+	return pool, &snapshot.Snapshot{
 		HostMachines: []infrav1.HostMachine{member("w-1", "r2", "h-2"), member("w-10", "r1", ""), other},
 		Hosts:        []infrav1.Host{host},
 	}

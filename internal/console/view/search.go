@@ -6,8 +6,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -36,17 +35,8 @@ type Item struct {
 	Detail string
 }
 
-// Searched are all objects.
-type Searched struct {
-	Hosts    []status.Host
-	Clusters []clusterv1.Cluster
-	Machines []clusterv1.Machine
-	Pools    []infrav1.HostMachinePool
-	Runs     []lifecyclev1.LifecycleRun
-}
-
 // SearchOf finds a text; nothing when it is empty.
-func SearchOf(text string, in Searched) Search {
+func SearchOf(text string, in *snapshot.Snapshot) Search {
 	v := Search{Text: text}
 	if text == "" {
 		return v
@@ -73,12 +63,12 @@ func SearchOf(text string, in Searched) Search {
 		add("clusters", in.Clusters[i].Namespace, in.Clusters[i].Name, in.Clusters[i].Status.Phase)
 	}
 	end("Clusters")
-	for i := range in.Pools {
-		add("pools", in.Pools[i].Namespace, in.Pools[i].Name, in.Pools[i].Labels[clusterv1.ClusterNameLabel])
+	for i := range in.HostMachinePools {
+		add("pools", in.HostMachinePools[i].Namespace, in.HostMachinePools[i].Name, in.HostMachinePools[i].Labels[clusterv1.ClusterNameLabel])
 	}
 	end("Pools")
 	for i := range in.Hosts {
-		h := &in.Hosts[i]
+		h := status.HostOf(&in.Hosts[i])
 		add("hosts", h.Namespace, h.Name, cmp.Or(h.ClaimedBy, h.Phase), append([]string{h.ClaimedBy, h.FailureDomain}, h.Addresses...)...)
 	}
 	end("Hosts")
@@ -90,8 +80,8 @@ func SearchOf(text string, in Searched) Search {
 		}
 	}
 	end("Machines")
-	for i := range in.Runs {
-		r := &in.Runs[i]
+	for i := range in.LifecycleRuns {
+		r := &in.LifecycleRuns[i]
 		add("lifecycle", r.Namespace, r.Name, string(r.Spec.Hook)+" of "+r.Spec.ClusterName, r.Spec.ClusterName, r.Spec.PolicyName)
 	}
 	end("Lifecycle runs")

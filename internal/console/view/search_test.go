@@ -10,7 +10,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 func TestSearchFindsByWhatPeopleKnow(t *testing.T) {
@@ -19,10 +19,14 @@ func TestSearchFindsByWhatPeopleKnow(t *testing.T) {
 	machine.Spec.ClusterName, machine.Status.NodeRef.Name = "edge", "node-7"
 	run := lifecyclev1.LifecycleRun{ObjectMeta: meta("run-1")}
 	run.Spec.ClusterName, run.Spec.PolicyName = "edge", "change-board"
-	in := Searched{
-		Hosts:    []status.Host{{Namespace: "prod", Name: "h-10", ClaimedBy: "edge/edge-w-1", Addresses: []string{"192.0.2.7"}}, {Namespace: "prod", Name: "h-9", FailureDomain: "rack-3"}},
+	claimed, free := infrav1.Host{ObjectMeta: meta("h-10")}, infrav1.Host{ObjectMeta: meta("h-9")}
+	claimed.Spec.Claim = &infrav1.HostClaim{ClusterName: "edge", MachineName: "edge-w-1"}
+	claimed.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "192.0.2.7"}}
+	free.Spec.FailureDomain = "rack-3"
+	in := &snapshot.Snapshot{
+		Hosts:    []infrav1.Host{claimed, free},
 		Clusters: []clusterv1.Cluster{{ObjectMeta: meta("edge")}}, Machines: []clusterv1.Machine{machine},
-		Pools: []infrav1.HostMachinePool{{ObjectMeta: meta("workers")}}, Runs: []lifecyclev1.LifecycleRun{run},
+		HostMachinePools: []infrav1.HostMachinePool{{ObjectMeta: meta("workers")}}, LifecycleRuns: []lifecyclev1.LifecycleRun{run},
 	}
 	for text, want := range map[string]string{
 		"192.0.2.7": "Hosts: hosts/h-10", "RACK-3": "Hosts: hosts/h-9", "h-": "Hosts: hosts/h-9 hosts/h-10", "node-7": "Machines: clusters/edge",
@@ -43,9 +47,9 @@ func TestSearchFindsByWhatPeopleKnow(t *testing.T) {
 }
 
 func TestSearchOfALargeFleetIsSmall(t *testing.T) {
-	var in Searched
+	in := &snapshot.Snapshot{}
 	for i := range 5000 {
-		in.Hosts = append(in.Hosts, status.Host{Namespace: "n", Name: fmt.Sprintf("host-%d", i)})
+		in.Hosts = append(in.Hosts, infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("host-%d", i)}})
 	}
 	found := SearchOf("host", in).Kinds
 	if len(found) != 1 || len(found[0].Items) != maxFound || found[0].More != 5000-maxFound {
