@@ -11,10 +11,11 @@ VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo 
 
 FETCH_MODULES := $(ROOT)/hack/fetch-modules.sh
 
-# the modules with code of this repository; those of the node bundle that only pin a
-# version of upstream's programs are checked by their build
+# the modules with code of this repository, and those of the node bundle that pin a version of
+# upstream's programs, which their build checks
 WORK_MODULES := . plane sdk
 OWN_MODULES  := release nodebundle/build nodebundle/echo nodebundle/flannel nodebundle/pause test/e2e/upstream
+PIN_MODULES  := $(addprefix nodebundle/,cni containerd coredns etcd flannelcni kubernetes runc)
 
 include nodebundle/bundle.mk
 
@@ -178,8 +179,8 @@ tidy: ## Write go.mod and go.sum of every module from the imports
 	for module in $(WORK_MODULES) $(OWN_MODULES); do (cd $$module && $(ROOT)/hack/tidy.sh); done
 
 .PHONY: vulncheck
-vulncheck: manifests ## Look for known vulnerabilities in what the code calls; GOVULNDB names another database
-	@hack/vulncheck.sh $(call TOOL_PATH,govulncheck) $(WORK_MODULES) $(OWN_MODULES)
+vulncheck: manifests ## Look for known vulnerabilities in what the code calls, that of the node bundle included; GOVULNDB names another database
+	@hack/vulncheck.sh $(call TOOL_PATH,govulncheck) $(WORK_MODULES) $(OWN_MODULES) $(PIN_MODULES)
 
 .PHONY: apidiff
 apidiff: ## Fail on changes of sdk and api that break users of the last tag

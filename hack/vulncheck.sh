@@ -17,5 +17,8 @@ for module in "$@"; do
   echo "  VULN  $module"
   work=off
   if [ "$module" = . ]; then work=$PWD/hack/root.work; fi
-  (cd "$module" && GOWORK=$work "$govulncheck" -db "$database" ./...)
+  # A module that only pins a program has no package of its own.
+  packages=./...
+  if grep -q ^tool "$module/go.mod"; then packages=tool; fi
+  (cd "$module" && GOWORK=$work "$govulncheck" -db "$database" "$packages")
 done
