@@ -14,7 +14,7 @@ import (
 func fleetPage(t testing.TB, s *server, hosts []status.Host) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := s.templates.ExecuteTemplate(&out, "fleet", body{Title: "Fleet", Content: view.FleetOf(hosts, view.FleetFilter{})}); err != nil {
+	if err := s.templates.ExecuteTemplate(&out, "fleet", body{Title: "Fleet", Content: view.FleetOf(hosts, nil, view.FleetFilter{})}); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()

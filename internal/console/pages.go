@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/console/watch"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -33,11 +34,14 @@ func pageOf(r *http.Request) int {
 }
 
 func (s *server) fleet(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	hosts, err := status.Hosts(ctx, read, s.scope())
+	o, err := snapshot.Read(ctx, read, s.Namespace, snapshot.Hosts)
+	if err != nil {
+		return "", nil, err
+	}
 	query := r.URL.Query()
-	return "Fleet", view.FleetOf(hosts, view.FleetFilter{
+	return "Fleet", view.FleetOf(status.HostsOf(o.Hosts, s.scope()), doctor.OfHosts(o.Hosts, s.now()), view.FleetFilter{
 		Text: query.Get("q"), Phase: query.Get("phase"), Domain: query.Get("domain"), Attention: query.Get("attention") != "", Page: pageOf(r),
-	}), err
+	}), nil
 }
 
 func (s *server) host(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {

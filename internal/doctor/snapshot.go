@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -37,6 +38,14 @@ func Read(ctx context.Context, c client.Reader, scope status.Scope, now time.Tim
 		return nil, err
 	}
 	return &Snapshot{Snapshot: *s, Now: now, Scope: scope}, nil
+}
+
+// OfHosts returns what the checks find on hosts when nothing but the Hosts is known.
+func OfHosts(hosts []infrav1.Host, now time.Time) []Finding {
+	s := &Snapshot{Now: now}
+	// No check may conclude that there is no Cluster.
+	s.Hosts, s.Unread = hosts, []Unread{{Kind: "Cluster"}}
+	return Diagnose(s).Findings
 }
 
 // knows says whether the objects of a kind were read.

@@ -64,7 +64,7 @@ func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister
 		cluster.Waiting = append(waitingOf(of, o.HostMachines, o.HostMachinePools), waitingRuns(of, o.LifecycleRuns)...)
 		s.Clusters = append(s.Clusters, cluster)
 	}
-	s.Hosts = hostsOf(o.Hosts, scope)
+	s.Hosts = HostsOf(o.Hosts, scope)
 	slices.SortFunc(s.Clusters, func(a, b Cluster) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -219,10 +219,11 @@ func Hosts(ctx context.Context, c client.Reader, scope Scope) ([]Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hostsOf(s.Hosts, scope), nil
+	return HostsOf(s.Hosts, scope), nil
 }
 
-func hostsOf(items []infrav1.Host, scope Scope) []Host {
+// HostsOf returns the hosts in scope as the status shows them, sorted.
+func HostsOf(items []infrav1.Host, scope Scope) []Host {
 	hosts := []Host{}
 	for i := range items {
 		if scope.shows(&items[i]) {

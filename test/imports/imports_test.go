@@ -95,8 +95,8 @@ var rules = []rule{
 		never: []string{"k8s.io/kubernetes", "github.com/vishvananda"}},
 	// The console, from the inside out; see its doc.go.
 	{folder: "internal/console/watch"},
-	{folder: "internal/console/view", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}},
-	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/console/view", may: []string{"api", "internal/approval", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}},
+	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
 	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/approval", "internal/assignment", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",

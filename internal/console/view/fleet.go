@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -74,13 +77,20 @@ var lifeOrder = []infrav1.HostPhase{
 	infrav1.HostPhaseQuarantined, infrav1.HostPhaseFailed,
 }
 
-// FleetOf shows hosts, which are sorted by namespace and name.
-func FleetOf(hosts []status.Host, filter FleetFilter) Fleet {
+// FleetOf shows hosts, which are sorted by namespace and name, and what doctor found on them.
+func FleetOf(hosts []status.Host, findings []doctor.Finding, filter FleetFilter) Fleet {
+	found := map[types.NamespacedName]bool{}
+	for _, f := range findings {
+		if f.Object.Kind == "Host" && f.Severity != doctor.Note {
+			found[types.NamespacedName{Namespace: f.Object.Namespace, Name: f.Object.Name}] = true
+		}
+	}
 	f := Fleet{Filter: filter, Total: len(hosts)}
 	phases, domains := map[string]int{}, map[string]*Domain{}
 	var shown []Cell
 	for i := range hosts {
-		cell := Cell{Host: hosts[i], Attention: attention(&hosts[i])}
+		h := &hosts[i]
+		cell := Cell{Host: *h, Attention: attention(h) || found[types.NamespacedName{Namespace: h.Namespace, Name: h.Name}]}
 		phases[cell.Phase]++
 		name := cmp.Or(cell.FailureDomain, NoDomain)
 		d := domains[name]

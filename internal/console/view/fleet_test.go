@@ -5,7 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -41,7 +48,7 @@ func TestFleetByDomain(t *testing.T) {
 		{Name: "e", FailureDomain: "rack-2", Phase: "Enrolling", Approval: "Pending", Connected: true},
 		{Name: "f", FailureDomain: "rack-2"},
 	}
-	f := FleetOf(hosts, FleetFilter{})
+	f := FleetOf(hosts, nil, FleetFilter{})
 	if got := strings.Join(names(f), ""); got != "cdefab" {
 		t.Errorf("order %s", got)
 	}
@@ -51,7 +58,7 @@ func TestFleetByDomain(t *testing.T) {
 	for want, filter := range map[string]FleetFilter{
 		"a": {Text: "CP-1"}, "b": {Text: "192.0.2"}, "cb": {Phase: "Available"}, "cdef": {Domain: "rack-2"}, "d": {Attention: true, Phase: "Failed"}, "": {Text: "nobody"},
 	} {
-		f := FleetOf(hosts, filter)
+		f := FleetOf(hosts, nil, filter)
 		if filter.Domain == "" && filter.Text == "" && filter.Phase == "" {
 			t.Fatal("an empty filter")
 		}
@@ -62,7 +69,7 @@ func TestFleetByDomain(t *testing.T) {
 			t.Errorf("%+v counts only %d", filter, f.Total)
 		}
 	}
-	if f := FleetOf(hosts, FleetFilter{Domain: NoDomain}); !slices.Equal(names(f), []string{"b"}) {
+	if f := FleetOf(hosts, nil, FleetFilter{Domain: NoDomain}); !slices.Equal(names(f), []string{"b"}) {
 		t.Errorf("without a domain: %v", names(f))
 	}
 }
@@ -70,9 +77,9 @@ func TestFleetByDomain(t *testing.T) {
 func TestEveryHostIsOnOnePage(t *testing.T) {
 	hosts := fleet(5000)
 	seen := map[string]int{}
-	pages := FleetOf(hosts, FleetFilter{}).Pager.Pages
+	pages := FleetOf(hosts, nil, FleetFilter{}).Pager.Pages
 	for page := range pages {
-		f := FleetOf(hosts, FleetFilter{Page: page + 1})
+		f := FleetOf(hosts, nil, FleetFilter{Page: page + 1})
 		if n := len(names(f)); n > PageSize || n != f.Pager.Last-f.Pager.First+1 {
 			t.Errorf("page %d has %d hosts: %+v", page+1, n, f.Pager)
 		}
@@ -84,11 +91,38 @@ func TestEveryHostIsOnOnePage(t *testing.T) {
 		t.Errorf("%d hosts on %d pages", len(seen), pages)
 	}
 	for _, page := range []int{-1, 0, 99} {
-		if f := FleetOf(hosts, FleetFilter{Page: page}); len(names(f)) == 0 || f.Pager.Page < 1 || f.Pager.Page > pages {
+		if f := FleetOf(hosts, nil, FleetFilter{Page: page}); len(names(f)) == 0 || f.Pager.Page < 1 || f.Pager.Page > pages {
 			t.Errorf("page %d: %+v", page, f.Pager)
 		}
 	}
-	if f := FleetOf(nil, FleetFilter{Page: 3}); f.Pager.Page != 1 || f.Pager.First != 0 {
+	if f := FleetOf(nil, nil, FleetFilter{Page: 3}); f.Pager.Page != 1 || f.Pager.First != 0 {
 		t.Errorf("no hosts: %+v", f.Pager)
+	}
+}
+
+// A host needs attention when doctor has an error or a warning about it; a note, such as one of
+// maintenance, is none.
+func TestAttentionOfFindings(t *testing.T) {
+	host := func(name string, conditions ...metav1.Condition) infrav1.Host {
+		h := infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}
+		h.Status.Conditions = append(conditions, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue})
+		return h
+	}
+	condition := func(kind, status, reason string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: "m"}
+	}
+	cordoned := host("cordoned")
+	cordoned.Spec.Unschedulable = ptr.To(true)
+	hosts := []infrav1.Host{
+		host("fine"), cordoned,
+		host("cloned", condition(infrav1.DuplicateIdentityCondition, "True", "x")),
+		host("late", condition(infrav1.ClockSkewedCondition, "True", "x")),
+		host("old", condition(infrav1.AgentSupportedCondition, "False", infrav1.HostAgentTooOldReason)),
+		host("orphan", condition(clusterv1.ReadyCondition, "False", infrav1.HostOrphanedClaimReason)),
+		host("waiting", condition(infrav1.ReleaseHooksPassedCondition, "False", infrav1.HooksBlockedReason)),
+	}
+	f := FleetOf(status.HostsOf(hosts, status.Scope{}), doctor.OfHosts(hosts, time.Now()), FleetFilter{Attention: true})
+	if got, want := names(f), []string{"cloned", "late", "old", "orphan", "waiting"}; !slices.Equal(got, want) || f.Attention != len(want) {
+		t.Errorf("attention: %d, %q, want %q", f.Attention, got, want)
 	}
 }
