@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/private"
 )
 
@@ -58,13 +58,10 @@ type Config struct {
 	Beside string `json:"beside,omitempty"`
 }
 
-// The name becomes a cgroup, a network namespace and part of interface names.
-var validName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
-
 // Validate says which field is wrong and what it may be.
 func (c Config) Validate() error {
-	if !validName.MatchString(c.Name) {
-		return fmt.Errorf("--name %q: want a lower-case letter, then up to 30 letters, digits or dashes", c.Name)
+	if err := network.ValidateName(c.Name); err != nil {
+		return fmt.Errorf("--name %w", err)
 	}
 	if c.APIPort < 1 || c.APIPort > 65535 {
 		return fmt.Errorf("--api-port %d: want 1 to 65535", c.APIPort)
@@ -72,7 +69,7 @@ func (c Config) Validate() error {
 	if _, err := c.ListensAt(); err != nil {
 		return err
 	}
-	if c.Beside != "" && !validName.MatchString(c.Beside) || c.Beside == c.Name {
+	if c.Beside != "" && network.ValidateName(c.Beside) != nil || c.Beside == c.Name {
 		return fmt.Errorf("--beside %q: want the --name of another plane on this machine", c.Beside)
 	}
 	if c.LoggingFormat != "" && c.LoggingFormat != "text" && c.LoggingFormat != "json" {

@@ -26,13 +26,13 @@ var (
 // ErrForeign means that the pinned namespace exists but was not made by Slipway.
 var ErrForeign = errors.New("network namespace belongs to something else")
 
-var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+var validName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
 
-// ValidateName reports whether name can be the name of an instance, which also
-// names a cgroup and a file in /run/netns.
+// ValidateName reports whether name can be the name of an instance, which also names a cgroup, a
+// file in /run/netns and is part of interface names.
 func ValidateName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("instance name %q: want at most 32 lower-case letters, digits and dashes, not starting with a dash", name)
+		return fmt.Errorf("%q: want a lower-case letter, then up to 30 letters, digits or dashes", name)
 	}
 	return nil
 }

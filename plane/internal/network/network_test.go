@@ -309,7 +309,7 @@ func TestPortName(t *testing.T) {
 }
 
 func TestValidateName(t *testing.T) {
-	for name, ok := range map[string]bool{"slipway": true, "a-1": true, "": false, "..": false, "A": false, "-x": false, strings.Repeat("a", 33): false} {
+	for name, ok := range map[string]bool{"slipway": true, "a-1": true, "": false, "..": false, "A": false, "-x": false, "1a": false, strings.Repeat("a", 31): true, strings.Repeat("a", 32): false} {
 		if (ValidateName(name) == nil) != ok {
 			t.Errorf("%q: %v", name, !ok)
 		}
