@@ -40,7 +40,7 @@ var rules = []rule{
 	{folder: "internal/secretrights", never: []string{"sigs.k8s.io/controller-runtime"}},
 	// The packages of the agent, from the inside out; see internal/agent/run/doc.go.
 	{folder: "internal/agent/core", may: []string{"api", "internal/durable"}, never: []string{"k8s.io/client-go"}},
-	{folder: "internal/agent/hostos", may: []string{"api", "internal/durable", "internal/agent/core/journal", "internal/agent/core/operation"}},
+	{folder: "internal/agent/hostos", may: []string{"api", "internal/durable"}},
 	{folder: "internal/agent/link", may: []string{"api", "internal/host", "internal/durable", "internal/agent/core", "internal/agent/hostos/inventory", "internal/agent/run/config"}},
 	{folder: "internal/agent/vip", may: []string{"internal/agent/hostos", "internal/agent/link/backoff", "internal/agent/link/kube"}},
 	{folder: "internal/agent/effects", may: []string{"api", "internal/host", "internal/durable", "internal/agent/core/journal", "internal/agent/core/operation",

@@ -15,7 +15,7 @@ func TestNodeComesBackAfterAPowerCut(t *testing.T) {
 		reason  string
 	}{
 		"enabled\n": {}, "disabled\n": {enabled: 1}, "enabled-runtime\n": {enabled: 1}, "static\n": {}, "": {},
-		"masked\n": {reason: operation.ReasonKubeletMasked},
+		"masked\n": {reason: "KubeletMasked"},
 	} {
 		t.Run(state, func(t *testing.T) {
 			h, p := fakehost.New(t), newRecord(t)

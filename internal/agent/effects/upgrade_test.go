@@ -214,7 +214,7 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 	}{
 		"downgrade":       {"v1.34.9", nil, operation.ReasonDowngrade, "v1.34.9"},
 		"two minors":      {"v1.37.0", nil, operation.ReasonVersionSkew, "v1.36 first"},
-		"not installed":   {"v1.36.9", nil, operation.ReasonVersionUnavailable, "v1.36.9"},
+		"not installed":   {"v1.36.9", nil, "VersionUnavailable", "v1.36.9"},
 		"preflight fails": {newVersion, func(h *fakehost.Host) { failKubeadm(h, " upgrade node phase preflight") }, operation.ReasonKubeadmFailed, "exit code 1"},
 		"kubeadm fails":   {newVersion, func(h *fakehost.Host) { failKubeadm(h, " upgrade node --") }, operation.ReasonKubeadmFailed, "exit code 1"},
 		"kubelet is dead": {newVersion, func(h *fakehost.Host) { h.Programs.On = nil }, operation.ReasonNodeNotReady, "still reports v1.35.4"},

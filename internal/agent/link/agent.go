@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -331,7 +332,7 @@ func refreshWait(collected bool) time.Duration {
 // collect reads the inventory and reports whether it could.
 func (a *Agent) collect(ctx context.Context) bool {
 	state := a.options.Journal.State()
-	facts, err := a.options.Inventory(ctx, inventory.NodeOf(state))
+	facts, err := a.options.Inventory(ctx, nodeOf(state))
 	if err != nil {
 		a.options.Log.Error("cannot read the inventory of the host", "err", err)
 		return false
@@ -340,4 +341,19 @@ func (a *Agent) collect(ctx context.Context) bool {
 	defer a.mu.Unlock()
 	a.facts, a.collectedFor = facts, state.Node
 	return true
+}
+
+// nodeOf is what the journal has of the node.
+func nodeOf(s journal.State) inventory.Node {
+	node := inventory.Node{}
+	if ip, err := netip.ParseAddr(s.VirtualIP); err == nil {
+		node.VirtualIP = ip.Unmap()
+	}
+	if s.Node != nil {
+		node.IPs = s.Node.IPs
+	}
+	if s.Baseline != nil && s.Residue != journal.ResidueNone {
+		node.Before = append([]string{}, s.Baseline.Interfaces...)
+	}
+	return node
 }

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -51,5 +52,19 @@ func TestWhatWasFoundIsReported(t *testing.T) {
 	found := []string{"process kubelet (PID 7)"}
 	if got := status(inventory.Facts{}, "boot", journal.State{Found: found}, nil).Residue; !slices.Equal(got, found) {
 		t.Errorf("residue %q, want %q", got, found)
+	}
+}
+
+// The virtual address counts in any form, and the interfaces of before only while the host is a node.
+func TestNodeOf(t *testing.T) {
+	ip := netip.MustParseAddr("192.0.2.7")
+	state := journal.State{VirtualIP: "fd00:0::200", Node: &journal.Node{IPs: []netip.Addr{ip}}, Baseline: &journal.Baseline{Interfaces: []string{"eth0"}}, Residue: journal.ResidueNone}
+	node := nodeOf(state)
+	if node.VirtualIP != netip.MustParseAddr("fd00::200") || !slices.Equal(node.IPs, []netip.Addr{ip}) || node.Before != nil {
+		t.Errorf("of a clean host: %+v", node)
+	}
+	state.Residue = journal.ResidueCommands
+	if node := nodeOf(state); !slices.Equal(node.Before, []string{"eth0"}) {
+		t.Errorf("of a node: %+v", node)
 	}
 }

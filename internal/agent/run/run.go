@@ -114,6 +114,14 @@ func (a *Agent) work(parent context.Context, log *slog.Logger) (ready bool, err 
 	}
 }
 
+// nodeIPs returns the addresses of the node on the host; nil while it is none.
+func (a *Agent) nodeIPs() []netip.Addr {
+	if node := a.journal.State().Node; node != nil {
+		return node.IPs
+	}
+	return nil
+}
+
 // live runs the agent in one namespace, until the context ends or the host is in another one.
 func (a *Agent) live(parent context.Context) error {
 	a.Log.Info("slipway-agent starts", "version", version.Version, "hostID", a.identity)
@@ -121,7 +129,7 @@ func (a *Agent) live(parent context.Context) error {
 		Root: a.Root, Identity: a.identity, Rule: a.rule(), NodeInterface: a.Config.NodeInterface,
 		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket,
 		DrainTimeout: a.Config.DrainTimeout.Duration, Log: a.Log,
-		Node:    func() []netip.Addr { return inventory.NodeOf(a.journal.State()).IPs },
+		Node:    a.nodeIPs,
 		Records: filepath.Join(a.Config.StateDir, config.RecordsDirectory), Ignore: ignored(a.Config.Clean),
 		Candidate: func() vip.Candidate { return effects.Candidate(a.name, a.journal.State()) },
 	})

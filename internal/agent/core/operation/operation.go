@@ -15,7 +15,6 @@ import (
 // bootstrap, of adoptions, of upgrades, and of reboots.
 const (
 	ReasonSecretUnavailable   = "BootstrapSecretUnavailable"
-	ReasonVersionUnavailable  = "VersionUnavailable"
 	ReasonVirtualIPFailed     = "VirtualIPFailed"
 	ReasonStepFailed          = "StepFailed"
 	ReasonCommandFailed       = "CommandFailed"
@@ -31,7 +30,6 @@ const (
 	ReasonNotBootstrapped     = "NotBootstrapped"
 	ReasonOrderUnknown        = "OrderUnknown"
 	ReasonNodeExists          = "NodeExists"
-	ReasonKubeletMasked       = "KubeletMasked"
 	ReasonSoftwareUnavailable = "SoftwareUnavailable"
 	ReasonControlPlaneExists  = "ControlPlaneExists"
 	ReasonNodeAddressUnknown  = "NodeAddressUnknown"
@@ -94,10 +92,22 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// AsError returns err as an *Error; one of another type becomes StepFailed.
+// fault is an error of a package that knows no operations and still has the reason of a failed one.
+type fault interface {
+	error
+	// OperationReason returns the reason, and whether the same operation fails again.
+	OperationReason() (reason string, permanent bool)
+}
+
+// AsError returns err as an *Error; one that does not say its reason becomes StepFailed.
 func AsError(err error) *Error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e
+	}
+	if f := fault(nil); errors.As(err, &f) {
+		retry := map[bool]Retry{false: RetryAfterReset, true: RetryNever}
+		reason, permanent := f.OperationReason()
+		return &Error{Reason: reason, Message: f.Error(), Retry: retry[permanent]}
 	}
 	return &Error{Reason: ReasonStepFailed, Message: err.Error(), Err: err}
 }

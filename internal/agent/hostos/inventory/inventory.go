@@ -17,7 +17,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 )
@@ -57,21 +56,6 @@ type Node struct {
 	VirtualIP netip.Addr
 	// Before are the interfaces that the host had before it became a node; nil when they are not known.
 	Before []string
-}
-
-// NodeOf is what the journal has of the node.
-func NodeOf(s journal.State) Node {
-	node := Node{}
-	if ip, err := netip.ParseAddr(s.VirtualIP); err == nil {
-		node.VirtualIP = ip.Unmap()
-	}
-	if s.Node != nil {
-		node.IPs = s.Node.IPs
-	}
-	if s.Baseline != nil && s.Residue != journal.ResidueNone {
-		node.Before = append([]string{}, s.Baseline.Interfaces...)
-	}
-	return node
 }
 
 // Collect reads everything.

@@ -12,7 +12,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/test/fakehost"
@@ -38,8 +37,7 @@ func TestCollect(t *testing.T) {
 		}
 	}
 	byRoute := false
-	// The same address as in the journal, in another form.
-	node := inventory.NodeOf(journal.State{VirtualIP: "fd00:0::200"})
+	node := inventory.Node{VirtualIP: netip.MustParseAddr("fd00::200")}
 	c := inventory.Collector{
 		Root: h.Root, Hostname: func() (string, error) { return "h", nil }, AgentVersion: "v1",
 		Versions: func(context.Context) []string { return []string{"v1.36.3"} },

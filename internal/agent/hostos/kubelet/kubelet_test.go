@@ -158,8 +158,7 @@ func TestSelect(t *testing.T) {
 
 func wantUnavailable(t *testing.T, err error, parts ...string) {
 	t.Helper()
-	e := (*operation.Error)(nil)
-	if !errors.As(err, &e) || e.Reason != operation.ReasonVersionUnavailable || e.Retry != operation.RetryNever {
+	if e := operation.AsError(err); e.Reason != "VersionUnavailable" || e.Retry != operation.RetryNever {
 		t.Fatalf("error is %#v", err)
 	}
 	for _, part := range parts {

@@ -4,9 +4,21 @@ import (
 	"context"
 	"strings"
 
-	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 )
+
+// Error is a state of the host with which an operation cannot go on; operation.AsError takes the
+// reason and the message, which names the remedy. Permanent says that the same operation fails again.
+type Error struct {
+	Reason, Message string
+	Permanent       bool
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// OperationReason returns the reason of the failed operation, and whether it fails again.
+func (e *Error) OperationReason() (string, bool) { return e.Reason, e.Permanent }
 
 // Unit is what systemd does with kubelet.service at boot.
 type Unit struct{ Runner command.Runner }
@@ -23,7 +35,7 @@ func (u Unit) StartsAtBoot(ctx context.Context) (bool, error) {
 	case "disabled", "enabled-runtime":
 		return false, nil
 	case "masked", "masked-runtime":
-		return false, &operation.Error{Reason: operation.ReasonKubeletMasked,
+		return false, &Error{Reason: "KubeletMasked",
 			Message: "kubelet.service is masked, so systemd never starts the kubelet; run `systemctl unmask kubelet` on the host"}
 	default:
 		return true, ctx.Err()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 )
@@ -131,7 +130,7 @@ func (v Versions) checkUnit(ctx context.Context) error {
 }
 
 func unavailable(format string, args ...any) error {
-	return &operation.Error{Reason: operation.ReasonVersionUnavailable, Retry: operation.RetryNever, Message: fmt.Sprintf(format, args...)}
+	return &Error{Reason: "VersionUnavailable", Permanent: true, Message: fmt.Sprintf(format, args...)}
 }
 
 // Offered reports whether both kubelet and kubeadm on PATH are of the version.
