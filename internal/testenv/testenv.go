@@ -202,6 +202,10 @@ func decode[T any](files fs.FS, pattern string) ([]*T, error) {
 
 // start fills in the rest of the Env. What it returns stops the API server.
 func (e *Env) start(server *envtest.Environment, kinds []*apiextensionsv1.CustomResourceDefinition) (func(), error) {
+	// From its cache, an API server answers a list after each write of another kind up to 100 ms
+	// later: the cache waits until etcd tells how far it is. Reconcilers that are called one
+	// after the other wait for that most of their time.
+	server.ControlPlane.GetAPIServer().Configure().Set("watch-cache", "false")
 	restConfig, end, err := apiserver.StartWith(server, kinds)
 	if err != nil {
 		return nil, err
