@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -289,30 +290,34 @@ func TestDeletedMachineIsReplaced(t *testing.T) {
 	}
 }
 
+// Core does not copy these settings to the Machines of a pool.
 func TestMachineSettings(t *testing.T) {
-	w := newWorld(t, 1, func(mp *clusterv1.MachinePool, _ *infrav1.HostMachinePool) {
-		mp.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(int32(30))
-		mp.Spec.Template.Spec.MinReadySeconds = ptr.To(int32(7))
-	})
+	full := hostmachinepool.FullSpec()
+	w := newWorld(t, 1, func(mp *clusterv1.MachinePool, _ *infrav1.HostMachinePool) { settings(&mp.Spec.Template.Spec, full) })
 	w.reconcile()
 	machine := w.machines()[0]
-	if ptr.Deref(machine.Spec.Deletion.NodeDrainTimeoutSeconds, 0) != 30 || ptr.Deref(machine.Spec.MinReadySeconds, 0) != 7 {
-		t.Fatalf("spec = %+v", machine.Spec)
+	got := clusterv1.MachineSpec{}
+	if settings(&got, machine.Spec); !equality.Semantic.DeepEqual(got, full) {
+		t.Fatalf("the Machine has %+v, want %+v", got, full)
 	}
 	before := machine.ResourceVersion
 	w.reconcile()
 	if after := w.machines()[0]; after.ResourceVersion != before {
 		t.Error("the Machine is written at each reconcile")
 	}
-	w.scale(1)
-	w.machinePool.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = nil
-	if err := env.Client.Update(ctx, w.machinePool); err != nil {
-		t.Fatal(err)
+	for name, spec := range hostmachinepool.Without() {
+		w.changeMachinePool(func(mp *clusterv1.MachinePool) { settings(&mp.Spec.Template.Spec, spec) })
+		w.reconcile()
+		got := clusterv1.MachineSpec{}
+		if settings(&got, w.machines()[0].Spec); !equality.Semantic.DeepEqual(got, spec) {
+			t.Errorf("without %s in the template the Machine has %+v", name, got)
+		}
 	}
-	w.reconcile()
-	if machine := w.machines()[0]; machine.Spec.Deletion.NodeDrainTimeoutSeconds != nil || ptr.Deref(machine.Spec.MinReadySeconds, 0) != 7 {
-		t.Errorf("what left the template stayed: %+v", machine.Spec)
-	}
+}
+
+// settings copies what TestMachineSettings is about.
+func settings(to *clusterv1.MachineSpec, from clusterv1.MachineSpec) {
+	to.MinReadySeconds, to.ReadinessGates, to.Deletion, to.Taints = from.MinReadySeconds, from.ReadinessGates, from.Deletion, from.Taints
 }
 
 func TestDeletion(t *testing.T) {

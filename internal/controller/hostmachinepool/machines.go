@@ -17,13 +17,14 @@ import (
 // machineSettings are the fields of a MachinePool's template that core doesn't
 // copy to the Machines of a pool.
 type machineSettings struct {
-	MinReadySeconds *int32                        `json:"minReadySeconds,omitempty"`
-	Deletion        clusterv1.MachineDeletionSpec `json:"deletion,omitempty,omitzero"`
-	Taints          []clusterv1.MachineTaint      `json:"taints,omitempty"`
+	MinReadySeconds *int32                           `json:"minReadySeconds,omitempty"`
+	ReadinessGates  []clusterv1.MachineReadinessGate `json:"readinessGates,omitempty"`
+	Deletion        clusterv1.MachineDeletionSpec    `json:"deletion,omitempty,omitzero"`
+	Taints          []clusterv1.MachineTaint         `json:"taints,omitempty"`
 }
 
 func settingsOf(spec clusterv1.MachineSpec) machineSettings {
-	return machineSettings{MinReadySeconds: spec.MinReadySeconds, Deletion: spec.Deletion, Taints: spec.Taints}
+	return machineSettings{MinReadySeconds: spec.MinReadySeconds, ReadinessGates: spec.ReadinessGates, Deletion: spec.Deletion, Taints: spec.Taints}
 }
 
 // configureMachines applies these settings to the Machines.
