@@ -142,6 +142,8 @@ func TestUnavailable(t *testing.T) {
 			change: func(h *infrav1.Host) { h.Spec.AssignedNamespace = "team-a" }, disconnected: true, reason: infrav1.HostAssignedReason,
 		},
 		"unschedulable": {change: func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, reason: infrav1.HostUnschedulableReason},
+		"evacuated":     {change: func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }, reason: infrav1.HostEvacuateReason},
+		"pending":       {change: func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending }, reason: infrav1.HostNotApprovedReason},
 		"deleting":      {change: func(h *infrav1.Host) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, reason: infrav1.HostDeletingReason},
 		"claimed":       {change: func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }, reason: infrav1.HostClaimedReason},
 		"not clean":     {change: func(h *infrav1.Host) { h.Spec.ClaimGeneration = 9 }, reason: infrav1.HostNotCleanReason},
@@ -153,6 +155,31 @@ func TestUnavailable(t *testing.T) {
 				t.Errorf("reason = %q, want %q", got.Reason, tc.reason)
 			}
 		})
+	}
+}
+
+// Whoever keeps new machines from a host keeps them from one that is claimed, too.
+func TestHeldBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*infrav1.Host)
+		want   bool
+	}{
+		"free":                       {func(*infrav1.Host) {}, false},
+		"approved":                   {func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalApproved }, false},
+		"schedulable, not evacuated": {func(h *infrav1.Host) { h.Spec.Unschedulable, h.Spec.Evacuate = ptr.To(false), ptr.To(false) }, false},
+		"pending":                    {func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending }, true},
+		"denied":                     {func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalDenied }, true},
+		"unschedulable":              {func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }, true},
+		"evacuated":                  {func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }, true},
+		"leaving":                    {func(h *infrav1.Host) { h.Spec.AssignedNamespace = "team-a" }, true},
+		"deleted":                    {func(h *infrav1.Host) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, true},
+	} {
+		for kind, h := range map[string]*infrav1.Host{"free": free(), "claimed": claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded)} {
+			tc.change(h)
+			if got := host.HeldBack(h); got != tc.want {
+				t.Errorf("%s, %s: %t, want %t", name, kind, got, tc.want)
+			}
+		}
 	}
 }
 

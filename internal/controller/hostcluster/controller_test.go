@@ -543,3 +543,48 @@ func TestAnErrorIsNeverReady(t *testing.T) {
 		}
 	}
 }
+
+// After an error nothing is known that Ready could tell: it stays as it is, true or not, also
+// while the HostCluster is being deleted.
+func TestErrorLeavesReadyAsItIs(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"}}
+	hc.OwnerReferences = []metav1.OwnerReference{newCluster(t, namespace, nil)}
+	create(t, hc)
+	create(t, &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m", Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}})
+	unanswered := interceptor.NewClient(env.Client, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("no lists today")
+		},
+	})
+	failing := &hostcluster.Reconciler{Client: unanswered, APIReader: env.Client, Recorder: &events.FakeRecorder{}}
+	stays := func(status metav1.ConditionStatus, reason string) {
+		t.Helper()
+		if _, err := failing.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(hc)}); err == nil {
+			t.Fatal("the error is swallowed")
+		}
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(hc), hc); err != nil {
+			t.Fatal(err)
+		}
+		if ready := conditions.Get(hc, clusterv1.ReadyCondition); ready.Status != status || ready.Reason != reason {
+			t.Errorf("Ready = %+v, want %s, %s", ready, status, reason)
+		}
+	}
+
+	hc = reconcile(t, hc)
+	stays(metav1.ConditionFalse, "EndpointMissing")
+	hc.Spec.ControlPlaneEndpoint.Host = "10.0.0.1"
+	if err := env.Client.Update(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	stays(metav1.ConditionFalse, "EndpointMissing")
+	hc = reconcile(t, hc)
+	stays(metav1.ConditionTrue, "Provisioned")
+	if err := env.Client.Delete(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	stays(metav1.ConditionTrue, "Provisioned")
+	hc = reconcile(t, hc)
+	stays(metav1.ConditionFalse, clusterv1.DeletingReason)
+}

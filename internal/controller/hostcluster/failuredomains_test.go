@@ -47,6 +47,7 @@ func rackedHosts(t *testing.T, namespace string) {
 		"evacuated":      func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) },
 		"pending":        func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending },
 		"denied":         func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalDenied },
+		"deleted":        func(h *infrav1.Host) { h.Finalizers = []string{infrav1.HostFinalizer} },
 		"leaving":        func(h *infrav1.Host) { h.Spec.AssignedNamespace = "other" },
 		"older-versions": func(*infrav1.Host) {},
 	} {
@@ -61,6 +62,11 @@ func rackedHosts(t *testing.T, namespace string) {
 			agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.KubernetesVersions = []string{"v1.30.0"} })
 		case "enrolling":
 			agent.Report(t, func(s *infrav1.HostStatus) { s.Inventory.KubernetesVersions = nil })
+		}
+		if rack == "deleted" {
+			if err := env.Client.Delete(ctx, agent.Host(t)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		agent.Connect(t, !strings.HasSuffix(rack, "away") && rack != "held")
 	}
@@ -130,7 +136,7 @@ func TestFailureDomainsOfTheControlPlane(t *testing.T) {
 	expect := func(why, want string) {
 		t.Helper()
 		hc = reconcile(t, hc)
-		if got := forControlPlanes(hc); got != want || len(hc.Status.FailureDomains) != 17 {
+		if got := forControlPlanes(hc); got != want || len(hc.Status.FailureDomains) != 18 {
 			t.Errorf("%s: for control planes %q, want %q, of %v", why, got, want, hc.Status.FailureDomains)
 		}
 	}

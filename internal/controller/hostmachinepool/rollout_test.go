@@ -405,3 +405,30 @@ func TestErrorsKeepConditions(t *testing.T) {
 		t.Errorf("status = %+v, was %+v", after.Status, before.Status)
 	}
 }
+
+// A pool that is scaled down to the machines that are ready is Ready once the others are deleted,
+// not when the reconcile that was to delete them failed.
+func TestErrorMakesNoPoolReady(t *testing.T) {
+	w := newRunning(t, 1, infrav1.HostMachinePoolStrategy{})
+	w.scale(2)
+	if pool := w.reconcile(); !conditions.IsFalse(pool, clusterv1.ReadyCondition) {
+		t.Fatalf("a machine is missing: %+v", pool.Status.Conditions)
+	}
+	w.scale(1)
+	live := w.APIReader
+	w.APIReader = broken{env.Client}
+	if _, err := w.Reconcile(ctx, w.request()); err == nil {
+		t.Fatal("no error")
+	}
+	pool := &infrav1.HostMachinePool{}
+	if err := env.Client.Get(ctx, w.key, pool); err != nil {
+		t.Fatal(err)
+	}
+	if !conditions.IsFalse(pool, clusterv1.ReadyCondition) {
+		t.Errorf("Ready = %+v", conditions.Get(pool, clusterv1.ReadyCondition))
+	}
+	w.APIReader = live
+	if pool := w.reconcile(); !conditions.IsTrue(pool, clusterv1.ReadyCondition) {
+		t.Errorf("Ready = %+v without an error", conditions.Get(pool, clusterv1.ReadyCondition))
+	}
+}
