@@ -232,7 +232,7 @@ each = failed=; for target in $(1); do echo "==> $$target"; $(MAKE) --no-print-d
 
 # What takes long, in the order in which it runs; AREA names some of it. test/areas has what each
 # needs and how long it takes; its result is left in bin/deep.
-DEEP_AREAS := test-alone test-e2e test-packages test-modules race-concurrent test-machine test-upstream-fastest
+DEEP_AREAS := test-alone test-e2e test-packages test-modules race-concurrent test-mutants test-machine test-upstream-fastest
 AREA ?= $(DEEP_AREAS)
 .PHONY: test-deep
 test-deep: export SLIPWAY_DEEP = 1
@@ -337,6 +337,11 @@ RACE = export CGO_ENABLED=1; $(call GOTEST,race,standard-quiet) $(HOW) -race -ti
 .PHONY: test-mutation
 test-mutation: envtest ## Break the provider, the lifecycle engine and the boundaries in many ways, each of which the rule or test that it names must notice (an hour and a half)
 	go run ./test/conformance/mutation
+
+# FILES is a regular expression of other files, which docs/contracts.md or docs/hazards.md names.
+.PHONY: test-mutants
+test-mutants: envtest ## Make every small fault, one at a time, in the files of test/conformance/mutation/survivors.yaml, which the tests of their packages must notice
+	@$(TEST_PROGRAMS) go run ./test/conformance/mutation generate $(and $(FILES),-files '$(FILES)')
 
 .PHONY: chaos
 chaos: export SLIPWAY_REQUIRE_ROOT = 1

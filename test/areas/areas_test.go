@@ -46,7 +46,7 @@ func TestAffected(t *testing.T) {
 		"internal/agent/vip/vip.go":       programs,
 		"internal/agent/vip/a/page.html":  programs,
 		"test/fake/fake.go":               programs,
-		"nodebundle/runc/go.mod":          programs,
+		"nodebundle/runc/go.mod":          namesOf(areas),
 		"nodebundle/runc/main.patch":      "test-alone test-e2e test-upstream-fastest",
 		"internal/unknown/package/new.go": "",
 	} {

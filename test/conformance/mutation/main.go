@@ -26,6 +26,9 @@ func main() {
 func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(args) > 0 && args[0] == "generate" {
+		return generate(ctx, args[1:])
+	}
 	flags := flag.NewFlagSet("mutation", flag.ContinueOnError)
 	rule := flags.String("rule", "", "regular expression of the rules whose mutations are tried; all when empty")
 	workers := flags.Int("workers", 2, "mutations tried at once")
