@@ -70,7 +70,7 @@ func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*inf
 	if err != nil {
 		return nil, err
 	}
-	chooser, err := placement.NewChooser(placement.Request{Version: plane.Spec.Version, Release: release, Placement: template.Spec.Template.Spec.Placement})
+	chooser, err := placement.NewChooser(placement.Request{Placement: template.Spec.Template.Spec.Placement})
 	if err != nil {
 		return nil, fmt.Errorf("HostMachineTemplate %s: %w", machine.Name, err)
 	}
@@ -126,14 +126,10 @@ func (r *Reconciler) owners(ctx context.Context, cluster *clusterv1.Cluster, rep
 // claimable says what a host is worth that nobody has, or that is given up.
 func claimable(h *infrav1.Host) standing {
 	why := host.Unavailable(h, !host.Disconnected(h))
-	switch {
-	case why == host.State{}:
-		return now
-	case host.Disconnected(h), why.Quarantined(), why.Phase == infrav1.HostPhaseAvailable:
+	if host.Disconnected(h) || why.Quarantined() || why.Phase == infrav1.HostPhaseAvailable {
 		return later
-	default:
-		return now
 	}
+	return now
 }
 
 // mayOffer says whether a host has or installs a version, or has yet to tell.

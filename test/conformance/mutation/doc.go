@@ -6,7 +6,7 @@
 //
 //	go run ./test/conformance/mutation [-rule REGEXP] [-workers N]
 //
-//	go run ./test/conformance/mutation generate [-files REGEXP] [-mutants REGEXP] [-workers N]
+//	go run ./test/conformance/mutation generate [-files REGEXP] [-mutants REGEXP] [-short] [-workers N]
 //
 // makes every small fault in a file by its syntax, and runs the tests of its package on each. All mutants of a package are compiled into one program, by the go command's overlay: a
 // variable of its environment chooses one, and those tests run that reach it. A mutant costs a

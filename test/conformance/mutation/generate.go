@@ -30,6 +30,7 @@ func generate(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutation generate", flag.ContinueOnError)
 	files := flags.String("files", "", "regular expression of the files whose mutants are tried, from the root of the repository; those of "+acceptedName+" when empty")
 	only := flags.String("mutants", "", "regular expression of the mutants that are tried; all when empty")
+	short := flags.Bool("short", false, "only with the tests that need no API server")
 	workers := flags.Int("workers", 2, "mutants tried at once")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -60,7 +61,7 @@ func generate(ctx context.Context, args []string) error {
 	}
 	var all []verdict
 	for _, dir := range sortedKeys(packages) {
-		verdicts, err := tryPackage(ctx, root, dir, packages[dir], chosenMutants, *workers)
+		verdicts, err := tryPackage(ctx, root, dir, packages[dir], chosenMutants, *short, *workers)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
@@ -82,19 +83,21 @@ type verdict struct {
 type woven struct {
 	root, dir, binary string
 	mutants           []mutant
+	// short skips the tests that need an API server.
+	short bool
 	// reached are the tests that reach a mutant, by its number.
 	reached map[int][]string
 	// patience is the time limit of one try.
 	patience time.Duration
 }
 
-func tryPackage(ctx context.Context, root, dir string, files []string, only *regexp.Regexp, workers int) ([]verdict, error) {
+func tryPackage(ctx context.Context, root, dir string, files []string, only *regexp.Regexp, short bool, workers int) ([]verdict, error) {
 	temporary, err := os.MkdirTemp("", "slipway-mutants-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(temporary)
-	w := &woven{root: root, dir: dir, binary: filepath.Join(temporary, "package.test")}
+	w := &woven{root: root, dir: dir, short: short, binary: filepath.Join(temporary, "package.test")}
 	if err := w.build(ctx, temporary, files); err != nil {
 		return nil, err
 	}
@@ -227,7 +230,11 @@ func packageName(text []byte) string { return string(packageClause.FindSubmatch(
 // trace runs all tests without a mutant. They must pass, and show which of them reach which mutant.
 func (w *woven) trace(ctx context.Context, file string) error {
 	start := time.Now()
-	out, err := w.run(ctx, time.Hour, reached+"="+file)
+	var arguments []string
+	if w.short {
+		arguments = append(arguments, "-test.short")
+	}
+	out, err := w.run(ctx, time.Hour, reached+"="+file, arguments...)
 	if err != nil {
 		return fmt.Errorf("the tests fail without a mutant: %w\n%s", err, tail(out))
 	}
@@ -269,6 +276,9 @@ func (w *woven) try(ctx context.Context, n int) (string, error) {
 		tries = append(tries, []string{"-test.short"}, nil)
 	}
 	for _, arguments := range tries {
+		if w.short && !slices.Contains(arguments, "-test.short") {
+			continue
+		}
 		out, err := w.run(ctx, w.patience, chosen+"="+strconv.Itoa(n), arguments...)
 		if err == nil {
 			continue

@@ -152,7 +152,7 @@ func TestSetElsewhere(t *testing.T) {
 		}
 	}
 	t.Setenv("GOWORK", "off")
-	verdicts, err := tryPackage(t.Context(), root, "in", []string{"in/other.go", "in/sample.go"}, regexp.MustCompile(""), 2)
+	verdicts, err := tryPackage(t.Context(), root, "in", []string{"in/other.go", "in/sample.go"}, regexp.MustCompile(""), false, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
