@@ -110,10 +110,8 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	if err != nil {
 		return nil, err
 	}
-	if recent, ok := r.rankings.get(key, r.Clock); ok {
-		if outcome := r.takeOf(ctx, s, recent); outcome.ended() {
-			return outcome.host, outcome.err
-		}
+	if outcome := r.takeOf(ctx, s, r.rankings.get(key, r.Clock)); outcome.ended() {
+		return outcome.host, outcome.err
 	}
 	chooser, err := placement.NewChooser(request)
 	if err != nil {
@@ -162,7 +160,7 @@ func (r *Reconciler) takeOf(ctx context.Context, s *scope, of ranking) outcome {
 			live, err = r.take(ctx, s, live)
 		}
 		// A hook that holds back the claim leaves live nil; the host of an earlier attempt is another one.
-		held := err == nil && reason == "" && live == nil
+		held := err == nil && live == nil
 		if err != nil || reason != "" || held || live.Name != fit.Host.Name {
 			r.reservations.end(free)
 		}

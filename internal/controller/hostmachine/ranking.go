@@ -41,13 +41,11 @@ func rankingKey(namespace string, request placement.Request) (string, error) {
 	return namespace + "/" + string(data), nil
 }
 
-func (r *rankings) get(key string, c clock.Clock) (ranking, bool) {
-	kept, ok := r.cache(c).Get(key)
-	if !ok {
-		return ranking{}, false
-	}
-	recent, ok := kept.(ranking)
-	return recent, ok
+// get returns a recent ranking, one without hosts when there is none.
+func (r *rankings) get(key string, c clock.Clock) ranking {
+	kept, _ := r.cache(c).Get(key)
+	recent, _ := kept.(ranking)
+	return recent
 }
 
 func (r *rankings) put(key string, of ranking, c clock.Clock) {
