@@ -85,11 +85,10 @@ func fields(settings machineSettings) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the settings of a Machine: %w", err)
 	}
-	if deletion, ok := flat["deletion"].(map[string]any); ok {
-		delete(flat, "deletion")
-		for name, value := range deletion {
-			flat["deletion."+name] = value
-		}
+	deletion, _ := flat["deletion"].(map[string]any)
+	delete(flat, "deletion")
+	for name, value := range deletion {
+		flat["deletion."+name] = value
 	}
 	return flat, nil
 }

@@ -1,12 +1,20 @@
 package hostmachinepool
 
 import (
+	"context"
+	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -111,5 +119,108 @@ func TestMachineIsConfigured(t *testing.T) {
 	other.Taints[0].Value = "tpu"
 	if got, err := configured(&clusterv1.Machine{Spec: other}, settingsOf(FullSpec())); err != nil || got {
 		t.Errorf("another value: %t, %v", got, err)
+	}
+}
+
+// What this controller applied before shows which settings the template had; what others own, and
+// what is no setting, is nothing of it.
+func TestOwnedSettings(t *testing.T) {
+	apply, update := metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate
+	const settings = `{"f:metadata":{"f:labels":{"f:a":{}}},"f:spec":{"f:minReadySeconds":{},"f:deletion":{"f:nodeDrainTimeoutSeconds":{}},` +
+		`"f:taints":{"k:{\"effect\":\"NoSchedule\",\"key\":\"a\"}":{".":{},"f:value":{}}}}}`
+	for name, tc := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    []string
+		fails   bool
+	}{
+		"none":                 {},
+		"ours":                 {entries: []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, settings)}, want: []string{"deletion.nodeDrainTimeoutSeconds", "minReadySeconds", "taints"}},
+		"all of deletion":      {entries: []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, `{"f:spec":{"f:deletion":{}}}`)}, want: []string{"deletion"}},
+		"a list in deletion":   {entries: []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, `{"f:spec":{"f:deletion":{"k:{\"a\":\"b\"}":{"f:c":{}}}}}`)}, want: []string{"deletion"}},
+		"a list in spec":       {entries: []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, `{"f:spec":{"k:{\"a\":\"b\"}":{"f:c":{}}}}`)}},
+		"of another struct":    {entries: []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, `{"f:spec":{"f:bootstrap":{"f:dataSecretName":{}}}}`)}, want: []string{"bootstrap"}},
+		"somebody else's":      {entries: []metav1.ManagedFieldsEntry{entry("kubectl", apply, settings)}},
+		"updated, not applied": {entries: []metav1.ManagedFieldsEntry{entry(FieldOwner, update, settings)}},
+		"no fields":            {entries: []metav1.ManagedFieldsEntry{{Manager: FieldOwner, Operation: apply}}},
+		"no setting":           {entries: []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, `{"f:spec":{".":{}},"f:status":{"f:phase":{}},"k:{\"a\":\"b\"}":{"f:c":{}}}`)}},
+		"after another's":      {entries: []metav1.ManagedFieldsEntry{entry("kubectl", apply, settings), entry(FieldOwner, apply, `{"f:spec":{"f:minReadySeconds":{}}}`)}, want: []string{"minReadySeconds"}},
+		"no fields at all":     {entries: []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, `{"f:`)}, fails: true},
+	} {
+		got, err := ownedSettings(tc.entries)
+		if names := slices.Sorted(maps.Keys(got)); (err != nil) != tc.fails || !slices.Equal(names, tc.want) {
+			t.Errorf("%s: %v, %v; want %v", name, names, err, tc.want)
+		}
+	}
+	// A setting that is taken out of the template is taken off the Machine.
+	machine := &clusterv1.Machine{Spec: FullSpec()}
+	machine.ManagedFields = []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, settings)}
+	for name, spec := range Without() {
+		got, err := configured(machine, settingsOf(spec))
+		if want := !slices.Contains([]string{"deletion.nodeDrainTimeoutSeconds", "minReadySeconds", "taints"}, name); err != nil || got != want {
+			t.Errorf("without %s: %t, %v", name, got, err)
+		}
+	}
+	machine.ManagedFields = []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, `{"f:`)}
+	if _, err := configured(machine, settingsOf(FullSpec())); err == nil {
+		t.Error("fields that cannot be read are no error")
+	}
+}
+
+func entry(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, FieldsV1: metav1.NewFieldsV1(fields)}
+}
+
+// Machines that lack a setting are written, but for those that are being deleted. What is applied
+// names the Machine by its UID, lest it make a Machine that is gone.
+func TestSettingsAreApplied(t *testing.T) {
+	lacks := func(name string, change ...func(*clusterv1.Machine)) clusterv1.Machine {
+		m := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-of-" + name)}}
+		for _, c := range change {
+			c(&m)
+		}
+		return m
+	}
+	s := testScope(testPool())
+	s.machinePool.Spec.Template.Spec = FullSpec()
+	s.machines = []clusterv1.Machine{
+		lacks("a", func(m *clusterv1.Machine) { m.DeletionTimestamp = ptr.To(metav1.Now()) }),
+		lacks("b", func(m *clusterv1.Machine) { m.Spec = FullSpec() }),
+		lacks("c"), lacks("d"),
+	}
+	var fails error
+	var applied []string
+	r := &Reconciler{Client: interceptor.NewClient(nil, interceptor.Funcs{
+		Apply: func(_ context.Context, _ client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			text, err := json.Marshal(o)
+			if err != nil {
+				return err
+			}
+			how := (&client.ApplyOptions{}).ApplyOptions(options)
+			if how.FieldManager != FieldOwner || !ptr.Deref(how.Force, false) {
+				t.Errorf("applied by %q, forced %v", how.FieldManager, how.Force)
+			}
+			applied = append(applied, string(text))
+			return fails
+		},
+	})}
+	if err := r.configureMachines(t.Context(), s); err != nil || len(applied) != 2 {
+		t.Fatalf("applied %v, error %v", applied, err)
+	}
+	for i, name := range []string{"c", "d"} {
+		want := `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine","metadata":{"name":"` + name + `","namespace":"ns","uid":"uid-of-` + name + `"},"spec":{` +
+			`"deletion":{"nodeDeletionTimeoutSeconds":32,"nodeDrainTimeoutSeconds":30,"nodeVolumeDetachTimeoutSeconds":31},"minReadySeconds":7,` +
+			`"readinessGates":[{"conditionType":"GPUReady","polarity":"Positive"}],` +
+			`"taints":[{"effect":"NoSchedule","key":"dedicated","propagation":"Always","value":"gpu"}]}}`
+		if applied[i] != want {
+			t.Errorf("applied %s\nwant %s", applied[i], want)
+		}
+	}
+	fails = errBroken
+	if err := r.configureMachines(t.Context(), s); err == nil || len(applied) != 3 {
+		t.Errorf("applied %d times, error %v", len(applied), err)
+	}
+	s.machines[2].ManagedFields = []metav1.ManagedFieldsEntry{entry(FieldOwner, metav1.ManagedFieldsOperationApply, `{"f:`)}
+	if err := r.configureMachines(t.Context(), s); err == nil || len(applied) != 3 {
+		t.Errorf("fields that cannot be read: applied %d times, error %v", len(applied), err)
 	}
 }
