@@ -16,6 +16,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 )
@@ -71,37 +72,46 @@ func TestStateOf(t *testing.T) {
 		phase  infrav1.HostPhase
 		reason string
 	}{
-		"never heard of":               {&infrav1.Host{}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
-		"new and clean":                {reported(&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
-		"clean, not described":         {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseEnrolling, infrav1.HostInventoryNotReportedReason},
-		"cleared by hand, status lost": {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2, ClearedGeneration: ptr.To(int64(2))}}, infrav1.HostPhaseEnrolling, infrav1.HostInventoryNotReportedReason},
-		"new, not looked at":           {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
-		"new and dirty":                {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"/var/lib/etcd"}}}, infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason},
-		"used, not looked at":          {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
-		"clean":                        {free(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
-		"status lost":                  {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
-		"operation not seen":           {claimed(boot, ""), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
-		"report on another":            {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
-		"bootstrapping":                {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, infrav1.HostBootstrappingReason},
-		"running":                      {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
-		"failed":                       {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostBootstrapFailedReason},
-		"adoption not seen":            {adopting(""), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
-		"adopting":                     {adopting(infrav1.OperationRunning), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
-		"adopted":                      {adopting(infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
-		"not adopted":                  {adopting(infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostAdoptionRefusedReason},
-		"upgrade not seen":             {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
-		"upgrading":                    {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
-		"upgraded":                     {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
-		"upgrade failed":               {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.UpgradeFailedReason},
-		"reboot not seen":              {claimed(reboot, ""), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
-		"rebooting":                    {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
-		"rebooted":                     {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
-		"reboot failed":                {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostRebootFailedReason},
-		"reset not seen":               {claimed(reset, ""), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
-		"resetting":                    {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
-		"reset and proved":             {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
-		"reset unproved":               {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
-		"reset failed":                 {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason},
+		"released, its hook is due":             {pendingHook(free()), infrav1.HostPhaseResetting, infrav1.HostWaitingForHookReason},
+		"not clean, and a hook is due":          {pendingHook(&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"claimed again before the hook":         {pendingHook(claimed(boot, "")), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
+		"pending":                               {pending(free()), infrav1.HostPhaseEnrolling, infrav1.HostNotApprovedReason},
+		"pending, not looked at":                {pending(&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}), infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"an earlier proof, never heard of":      {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 3}, Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{ClaimGeneration: 2}}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"enrolled again, with a former proof":   {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", CleanProof: &infrav1.CleanProof{ClaimGeneration: 2}}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"running, of which nothing is reported": {bootstrapped(claimed(boot, "")), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"adopted, of which nothing is reported": {bootstrapped(adopting("")), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"never heard of":                        {&infrav1.Host{}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"new and clean":                         {reported(&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"clean, not described":                  {&infrav1.Host{Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{}}}, infrav1.HostPhaseEnrolling, infrav1.HostInventoryNotReportedReason},
+		"cleared by hand, status lost":          {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2, ClearedGeneration: ptr.To(int64(2))}}, infrav1.HostPhaseEnrolling, infrav1.HostInventoryNotReportedReason},
+		"new, not looked at":                    {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"new and dirty":                         {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"/var/lib/etcd"}}}, infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason},
+		"used, not looked at":                   {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"clean":                                 {free(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"status lost":                           {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"operation not seen":                    {claimed(boot, ""), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
+		"report on another":                     {claimed(boot, infrav1.OperationSucceeded, func(h *infrav1.Host) { h.Status.ObservedOperation.ID = "x" }), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
+		"bootstrapping":                         {claimed(boot, infrav1.OperationRunning), infrav1.HostPhaseBootstrapping, infrav1.HostBootstrappingReason},
+		"running":                               {claimed(boot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"failed":                                {claimed(boot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostBootstrapFailedReason},
+		"adoption not seen":                     {adopting(""), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
+		"adopting":                              {adopting(infrav1.OperationRunning), infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason},
+		"adopted":                               {adopting(infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"not adopted":                           {adopting(infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostAdoptionRefusedReason},
+		"upgrade not seen":                      {claimed(upgrade, ""), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
+		"upgrading":                             {claimed(upgrade, infrav1.OperationRunning), infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason},
+		"upgraded":                              {claimed(upgrade, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"upgrade failed":                        {claimed(upgrade, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.UpgradeFailedReason},
+		"reboot not seen":                       {claimed(reboot, ""), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
+		"rebooting":                             {claimed(reboot, infrav1.OperationRunning), infrav1.HostPhaseRebooting, infrav1.HostRebootingReason},
+		"rebooted":                              {claimed(reboot, infrav1.OperationSucceeded), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
+		"reboot failed":                         {claimed(reboot, infrav1.OperationFailed), infrav1.HostPhaseFailed, infrav1.HostRebootFailedReason},
+		"reset not seen":                        {claimed(reset, ""), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"resetting":                             {claimed(reset, infrav1.OperationRunning), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"reset and proved":                      {claimed(reset, infrav1.OperationSucceeded, proved), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"reset unproved":                        {claimed(reset, infrav1.OperationSucceeded), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"reset failed":                          {claimed(reset, infrav1.OperationFailed), infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason},
 		"reset by hand": {claimed(reset, infrav1.OperationSucceeded, func(h *infrav1.Host) {
 			h.Spec.Desired.ResetPolicy = infrav1.ResetPolicyManual
 		}), infrav1.HostPhaseQuarantined, infrav1.HostManualResetReason},
@@ -122,10 +132,66 @@ func TestStateOf(t *testing.T) {
 			if got.Phase != tc.phase || got.Reason != tc.reason {
 				t.Errorf("state = %+v, want %s, %s", got, tc.phase, tc.reason)
 			}
+			if got.Quarantined() != (tc.phase == infrav1.HostPhaseQuarantined) {
+				t.Errorf("quarantined %t in phase %s", got.Quarantined(), got.Phase)
+			}
 			if got.Quarantined() && !strings.Contains(got.Message, infrav1.ClearQuarantineAnnotation) && !strings.Contains(got.Message, "Take it off the host") {
 				t.Errorf("a quarantine without remedy: %s", got.Message)
 			}
 		})
+	}
+}
+
+func pendingHook(h *infrav1.Host) *infrav1.Host {
+	h.Annotations = map[string]string{runtimev1alpha1.PendingHooksAnnotation: "AfterHostRelease"}
+	return h
+}
+
+func bootstrapped(h *infrav1.Host) *infrav1.Host {
+	h.Spec.Desired.Bootstrapped = ptr.To(true)
+	return h
+}
+
+func pending(h *infrav1.Host) *infrav1.Host {
+	h.Spec.Approval = infrav1.HostApprovalPending
+	return h
+}
+
+// A hook is due for a host that is free, until an extension has agreed.
+func TestHookPending(t *testing.T) {
+	for name, tc := range map[string]struct {
+		host *infrav1.Host
+		want bool
+	}{
+		"free, due":     {pendingHook(free()), true},
+		"free, not due": {free(), false},
+		"claimed, due":  {pendingHook(claimed(infrav1.HostDesiredBootstrapped, "")), false},
+	} {
+		if got := host.HookPending(tc.host); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// What a message says of the step and of the agent's own words.
+func TestMessagesOfOperations(t *testing.T) {
+	for name, tc := range map[string]struct {
+		step, message   string
+		running, failed string
+	}{
+		"both":    {"kubeadm-join", "exit 1", "Step kubeadm-join: exit 1", "Step kubeadm-join failed: exit 1"},
+		"a step":  {"kubeadm-join", "", "Step kubeadm-join", "Step kubeadm-join failed: the agent gave no reason; see the log of slipway-agent on the host"},
+		"words":   {"", "exit 1", "exit 1", "exit 1"},
+		"nothing": {"", "", "", "the agent gave no reason; see the log of slipway-agent on the host"},
+	} {
+		for state, want := range map[infrav1.OperationState]string{infrav1.OperationRunning: tc.running, infrav1.OperationFailed: tc.failed} {
+			got := host.StateOf(claimed(infrav1.HostDesiredBootstrapped, state, func(h *infrav1.Host) {
+				h.Status.ObservedOperation.Step, h.Status.ObservedOperation.Message = tc.step, tc.message
+			}))
+			if got.Message != want {
+				t.Errorf("%s, %s: %q, want %q", name, state, got.Message, want)
+			}
+		}
 	}
 }
 
@@ -145,6 +211,10 @@ func TestUnavailable(t *testing.T) {
 		"evacuated":     {change: func(h *infrav1.Host) { h.Spec.Evacuate = ptr.To(true) }, reason: infrav1.HostEvacuateReason},
 		"pending":       {change: func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending }, reason: infrav1.HostNotApprovedReason},
 		"deleting":      {change: func(h *infrav1.Host) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, reason: infrav1.HostDeletingReason},
+		"cloned":        {change: has(infrav1.DuplicateIdentityCondition, metav1.ConditionTrue), reason: "R"},
+		"not cloned":    {change: has(infrav1.DuplicateIdentityCondition, metav1.ConditionFalse)},
+		"too old":       {change: has(infrav1.AgentSupportedCondition, metav1.ConditionFalse), reason: "R"},
+		"new enough":    {change: has(infrav1.AgentSupportedCondition, metav1.ConditionTrue)},
 		"claimed":       {change: func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }, reason: infrav1.HostClaimedReason},
 		"not clean":     {change: func(h *infrav1.Host) { h.Spec.ClaimGeneration = 9 }, reason: infrav1.HostNotCleanReason},
 	} {
@@ -155,6 +225,13 @@ func TestUnavailable(t *testing.T) {
 				t.Errorf("reason = %q, want %q", got.Reason, tc.reason)
 			}
 		})
+	}
+}
+
+// has gives a host a condition.
+func has(kind string, status metav1.ConditionStatus) func(*infrav1.Host) {
+	return func(h *infrav1.Host) {
+		h.Status.Conditions = []metav1.Condition{{Type: kind, Status: status, Reason: "R"}}
 	}
 }
 
