@@ -11,8 +11,11 @@ import (
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/test/chaos/schedule"
@@ -128,6 +131,114 @@ var faults = []fault{
 		Kind:  schedule.Kind{Name: "delete a Host", Needs: thePlane, Fits: aHost, Draw: anyHost},
 		apply: func(ctx context.Context, p *plane, s schedule.Step) error { return p.remove(ctx, hostResource, s.Host) },
 	},
+	{
+		// One host is free for the machine that joins; a second control plane would wait for another.
+		Kind: schedule.Kind{Name: "roll out a control plane that runs kubeadm init", Needs: thePlane, Fits: oneCluster, Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
+			s.Made++
+			return schedule.Arguments{Value: s.Made}
+		}},
+		apply: rollOutControlPlane,
+	},
+	{
+		// Nothing that is on its way out takes a host, however long it is held up.
+		Kind:  schedule.Kind{Name: "hold up the deletion of a Machine", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
+		apply: deleteMachine, undo: endHoldUp(machineResource),
+	},
+	{
+		Kind: schedule.Kind{
+			Name: "hold up the deletion of the second Cluster", Needs: thePlane, Holds: theDeletion, Longest: 40 * time.Second,
+			Fits: func(s *schedule.State) bool { return s.Second > 0 },
+			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
+				number := s.Second
+				s.Second = 0
+				return schedule.Arguments{Value: number}
+			},
+		},
+		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+			return p.deleteHeldUp(ctx, clusterResource, second(s.Value), holdUpAtTheEnd)
+		},
+		undo: endHoldUp(clusterResource),
+	},
+	{
+		Kind:  schedule.Kind{Name: "poison the report of a host", Needs: thePlane, Fits: aHost, Draw: anyHost},
+		apply: poison,
+	},
+}
+
+func oneCluster(s *schedule.State) bool { return s.Second == 0 }
+
+// rollOutControlPlane gives the control plane a template whose machines run kubeadm init at their
+// end, as users do to write kubeadm's configuration anew. No agent may take such a machine for the
+// first one of its cluster.
+func rollOutControlPlane(ctx context.Context, p *plane, s schedule.Step) error {
+	from, err := p.client.Resource(controlPlaneResource).Namespace(namespace).Get(ctx, "slipway-local", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	to := &unstructured.Unstructured{Object: map[string]any{"spec": from.Object["spec"]}}
+	to.SetGroupVersionKind(from.GroupVersionKind())
+	to.SetName("chaos-" + strconv.Itoa(s.Value))
+	commands := []any{"kubeadm init phase upload-config kubeadm || true # " + to.GetName()}
+	if err := unstructured.SetNestedSlice(to.Object, commands, "spec", "template", "spec", "kubeadmConfigSpec", "postKubeadmCommands"); err != nil {
+		return err
+	}
+	if err := p.create(ctx, controlPlaneResource, to); client.IgnoreAlreadyExists(err) != nil {
+		return err
+	}
+	return p.patch(ctx, classResource, "slipway-local", patch{"replace", "/spec/controlPlane/templateRef/name", to.GetName()})
+}
+
+// deleteMachine deletes a worker's Machine that a hook keeps before its drain, or a finalizer once
+// its host is free.
+func deleteMachine(ctx context.Context, p *plane, s schedule.Step) error {
+	names, err := p.names(ctx, machineResource, workers)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	hold := holdUpAtTheEnd
+	if s.Pick%2 == 0 {
+		hold = holdUpBeforeTheDrain
+	}
+	return p.deleteHeldUp(ctx, machineResource, names[s.Pick/2%len(names)], hold)
+}
+
+func (p *plane) deleteHeldUp(ctx context.Context, resource schema.GroupVersionResource, name string, hold func(*unstructured.Unstructured)) error {
+	p.heldUp = name
+	if err := p.update(ctx, resource, name, hold); err != nil {
+		return err
+	}
+	return p.remove(ctx, resource, name)
+}
+
+// endHoldUp lets the object go that is being deleted and kept.
+func endHoldUp(resource schema.GroupVersionResource) effect {
+	return func(ctx context.Context, p *plane, _ schedule.Step) error {
+		if p.heldUp == "" {
+			return nil
+		}
+		return p.update(ctx, resource, p.heldUp, letGo)
+	}
+}
+
+// poisons are reports that no reader in Go decodes: one that is stored would end every list of Hosts.
+var poisons = []string{
+	`{"status":{"capacity":{"cpu":"1e1.5"}}}`,
+	`{"status":{"capacity":{"memory":"1e99999999"}}}`,
+	`{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01t00:00:00Z"}]}}`,
+}
+
+// poison reports what must be refused.
+func poison(ctx context.Context, p *plane, s schedule.Step) error {
+	for _, text := range poisons {
+		_, err := p.client.Resource(hostResource).Namespace(namespace).Patch(ctx, s.Host, types.MergePatchType, []byte(text), metav1.PatchOptions{}, "status")
+		switch {
+		case err == nil:
+			return fmt.Errorf("the API server stored %s", text)
+		case !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err):
+			return err
+		}
+	}
+	return nil
 }
 
 // What faults hold besides hosts, and need.
@@ -135,6 +246,8 @@ const (
 	thePlane   = "the plane"
 	theCluster = "the cluster"
 	theSecret  = "the bootstrap Secret"
+	// theDeletion is the one that is held up.
+	theDeletion = "the deletion"
 )
 
 func aHost(s *schedule.State) bool { return len(s.FreeHosts()) > 0 }

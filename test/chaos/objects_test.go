@@ -13,23 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 const namespace = "default"
 
 // What is watched or broken.
 var (
-	hostResource        = schema.GroupVersionResource{Group: "infrastructure.slipway.dev", Version: "v1beta2", Resource: "hosts"}
-	hostMachineResource = hostResource.GroupVersion().WithResource("hostmachines")
-	hostPoolResource    = hostResource.GroupVersion().WithResource("hostmachinepools")
-	clusterResource     = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "clusters"}
-	classResource       = clusterResource.GroupVersion().WithResource("clusterclasses")
-	machineResource     = clusterResource.GroupVersion().WithResource("machines")
-	poolResource        = clusterResource.GroupVersion().WithResource("machinepools")
-	deploymentResource  = clusterResource.GroupVersion().WithResource("machinedeployments")
-	configResource      = schema.GroupVersionResource{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2", Resource: "kubeadmconfigtemplates"}
-	secretResource      = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	nodeResource        = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	hostResource         = schema.GroupVersionResource{Group: "infrastructure.slipway.dev", Version: "v1beta2", Resource: "hosts"}
+	hostMachineResource  = hostResource.GroupVersion().WithResource("hostmachines")
+	hostPoolResource     = hostResource.GroupVersion().WithResource("hostmachinepools")
+	clusterResource      = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "clusters"}
+	classResource        = clusterResource.GroupVersion().WithResource("clusterclasses")
+	machineResource      = clusterResource.GroupVersion().WithResource("machines")
+	poolResource         = clusterResource.GroupVersion().WithResource("machinepools")
+	deploymentResource   = clusterResource.GroupVersion().WithResource("machinedeployments")
+	configResource       = schema.GroupVersionResource{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2", Resource: "kubeadmconfigtemplates"}
+	controlPlaneResource = schema.GroupVersionResource{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta2", Resource: "kubeadmcontrolplanetemplates"}
+	secretResource       = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	nodeResource         = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 )
 
 // watched of the plane. Secrets are not: a history is written to a file.
@@ -73,6 +76,48 @@ func (p *plane) remove(ctx context.Context, resource schema.GroupVersionResource
 		return nil
 	}
 	return err
+}
+
+// heldUp is a finalizer that keeps what is deleted.
+const heldUp = "slipway.dev/chaos"
+
+// drainHook keeps a Machine that is deleted before its Node is drained.
+const drainHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/chaos"
+
+// update changes an object, unless it is gone.
+func (p *plane) update(ctx context.Context, resource schema.GroupVersionResource, name string, change func(*unstructured.Unstructured)) error {
+	objects := p.client.Resource(resource).Namespace(namespace)
+	o, err := objects.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		change(o)
+		_, err = objects.Update(ctx, o, metav1.UpdateOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func holdUpAtTheEnd(o *unstructured.Unstructured) {
+	if o.GetDeletionTimestamp().IsZero() && !slices.Contains(o.GetFinalizers(), heldUp) {
+		o.SetFinalizers(append(o.GetFinalizers(), heldUp))
+	}
+}
+
+func holdUpBeforeTheDrain(o *unstructured.Unstructured) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[drainHook] = ""
+	o.SetAnnotations(annotations)
+}
+
+func letGo(o *unstructured.Unstructured) {
+	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == heldUp }))
+	annotations := o.GetAnnotations()
+	delete(annotations, drainHook)
+	o.SetAnnotations(annotations)
 }
 
 // names are those of the objects of a resource in the first cluster, without those that

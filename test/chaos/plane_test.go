@@ -30,6 +30,8 @@ type plane struct {
 	client dynamic.Interface
 	// removed is the Secret that a fault took away.
 	removed *unstructured.Unstructured
+	// heldUp is the name of what is being deleted and kept.
+	heldUp string
 }
 
 // hosts of the plane: a control plane, workers, one that is spare, and one for a second

@@ -52,6 +52,8 @@ var rules = []struct {
 	{"a claim ends before the next begins", claimsEnd},
 	{"a reset is proved between two claims", resetBetweenClaims},
 	{"generations and terms never fall", neverFalls},
+	{"one term of an address has one holder", oneHolderPerTerm},
+	{"what is being deleted takes no host", leaversTakeNothing},
 	{"no Node goes while its HostMachine lives", nodesOutlive},
 	{"a providerID leaves the list after its HostMachine", listFollowsMachines},
 	{"a machine that is Ready has a Node that is", readyIsTrue},

@@ -21,6 +21,8 @@ const (
 	claimEnds   = "a claim ends before the next begins"
 	reset       = "a reset is proved between two claims"
 	neverFall   = "generations and terms never fall"
+	oneHolder   = "one term of an address has one holder"
+	leavers     = "what is being deleted takes no host"
 	nodeOutlive = "no Node goes while its HostMachine lives"
 	list        = "a providerID leaves the list after its HostMachine"
 	ready       = "a machine that is Ready has a Node that is"
@@ -125,6 +127,32 @@ func TestRules(t *testing.T) {
 			lose("local").wait(time.Minute).find("local").wait(4 * time.Minute), nil},
 		{"Ready with a Node that is not, while the plane is dead", new(planted).write(cluster(false), a, node(a, corev1.ConditionUnknown)).wait(3 * time.Minute).
 			lose("").wait(time.Hour).find("").wait(4 * time.Minute), nil},
+
+		{"two holders in a term", new(planted).write(holds("host-1", "local", 3), holds("host-2", "local", 3)), []string{oneHolder}},
+		{"two holders without an election", new(planted).write(holds("host-1", "local", 0), holds("host-2", "local", 0)), []string{oneHolder}},
+		{"one holder after the other", new(planted).write(holds("host-1", "local", 3), holds("host-2", "local", 4), holds("host-1", "local", 5)), nil},
+		{"a holder that says so again", new(planted).write(holds("host-1", "local", 3), holds("host-1", "local", 3)), nil},
+		{"holders in two clusters", new(planted).write(holds("host-1", "local", 3), holds("host-2", "second-1", 3)), nil},
+		{"a holder without a claim", new(planted).write(holds("host-1", "local", 3), func() *infrav1.Host {
+			h := holds("host-2", "local", 3)
+			h.Spec.Claim = nil
+			return h
+		}()), nil},
+		{"a holder and one that stands by", new(planted).write(holds("host-1", "local", 3), func() *infrav1.Host {
+			h := holds("host-2", "local", 3)
+			h.Status.VirtualIP.State = infrav1.VirtualIPStandby
+			return h
+		}()), nil},
+
+		{"a claim of a Cluster that is being deleted", new(planted).write(deleted(cluster(false), began), waiting("a")).wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
+		{"a claim of a HostMachine that is being deleted", new(planted).write(cluster(false), deleted(waiting("a"), began)).wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
+		{"a claim of a Machine that is being deleted", new(planted).write(cluster(false), waiting("a"), deleted(machine(waiting("a")), began)).wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
+		{"a claim of a MachinePool that is being deleted", new(planted).write(cluster(false), waiting("a"), deleted(machinePool("pool"), began)).wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
+		{"a claim that crosses a deletion", new(planted).write(cluster(false), freeHost("host-1", 0), deleted(waiting("a"), began.Add(3*time.Second))).write(claimedBy("host-1", 1, "a")), nil},
+		{"a claim of which nobody knows when it was made", new(planted).write(deleted(cluster(false), began), waiting("a"), freeHost("host-1", 0)).wait(time.Minute).unseen(claimedBy("host-1", 1, "a")), nil},
+		{"a claim beside deletions of others", new(planted).write(cluster(false), waiting("a"), deleted(waiting("b"), began), deleted(machine(waiting("b")), began), deleted(machinePool("other"), began)).
+			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), nil},
+		{"a claim of before a deletion", new(planted).write(cluster(false), waiting("a"), freeHost("host-1", 0), claimedBy("host-1", 1, "a"), deleted(waiting("a"), began)).wait(time.Minute).write(claimedBy("host-1", 1, "a")), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +174,7 @@ func TestRules(t *testing.T) {
 // The rules in the table above are all there are.
 func TestEachRuleIsTried(t *testing.T) {
 	t.Parallel()
-	tried := []string{oneMachine, oneHost, claimEnds, reset, neverFall, nodeOutlive, list, ready}
+	tried := []string{oneMachine, oneHost, claimEnds, reset, neverFall, oneHolder, leavers, nodeOutlive, list, ready}
 	for i, r := range rules {
 		if i >= len(tried) || tried[i] != r.name {
 			t.Errorf("rule %q is not tried", r.name)

@@ -169,3 +169,23 @@ func pool(members ...*infrav1.HostMachine) *infrav1.HostMachinePool {
 	p.Status.Conditions = []metav1.Condition{{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue}}
 	return p
 }
+
+// waiting is a machine of the pool that has no host yet.
+func waiting(name string) *infrav1.HostMachine {
+	m := hostMachine(name, "host-1")
+	m.Labels[clusterv1.MachinePoolNameLabel] = "pool"
+	m.Spec.ProviderID, m.Status.HostRef.Name, m.Status.Conditions = "", "", nil
+	return m
+}
+
+func machinePool(name string) *clusterv1.MachinePool {
+	return &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// holds is a host of a cluster's control plane that says it has the address.
+func holds(name, cluster string, term int32) *infrav1.Host {
+	h := claimedBy(name, 1, "plane-"+name)
+	h.Spec.Claim.ClusterName = cluster
+	h.Status.VirtualIP = &infrav1.VirtualIPStatus{Address: "10.88.0.200", State: infrav1.VirtualIPHeld, Term: term}
+	return h
+}

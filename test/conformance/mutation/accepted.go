@@ -87,7 +87,7 @@ func readRows(root string) ([]row, error) {
 }
 
 // packagesOf returns the files whose mutants are tried, by their package: those that are held, or
-// those that rows name or that are held and match.
+// those that rows name or that are held and match, or any file by its whole name.
 func packagesOf(root string, held accepted, rows []row, match *regexp.Regexp, heldOnly bool) (map[string][]string, error) {
 	all := map[string]bool{}
 	for file := range held {
@@ -99,6 +99,9 @@ func packagesOf(root string, held accepted, rows []row, match *regexp.Regexp, he
 				all[file] = true
 			}
 		}
+	}
+	if info, err := os.Stat(filepath.Join(root, match.String())); err == nil && info.Mode().IsRegular() {
+		all[match.String()] = true
 	}
 	packages := map[string][]string{}
 	for _, file := range sortedKeys(all) {

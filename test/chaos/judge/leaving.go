@@ -1,0 +1,70 @@
+package judge
+
+import (
+	"fmt"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+// oneHolderPerTerm: the holder of a control-plane address is elected, and each election makes a term.
+// Two hosts that say they hold it in the same term did so at the same time.
+func oneHolderPerTerm(Limits) rule {
+	type term struct {
+		cluster, address string
+		number           int32
+	}
+	holders := map[term]string{}
+	return func(_ *world, c change) []finding {
+		_, after, _ := versions[*infrav1.Host](c)
+		if after == nil || after.Spec.Claim == nil || after.Status.VirtualIP == nil || after.Status.VirtualIP.State != infrav1.VirtualIPHeld {
+			return nil
+		}
+		v := after.Status.VirtualIP
+		of := term{after.Spec.Claim.ClusterName, v.Address, v.Term}
+		former, held := holders[of]
+		holders[of] = after.Name
+		if !held || former == after.Name {
+			return nil
+		}
+		return []finding{{fmt.Sprintf("%s and %s hold %s of Cluster %s in term %d", former, after.Name, v.Address, of.cluster, v.Term), []string{former, after.Name}}}
+	}
+}
+
+// leaversTakeNothing: no machine claims a host that is being deleted, or whose Machine or Cluster is.
+// A claim may cross a deletion on its way, but not by as much as clusters are seen apart.
+func leaversTakeNothing(limits Limits) rule {
+	return func(w *world, c change) []finding {
+		before, after, _ := versions[*infrav1.Host](c)
+		if c.Unseen || !claimed(before, after) {
+			return nil
+		}
+		claim := after.Spec.Claim
+		leavers := map[string]client.Object{}
+		if m := w.hostMachines[claim.MachineName]; m != nil {
+			leavers["HostMachine"] = m
+		}
+		for _, m := range w.machines {
+			if m.Spec.InfrastructureRef.Name == claim.MachineName {
+				leavers["Machine"] = m
+			}
+		}
+		if cluster := w.clusters[claim.ClusterName]; cluster != nil {
+			leavers["Cluster"] = cluster
+		}
+		for name := range w.pools {
+			if m := w.hostMachines[claim.MachineName]; m != nil && m.Labels[clusterv1.MachinePoolNameLabel] == name {
+				leavers["MachinePool"] = w.pools[name]
+			}
+		}
+		for _, kind := range []string{"Cluster", "MachinePool", "Machine", "HostMachine"} {
+			if o := leavers[kind]; o != nil && !o.GetDeletionTimestamp().IsZero() && c.Seen.Sub(o.GetDeletionTimestamp().Time) > limits.Lag {
+				return []finding{{fmt.Sprintf("%s is claimed by HostMachine %s, whose %s %s is being deleted since %s", after.Name, claim.MachineName, kind, o.GetName(),
+					o.GetDeletionTimestamp().UTC().Format("15:04:05")), []string{after.Name}}}
+			}
+		}
+		return nil
+	}
+}
