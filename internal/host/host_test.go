@@ -76,9 +76,9 @@ func TestStateOf(t *testing.T) {
 		"not clean, and a hook is due":          {pendingHook(&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 2}, Status: infrav1.HostStatus{BootID: "b"}}), infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
 		"claimed again before the hook":         {pendingHook(claimed(boot, "")), infrav1.HostPhaseClaimed, infrav1.HostClaimedReason},
 		"pending":                               {pending(free()), infrav1.HostPhaseEnrolling, infrav1.HostNotApprovedReason},
-		"pending, not looked at":                {pending(&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}), infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
-		"an earlier proof, never heard of":      {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 3}, Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{ClaimGeneration: 2}}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
-		"enrolled again, with a former proof":   {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", CleanProof: &infrav1.CleanProof{ClaimGeneration: 2}}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"pending, not inspected":                {pending(&infrav1.Host{Status: infrav1.HostStatus{BootID: "b"}}), infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
+		"an earlier one, never reported":        {&infrav1.Host{Spec: infrav1.HostSpec{ClaimGeneration: 3}, Status: infrav1.HostStatus{CleanProof: &infrav1.CleanProof{ClaimGeneration: 2}}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
+		"enrolled again, as clean as before":    {&infrav1.Host{Status: infrav1.HostStatus{BootID: "b", CleanProof: &infrav1.CleanProof{ClaimGeneration: 2}}}, infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason},
 		"running, of which nothing is reported": {bootstrapped(claimed(boot, "")), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
 		"adopted, of which nothing is reported": {bootstrapped(adopting("")), infrav1.HostPhaseRunning, infrav1.HostRunningReason},
 		"never heard of":                        {&infrav1.Host{}, infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason},
@@ -173,7 +173,7 @@ func TestHookPending(t *testing.T) {
 	}
 }
 
-// What a message says of the step and of the agent's own words.
+// What a message says of the step and of the agent's reason.
 func TestMessagesOfOperations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		step, message   string
@@ -181,7 +181,7 @@ func TestMessagesOfOperations(t *testing.T) {
 	}{
 		"both":    {"kubeadm-join", "exit 1", "Step kubeadm-join: exit 1", "Step kubeadm-join failed: exit 1"},
 		"a step":  {"kubeadm-join", "", "Step kubeadm-join", "Step kubeadm-join failed: the agent gave no reason; see the log of slipway-agent on the host"},
-		"words":   {"", "exit 1", "exit 1", "exit 1"},
+		"reason":  {"", "exit 1", "exit 1", "exit 1"},
 		"nothing": {"", "", "", "the agent gave no reason; see the log of slipway-agent on the host"},
 	} {
 		for state, want := range map[infrav1.OperationState]string{infrav1.OperationRunning: tc.running, infrav1.OperationFailed: tc.failed} {

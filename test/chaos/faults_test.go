@@ -140,13 +140,13 @@ var faults = []fault{
 		apply: rollOutControlPlane,
 	},
 	{
-		// Nothing that is on its way out takes a host, however long it is held up.
-		Kind:  schedule.Kind{Name: "hold up the deletion of a Machine", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
+		// However long a deletion lasts, it makes nothing claim a host.
+		Kind:  schedule.Kind{Name: "delay the deletion of a Machine", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
 		apply: deleteMachine, undo: endHoldUp(machineResource),
 	},
 	{
 		Kind: schedule.Kind{
-			Name: "hold up the deletion of the second Cluster", Needs: thePlane, Holds: theDeletion, Longest: 40 * time.Second,
+			Name: "delay the deletion of the second Cluster", Needs: thePlane, Holds: theDeletion, Longest: 40 * time.Second,
 			Fits: func(s *schedule.State) bool { return s.Second > 0 },
 			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
 				number := s.Second
@@ -168,8 +168,8 @@ var faults = []fault{
 func oneCluster(s *schedule.State) bool { return s.Second == 0 }
 
 // rollOutControlPlane gives the control plane a template whose machines run kubeadm init at their
-// end, as users do to write kubeadm's configuration anew. No agent may take such a machine for the
-// first one of its cluster.
+// end, as users do to write kubeadm's configuration anew. Such a machine
+// is not the first one of its cluster.
 func rollOutControlPlane(ctx context.Context, p *plane, s schedule.Step) error {
 	from, err := p.client.Resource(controlPlaneResource).Namespace(namespace).Get(ctx, "slipway-local", metav1.GetOptions{})
 	if err != nil {

@@ -171,8 +171,8 @@ func TestStandingOfHosts(t *testing.T) {
 	}
 }
 
-// Of another provider's control plane nothing is known: it may use any host, without another look.
-// What is not there yet is looked for again, and holds up a Cluster that core has not seen yet.
+// Of another provider's control plane nothing is known: it may use any host, without polling. What
+// does not exist yet is polled for, and delays a Cluster that is not provisioned.
 func TestControlPlaneThatIsNotKubeadms(t *testing.T) {
 	plane, template := kubeadmControlPlane(), machineTemplate(nil)
 	notThere := &problem{infrav1.HostClusterWaitingForControlPlaneReason, "Waiting for KubeadmControlPlane plane, which says where control planes may be"}
@@ -317,7 +317,7 @@ func TestDomainsForControlPlanes(t *testing.T) {
 			spec:  infrav1.HostClusterSpec{FailureDomains: []clusterv1.FailureDomain{domain("c", yes), domain("b", nil), domain("a", no)}},
 			want:  []clusterv1.FailureDomain{domain("a", no), domain("b", yes), domain("c", yes)},
 		},
-		"the spec's word makes no other domain worse": {
+		"the spec changes no other domain": {
 			hosts: map[string]string{"free": "a", "held": "b"},
 			spec:  infrav1.HostClusterSpec{FailureDomains: []clusterv1.FailureDomain{domain("a", yes), domain("b", nil)}},
 			want:  []clusterv1.FailureDomain{domain("a", yes), domain("b", no)},

@@ -32,7 +32,7 @@ func TestEndpointIsCompleted(t *testing.T) {
 		"of the Cluster":            {cluster: endpoint("10.0.0.2", 8443), want: endpoint("10.0.0.2", 8443)},
 		"of the spec first":         {spec: endpoint("10.0.0.1", 7443), cluster: endpoint("10.0.0.2", 8443), want: endpoint("10.0.0.1", 7443)},
 		"none":                      {reason: infrav1.HostClusterEndpointMissingReason, says: "unused IP address"},
-		"a port alone":              {spec: endpoint("", 8443), want: endpoint("", 8443), reason: infrav1.HostClusterEndpointMissingReason, says: "unused IP address"},
+		"only a port":               {spec: endpoint("", 8443), want: endpoint("", 8443), reason: infrav1.HostClusterEndpointMissingReason, says: "unused IP address"},
 		"none of a load balancer":   {kind: external, reason: infrav1.HostClusterEndpointMissingReason, says: "your load balancer"},
 		"a name":                    {spec: endpoint("api.example", 1), want: endpoint("api.example", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: `"api.example"`},
 		"a name of a balancer":      {spec: endpoint("api.example", 1), kind: external, want: endpoint("api.example", 1)},

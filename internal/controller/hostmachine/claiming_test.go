@@ -159,8 +159,8 @@ func shows(hosts ...*infrav1.Host) []infrav1.Host {
 	return list
 }
 
-// holders are the names of the hosts that carry the machine's claim.
-func (c *claiming) holders() string {
+// carriers are the names of the hosts that carry the machine's claim.
+func (c *claiming) carriers() string {
 	c.t.Helper()
 	list := &infrav1.HostList{}
 	if err := c.store.List(c.t.Context(), list); err != nil {
@@ -202,7 +202,7 @@ func TestIntentIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// The claim is the whole change to the host, whatever its last claim left behind.
+// The claim is the whole change to the host, whatever its last claim was.
 func TestWriteClaim(t *testing.T) {
 	adopt := func(c *claiming) { c.hostMachine.Spec.Adopt.HostName = "h" }
 	plane := func(c *claiming) { c.owner.ControlPlane = true }
@@ -243,31 +243,31 @@ func TestOneHostForAClaim(t *testing.T) {
 		hosts []*infrav1.Host
 		// change is made before.
 		change func(*claiming)
-		// want is the host that the machine gets, holders all that carry its claim afterwards.
-		want, holders string
-		waiting       string
-		fails         bool
-		lists, gets   int
+		// want is the host that the machine gets, carriers all that carry its claim afterwards.
+		want, carriers string
+		waiting        string
+		fails          bool
+		lists, gets    int
 	}{
-		"a free host":                    {hosts: []*infrav1.Host{aHost("a")}, want: "a", holders: "a", lists: 1, gets: 1},
-		"a free host for a new intent":   {hosts: []*infrav1.Host{aHost("a")}, change: func(c *claiming) { c.newIntent = true }, want: "a", holders: "a", gets: 1},
+		"a free host":                    {hosts: []*infrav1.Host{aHost("a")}, want: "a", carriers: "a", lists: 1, gets: 1},
+		"a free host for a new intent":   {hosts: []*infrav1.Host{aHost("a")}, change: func(c *claiming) { c.newIntent = true }, want: "a", carriers: "a", gets: 1},
 		"no host":                        {waiting: infrav1.HostMachineNoHostFitsReason},
 		"no free host":                   {hosts: []*infrav1.Host{aHost("a", by("other"))}, waiting: infrav1.HostMachineNoHostFitsReason},
-		"the host of an earlier attempt": {hosts: []*infrav1.Host{aHost("a"), aHost("b", by("claim"))}, want: "b", holders: "b", lists: 1},
-		"two hosts of two managers":      {hosts: []*infrav1.Host{aHost("b", by("claim")), aHost("c", by("claim"))}, want: "b", holders: "b c", lists: 1},
-		"one of them is given up":        {hosts: []*infrav1.Host{aHost("b", by("claim"), givenUp), aHost("c", by("claim"))}, want: "c", holders: "b c", lists: 1},
-		"both are given up":              {hosts: []*infrav1.Host{aHost("a"), aHost("b", by("claim"), givenUp)}, want: "a", holders: "a b", lists: 2, gets: 1},
+		"the host of an earlier attempt": {hosts: []*infrav1.Host{aHost("a"), aHost("b", by("claim"))}, want: "b", carriers: "b", lists: 1},
+		"two hosts of two managers":      {hosts: []*infrav1.Host{aHost("b", by("claim")), aHost("c", by("claim"))}, want: "b", carriers: "b c", lists: 1},
+		"one of them is given up":        {hosts: []*infrav1.Host{aHost("b", by("claim"), givenUp), aHost("c", by("claim"))}, want: "c", carriers: "b c", lists: 1},
+		"both are given up":              {hosts: []*infrav1.Host{aHost("a"), aHost("b", by("claim"), givenUp)}, want: "a", carriers: "a b", lists: 2, gets: 1},
 		"given up, which the cache does not show": {
 			hosts:  []*infrav1.Host{aHost("a"), aHost("b", by("claim"), givenUp)},
-			change: func(c *claiming) { c.ofClaim = shows(aHost("b", by("claim"))) }, want: "a", holders: "a b", lists: 2, gets: 1,
+			change: func(c *claiming) { c.ofClaim = shows(aHost("b", by("claim"))) }, want: "a", carriers: "a b", lists: 2, gets: 1,
 		},
 		"claimed, which the cache does not show": {
 			hosts:  []*infrav1.Host{aHost("a"), aHost("b", by("claim"))},
-			change: func(c *claiming) { c.cached, c.ofClaim = shows(aHost("a"), aHost("b")), shows() }, want: "b", holders: "b", lists: 1, gets: 1,
+			change: func(c *claiming) { c.cached, c.ofClaim = shows(aHost("a"), aHost("b")), shows() }, want: "b", carriers: "b", lists: 1, gets: 1,
 		},
 		"released, which the cache does not show": {
 			hosts:  []*infrav1.Host{aHost("a")},
-			change: func(c *claiming) { c.ofClaim = shows(aHost("b", by("claim"))) }, want: "a", holders: "a", lists: 2, gets: 1,
+			change: func(c *claiming) { c.ofClaim = shows(aHost("b", by("claim"))) }, want: "a", carriers: "a", lists: 2, gets: 1,
 		},
 		"claimed by another, which the cache does not show": {
 			hosts:  []*infrav1.Host{aHost("a", by("other"))},
@@ -279,11 +279,11 @@ func TestOneHostForAClaim(t *testing.T) {
 		},
 		"the cache does not answer":          {hosts: []*infrav1.Host{aHost("a")}, change: func(c *claiming) { c.fails["list"] = errBroken }, fails: true},
 		"the cache does not answer by claim": {hosts: []*infrav1.Host{aHost("a")}, change: func(c *claiming) { c.fails["list of the claim"] = errBroken }, fails: true},
-		"no live read of the claim":          {hosts: []*infrav1.Host{aHost("b", by("claim"))}, change: func(c *claiming) { c.fails["live list"] = errBroken }, holders: "b", fails: true, lists: 1},
+		"no live read of the claim":          {hosts: []*infrav1.Host{aHost("b", by("claim"))}, change: func(c *claiming) { c.fails["live list"] = errBroken }, carriers: "b", fails: true, lists: 1},
 		"no live read before the claim":      {hosts: []*infrav1.Host{aHost("a")}, change: func(c *claiming) { c.fails["live list"] = errBroken }, fails: true, lists: 1, gets: 1},
 		"no live read of the host":           {hosts: []*infrav1.Host{aHost("a")}, change: func(c *claiming) { c.fails["live get"] = errBroken }, fails: true, gets: 1},
 		"the claim is not written":           {hosts: []*infrav1.Host{aHost("a"), aHost("b")}, change: func(c *claiming) { c.fails["update"] = errBroken }, fails: true, lists: 1, gets: 1},
-		"the providerID is not written":      {hosts: []*infrav1.Host{aHost("a")}, change: func(c *claiming) { c.fails["patch"] = errBroken }, holders: "a", fails: true, lists: 1, gets: 1},
+		"the providerID is not written":      {hosts: []*infrav1.Host{aHost("a")}, change: func(c *claiming) { c.fails["patch"] = errBroken }, carriers: "a", fails: true, lists: 1, gets: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClaiming(t, tc.hosts...)
@@ -304,8 +304,8 @@ func TestOneHostForAClaim(t *testing.T) {
 			if got := c.stored().Spec.ProviderID; got != providerID || c.hostMachine.Spec.ProviderID != providerID {
 				t.Errorf("providerID %q, stored %q, want %q", c.hostMachine.Spec.ProviderID, got, providerID)
 			}
-			if got := c.holders(); got != tc.holders {
-				t.Errorf("hosts %q carry the claim, want %q", got, tc.holders)
+			if got := c.carriers(); got != tc.carriers {
+				t.Errorf("hosts %q carry the claim, want %q", got, tc.carriers)
 			}
 			if (c.scope.waiting == nil) != (tc.waiting == "") || c.scope.waiting != nil && c.scope.waiting.reason != tc.waiting {
 				t.Errorf("waiting %+v, want %s", c.scope.waiting, tc.waiting)
@@ -324,7 +324,7 @@ func TestOneHostForAClaim(t *testing.T) {
 	}
 }
 
-// A host that comes to nothing is left to other machines at once; one that is claimed is not, and the
+// A host that is not claimed after all is free for other machines immediately; one that is claimed is not, and the
 // machine says of each host why it has none.
 func TestReservedHosts(t *testing.T) {
 	a, b := aHost("a"), aHost("b")
@@ -408,7 +408,7 @@ func rankingOf(t *testing.T, request placement.Request, hosts []infrav1.Host) ra
 	return of
 }
 
-// holdBack lets an extension that is not known yet hold back every claim.
+// holdBack lets an extension that is not known yet block every claim.
 func (c *claiming) holdBack() {
 	catalog, err := hosthooks.Catalog()
 	if err != nil {
@@ -421,8 +421,8 @@ func (c *claiming) holdBack() {
 	c.Hooks = &hosthooks.Hooks{Client: hooks}
 }
 
-// Machines that ask for the same share a ranking for a moment; once none of its hosts is free, hosts
-// are ranked anew. A machine without a host looks again when the last reservation has ended.
+// Machines with equal requests share a ranking for a moment; once none of its hosts is free, hosts
+// are ranked anew. A machine without a host polls when the last reservation has ended.
 func TestRankingIsShared(t *testing.T) {
 	c := newClaiming(t, aHost("a"))
 	take := func(want string, lists int) {

@@ -151,7 +151,7 @@ func TestOwnedSettings(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", name, names, err, tc.want)
 		}
 	}
-	// A setting that is taken out of the template is taken off the Machine.
+	// A setting that was removed from the template is removed from the Machine.
 	machine := &clusterv1.Machine{Spec: FullSpec()}
 	machine.ManagedFields = []metav1.ManagedFieldsEntry{entry(FieldOwner, apply, settings)}
 	for name, spec := range Without() {

@@ -21,8 +21,8 @@ const (
 	claimEnds   = "a claim ends before the next begins"
 	reset       = "a reset is proved between two claims"
 	neverFall   = "generations and terms never fall"
-	oneHolder   = "one term of an address has one holder"
-	leavers     = "what is being deleted takes no host"
+	oneBinding  = "one term of an address belongs to one host"
+	leavers     = "nothing that is being deleted claims a host"
 	nodeOutlive = "no Node goes while its HostMachine lives"
 	list        = "a providerID leaves the list after its HostMachine"
 	ready       = "a machine that is Ready has a Node that is"
@@ -128,18 +128,18 @@ func TestRules(t *testing.T) {
 		{"Ready with a Node that is not, while the plane is dead", new(planted).write(cluster(false), a, node(a, corev1.ConditionUnknown)).wait(3 * time.Minute).
 			lose("").wait(time.Hour).find("").wait(4 * time.Minute), nil},
 
-		{"two holders in a term", new(planted).write(holds("host-1", "local", 3), holds("host-2", "local", 3)), []string{oneHolder}},
-		{"two holders without an election", new(planted).write(holds("host-1", "local", 0), holds("host-2", "local", 0)), []string{oneHolder}},
-		{"one holder after the other", new(planted).write(holds("host-1", "local", 3), holds("host-2", "local", 4), holds("host-1", "local", 5)), nil},
-		{"a holder that says so again", new(planted).write(holds("host-1", "local", 3), holds("host-1", "local", 3)), nil},
-		{"holders in two clusters", new(planted).write(holds("host-1", "local", 3), holds("host-2", "second-1", 3)), nil},
-		{"a holder without a claim", new(planted).write(holds("host-1", "local", 3), func() *infrav1.Host {
-			h := holds("host-2", "local", 3)
+		{"two hosts in a term", new(planted).write(binds("host-1", "local", 3), binds("host-2", "local", 3)), []string{oneBinding}},
+		{"two hosts without an election", new(planted).write(binds("host-1", "local", 0), binds("host-2", "local", 0)), []string{oneBinding}},
+		{"one host after the other", new(planted).write(binds("host-1", "local", 3), binds("host-2", "local", 4), binds("host-1", "local", 5)), nil},
+		{"a host that reports it again", new(planted).write(binds("host-1", "local", 3), binds("host-1", "local", 3)), nil},
+		{"hosts of two clusters", new(planted).write(binds("host-1", "local", 3), binds("host-2", "second-1", 3)), nil},
+		{"a host without a claim", new(planted).write(binds("host-1", "local", 3), func() *infrav1.Host {
+			h := binds("host-2", "local", 3)
 			h.Spec.Claim = nil
 			return h
 		}()), nil},
-		{"a holder and one that stands by", new(planted).write(holds("host-1", "local", 3), func() *infrav1.Host {
-			h := holds("host-2", "local", 3)
+		{"a host and one in standby", new(planted).write(binds("host-1", "local", 3), func() *infrav1.Host {
+			h := binds("host-2", "local", 3)
 			h.Status.VirtualIP.State = infrav1.VirtualIPStandby
 			return h
 		}()), nil},
@@ -174,7 +174,7 @@ func TestRules(t *testing.T) {
 // The rules in the table above are all there are.
 func TestEachRuleIsTried(t *testing.T) {
 	t.Parallel()
-	tried := []string{oneMachine, oneHost, claimEnds, reset, neverFall, oneHolder, leavers, nodeOutlive, list, ready}
+	tried := []string{oneMachine, oneHost, claimEnds, reset, neverFall, oneBinding, leavers, nodeOutlive, list, ready}
 	for i, r := range rules {
 		if i >= len(tried) || tried[i] != r.name {
 			t.Errorf("rule %q is not tried", r.name)

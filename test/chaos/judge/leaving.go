@@ -9,14 +9,14 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// oneHolderPerTerm: the holder of a control-plane address is elected, and each election makes a term.
-// Two hosts that say they hold it in the same term did so at the same time.
-func oneHolderPerTerm(Limits) rule {
+// oneHostPerTerm: each election for a control-plane address makes a term. Two hosts that report the
+// address in the same term had it at the same time.
+func oneHostPerTerm(Limits) rule {
 	type term struct {
 		cluster, address string
 		number           int32
 	}
-	holders := map[term]string{}
+	bound := map[term]string{}
 	return func(_ *world, c change) []finding {
 		_, after, _ := versions[*infrav1.Host](c)
 		if after == nil || after.Spec.Claim == nil || after.Status.VirtualIP == nil || after.Status.VirtualIP.State != infrav1.VirtualIPHeld {
@@ -24,18 +24,18 @@ func oneHolderPerTerm(Limits) rule {
 		}
 		v := after.Status.VirtualIP
 		of := term{after.Spec.Claim.ClusterName, v.Address, v.Term}
-		former, held := holders[of]
-		holders[of] = after.Name
-		if !held || former == after.Name {
+		before, known := bound[of]
+		bound[of] = after.Name
+		if !known || before == after.Name {
 			return nil
 		}
-		return []finding{{fmt.Sprintf("%s and %s hold %s of Cluster %s in term %d", former, after.Name, v.Address, of.cluster, v.Term), []string{former, after.Name}}}
+		return []finding{{fmt.Sprintf("%s and %s hold %s of Cluster %s in term %d", before, after.Name, v.Address, of.cluster, v.Term), []string{before, after.Name}}}
 	}
 }
 
-// leaversTakeNothing: no machine claims a host that is being deleted, or whose Machine or Cluster is.
+// nothingDeletedClaims: no machine claims a host that is being deleted, or whose Machine or Cluster is.
 // A claim may cross a deletion on its way, but not by as much as clusters are seen apart.
-func leaversTakeNothing(limits Limits) rule {
+func nothingDeletedClaims(limits Limits) rule {
 	return func(w *world, c change) []finding {
 		before, after, _ := versions[*infrav1.Host](c)
 		if c.Unseen || !claimed(before, after) {

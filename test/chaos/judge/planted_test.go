@@ -182,8 +182,8 @@ func machinePool(name string) *clusterv1.MachinePool {
 	return &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// holds is a host of a cluster's control plane that says it has the address.
-func holds(name, cluster string, term int32) *infrav1.Host {
+// binds is a host of a cluster's control plane that reports the address as its own.
+func binds(name, cluster string, term int32) *infrav1.Host {
 	h := claimedBy(name, 1, "plane-"+name)
 	h.Spec.Claim.ClusterName = cluster
 	h.Status.VirtualIP = &infrav1.VirtualIPStatus{Address: "10.88.0.200", State: infrav1.VirtualIPHeld, Term: term}
