@@ -7,5 +7,11 @@
 // file under the name that Staged returns, which the next try overwrites and Remove takes away:
 // they need a single writer, and leave nothing behind that nobody finds again.
 //
+// These functions take paths whose directories only root, or the user of the process, can write to.
+// Below a directory of somebody else, such as a home directory, WithParent and its kin open one
+// directory after the other, and a Dir changes entries by their names: nobody leads root elsewhere by
+// a symbolic link, or by a directory that is swapped between a check and its use. Nothing else changes
+// owners or permissions by path.
+//
 // Tests cut the power with Intercept; see internal/testenv/powercut.
 package durable

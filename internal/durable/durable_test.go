@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,5 +45,25 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 	}
 	if err := Write(filepath.Join(dir, "none", "f"), nil, 0o600); err == nil {
 		t.Fatal("no error for a directory that does not exist")
+	}
+}
+
+// A user who puts another directory in the place of the one that root has just made does not get it.
+func TestOwnGivesAwayEmptyDirectories(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "backup/deep"), 0o700), os.Mkdir(filepath.Join(dir, "new"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	err := WithDir("", dir, func(d *Dir) error {
+		if err := d.own("new", 0o755, Keep, Keep); err != nil {
+			t.Error(err)
+		}
+		return d.own("backup", 0o755, Keep, Keep)
+	})
+	if !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "backup")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory is %v: %v", info, err)
 	}
 }

@@ -57,8 +57,9 @@ func before(effect Effect, path string) error {
 	interceptorsMu.RLock()
 	all := interceptors
 	interceptorsMu.RUnlock()
+	path = filepath.Clean(path)
 	for _, i := range all {
-		if rest, ok := strings.CutPrefix(filepath.Clean(path), i.dir); ok && (rest == "" || rest[0] == filepath.Separator) {
+		if rest, ok := strings.CutPrefix(path, i.dir); ok && (rest == "" || rest[0] == filepath.Separator) {
 			if err := i.before(effect, path); err != nil {
 				return err
 			}

@@ -1,0 +1,356 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is an open directory, which WithParent, WithTarget and WithDir open. Its methods take names of
+// entries, and follow no link. They work in this directory even if somebody renames it, or puts
+// another one in its place.
+type Dir struct {
+	root *os.Root
+	path string
+	info fs.FileInfo
+	// trusted: only root decides what the path leads to; exclusive: and what is in the directory.
+	trusted, exclusive bool
+}
+
+// IrregularError reports a directory, pipe, device or link where a file is expected.
+type IrregularError struct {
+	Path string
+	Mode fs.FileMode
+}
+
+// Error implements error.
+func (e *IrregularError) Error() string {
+	return fmt.Sprintf("%s is not a regular file: %s", e.Path, e.Mode)
+}
+
+// Path returns the path of an entry, without links.
+func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
+
+// wrap names the whole path of an entry in an error.
+func (d *Dir) wrap(err error, name string) error {
+	wrapped := &fs.PathError{Op: "open", Path: d.Path(name), Err: err}
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		wrapped.Op, wrapped.Err = inner.Op, inner.Err
+	}
+	if inner := (*os.LinkError)(nil); errors.As(err, &inner) {
+		wrapped.Op, wrapped.Err = inner.Op, inner.Err
+	}
+	return wrapped
+}
+
+// Lstat describes an entry.
+func (d *Dir) Lstat(name string) (fs.FileInfo, error) {
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, d.wrap(err, name)
+	}
+	return info, nil
+}
+
+// Entries lists the directory, in the order of names.
+func (d *Dir) Entries() ([]fs.DirEntry, error) { return fs.ReadDir(d.root.FS(), ".") }
+
+// WithDir calls do with a directory in this one.
+func (d *Dir) WithDir(name string, do func(in *Dir) error) error {
+	in, err := d.enter(name)
+	if err != nil {
+		return err
+	}
+	if in == nil {
+		return d.wrap(syscall.ENOTDIR, name)
+	}
+	defer func() { _ = in.root.Close() }()
+	return do(in)
+}
+
+// Open opens a regular file for reading, and returns its description. Anything else is an
+// *IrregularError: a pipe would wait for ever, and devices act when they are opened.
+func (d *Dir) Open(name string) (*os.File, fs.FileInfo, error) {
+	info, err := d.root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, nil, &IrregularError{d.Path(name), info.Mode()}
+	}
+	if err != nil {
+		return nil, nil, d.wrap(err, name)
+	}
+	return d.open(name, os.O_RDONLY)
+}
+
+// open checks what it has opened: somebody may have replaced it since.
+func (d *Dir) open(name string, flags int) (*os.File, fs.FileInfo, error) {
+	f, err := d.root.OpenFile(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, d.wrap(err, name)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &IrregularError{d.Path(name), info.Mode()}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// ReadFile reads a regular file of at most a number of bytes. In a directory that a user can write
+// to, the file must be one that the owner of the directory can read: who moves or links a file there
+// must not find its content in another one.
+func (d *Dir) ReadFile(name string, most int64) ([]byte, fs.FileInfo, error) {
+	data, info, err := d.read(name, most)
+	if err == nil && !d.exclusive && uidOf(info) != uidOf(d.info) && info.Mode().Perm()&0o004 == 0 {
+		return nil, nil, fmt.Errorf("%s belongs to user %d and not to user %d, the owner of its directory, who cannot read it; change its owner or mode, or remove it", d.Path(name), uidOf(info), uidOf(d.info))
+	}
+	return data, info, err
+}
+
+func (d *Dir) read(name string, most int64) ([]byte, fs.FileInfo, error) {
+	f, info, err := d.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, nil, d.wrap(err, name)
+	}
+	if int64(len(data)) > most {
+		return nil, nil, fmt.Errorf("%s has more than %d bytes", d.Path(name), most)
+	}
+	return data, info, nil
+}
+
+// Replace replaces an entry by a file with the given content, permissions, owner and group, which
+// hold from the moment at which the name is there. A file that is a mount point is written in place, if
+// only root can write to the directory.
+func (d *Dir) Replace(name string, data []byte, perm fs.FileMode, uid, gid int) error {
+	staged := filepath.Base(Staged(name))
+	err := d.stage(staged, data, perm, uid, gid)
+	if err == nil {
+		err = d.rename(staged, name)
+	}
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, syscall.EBUSY) && d.exclusive {
+		err = d.overwrite(name, data, perm, uid, gid)
+	}
+	return errors.Join(err, d.discard(staged))
+}
+
+func (d *Dir) stage(staged string, data []byte, perm fs.FileMode, uid, gid int) error {
+	if err := before(Create, d.Path(staged)); err != nil {
+		return err
+	}
+	if err := d.unlink(staged); err != nil {
+		return err
+	}
+	f, err := d.root.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return d.wrap(err, staged)
+	}
+	return finish(f, perm, uid, gid, contents(data))
+}
+
+func (d *Dir) overwrite(name string, data []byte, perm fs.FileMode, uid, gid int) error {
+	f, _, err := d.open(name, os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return finish(f, perm, uid, gid, contents(data))
+}
+
+// OpenLog opens a file for appending, which only the user of the process can read. It replaces
+// anything else that has the name, and any file that others can or could open.
+func (d *Dir) OpenLog(name string) (*os.File, error) {
+	for range maxTries {
+		f, err := d.openOwn(name)
+		if err == nil {
+			return f, nil
+		}
+		if err := d.Remove(name); err != nil {
+			return nil, err
+		}
+		f, err = d.root.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+	return nil, d.wrap(syscall.EAGAIN, name)
+}
+
+// openOwn opens a file of the process's user that no other one has ever been let in to.
+func (d *Dir) openOwn(name string) (*os.File, error) {
+	f, info, err := d.open(name, os.O_WRONLY|os.O_APPEND)
+	if err != nil {
+		return nil, err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() || stat.Nlink != 1 || info.Mode().Perm()&0o077 != 0 {
+		return nil, errors.Join(d.wrap(fs.ErrPermission, name), f.Close())
+	}
+	return f, nil
+}
+
+// SetOwner gives a file or directory another owner, group and permissions. In a directory that a
+// user can write to it replaces a file by a copy, and changes no directory: either could be one that
+// the user moved there.
+func (d *Dir) SetOwner(name string, perm fs.FileMode, uid, gid int) error {
+	info, err := d.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if d.exclusive {
+		if err := d.root.Lchown(name, uid, gid); err != nil {
+			return d.wrap(err, name)
+		}
+		if err := d.root.Chmod(name, perm); err != nil {
+			return d.wrap(err, name)
+		}
+		return nil
+	}
+	if !info.Mode().IsRegular() {
+		return &IrregularError{d.Path(name), info.Mode()}
+	}
+	data, _, err := d.ReadFile(name, maxCopied)
+	if err != nil {
+		return err
+	}
+	return d.Replace(name, data, perm, uid, gid)
+}
+
+// maxCopied bounds the file that SetOwner replaces, in bytes.
+const maxCopied = 32 << 20
+
+// Mkdir makes a directory, which has owner and permissions before it has its name. One that is there
+// already keeps its own.
+func (d *Dir) Mkdir(name string, perm fs.FileMode, uid, gid int) error {
+	switch info, err := d.root.Lstat(name); {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return d.wrap(syscall.ENOTDIR, name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return d.wrap(err, name)
+	}
+	staged := filepath.Base(Staged(name))
+	if err := before(Create, d.Path(name)); err != nil {
+		return err
+	}
+	if err := d.unlink(staged); err != nil {
+		return err
+	}
+	if err := d.root.Mkdir(staged, 0o700); err != nil {
+		return d.wrap(err, staged)
+	}
+	if err := d.own(staged, perm, uid, gid); err != nil {
+		return errors.Join(err, d.discard(staged))
+	}
+	return d.rename(staged, name)
+}
+
+// own gives away a directory that was just made. It must be empty and the process's own: a user may
+// have put another one in its place.
+func (d *Dir) own(name string, perm fs.FileMode, uid, gid int) error {
+	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return d.wrap(err, name)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		if _, empty := f.ReadDir(1); uidOf(info) != os.Geteuid() || !errors.Is(empty, io.EOF) {
+			err = d.wrap(fs.ErrPermission, name)
+		}
+	}
+	if err == nil && (uid != Keep || gid != Keep) {
+		err = f.Chown(uid, gid)
+	}
+	if err == nil {
+		err = f.Chmod(perm)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Link makes an entry a symbolic link to target, in place of a file or a link that is there.
+func (d *Dir) Link(target, name string) error {
+	staged := filepath.Base(Staged(name))
+	if err := before(Create, d.Path(staged)); err != nil {
+		return err
+	}
+	if err := d.unlink(staged); err != nil {
+		return err
+	}
+	if err := d.root.Symlink(target, staged); err != nil {
+		return d.wrap(err, staged)
+	}
+	return d.rename(staged, name)
+}
+
+// Remove removes a file, a link or an empty directory, and what an interrupted Replace, Mkdir or Link
+// left beside it. A name that is not there is no error.
+func (d *Dir) Remove(name string) error {
+	for _, n := range []string{filepath.Base(Staged(name)), name} {
+		if err := before(Delete, d.Path(n)); err != nil {
+			return err
+		}
+		if err := d.unlink(n); err != nil {
+			return err
+		}
+	}
+	return d.sync()
+}
+
+// RemoveAll removes an entry with everything in it.
+func (d *Dir) RemoveAll(name string) error {
+	if err := before(DeleteAll, d.Path(name)); err != nil {
+		return err
+	}
+	if err := d.root.RemoveAll(name); err != nil {
+		return d.wrap(err, name)
+	}
+	return d.sync()
+}
+
+func (d *Dir) discard(name string) error {
+	if err := before(Delete, d.Path(name)); err != nil {
+		return err
+	}
+	return d.unlink(name)
+}
+
+func (d *Dir) unlink(name string) error {
+	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return d.wrap(err, name)
+	}
+	return nil
+}
+
+func (d *Dir) rename(from, to string) error {
+	if err := before(Move, d.Path(to)); err != nil {
+		return err
+	}
+	if err := d.root.Rename(from, to); err != nil {
+		return d.wrap(err, to)
+	}
+	return d.sync()
+}
+
+func (d *Dir) sync() error {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

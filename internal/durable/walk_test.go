@@ -1,0 +1,347 @@
+package durable_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/durable"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
+)
+
+// Users of the tests.
+const ann, bob = 1234, 1235
+
+// fixture makes a tree in which ann and bob have homes. Each line is "PATH OWNER MODE", "PATH OWNER ->
+// TARGET" for a link, or "PATH OWNER MODE CONTENT" for a file; parents come before what is in them.
+func fixture(t *testing.T, lines ...string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		rights.Skip(t, "needs root, to give files away")
+	}
+	root := t.TempDir()
+	owners := map[string]int{"root": 0, "ann": ann, "bob": bob}
+	for _, line := range append([]string{
+		"/etc root 755", "/etc/secret root 700", "/etc/secret/key root 600 secret", "/home root 755", "/home/ann ann 755", "/home/bob bob 755", "/tmp root 1777",
+	}, lines...) {
+		f := strings.Fields(line)
+		path := filepath.Join(root, f[0])
+		var err error
+		switch {
+		case f[2] == "->":
+			err = os.Symlink(strings.ReplaceAll(f[3], "ROOT", root), path)
+		case len(f) == 4:
+			err = os.WriteFile(path, []byte(f[3]), 0o600)
+		default:
+			err = os.Mkdir(path, 0o700)
+		}
+		err = errors.Join(err, os.Lchown(path, owners[f[1]], owners[f[1]]))
+		if f[2] != "->" {
+			var mode uint32
+			for _, digit := range f[2] {
+				mode = mode<<3 | uint32(digit-'0')
+			}
+			err = errors.Join(err, unix.Chmod(path, mode))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// Root follows its own links. A user's link leads to directories of that user only.
+func TestFollowedLinks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lines []string
+		path  string
+		// at is where root ends up; empty when it refuses.
+		at string
+		// refused is the error then; nil means a LinkError.
+		refused error
+	}{
+		"no link":                  {path: "/home/ann/f", at: "/home/ann/f"},
+		"a name up":                {path: "/home/ann/../bob/./f", at: "/home/bob/f"},
+		"above the top":            {path: "/../../etc/f", at: "/etc/f"},
+		"root's, absolute":         {lines: []string{"/data root 755", "/data/ann ann 755", "/home/a root -> ROOT/data/ann"}, path: "/home/a/f", at: "/data/ann/f"},
+		"root's, in the tree":      {lines: []string{"/home/a root -> /home/ann"}, path: "/home/a/f", at: "/home/ann/f"},
+		"root's, relative":         {lines: []string{"/home/a root -> ../home/./ann"}, path: "/home/a/f", at: "/home/ann/f"},
+		"root's, for the name":     {lines: []string{"/etc/link root -> secret/key"}, path: "/etc/link", at: "/etc/secret/key"},
+		"root's, to nothing":       {lines: []string{"/etc/link root -> none/key"}, path: "/etc/link", at: "/etc/link"},
+		"two of root's":            {lines: []string{"/a root -> b", "/b root -> etc"}, path: "/a/f", at: "/etc/f"},
+		"in a circle":              {lines: []string{"/a root -> b", "/b root -> a"}, path: "/a/f", refused: syscall.ELOOP},
+		"to a file":                {lines: []string{"/a root -> etc/secret/key"}, path: "/a/f", refused: syscall.ENOTDIR},
+		"to the top":               {lines: []string{"/a root -> /"}, path: "/a", refused: syscall.EISDIR},
+		"ann's, to root's":         {lines: []string{"/home/ann/.ssh ann -> ../../etc/secret"}, path: "/home/ann/.ssh/f"},
+		"ann's, absolute":          {lines: []string{"/home/ann/.ssh ann -> ROOT/etc/secret"}, path: "/home/ann/.ssh/f"},
+		"ann's, for the name":      {lines: []string{"/home/ann/f ann -> ../../etc/secret/key"}, path: "/home/ann/f"},
+		"ann's, to bob's":          {lines: []string{"/home/ann/.ssh ann -> ../bob"}, path: "/home/ann/.ssh/f"},
+		"ann's, by bob to ann's":   {lines: []string{"/home/bob/l bob -> ../ann", "/home/ann/l ann -> ../bob/l"}, path: "/home/ann/l/f"},
+		"ann's, by bob to bob's":   {lines: []string{"/home/bob/d bob 700", "/home/bob/l bob -> d", "/home/ann/l ann -> ../bob/l"}, path: "/home/ann/l/f"},
+		"ann's, to a file of hers": {lines: []string{"/home/ann/keys ann 600 x", "/home/ann/f ann -> keys"}, path: "/home/ann/f", at: "/home/ann/keys"},
+		"ann's, to ann's":          {lines: []string{"/home/ann/d ann 700", "/home/ann/.ssh ann -> d"}, path: "/home/ann/.ssh/f", at: "/home/ann/d/f"},
+		"ann's, absolute to hers":  {lines: []string{"/home/ann/d ann 700", "/home/ann/.ssh ann -> ROOT/home/ann/d"}, path: "/home/ann/.ssh/f", at: "/home/ann/d/f"},
+		"root's, in ann's":         {lines: []string{"/home/ann/.ssh root -> ../../etc/secret"}, path: "/home/ann/.ssh/f"},
+		"root's, in ann's to hers": {lines: []string{"/srv root 755", "/srv/ann ann 700", "/home/ann/.ssh root -> ../../srv/ann"}, path: "/home/ann/.ssh/f", at: "/srv/ann/f"},
+		"bob's, in ann's":          {lines: []string{"/home/ann/.ssh bob -> .", "/home/ann/d ann 700"}, path: "/home/ann/.ssh/f"},
+		"in what all write":        {lines: []string{"/home/ann/all ann 777", "/home/ann/all/l ann -> .."}, path: "/home/ann/all/l/f"},
+		"hers, where she is not":   {lines: []string{"/etc/secret/ann ann 700", "/home/ann/l ann -> ../../etc/secret/ann"}, path: "/home/ann/l/f"},
+		"in root's, below ann's":   {lines: []string{"/home/ann/d root 755", "/home/ann/d/l root -> ../../../etc"}, path: "/home/ann/d/l/f"},
+		"root's, in /tmp":          {lines: []string{"/tmp/l root -> ../etc"}, path: "/tmp/l/f"},
+		"ann's, in /tmp":           {lines: []string{"/tmp/l ann -> ../home/ann"}, path: "/tmp/l/f"},
+		"root's, below /tmp":       {lines: []string{"/tmp/d root 755", "/tmp/d/l root -> ../../etc"}, path: "/tmp/d/l/f", at: "/etc/f"},
+		"a group's directory":      {lines: []string{"/log root 775", "/log/l root -> ../etc"}, path: "/log/l/f"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := fixture(t, tt.lines...)
+			at := ""
+			err := durable.WithTarget(root, tt.path, func(d *durable.Dir, name string) error {
+				at = strings.TrimPrefix(d.Path(name), root)
+				return d.Replace(name, []byte("new"), 0o600, bob, bob)
+			})
+			if link := (*durable.LinkError)(nil); at != tt.at || tt.at == "" && !errors.Is(err, tt.refused) && !(tt.refused == nil && errors.As(err, &link)) || tt.at != "" && err != nil {
+				t.Fatalf("root is at %q, want %q: %v", at, tt.at, err)
+			}
+			if tt.at == "" {
+				if data, err := os.ReadFile(filepath.Join(root, "etc/secret/key")); err != nil || string(data) != "secret" {
+					t.Errorf("root's file is %q: %v", data, err)
+				}
+				return
+			}
+			if data, err := os.ReadFile(filepath.Join(root, tt.at)); err != nil || string(data) != "new" {
+				t.Errorf("%q is at %s: %v", data, tt.at, err)
+			}
+		})
+	}
+}
+
+func TestMakeParents(t *testing.T) {
+	root := fixture(t, "/home/ann/l ann -> ../../etc/secret", "/home/ann/made ann -> d", "/home/ann/d ann 700")
+	for path, refused := range map[string]bool{"/home/ann/a/b/f": false, "/home/ann/made/b/f": false, "/home/ann/l/b/f": true, "/home/ann/l/../l/f": true} {
+		if err := durable.MakeParents(root, path, 0o750, ann, bob); (err != nil) != refused {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, path := range []string{"/home/ann/a", "/home/ann/a/b", "/home/ann/d/b"} {
+		if info, err := os.Lstat(filepath.Join(root, path)); err != nil || info.Mode() != fs.ModeDir|0o750 || owner(info) != ann {
+			t.Errorf("%s is %v: %v", path, info, err)
+		}
+	}
+	if info, err := os.Lstat(filepath.Join(root, "etc/secret")); err != nil || info.Mode() != fs.ModeDir|0o700 || owner(info) != 0 {
+		t.Errorf("root's directory is %v: %v", info, err)
+	}
+	if found, err := os.ReadDir(filepath.Join(root, "etc/secret")); err != nil || len(found) != 1 {
+		t.Errorf("in root's directory are %v: %v", found, err)
+	}
+}
+
+func owner(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// A file of somebody else is not read for its content to appear in one of the directory's owner.
+// Pipes, devices and large files do not hold root up.
+func TestReadFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		make string
+		do   func(path string) error
+		ok   bool
+	}{
+		"ann's":              {make: "ann 600 x", ok: true},
+		"everybody's":        {make: "root 644 x", ok: true},
+		"root's own":         {make: "root 600 x"},
+		"a pipe":             {do: func(p string) error { return unix.Mkfifo(p, 0o644) }},
+		"a directory":        {make: "ann 755"},
+		"a link to root's":   {make: "ann -> ../../etc/secret/key"},
+		"a link to a device": {make: "ann -> /dev/zero"},
+		"another name of root's": {do: func(p string) error {
+			return os.Link(filepath.Join(filepath.Dir(p), "../../etc/secret/key"), p)
+		}},
+		"a large one": {make: "ann 644 x", do: func(p string) error { return os.Truncate(p, 1<<40) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines []string
+			if tt.make != "" {
+				lines = append(lines, "/home/ann/f "+tt.make)
+			}
+			root := fixture(t, lines...)
+			if tt.do != nil {
+				if err := tt.do(filepath.Join(root, "home/ann/f")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := durable.WithParent(root, "/home/ann/f", func(d *durable.Dir, name string) error {
+				_, _, err := d.ReadFile(name, 1<<20)
+				return err
+			})
+			if (err == nil) != tt.ok {
+				t.Error(err)
+			}
+		})
+	}
+	root := fixture(t, "/home/ann/f ann -> ../../etc/secret/key")
+	if data, err := durable.ReadAny(root, "/home/ann/f", 1<<10); err != nil || string(data) != "secret" {
+		t.Errorf("root reads %q: %v", data, err)
+	}
+	if data, err := durable.ReadAny("", "/dev/zero", 1<<10); err == nil {
+		t.Errorf("root reads %d bytes of a device", len(data))
+	}
+}
+
+// SetOwner gives away nothing that a user moved to the name.
+func TestSetOwner(t *testing.T) {
+	root := fixture(t, "/home/ann/f ann 600 x", "/home/ann/theirs root 600 secret", "/home/ann/backup root 700", "/etc/f root 600 x", "/etc/d root 700", "/home/ann/l ann -> ../../etc/secret/key")
+	for path, ok := range map[string]bool{"/home/ann/f": true, "/etc/f": true, "/etc/d": true, "/home/ann/theirs": false, "/home/ann/backup": false, "/home/ann/l": false} {
+		err := durable.WithParent(root, path, func(d *durable.Dir, name string) error { return d.SetOwner(name, 0o751, bob, bob) })
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", path, err)
+		}
+		info, err := os.Lstat(filepath.Join(root, path))
+		if err != nil || (owner(info) == bob && info.Mode().Perm() == 0o751) != ok {
+			t.Errorf("%s is %v of %d: %v", path, info.Mode(), owner(info), err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(root, "etc/secret/key")); err != nil || owner(info) != 0 || info.Mode() != 0o600 {
+		t.Errorf("root's file is %v: %v", info, err)
+	}
+}
+
+// A log that somebody else has put there, or can open, is not written to.
+func TestOpenLog(t *testing.T) {
+	for name, tt := range map[string]struct {
+		make string
+		do   func(path string) error
+		kept bool
+	}{
+		"none":                 {},
+		"root's own":           {make: "root 600 before", kept: true},
+		"ann's":                {make: "ann 600 before"},
+		"one that all read":    {make: "root 644 before"},
+		"a link":               {make: "ann -> ../etc/secret/key"},
+		"a pipe":               {do: func(p string) error { return unix.Mkfifo(p, 0o600) }},
+		"another name of keys": {do: func(p string) error { return os.Link(filepath.Join(filepath.Dir(p), "../etc/secret/key"), p) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := []string{"/log root 775"}
+			if tt.make != "" {
+				lines = append(lines, "/log/l "+tt.make)
+			}
+			root := fixture(t, lines...)
+			path := filepath.Join(root, "log/l")
+			if tt.do != nil {
+				if err := tt.do(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := durable.WithParent(root, "/log/l", func(d *durable.Dir, name string) error {
+				f, err := d.OpenLog(name)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteString("line")
+				return errors.Join(err, f.Close())
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "line"
+			if tt.kept {
+				want = "beforeline"
+			}
+			info, err := os.Lstat(path)
+			if err != nil || info.Mode() != 0o600 || owner(info) != 0 {
+				t.Errorf("the log is %v: %v", info, err)
+			}
+			if data, err := os.ReadFile(path); err != nil || string(data) != want {
+				t.Errorf("the log is %q, want %q: %v", data, want, err)
+			}
+			if data, err := os.ReadFile(filepath.Join(root, "etc/secret/key")); err != nil || string(data) != "secret" {
+				t.Errorf("root's file is %q: %v", data, err)
+			}
+		})
+	}
+}
+
+// A user swaps a directory of theirs with links, a pipe and other directories, as fast as they can,
+// while root works below it: nothing else changes, and root does not wait.
+func TestSwappedDirectories(t *testing.T) {
+	root := fixture(t, "/home/ann/d ann 700", "/home/ann/far ann -> ../../etc/secret",
+		"/home/ann/backup root 700", "/home/ann/backup/key root 600 secret", "/home/ann/near ann -> backup")
+	swapped := []string{"far", "near", "pipe"}
+	if err := unix.Mkfifo(filepath.Join(root, "home/ann/pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			other := filepath.Join(root, "home/ann", swapped[i/2%len(swapped)])
+			if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "home/ann/d"), unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	works := []func() error{
+		func() error { return durable.MakeParents(root, "/home/ann/d/sub/f", 0o755, ann, ann) },
+		func() error {
+			return durable.WithParent(root, "/home/ann/d/key", func(d *durable.Dir, name string) error { return d.Replace(name, nil, 0o644, ann, ann) })
+		},
+		func() error {
+			return durable.WithParent(root, "/home/ann/d/key", func(d *durable.Dir, name string) error { return d.SetOwner(name, 0o666, ann, ann) })
+		},
+		func() error {
+			return durable.WithParent(root, "/home/ann/d/key", func(d *durable.Dir, name string) error { return d.Remove(name) })
+		},
+		func() error {
+			return durable.WithDir(root, "/home/ann/d", func(d *durable.Dir) error { return d.RemoveAll("key") })
+		},
+		func() error {
+			return durable.WithParent(root, "/home/ann/d", func(d *durable.Dir, name string) error { return d.RemoveAll("sub") })
+		},
+	}
+	const rounds = 300
+	done, refused := 0, 0
+	for i := 0; done < rounds || refused < rounds; i++ {
+		if err := works[i%len(works)](); err == nil {
+			done++
+		} else {
+			refused++
+		}
+		for _, dir := range []string{"etc/secret", "home/ann/backup"} {
+			if err := untouched(filepath.Join(root, dir)); err != nil {
+				t.Fatalf("round %d: %v", i, err)
+			}
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// untouched checks that a directory and the key in it are root's alone.
+func untouched(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil || owner(info) != 0 || info.Mode() != fs.ModeDir|0o700 {
+		return fmt.Errorf("%s is %v: %v", dir, info, err)
+	}
+	found, err := os.ReadDir(dir)
+	if err != nil || len(found) != 1 {
+		return fmt.Errorf("in %s are %v: %v", dir, found, err)
+	}
+	if info, err = found[0].Info(); err != nil || owner(info) != 0 || info.Mode() != 0o600 || info.Size() != 6 {
+		return fmt.Errorf("the key in %s is %v: %v", dir, info, err)
+	}
+	return nil
+}
