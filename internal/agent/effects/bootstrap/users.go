@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
 	"github.com/slipway-dev/slipway/internal/agent/effects/logins"
-	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // sudoersFile holds the rules of all users of the bootstrap data.
@@ -141,7 +140,8 @@ func userArguments(u cloudconfig.User) []string {
 	return append(args, u.Name)
 }
 
-// authorizeKeys adds the keys that are missing from the user's file.
+// authorizeKeys adds the keys that are missing from the user's file, which root changes in the way
+// that durable.WithParent describes: the user decides what is in their home.
 func (a Applier) authorizeKeys(u cloudconfig.User, progress operation.Progress) error {
 	if len(u.SSHAuthorizedKeys) == 0 {
 		return nil
@@ -153,23 +153,23 @@ func (a Applier) authorizeKeys(u cloudconfig.User, progress operation.Progress) 
 	name := filepath.Join(acc.home, ".ssh", "authorized_keys")
 	// Others may add keys meanwhile: what of the content goes, the logins tell. Of an account that the
 	// bootstrap made all goes, also what an attempt before this one has written.
-	made := slices.Contains(progress.State().Users, u.Name)
-	for _, p := range []string{filepath.Dir(name), name} {
-		if made || !a.exists(p) {
-			continue
-		}
-		if err := a.Keep([]string{p}, false, progress); err != nil {
+	if a.exists(name) && !slices.Contains(progress.State().Users, u.Name) {
+		if err := a.Keep([]string{name}, false, progress); err != nil {
 			return err
 		}
 	}
-	path := a.Root.Path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	root := string(a.Root)
+	if err := durable.MakeParents(root, acc.home, 0o755, 0, 0); err != nil {
 		return err
 	}
-	if err := os.Chown(filepath.Dir(path), acc.uid, acc.gid); err != nil {
+	if err := durable.MakeParents(root, name, 0o700, acc.uid, acc.gid); err != nil {
 		return err
 	}
-	old, err := os.ReadFile(path)
+	var old []byte
+	err := durable.WithTarget(root, name, func(d *durable.Dir, file string) (err error) {
+		old, _, err = d.ReadFile(file, logins.MaxKeys)
+		return err
+	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -180,5 +180,7 @@ func (a Applier) authorizeKeys(u cloudconfig.User, progress operation.Progress) 
 		}
 	}
 	content := strings.TrimLeft(strings.Join(lines, "\n"), "\n") + "\n"
-	return reset.ReplaceFile(path, []byte(content), 0o600, acc.uid, acc.gid)
+	return durable.WithParent(root, name, func(d *durable.Dir, file string) error {
+		return d.Replace(file, []byte(content), 0o600, acc.uid, acc.gid)
+	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 const (
@@ -158,11 +159,15 @@ func readSudoers(root hostfs.Root) (map[string]string, error) {
 	return digests, nil
 }
 
-// keyLines are the lines of a file that may hold keys.
+// MaxKeys bounds a file of SSH keys, in bytes: its user may have made it as large as they like.
+const MaxKeys = 1 << 20
+
+// keyLines are the lines of a file that may hold keys. sshd follows links there, and takes no keys from a
+// pipe or a device.
 func keyLines(root hostfs.Root, path string) ([]string, error) {
+	data, err := durable.ReadAny(string(root), path, MaxKeys)
 	// A home directory such as /dev/null has nothing below it.
-	data, err := os.ReadFile(root.Path(path))
-	if _, stat := os.Stat(root.Path(path)); stat != nil {
+	if _, stat := os.Stat(root.Path(path)); stat != nil || errors.As(err, new(*durable.IrregularError)) {
 		return nil, nil //nolint:nilerr // sshd cannot read it either
 	}
 	if err != nil {

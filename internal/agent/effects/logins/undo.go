@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -131,36 +130,38 @@ func ignoreExit(err error, code int) error {
 // removeKeys takes the lines with these digests out of the file, and the file when nothing
 // is left. A file that is a link is not touched: it could be anything.
 func removeKeys(root hostfs.Root, path string, digests []string) error {
-	file := root.Path(path)
-	info, err := os.Lstat(file)
+	err := durable.WithParent(string(root), path, func(d *durable.Dir, file string) error {
+		old, info, err := d.ReadFile(file, MaxKeys)
+		if errors.As(err, new(*durable.IrregularError)) {
+			lines, err := keyLines(root, path)
+			if err != nil || !slices.ContainsFunc(lines, func(line string) bool { return slices.Contains(digests, digest([]byte(line))) }) {
+				return err
+			}
+			return fmt.Errorf("%s is no regular file; remove the SSH keys of the bootstrap from it by hand", path)
+		}
+		if err != nil {
+			return err
+		}
+		var kept strings.Builder
+		for line := range strings.Lines(string(old)) {
+			if !slices.Contains(digests, digest([]byte(strings.TrimSpace(line)))) {
+				kept.WriteString(line)
+			}
+		}
+		switch {
+		case kept.Len() == len(old):
+			return nil
+		case strings.TrimSpace(kept.String()) == "":
+			return d.Remove(file)
+		}
+		uid, gid := durable.Keep, durable.Keep
+		if owner, ok := info.Sys().(*syscall.Stat_t); ok {
+			uid, gid = int(owner.Uid), int(owner.Gid)
+		}
+		return d.Replace(file, []byte(kept.String()), info.Mode().Perm(), uid, gid)
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file; remove the SSH keys of the bootstrap from it by hand", path)
-	}
-	old, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var kept strings.Builder
-	for line := range strings.Lines(string(old)) {
-		if !slices.Contains(digests, digest([]byte(strings.TrimSpace(line)))) {
-			kept.WriteString(line)
-		}
-	}
-	switch {
-	case kept.Len() == len(old):
-		return nil
-	case strings.TrimSpace(kept.String()) == "":
-		return durable.Remove(file)
-	}
-	uid, gid := durable.Keep, durable.Keep
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-		uid, gid = int(owner.Uid), int(owner.Gid)
-	}
-	return durable.Replace(file, []byte(kept.String()), info.Mode().Perm(), uid, gid)
+	return err
 }

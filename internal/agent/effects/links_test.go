@@ -1,0 +1,222 @@
+package effects_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects/logins"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/test/fakehost"
+)
+
+// operator is the user ID of the account that withHome makes.
+const operator = 1234
+
+// withHome makes a host on which root has a secret, and a user has an account and a home.
+func withHome(t *testing.T) *fakehost.Host {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		rights.Skip(t, "needs root, to give files away")
+	}
+	h := fakehost.New(t)
+	h.Put(t, "/etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\noperator:x:%d:%d::/home/operator:/bin/sh\n", operator, operator))
+	h.Put(t, "/etc/shadow", "root:*:0::::::\noperator:$6$own:0::::::\n")
+	h.Put(t, "/etc/group", "root:x:0:\n")
+	h.Put(t, "/etc/secret/key", "root's\n")
+	h.Put(t, "/home/operator/.profile", "own\n")
+	for _, path := range []string{"/home/operator", "/home/operator/.profile"} {
+		if err := os.Chown(h.Root.Path(path), operator, operator); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(h.Root.Path("/etc/secret"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// theirs makes something as the operator does.
+func theirs(t *testing.T, h *fakehost.Host, path string, do func(path string) error) {
+	t.Helper()
+	file := h.Root.Path(path)
+	if err := errors.Join(do(file), os.Lchown(file, operator, operator)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func linkTo(target string) func(string) error {
+	return func(path string) error { return os.Symlink(target, path) }
+}
+
+// secretIsRoots checks that root's directory and the file in it are as they were, and that the content
+// of the file is nowhere in the home.
+func secretIsRoots(t *testing.T, h *fakehost.Host) {
+	t.Helper()
+	for path, mode := range map[string]fs.FileMode{"/etc/secret": fs.ModeDir | 0o700, "/etc/secret/key": 0o600} {
+		info, err := os.Lstat(h.Root.Path(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 0 || owner.Gid != 0 || info.Mode() != mode {
+			t.Errorf("%s, which is root's, has owner %d:%d and mode %v", path, owner.Uid, owner.Gid, info.Mode())
+		}
+	}
+	if found, err := os.ReadDir(h.Root.Path("/etc/secret")); err != nil || len(found) != 1 || read(t, h, "/etc/secret/key") != "root's\n" {
+		t.Errorf("in root's directory are %v: %v", found, err)
+	}
+	err := filepath.WalkDir(h.Root.Path("/home"), func(path string, e fs.DirEntry, err error) error {
+		info, statErr := os.Lstat(path)
+		if err != nil || statErr != nil || !e.Type().IsRegular() || info.Size() > 1<<20 || info.Sys().(*syscall.Stat_t).Nlink > 1 {
+			return errors.Join(err, statErr)
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), "root's") {
+			t.Errorf("the user has root's secret in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const keysOfOperator = "#cloud-config\nusers: [{name: operator, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 NEW]}]\n"
+
+// A user of the host owns their home, and puts there what they like. Root, which writes their keys,
+// follows no name of theirs out of it, shows them nothing of its own, and waits for nothing.
+func TestKeysOfAUserStayInTheirHome(t *testing.T) {
+	mkdir := func(t *testing.T, h *fakehost.Host) {
+		t.Helper()
+		theirs(t, h, "/home/operator/.ssh", func(p string) error { return os.Mkdir(p, 0o700) })
+	}
+	for name, tc := range map[string]struct {
+		make func(*testing.T, *fakehost.Host)
+		// at is where the keys are then; empty when the bootstrap fails.
+		at string
+	}{
+		"nothing is there": {make: func(*testing.T, *fakehost.Host) {}, at: "/home/operator/.ssh/authorized_keys"},
+		"the directory is a link": {make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/.ssh", linkTo(h.Root.Path("/etc/secret")))
+		}},
+		"the directory is a relative link": {make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/.ssh", linkTo("../../etc/secret"))
+		}},
+		"the directory is a link in the home": {at: "/home/operator/.config/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/.config", func(p string) error { return os.Mkdir(p, 0o700) })
+			theirs(t, h, "/home/operator/.ssh", linkTo(".config"))
+		}},
+		"the home is on another disk": {at: "/data/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/data/operator", func(p string) error { return os.MkdirAll(p, 0o700) })
+			if err := errors.Join(os.RemoveAll(h.Root.Path("/home/operator")), os.Symlink("/data/operator", h.Root.Path("/home/operator"))); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"the file is a link": {make: func(t *testing.T, h *fakehost.Host) {
+			mkdir(t, h)
+			theirs(t, h, "/home/operator/.ssh/authorized_keys", linkTo("../../../etc/secret/key"))
+		}},
+		"the file is a link in the home": {at: "/home/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
+			mkdir(t, h)
+			theirs(t, h, "/home/operator/keys", func(p string) error { return os.WriteFile(p, []byte("ssh-ed25519 OWN\n"), 0o600) })
+			theirs(t, h, "/home/operator/.ssh/authorized_keys", linkTo("../keys"))
+		}},
+		"the file is another name of root's": {make: func(t *testing.T, h *fakehost.Host) {
+			mkdir(t, h)
+			if err := os.Link(h.Root.Path("/etc/secret/key"), h.Root.Path("/home/operator/.ssh/authorized_keys")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"the file is a pipe": {make: func(t *testing.T, h *fakehost.Host) {
+			mkdir(t, h)
+			theirs(t, h, "/home/operator/.ssh/authorized_keys", func(p string) error { return unix.Mkfifo(p, 0o600) })
+		}},
+		"the file is a device": {make: func(t *testing.T, h *fakehost.Host) {
+			mkdir(t, h)
+			theirs(t, h, "/home/operator/.ssh/authorized_keys", func(p string) error { return unix.Mknod(p, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, p := withHome(t), newRecord(t)
+			tc.make(t, h)
+			before := map[string]string{}
+			if tc.at != "" {
+				before = wholeTree(t, h)
+			}
+			err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{ClaimID: "claim", Data: []byte(keysOfOperator)}, p)
+			if (err == nil) != (tc.at != "") {
+				t.Errorf("bootstrap: %v", err)
+			}
+			secretIsRoots(t, h)
+			if tc.at == "" {
+				return
+			}
+			info, err := os.Lstat(h.Root.Path(tc.at))
+			if err != nil || info.Mode() != 0o600 || info.Sys().(*syscall.Stat_t).Uid != operator || !strings.Contains(read(t, h, tc.at), "ssh-ed25519 NEW\n") {
+				t.Fatalf("the keys are in %v: %v", info, err)
+			}
+			for _, dir := range []string{filepath.Dir(tc.at), filepath.Dir(filepath.Dir(tc.at))} {
+				if info, err := os.Lstat(h.Root.Path(dir)); err != nil || info.Sys().(*syscall.Stat_t).Uid != operator {
+					t.Errorf("%s is %v: %v", dir, info, err)
+				}
+			}
+			if err := h.Executor.Reset(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := h.Executor.Verify(t.Context(), p.State()); err != nil || len(left) > 0 {
+				t.Errorf("left are %q: %v", left, err)
+			}
+			after := wholeTree(t, h)
+			for path, was := range before {
+				// A link that is restored is root's.
+				if after[path] != was && !(strings.HasPrefix(was, "L") && strings.HasPrefix(after[path], "L")) {
+					t.Errorf("%s was %q, and is %q", path, was, after[path])
+				}
+			}
+		})
+	}
+}
+
+// Who may log in is known whatever users put at the places of their keys.
+func TestPlacesOfKeys(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(path string) error
+		keys int
+		err  string
+	}{
+		"a file":                  {make: func(p string) error { return os.WriteFile(p, []byte("ssh-ed25519 A\nssh-ed25519 B\n"), 0o600) }, keys: 2},
+		"a link":                  {make: func(p string) error { return os.Symlink("../../../etc/secret/key", p) }, keys: 1},
+		"a link to nothing":       {make: func(p string) error { return os.Symlink("none", p) }},
+		"a pipe":                  {make: func(p string) error { return unix.Mkfifo(p, 0o600) }},
+		"a device without an end": {make: func(p string) error { return unix.Mknod(p, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))) }},
+		"a directory":             {make: func(p string) error { return os.Mkdir(p, 0o700) }},
+		"a file without an end":   {make: func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o600), os.Truncate(p, 1<<40)) }, err: "bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := withHome(t)
+			path := "/home/operator/.ssh/authorized_keys"
+			if err := os.Mkdir(h.Root.Path(filepath.Dir(path)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			theirs(t, h, path, tc.make)
+			l, err := logins.Read(h.Root)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Error(err)
+				}
+				return
+			}
+			if err != nil || len(l.Keys[path]) != tc.keys {
+				t.Errorf("%v, %v", l, err)
+			}
+		})
+	}
+}
