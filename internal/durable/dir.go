@@ -75,14 +75,26 @@ func (d *Dir) WithDir(name string, do func(in *Dir) error) error {
 }
 
 // Open opens a regular file for reading, and returns its description. Anything else is an
-// *IrregularError: a pipe would wait for ever, and devices act when they are opened.
+// *IrregularError: a pipe would wait for ever, and devices act when they are opened. In a directory that
+// a user can write to, the file must be one that the owner of the directory can read: who moves or
+// links a file there must not find its content in another one.
 func (d *Dir) Open(name string) (*os.File, fs.FileInfo, error) {
-	info, err := d.root.Lstat(name)
+	f, info, err := d.look(name)
+	if err == nil && !d.exclusive && uidOf(info) != uidOf(d.info) && info.Mode().Perm()&0o004 == 0 {
+		err = fmt.Errorf("%s belongs to user %d and not to user %d, the owner of its directory, who cannot read it; change its owner or mode, or remove it", d.Path(name), uidOf(info), uidOf(d.info))
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, err
+}
+
+// look is Open for what no user gets to see.
+func (d *Dir) look(name string) (*os.File, fs.FileInfo, error) {
+	info, err := d.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, nil, &IrregularError{d.Path(name), info.Mode()}
+		err = &IrregularError{d.Path(name), info.Mode()}
 	}
 	if err != nil {
-		return nil, nil, d.wrap(err, name)
+		return nil, nil, err
 	}
 	return d.open(name, os.O_RDONLY)
 }
@@ -103,31 +115,24 @@ func (d *Dir) open(name string, flags int) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// ReadFile reads a regular file of at most a number of bytes. In a directory that a user can write
-// to, the file must be one that the owner of the directory can read: who moves or links a file there
-// must not find its content in another one.
+// ReadFile reads a file of at most a number of bytes, as Open opens it.
 func (d *Dir) ReadFile(name string, most int64) ([]byte, fs.FileInfo, error) {
-	data, info, err := d.read(name, most)
-	if err == nil && !d.exclusive && uidOf(info) != uidOf(d.info) && info.Mode().Perm()&0o004 == 0 {
-		return nil, nil, fmt.Errorf("%s belongs to user %d and not to user %d, the owner of its directory, who cannot read it; change its owner or mode, or remove it", d.Path(name), uidOf(info), uidOf(d.info))
-	}
-	return data, info, err
-}
-
-func (d *Dir) read(name string, most int64) ([]byte, fs.FileInfo, error) {
 	f, info, err := d.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
+	data, err := readAll(f, most)
+	return data, info, err
+}
+
+// readAll reads and closes a file.
+func readAll(f *os.File, most int64) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, nil, d.wrap(err, name)
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", filepath.Clean(f.Name()), most)
 	}
-	if int64(len(data)) > most {
-		return nil, nil, fmt.Errorf("%s has more than %d bytes", d.Path(name), most)
-	}
-	return data, info, nil
+	return data, err
 }
 
 // Replace replaces an entry by a file with the given content, permissions, owner and group, which
@@ -222,7 +227,7 @@ func (d *Dir) SetOwner(name string, perm fs.FileMode, uid, gid int) error {
 		return nil
 	}
 	if !info.Mode().IsRegular() {
-		return &IrregularError{d.Path(name), info.Mode()}
+		return fmt.Errorf("%s is in a directory that user %d can write to, where root gives only files another owner; change owner and mode by hand", d.Path(name), uidOf(d.info))
 	}
 	data, _, err := d.ReadFile(name, maxCopied)
 	if err != nil {
@@ -301,15 +306,14 @@ func (d *Dir) Link(target, name string) error {
 // Remove removes a file, a link or an empty directory, and what an interrupted Replace, Mkdir or Link
 // left beside it. A name that is not there is no error.
 func (d *Dir) Remove(name string) error {
+	var errs []error
 	for _, n := range []string{filepath.Base(Staged(name)), name} {
 		if err := before(Delete, d.Path(n)); err != nil {
 			return err
 		}
-		if err := d.unlink(n); err != nil {
-			return err
-		}
+		errs = append(errs, d.unlink(n))
 	}
-	return d.sync()
+	return errors.Join(append(errs, d.sync())...)
 }
 
 // RemoveAll removes an entry with everything in it.
@@ -331,7 +335,7 @@ func (d *Dir) discard(name string) error {
 }
 
 func (d *Dir) unlink(name string) error {
-	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
 		return d.wrap(err, name)
 	}
 	return nil
@@ -352,5 +356,9 @@ func (d *Dir) sync() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) {
+		err = nil // a file system of the kernel's, without a disk
+	}
+	return errors.Join(err, f.Close())
 }

@@ -88,7 +88,10 @@ func MakeParents(root, path string, perm fs.FileMode, uid, gid int) error {
 // content must not be shown to a user, or written to a file of one.
 func ReadAny(root, path string, most int64) (data []byte, err error) {
 	err = with(&walk{root: root, path: path, target: true, any: true}, func(d *Dir, name string) error {
-		data, _, err = d.read(name, most)
+		f, _, err := d.look(name)
+		if err == nil {
+			data, err = readAll(f, most)
+		}
 		return err
 	})
 	return data, err

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/logins"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
@@ -219,4 +221,163 @@ func TestPlacesOfKeys(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What bootstrap data writes into a home stays there, and nothing of root's comes into it.
+func TestFilesInAHomeStayThere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(*testing.T, *fakehost.Host)
+		// file is an entry of write_files but for its owner, at where it is then; empty when it is refused.
+		file, at string
+	}{
+		"a new one": {file: "path: /home/operator/a/b/key, content: own", at: "/home/operator/a/b/key"},
+		"below a link": {file: "path: /home/operator/d/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/d", linkTo("../../etc/secret"))
+		}},
+		"in a new directory below a link": {file: "path: /home/operator/d/new/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/d", linkTo("../../etc/secret"))
+		}},
+		"at a link": {file: "path: /home/operator/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/key", linkTo(h.Root.Path("/etc/secret/key")))
+		}},
+		"at a link to nothing": {file: "path: /home/operator/key, content: own", at: "/home/operator/key", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/key", linkTo("none"))
+		}},
+		"appended to a link": {file: "path: /home/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/key", linkTo(h.Root.Path("/etc/secret/key")))
+		}},
+		"appended to another name of root's": {file: "path: /home/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
+			if err := os.Link(h.Root.Path("/etc/secret/key"), h.Root.Path("/home/operator/key")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		"appended to a pipe": {file: "path: /home/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/home/operator/key", func(p string) error { return unix.Mkfifo(p, 0o644) })
+		}},
+		"appended": {file: "path: /home/operator/.profile, content: own, append: true", at: "/home/operator/.profile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, p := withHome(t), newRecord(t)
+			if tc.make != nil {
+				tc.make(t, h)
+			}
+			before := wholeTree(t, h)
+			err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{ClaimID: "claim", Data: []byte("#cloud-config\nwrite_files: [{owner: operator, " + tc.file + "}]\n")}, p)
+			if (err == nil) != (tc.at != "") {
+				t.Errorf("bootstrap: %v", err)
+			}
+			secretIsRoots(t, h)
+			if tc.at != "" {
+				info, err := os.Lstat(h.Root.Path(tc.at))
+				if err != nil || !info.Mode().IsRegular() || info.Sys().(*syscall.Stat_t).Uid != operator || !strings.Contains(read(t, h, tc.at), "own") {
+					t.Errorf("the file is %v: %v", info, err)
+				}
+			}
+			if err := h.Executor.Reset(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			secretIsRoots(t, h)
+			after := wholeTree(t, h)
+			for path := range after {
+				if !strings.HasPrefix(path, "/home") {
+					delete(after, path)
+				} else if after[path] != before[path] && !strings.HasPrefix(before[path], "L") {
+					t.Errorf("%s was %q, and is %q", path, before[path], after[path])
+				}
+			}
+		})
+	}
+}
+
+// Between a bootstrap and its reset, a user puts links to root's directory where the bootstrap wrote:
+// the reset takes nothing away there, gives nothing away, and names the file.
+func TestResetStaysInTheHome(t *testing.T) {
+	for name, tc := range map[string]struct {
+		data string
+		// make and swap are what the user does before and after the bootstrap.
+		make, swap func(*testing.T, *fakehost.Host)
+	}{
+		"a file that was made": {data: "write_files: [{path: /home/operator/d/key, content: own}]", swap: swapped("/home/operator/d")},
+		"a file that was replaced": {
+			data: "write_files: [{path: /home/operator/d/key, content: own}]", swap: swapped("/home/operator/d"),
+			make: func(t *testing.T, h *fakehost.Host) {
+				theirs(t, h, "/home/operator/d", func(p string) error { return os.Mkdir(p, 0o755) })
+				theirs(t, h, "/home/operator/d/key", func(p string) error { return os.WriteFile(p, []byte("before"), 0o644) })
+			},
+		},
+		"a link that was replaced": {
+			data: "write_files: [{path: /home/operator/d/key, content: own}]", swap: swapped("/home/operator/d"),
+			make: func(t *testing.T, h *fakehost.Host) {
+				theirs(t, h, "/home/operator/d", func(p string) error { return os.Mkdir(p, 0o755) })
+				theirs(t, h, "/home/operator/d/key", linkTo("none"))
+			},
+		},
+		"keys": {data: keysOfOperator, swap: swapped("/home/operator/.ssh")},
+		"keys with another mode": {
+			data: keysOfOperator,
+			make: func(t *testing.T, h *fakehost.Host) {
+				theirs(t, h, "/home/operator/.ssh", func(p string) error { return os.Mkdir(p, 0o755) })
+				theirs(t, h, "/home/operator/.ssh/authorized_keys", func(p string) error { return os.WriteFile(p, []byte("ssh-ed25519 OWN\n"), 0o644) })
+			},
+			swap: func(t *testing.T, h *fakehost.Host) {
+				theirs(t, h, "/home/operator/.ssh/new", linkTo("../../../etc/secret/key"))
+				if err := os.Rename(h.Root.Path("/home/operator/.ssh/new"), h.Root.Path("/home/operator/.ssh/authorized_keys")); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, p := withHome(t), newRecord(t)
+			if tc.make != nil {
+				tc.make(t, h)
+			}
+			data := "#cloud-config\n" + strings.TrimPrefix(tc.data, "#cloud-config\n")
+			if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{ClaimID: "claim", Data: []byte(data)}, p); err != nil {
+				t.Fatal(err)
+			}
+			tc.swap(t, h)
+			// The bootstrap was interrupted: nothing tells what became of the files that it replaced.
+			if err := p.Update(func(s *journal.State) { s.Made = nil }); err != nil {
+				t.Fatal(err)
+			}
+			err := h.Executor.Reset(t.Context(), p)
+			secretIsRoots(t, h)
+			left, verifyErr := h.Executor.Verify(t.Context(), p.State())
+			if name != "keys" && err == nil && len(left) == 0 {
+				t.Errorf("the host is proved clean: %v", verifyErr)
+			}
+		})
+	}
+}
+
+// swapped puts a link to root's directory in the place of one of the user's.
+func swapped(dir string) func(*testing.T, *fakehost.Host) {
+	return func(t *testing.T, h *fakehost.Host) {
+		t.Helper()
+		if err := os.Rename(h.Root.Path(dir), h.Root.Path(dir+"-moved")); err != nil {
+			t.Fatal(err)
+		}
+		theirs(t, h, dir, linkTo(h.Root.Path("/etc/secret")))
+	}
+}
+
+// Programs of a group may write to /var/log: a full reset empties no directory that they lead it to.
+func TestFullResetEmptiesItsOwnDirectories(t *testing.T) {
+	h, p := withHome(t), newRecord(t)
+	h.Put(t, "/var/log/pods/a", "")
+	if err := errors.Join(os.Chmod(h.Root.Path("/var/log"), 0o775), os.Chown(h.Root.Path("/var/log"), 0, operator)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{ClaimID: "claim", Data: []byte("#cloud-config\nruncmd: ['true']\n")}, p); err != nil {
+		t.Fatal(err)
+	}
+	swapped("/var/log/pods")(t, h)
+	if err := p.Update(func(s *journal.State) { s.Operation.Phase, s.Operation.ResetPolicy = infrav1.HostDesiredReset, infrav1.ResetPolicyFull }); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Executor.Reset(t.Context(), p); err == nil || !strings.Contains(err.Error(), "/var/log/pods") {
+		t.Errorf("reset: %v", err)
+	}
+	secretIsRoots(t, h)
 }

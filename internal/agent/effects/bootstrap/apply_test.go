@@ -114,7 +114,7 @@ write_files:
 	if got := get(t, h, "/etc/log"); got != "first\nsecond\n" {
 		t.Errorf("appended twice gives %q", got)
 	}
-	if got, want := strings.Join(p.State().Files, " "), "/etc/new/deep /etc/old.slipway-new /etc/log.slipway-new"; !strings.HasPrefix(got, want) {
+	if got, want := strings.Join(p.State().Files, " "), "/etc/new/deep /etc/.slipway-old /etc/.slipway-log"; !strings.HasPrefix(got, want) {
 		t.Errorf("recorded %q, want %q", got, want)
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
-	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // writeFiles writes the files of one of the two moments, after recording what
@@ -65,47 +63,66 @@ func inOrder(files []cloudconfig.File) []cloudconfig.File {
 func (a Applier) keep(paths []string, progress operation.Progress) error {
 	resolved := make([]string, 0, len(paths))
 	for _, p := range paths {
-		resolved = append(resolved, "/"+strings.TrimPrefix(strings.TrimPrefix(a.target(p), string(a.Root)), "/"))
+		target, err := a.target(p)
+		if err != nil {
+			return err
+		}
+		resolved = append(resolved, "/"+strings.TrimPrefix(strings.TrimPrefix(target, string(a.Root)), "/"))
 	}
 	return a.Keep(resolved, true, progress)
 }
 
+// writeFile writes below directories of users, too; see durable.WithParent.
 func (a Applier) writeFile(f cloudconfig.File) error {
-	path := a.Root.Path(f.Path)
 	uid, gid, err := owner(a.Root, f.User, f.Group)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := durable.MakeParents(string(a.Root), f.Path, 0o755, 0, 0); err != nil {
 		return err
 	}
-	return reset.ReplaceFile(a.target(f.Path), f.Content, f.Mode, uid, gid)
+	return durable.WithTarget(string(a.Root), f.Path, func(d *durable.Dir, name string) error {
+		return d.Replace(name, f.Content, f.Mode, uid, gid)
+	})
 }
 
 // target is where a path leads to.
-func (a Applier) target(path string) string {
-	path = a.Root.Path(path)
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		return target
+func (a Applier) target(path string) (target string, err error) {
+	err = durable.WithTarget(string(a.Root), path, func(d *durable.Dir, name string) error {
+		target = d.Path(name)
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return a.Root.Path(path), nil // its directory is not there yet
 	}
-	return path
+	return target, err
 }
+
+// maxAppended bounds a file that something is appended to, in bytes.
+const maxAppended = 256 << 20
 
 // appended returns the content of a file with that of the entry i at its end. An earlier try has
 // appended it already when the file ends with all that the entries append to it, up to this one
 // or a later one.
 func (a Applier) appended(files []cloudconfig.File, i int) ([]byte, error) {
-	target := a.target(files[i].Path)
-	old, err := os.ReadFile(target)
+	target, err := a.target(files[i].Path)
+	if err != nil {
+		return nil, err
+	}
+	var old []byte
+	err = durable.WithTarget(string(a.Root), files[i].Path, func(d *durable.Dir, name string) (err error) {
+		old, _, err = d.ReadFile(name, maxAppended)
+		return err
+	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var all []byte
 	for j, f := range files {
-		switch {
-		case a.target(f.Path) != target:
+		if other, err := a.target(f.Path); err != nil || other != target {
 			continue
-		case !f.Append: // this try has written the whole file, or will
+		}
+		if !f.Append { // this try has written the whole file, or will
 			return append(old, files[i].Content...), nil
 		}
 		all = append(all, f.Content...)

@@ -309,7 +309,11 @@ func (c Cleaner) contents(files entries) (map[string][]byte, error) {
 		if err != nil || info.Size() > maxContent || size+int(info.Size()) > maxContents {
 			continue // it is compared, and named when it is not what it was
 		}
-		content, err := os.ReadFile(c.Root.Path(name))
+		var content []byte
+		err = durable.WithParent(string(c.Root), name, func(d *durable.Dir, file string) (err error) {
+			content, _, err = d.ReadFile(file, maxContent)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -406,10 +410,7 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 		}
 		c.stopUnit(ctx, name)
 		units = units || isUnit(name)
-		err := os.Remove(c.Root.Path(name))
-		if p.shallow && errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
+		err := c.remove(name)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			errs = append(errs, err)
 		}
@@ -420,12 +421,21 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 	return errors.Join(errs...)
 }
 
+// remove removes a file, a link or an empty directory. Users may have put links on the way to it.
+func (c Cleaner) remove(name string) error {
+	err := durable.WithParent(string(c.Root), name, func(d *durable.Dir, file string) error { return d.Remove(file) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // restoreFiles gives files the content, mode and owner that they had.
 func (c Cleaner) restoreFiles(ctx context.Context, was entries, rec *record) error {
 	var errs []error
 	for _, name := range slices.Sorted(keys(was)) {
 		content, _ := rec.content(change{name: name, before: was[name]})
-		err := restoreFile(c.Root.Path(name), was[name], content)
+		err := c.restoreFile(name, was[name], content)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("restore %s: %w", name, err))
 		}
@@ -435,51 +445,29 @@ func (c Cleaner) restoreFiles(ctx context.Context, was entries, rec *record) err
 }
 
 // restoreFile makes a path what its fingerprint says. nil leaves the content of a file.
-func restoreFile(file, was string, content []byte) error {
-	if target, ok := strings.CutPrefix(was, "link "); ok {
-		return durable.Link(target, file)
-	}
-	f := strings.Fields(was)
-	var bits uint32
-	var uid, gid int
-	if len(f) < 3 {
-		return fmt.Errorf("not known: %s", was)
-	}
-	if _, err := fmt.Sscanf(f[1]+" "+f[2], "%o %d:%d", &bits, &uid, &gid); err != nil {
-		return err
-	}
-	mode := fs.FileMode(bits)
-	if f[0] == "dir" {
-		if err := os.Mkdir(file, mode.Perm()); err != nil && !errors.Is(err, fs.ErrExist) {
+func (c Cleaner) restoreFile(path, was string, content []byte) error {
+	return durable.WithParent(string(c.Root), path, func(d *durable.Dir, name string) error {
+		if target, ok := strings.CutPrefix(was, "link "); ok {
+			return d.Link(target, name)
+		}
+		f := strings.Fields(was)
+		var bits uint32
+		var uid, gid int
+		if len(f) < 3 {
+			return fmt.Errorf("not known: %s", was)
+		}
+		if _, err := fmt.Sscanf(f[1]+" "+f[2], "%o %d:%d", &bits, &uid, &gid); err != nil {
 			return err
 		}
-	} else if content != nil {
-		return ReplaceFile(file, content, mode, uid, gid)
-	}
-	return errors.Join(os.Lchown(file, uid, gid), os.Chmod(file, mode))
-}
-
-// StagedSuffix ends the name under which a file is prepared beside its path.
-const StagedSuffix = ".slipway-new"
-
-// ReplaceFile writes beside the file and renames, so that owner and mode hold from the first
-// moment. A file that is a mount point is written in place.
-func ReplaceFile(file string, content []byte, mode fs.FileMode, uid, gid int) error {
-	staged := file + StagedSuffix
-	if err := durable.Write(staged, content, 0o600); err != nil {
-		return err
-	}
-	err := errors.Join(os.Chown(staged, uid, gid), os.Chmod(staged, mode))
-	if err == nil {
-		err = durable.Rename(staged, file)
-	}
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, syscall.EBUSY) {
-		err = errors.Join(os.WriteFile(file, content, mode), os.Chown(file, uid, gid), os.Chmod(file, mode))
-	}
-	return errors.Join(err, os.Remove(staged))
+		mode := fs.FileMode(bits)
+		if f[0] != "dir" && content != nil {
+			return d.Replace(name, content, mode, uid, gid)
+		}
+		if _, err := d.Lstat(name); f[0] == "dir" && errors.Is(err, fs.ErrNotExist) {
+			return d.Mkdir(name, mode, uid, gid)
+		}
+		return d.SetOwner(name, mode, uid, gid)
+	})
 }
 
 // ownFiles are those of the directories of Kubernetes. One of each directory is named: any is one too
@@ -509,36 +497,41 @@ func (c Cleaner) emptyDirectories(rec *record) error {
 
 // emptyDirectory empties a directory, but for what is still mounted in it: that may be a share of others.
 func (c Cleaner) emptyDirectory(dir string) error {
-	at, top, err := c.resolve(dir)
-	if err != nil || at == "" {
-		return err
-	}
 	found, err := c.mounts()
 	if err != nil {
 		return err
 	}
 	points := make([]string, 0, len(found))
 	for name := range found {
-		points = append(points, filepath.Join(top, mountPoint(name)))
+		points = append(points, c.Root.Path(mountPoint(name)))
 	}
-	return emptyAround(at, points)
+	return c.withDir(dir, func(d *durable.Dir) error { return emptyAround(d, points) })
 }
 
-func emptyAround(dir string, points []string) error {
-	found, err := os.ReadDir(dir)
+// withDir calls do with a directory that is there.
+func (c Cleaner) withDir(dir string, do func(*durable.Dir) error) error {
+	err := durable.WithDir(string(c.Root), dir, do)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func emptyAround(d *durable.Dir, points []string) error {
+	found, err := d.Entries()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, e := range found {
-		file := filepath.Join(dir, e.Name())
+		file := d.Path(e.Name())
 		switch {
 		case slices.Contains(points, file):
-			errs = append(errs, fmt.Errorf("empty %s: %s is mounted", dir, e.Name()))
+			errs = append(errs, fmt.Errorf("empty %s: %s is mounted", d.Path(""), e.Name()))
 		case slices.ContainsFunc(points, func(p string) bool { return strings.HasPrefix(p, file+"/") }):
-			errs = append(errs, emptyAround(file, points))
+			errs = append(errs, d.WithDir(e.Name(), func(in *durable.Dir) error { return emptyAround(in, points) }))
 		default:
-			errs = append(errs, os.RemoveAll(file))
+			errs = append(errs, d.RemoveAll(e.Name()))
 		}
 	}
 	return errors.Join(errs...)
@@ -548,14 +541,11 @@ func emptyAround(dir string, points []string) error {
 func (c Cleaner) firstFiles(directories []string) (entries, error) {
 	found := entries{}
 	for _, dir := range directories {
-		at, err := filepath.EvalSymlinks(c.Root.Path(dir)) // an operator may have it on another disk
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		file, err := firstFile(at)
+		file := ""
+		err := c.withDir(dir, func(d *durable.Dir) (err error) { // an operator may have it on another disk
+			file, err = firstFile(d.Path(""))
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -591,20 +581,12 @@ func firstFile(dir string) (string, error) {
 func (c Cleaner) empty(directories []string) error {
 	errs := make([]error, 0, len(directories))
 	for _, dir := range directories {
-		errs = append(errs, removeContents(c.Root.Path(dir)))
+		errs = append(errs, c.removeContents(dir))
 	}
 	return errors.Join(errs...)
 }
 
 // removeContents empties a directory, with what is mounted in it: see emptyDirectory.
-func removeContents(dir string) error {
-	found, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	var errs []error
-	for _, e := range found {
-		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
-	}
-	return errors.Join(errs...)
+func (c Cleaner) removeContents(dir string) error {
+	return c.withDir(dir, func(d *durable.Dir) error { return emptyAround(d, nil) })
 }

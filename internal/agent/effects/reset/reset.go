@@ -117,7 +117,7 @@ func (c Cleaner) kubeadm(ctx context.Context, state journal.State) error {
 	data, err := c.etcdData()
 	_, failed := c.Runner.Run(ctx, "kubeadm", append(args, "--skip-phases", "remove-etcd-member", "--kubeconfig", noKubeconfig)...)
 	if data != "" && failed == nil {
-		failed = removeContents(c.Root.Path(data))
+		failed = c.removeContents(data)
 	}
 	return errors.Join(err, failed)
 }

@@ -145,7 +145,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 		want          string
 	}{
 		"file":                    {"/etc/proxy.conf", "/etc/proxy.conf", "file /etc/proxy.conf"},
-		"file that was staged":    {"/etc/proxy.conf", "/etc/proxy.conf.slipway-new", "file /etc/proxy.conf.slipway-new"},
+		"file that was staged":    {"/etc/proxy.conf", "/etc/.slipway-proxy.conf", "file /etc/.slipway-proxy.conf"},
 		"arguments of kubelet":    {"/etc/default/kubelet", "/etc/default/kubelet", "file /etc/default/kubelet"},
 		"file of Kubernetes":      {"/etc/kubernetes/a", "/etc/other/a", ""},
 		"below what is no folder": {"/etc/file/a", "", ""},
@@ -207,7 +207,7 @@ func TestOneFailureKeepsNothingElseFromGoing(t *testing.T) {
 	put(t, h, "/var/lib/etcd/member/wal", "")
 	put(t, h, "/etc/cni/net.d/10-flannel.conflist", "")
 	put(t, h, "/opt/script.sh", "")
-	put(t, h, "/opt/script.sh.slipway-new", "")
+	put(t, h, "/opt/.slipway-script.sh", "")
 	h.Programs.Fail = map[string]int{"kubeadm": 1}
 	h.Programs.Answer = map[string]string{"ctr --address /run/containerd/containerd.sock --namespace k8s.io containers list": "a\n"}
 	p := &progress{state: journal.State{Files: []string{"/opt/script.sh", "/opt/gone"}, Baseline: baseline}}
@@ -217,7 +217,7 @@ func TestOneFailureKeepsNothingElseFromGoing(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		"/var/lib/etcd": true, "/var/lib/etcd/member": false, "/etc/cni/net.d/10-flannel.conflist": false, "/etc/cni/net.d/00-own.conf": true,
-		"/opt/script.sh": false, "/opt/script.sh.slipway-new": false,
+		"/opt/script.sh": false, "/opt/.slipway-script.sh": false,
 	} {
 		if _, err := os.Stat(h.Root.Path(path)); (err == nil) != want {
 			t.Errorf("%s exists: %t, want %t", path, err == nil, want)

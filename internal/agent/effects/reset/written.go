@@ -17,8 +17,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/durable"
@@ -28,7 +26,7 @@ import (
 func writtenPaths(state journal.State) []string {
 	var paths []string
 	for _, name := range state.Files {
-		paths = append(paths, name, name+StagedSuffix)
+		paths = append(paths, name, durable.Staged(name))
 	}
 	return paths
 }
@@ -79,7 +77,7 @@ func (c Cleaner) Keep(paths []string, withContent bool, progress operation.Progr
 		}
 		if err := progress.Update(func(s *journal.State) {
 			s.Kept = append(s.Kept, kept)
-			s.Files = append(s.Files, name+StagedSuffix)
+			s.Files = append(s.Files, durable.Staged(name))
 		}); err != nil {
 			return err
 		}
@@ -94,21 +92,29 @@ func (c Cleaner) copyOf(name string, info fs.FileInfo, withContent bool) (journa
 	if kept.Before, err = describe(c.Root.Path(name), fs.FileInfoToDirEntry(info), !withContent); err != nil || !info.Mode().IsRegular() || !withContent {
 		return kept, err
 	}
-	in, err := os.OpenFile(c.Root.Path(name), os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return kept, err
-	}
-	defer func() { _ = in.Close() }()
 	if err := os.MkdirAll(c.Records, 0o700); err != nil {
 		return kept, err
 	}
 	sum := sha256.Sum256([]byte(name))
 	kept.Copy = "kept-" + hex.EncodeToString(sum[:8])
-	return kept, durable.Stream(filepath.Join(c.Records, kept.Copy), 0o600, func(w io.Writer) error {
-		_, err := io.Copy(w, in)
-		return err
+	return kept, durable.WithParent(string(c.Root), name, func(d *durable.Dir, file string) error {
+		in, opened, err := d.Open(file)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }()
+		if !os.SameFile(info, opened) || opened.Size() > maxKept {
+			return fmt.Errorf("it was replaced, or has more than %d bytes", maxKept)
+		}
+		return durable.Stream(filepath.Join(c.Records, kept.Copy), 0o600, func(w io.Writer) error {
+			_, err := io.Copy(w, io.LimitReader(in, maxKept))
+			return err
+		})
 	})
 }
+
+// maxKept bounds a file that is kept, in bytes: who owns its directory decides how large it is.
+const maxKept = 256 << 20
 
 // RecordMade records what the bootstrap changed in the places, and what became of the files that it
 // replaced: what somebody changes later is not taken for its doing.
@@ -210,11 +216,11 @@ func (c Cleaner) takeBack(ctx context.Context, state journal.State) error {
 	changed := entries{}
 	for _, name := range writtenPaths(state) {
 		c.stopUnit(ctx, name)
-		err := os.Remove(c.Root.Path(name))
-		if err == nil {
-			changed[name] = "made"
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		if _, err := os.Lstat(c.Root.Path(name)); err == nil {
+			err := c.remove(name)
+			if err == nil {
+				changed[name] = "made"
+			}
 			errs = append(errs, err)
 		}
 	}
@@ -238,11 +244,11 @@ func (c Cleaner) takeBack(ctx context.Context, state journal.State) error {
 				content = []byte{}
 			}
 		}
-		errs = append(errs, restoreFile(c.Root.Path(k.Path), k.Before, content))
+		errs = append(errs, c.restoreFile(k.Path, k.Before, content))
 		changed[k.Path] = k.Before
 	}
 	for _, dir := range slices.Backward(slices.SortedFunc(slices.Values(state.Directories), strings.Compare)) {
-		_ = os.Remove(c.Root.Path(dir)) // it stays while somebody has something in it
+		_ = c.remove(dir) // it stays while somebody has something in it
 	}
 	c.restartReaders(ctx, changed)
 	return errors.Join(errs...)
