@@ -179,34 +179,45 @@ func (d *Dir) overwrite(name string, data []byte, perm fs.FileMode, uid, gid int
 }
 
 // OpenLog opens a file for appending, which only the user of the process can read. It replaces
-// anything else that has the name, and any file that others can or could open.
+// anything else that has the name, and any file that others can open.
 func (d *Dir) OpenLog(name string) (*os.File, error) {
 	for range maxTries {
-		f, err := d.openOwn(name)
+		info, err := d.root.Lstat(name)
+		switch {
+		case err == nil && private(info):
+			f, opened, err := d.open(name, os.O_WRONLY|os.O_APPEND)
+			if err == nil && private(opened) {
+				return f, nil
+			}
+			if err == nil {
+				err = f.Close()
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ELOOP) {
+				return nil, err
+			}
+			continue
+		case err == nil:
+			if err := d.Remove(name); err != nil {
+				return nil, err
+			}
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, d.wrap(err, name)
+		}
+		f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 		if err == nil {
 			return f, nil
 		}
-		if err := d.Remove(name); err != nil {
-			return nil, err
-		}
-		f, err = d.root.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+			return nil, d.wrap(err, name)
 		}
 	}
 	return nil, d.wrap(syscall.EAGAIN, name)
 }
 
-// openOwn opens a file of the process's user that no other one has ever been let in to.
-func (d *Dir) openOwn(name string) (*os.File, error) {
-	f, info, err := d.open(name, os.O_WRONLY|os.O_APPEND)
-	if err != nil {
-		return nil, err
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() || stat.Nlink != 1 || info.Mode().Perm()&0o077 != 0 {
-		return nil, errors.Join(d.wrap(fs.ErrPermission, name), f.Close())
-	}
-	return f, nil
+// private says whether a file is the process's user's alone.
+func private(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode().IsRegular() && int(stat.Uid) == os.Geteuid() && stat.Nlink == 1 && info.Mode().Perm()&0o077 == 0
 }
 
 // SetOwner gives a file or directory another owner, group and permissions. In a directory that a

@@ -54,7 +54,7 @@ type Options struct {
 // New returns the executor of the host this process runs on, and the keeper of its
 // virtual IP, which runs besides.
 func New(o Options) (*Executor, *vip.Keeper) {
-	system := command.System{Identity: o.Identity, Log: &logFile{path: o.Root.Path(bootstrap.LogFile)}}
+	system := command.System{Identity: o.Identity, Log: logFile{root: o.Root}}
 	keeper := &vip.Keeper{
 		Holder: vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, Node: o.Node, NodeIPs: o.Rule.IPs, Log: o.Log},
 		Server: &localapi.Server{Root: o.Root, Now: time.Now}, Candidate: o.Candidate, Now: time.Now, Log: o.Log,
@@ -102,12 +102,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// logFile appends each write to a file that only root may read.
-type logFile struct{ path string }
+// logFile appends each write to the log of the bootstrap.
+type logFile struct{ root hostfs.Root }
 
 // Write implements io.Writer.
-func (l *logFile) Write(p []byte) (int, error) {
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+func (l logFile) Write(p []byte) (int, error) {
+	f, err := bootstrap.OpenLog(l.root)
 	if err != nil {
 		// A full disk must not fail the program that is talking.
 		return len(p), nil

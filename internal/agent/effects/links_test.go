@@ -373,7 +373,9 @@ func TestFullResetEmptiesItsOwnDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	swapped("/var/log/pods")(t, h)
-	if err := p.Update(func(s *journal.State) { s.Operation.Phase, s.Operation.ResetPolicy = infrav1.HostDesiredReset, infrav1.ResetPolicyFull }); err != nil {
+	if err := p.Update(func(s *journal.State) {
+		s.Operation.Phase, s.Operation.ResetPolicy = infrav1.HostDesiredReset, infrav1.ResetPolicyFull
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Executor.Reset(t.Context(), p); err == nil || !strings.Contains(err.Error(), "/var/log/pods") {

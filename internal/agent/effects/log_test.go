@@ -1,8 +1,10 @@
 package effects_test
 
 import (
+	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -64,5 +66,35 @@ func TestLogIsOfOneClaim(t *testing.T) {
 	run("third", "echo third")
 	if data, err := os.ReadFile(other); err != nil || string(data) != "=== claim third ===\n" {
 		t.Errorf("the bootstrap wrote where a link led: %q, %v", data, err)
+	}
+}
+
+// Programs of the group of /var/log may put what they like there: root writes nothing through it, and
+// nobody else reads what the commands print.
+func TestLogIsRootsAlone(t *testing.T) {
+	for name, command := range map[string]string{
+		"a link":                "ln -s ../../etc/secret/key LOG",
+		"a pipe":                "mkfifo -m 666 LOG",
+		"a file of theirs":      "touch LOG && chown 1234 LOG",
+		"a file for all":        "touch LOG && chmod 666 LOG",
+		"another name of a key": "ln ROOT/etc/secret/key LOG",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, p := withHome(t), newRecord(t)
+			if err := errors.Join(os.MkdirAll(h.Root.Path("/var/log"), 0o755), os.Chmod(h.Root.Path("/var/log"), 0o775)); err != nil {
+				t.Fatal(err)
+			}
+			// The first commands act for such a program: the log is opened again for the others.
+			data := strings.NewReplacer("LOG", h.Root.Path(bootstrap.LogFile), "ROOT", string(h.Root)).Replace(
+				"#cloud-config\nbootcmd: ['rm LOG', '" + command + "']\nruncmd: ['echo abcdef.0123456789abcdef']\n")
+			if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{ClaimID: "claim", Data: []byte(data)}, p); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Lstat(h.Root.Path(bootstrap.LogFile))
+			if err != nil || info.Mode() != 0o600 || info.Sys().(*syscall.Stat_t).Uid != 0 || !strings.Contains(read(t, h, bootstrap.LogFile), "abcdef.0123456789abcdef") {
+				t.Errorf("the log is %v: %v", info, err)
+			}
+			secretIsRoots(t, h)
+		})
 	}
 }

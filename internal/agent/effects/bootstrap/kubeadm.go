@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 	"unicode"
@@ -37,7 +36,7 @@ var (
 // kubeadmErrors is what kubeadm said of its failure since the log had that size, as one
 // line; empty when it said nothing.
 func kubeadmErrors(root hostfs.Root, since int64) string {
-	log, err := os.Open(root.Path(LogFile))
+	log, err := openForReading(root)
 	if err != nil {
 		return ""
 	}
@@ -90,9 +89,11 @@ func bounded(line string) string {
 
 // logSize is where the output of the next command begins.
 func logSize(root hostfs.Root) int64 {
-	info, err := os.Stat(root.Path(LogFile))
+	log, err := openForReading(root)
 	if err != nil {
 		return 0
 	}
-	return info.Size()
+	defer func() { _ = log.Close() }()
+	size, _ := log.Seek(0, io.SeekEnd)
+	return size
 }

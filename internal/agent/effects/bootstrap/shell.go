@@ -8,12 +8,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // maxLog is the size in bytes from which the log is begun afresh.
@@ -156,17 +156,17 @@ func (p *pipes) stop() {
 }
 
 func (s Shell) openLog(group string) (*os.File, error) {
-	path := s.Root.Path(LogFile)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := durable.MakeParents(string(s.Root), LogFile, 0o755, durable.Keep, durable.Keep); err != nil {
 		return nil, err
 	}
-	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
-		flags |= os.O_TRUNC
-	}
-	log, err := os.OpenFile(path, flags, 0o600)
+	log, err := OpenLog(s.Root)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of bootstrap commands: %w", err)
+	}
+	if info, err := log.Stat(); err == nil && info.Size() > maxLog {
+		if err := log.Truncate(0); err != nil {
+			return nil, errors.Join(err, log.Close())
+		}
 	}
 	_, err = fmt.Fprintf(log, "\n=== %s ===\n", group)
 	return log, err
