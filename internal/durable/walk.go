@@ -84,6 +84,16 @@ func MakeParents(root, path string, perm fs.FileMode, uid, gid int) error {
 	return with(w, func(*Dir, string) error { return nil })
 }
 
+// RemoveIn removes what is at an absolute path, as Dir.Remove does. The walk is that of WithParent. A
+// path that is not there is no error.
+func RemoveIn(root, path string) error {
+	err := WithParent(root, path, func(d *Dir, name string) error { return d.Remove(name) })
+	if missing(err) {
+		return nil
+	}
+	return err
+}
+
 // ReadAny reads a regular file of at most a number of bytes, and follows links of all users. The
 // content must not be shown to a user, or written to a file of one.
 func ReadAny(root, path string, most int64) (data []byte, err error) {

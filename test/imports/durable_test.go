@@ -12,60 +12,111 @@ import (
 	"testing"
 )
 
-// byHand are the files beside internal/durable that rename or sync by hand, and why.
-var byHand = map[string]string{
-	"internal/hostbundle/write.go":        "a build's output: a layer gets its name once its digest is known, and a build is repeated",
-	"plane/internal/statedir/status.go":   "after a crash of the machine the process that the file describes is gone",
-	"plane/internal/planelog/planelog.go": "rotates logs: a line that is lost at a power cut was not promised",
-	"plane/internal/sandbox/unit/log.go":  "rotates logs, as above",
-	"plane/internal/sandbox/init.go":      "syncs all file systems before the host goes down",
+// rule of calls that only internal/durable makes.
+type callRule struct {
+	// instead is what a message recommends.
+	instead string
+	// folders in which it holds.
+	folders []string
+	// breaks says whether a call breaks the rule: of is the package or variable, empty for an expression.
+	breaks func(of, method string, call *ast.CallExpr) bool
+	// byHand are the files that make such calls, and why.
+	byHand map[string]string
 }
 
-// TestDurableFiles holds that internal/durable is where the product renames and syncs files: a
-// rename without a sync of the directory, or ahead of one of the content, survives every test
-// and no power cut.
+var callRules = map[string]callRule{
+	// A rename without a sync of the directory, or ahead of one of the content, survives every test
+	// and no power cut.
+	"renames and syncs": {
+		instead: "internal/durable", folders: []string{"api", "cmd", "internal", "plane"},
+		breaks: func(of, method string, call *ast.CallExpr) bool {
+			return of != "durable" && (method == "Rename" && len(call.Args) == 2 || method == "Sync" && len(call.Args) == 0)
+		},
+		byHand: map[string]string{
+			"internal/hostbundle/write.go":        "a build's output: a layer gets its name once its digest is known, and a build is repeated",
+			"plane/internal/statedir/status.go":   "after a crash of the machine the process that the file describes is gone",
+			"plane/internal/planelog/planelog.go": "rotates logs: a line that is lost at a power cut was not promised",
+			"plane/internal/sandbox/unit/log.go":  "rotates logs, as above",
+			"plane/internal/sandbox/init.go":      "syncs all file systems before the host goes down",
+		},
+	},
+	// By its path, a file is another one once a user has put a link there.
+	"owners and modes by path": {
+		instead: "durable.Dir, or Chown and Chmod of an open file", folders: []string{"api", "cmd", "internal", "plane"},
+		breaks: func(of, method string, _ *ast.CallExpr) bool {
+			return slices.Contains([]string{"os", "syscall", "unix"}, of) && slices.Contains([]string{"Chown", "Lchown", "Chmod", "Fchownat", "Fchmodat"}, method)
+		},
+		byHand: map[string]string{
+			"plane/internal/localhost/store.go":     "copies devices and links, into a directory of root's alone",
+			"plane/internal/sandbox/unit/socket.go": "a socket cannot be opened; its directory is root's alone",
+		},
+	},
+	// Bootstrap data and its reset reach into homes.
+	"changes of the host by path": {
+		instead: "durable.WithParent, WithTarget or WithDir",
+		folders: []string{"internal/agent/effects/bootstrap", "internal/agent/effects/logins", "internal/agent/effects/reset"},
+		breaks: func(of, method string, call *ast.CallExpr) bool {
+			changes := of == "os" && slices.Contains([]string{"Create", "Link", "Mkdir", "MkdirAll", "OpenFile", "Remove", "RemoveAll", "Symlink", "Truncate", "WriteFile"}, method) ||
+				of == "durable" && slices.Contains([]string{"Link", "Mkdir", "Remove", "RemoveAll", "Replace", "Stream", "Write", "WriteFrom", "WriteJSON"}, method)
+			return changes && slices.ContainsFunc(call.Args, namesHost)
+		},
+		byHand: map[string]string{"internal/agent/effects/reset/host.go": "settings of the kernel"},
+	},
+}
+
+// namesHost says whether an expression is a path of the host, as Root.Path returns it.
+func namesHost(e ast.Expr) (found bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		found = found || ok && selector.Sel.Name == "Path"
+		return !found
+	})
+	return found
+}
+
+// TestDurableFiles holds that internal/durable is where the product does what is easily done wrong
+// with files.
 func TestDurableFiles(t *testing.T) {
-	used := map[string]bool{}
-	for _, folder := range []string{"api", "cmd", "internal", "plane"} {
-		root := filepath.Join("../..", folder)
-		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
+	for name, rule := range callRules {
+		t.Run(name, func(t *testing.T) {
+			used := map[string]bool{}
+			for _, folder := range rule.folders {
+				err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, e fs.DirEntry, err error) error {
+					if err != nil {
+						return err
+					}
+					file := filepath.ToSlash(strings.TrimPrefix(path, "../../"))
+					switch {
+					case file == "internal/durable", file == "internal/testenv", e.Name() == "testdata":
+						return fs.SkipDir
+					case e.IsDir(), !strings.HasSuffix(file, ".go"), strings.HasSuffix(file, "_test.go"):
+						return nil
+					}
+					calls, err := rule.calls(path)
+					if rule.byHand[file] != "" {
+						used[file] = len(calls) > 0
+						return err
+					}
+					for _, call := range calls {
+						t.Errorf("%s calls %s: use %s, or name the file and the reason here", file, call, rule.instead)
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
-			name := filepath.ToSlash(strings.TrimPrefix(path, "../../"))
-			switch {
-			case name == "internal/durable", name == "internal/testenv", e.Name() == "testdata":
-				return fs.SkipDir
-			case e.IsDir(), !strings.HasSuffix(name, ".go"), strings.HasSuffix(name, "_test.go"):
-				return nil
+			for _, exception := range slices.Sorted(maps.Keys(rule.byHand)) {
+				if !used[exception] {
+					t.Errorf("%s does not do that any more: take it off the list", exception)
+				}
 			}
-			calls, err := renamesAndSyncs(path)
-			if err != nil {
-				return err
-			}
-			if byHand[name] != "" {
-				used[name] = len(calls) > 0
-				return nil
-			}
-			for _, call := range calls {
-				t.Errorf("%s calls %s: use internal/durable, or name the file and the reason here", name, call)
-			}
-			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, exception := range slices.Sorted(maps.Keys(byHand)) {
-		if !used[exception] {
-			t.Errorf("%s neither renames nor syncs any more: take it off the list", exception)
-		}
 	}
 }
 
-// renamesAndSyncs returns the calls of os.Rename, and of methods Rename with two arguments and
-// Sync without any.
-func renamesAndSyncs(path string) ([]string, error) {
+// calls returns those that break the rule in a file.
+func (r callRule) calls(path string) ([]string, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
@@ -80,11 +131,12 @@ func renamesAndSyncs(path string) ([]string, error) {
 		if !ok {
 			return true
 		}
-		of, _ := selector.X.(*ast.Ident)
-		switch {
-		case of != nil && of.Name == "durable":
-		case selector.Sel.Name == "Rename" && len(call.Args) == 2, selector.Sel.Name == "Sync" && len(call.Args) == 0:
-			calls = append(calls, selector.Sel.Name)
+		of := ""
+		if ident, ok := selector.X.(*ast.Ident); ok {
+			of = ident.Name
+		}
+		if r.breaks(of, selector.Sel.Name, call) {
+			calls = append(calls, strings.TrimPrefix(of+"."+selector.Sel.Name, "."))
 		}
 		return true
 	})

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // overridesDir holds the private files of opOverride.
@@ -58,10 +60,7 @@ func prepareDisk(dir string) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "var/tmp"), 0o1777); err != nil {
-		return err
-	}
-	if err := os.Chmod(filepath.Join(dir, "var/tmp"), 0o777|os.ModeSticky); err != nil {
+	if err := durable.MakeParents(dir, "/var/tmp/any", 0o777|os.ModeSticky, durable.Keep, durable.Keep); err != nil {
 		return err
 	}
 	for link, target := range map[string]string{"var/run": "/run", "var/lock": "/run/lock"} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
 // Sentinel is the file that bootstrap data writes when kubeadm succeeded (the
@@ -40,7 +40,7 @@ type Applier struct {
 // Apply carries out the whole configuration. Files and users it makes are
 // recorded before they exist.
 func (a Applier) Apply(ctx context.Context, config *cloudconfig.Config, progress operation.Progress) error {
-	if err := os.Remove(a.Root.Path(Sentinel)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := durable.RemoveIn(string(a.Root), Sentinel); err != nil {
 		return err
 	}
 	steps := []struct {

@@ -63,12 +63,12 @@ func Undo(ctx context.Context, root hostfs.Root, runner command.Runner, made jou
 		}
 	}
 	for _, path := range made.Sudoers {
-		errs = append(errs, durable.Remove(root.Path(path)))
+		errs = append(errs, durable.RemoveIn(string(root), path))
 	}
 	for _, name := range made.Created {
 		if _, there := now.Accounts[name]; there {
 			for _, pattern := range lingering {
-				errs = append(errs, durable.Remove(root.Path(fmt.Sprintf(pattern, name))))
+				errs = append(errs, durable.RemoveIn(string(root), fmt.Sprintf(pattern, name)))
 			}
 			errs = append(errs, removeAccount(ctx, runner, name, shared[name]))
 		}

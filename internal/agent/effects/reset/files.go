@@ -410,7 +410,7 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 		}
 		c.stopUnit(ctx, name)
 		units = units || isUnit(name)
-		err := c.remove(name)
+		err := durable.RemoveIn(string(c.Root), name)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			errs = append(errs, err)
 		}
@@ -419,15 +419,6 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 		c.reloadUnits(ctx)
 	}
 	return errors.Join(errs...)
-}
-
-// remove removes a file, a link or an empty directory. Users may have put links on the way to it.
-func (c Cleaner) remove(name string) error {
-	err := durable.WithParent(string(c.Root), name, func(d *durable.Dir, file string) error { return d.Remove(file) })
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // restoreFiles gives files the content, mode and owner that they had.

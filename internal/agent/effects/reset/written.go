@@ -217,7 +217,7 @@ func (c Cleaner) takeBack(ctx context.Context, state journal.State) error {
 	for _, name := range writtenPaths(state) {
 		c.stopUnit(ctx, name)
 		if _, err := os.Lstat(c.Root.Path(name)); err == nil {
-			err := c.remove(name)
+			err := durable.RemoveIn(string(c.Root), name)
 			if err == nil {
 				changed[name] = "made"
 			}
@@ -248,7 +248,7 @@ func (c Cleaner) takeBack(ctx context.Context, state journal.State) error {
 		changed[k.Path] = k.Before
 	}
 	for _, dir := range slices.Backward(slices.SortedFunc(slices.Values(state.Directories), strings.Compare)) {
-		_ = c.remove(dir) // it stays while somebody has something in it
+		_ = durable.RemoveIn(string(c.Root), dir) // it stays while somebody has something in it
 	}
 	c.restartReaders(ctx, changed)
 	return errors.Join(errs...)
