@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/powercut"
@@ -120,7 +120,7 @@ func checkWhole(t *testing.T, h *Host, all map[string]*hostbundle.Bundle, n int)
 		if !known[path] {
 			t.Fatalf("killed at %d: %s is there and not in the record", n, path)
 		}
-		if _, err := os.Stat(filepath.Join(string(h.Root), path)); err != nil {
+		if _, err := durable.ReadAny(string(h.Root), path, 1<<20); err != nil {
 			t.Fatalf("killed at %d: %s leads nowhere: %v", n, path, err)
 		}
 	}

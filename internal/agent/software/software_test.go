@@ -27,7 +27,7 @@ func TestVersionsSideBySide(t *testing.T) {
 		}
 	}
 	runtime := func() string {
-		got, err := os.ReadFile(h.Root.Path("/usr/local/bin/containerd"))
+		got, err := durable.ReadAny(string(h.Root), "/usr/local/bin/containerd", 1<<10)
 		if err != nil {
 			t.Error(err)
 		}
@@ -338,5 +338,21 @@ func TestNotInstalled(t *testing.T) {
 	}
 	if err := (&Host{Root: "/nowhere"}).Install(t.Context(), bundles(t)[newer]); err == nil {
 		t.Error("no error for a root that is none")
+	}
+}
+
+// A link from /usr/local leads to the store whatever /usr/local is a link to; those of /opt/slipway do
+// wherever the root of the host is mounted.
+func TestTargets(t *testing.T) {
+	components := map[string]hostbundle.Component{"a": {Name: "a", Layer: "sha256:aa"}}
+	for path, want := range map[string]string{
+		"/usr/local/bin/a":         "/opt/slipway/store/aa/bin/a",
+		"/opt/slipway/images/a":    "../store/aa/bin/a",
+		"/opt/cni/bin/a":           "/opt/slipway/store/aa/bin/a",
+		"/opt/slipway/store/other": "aa/bin/a",
+	} {
+		if got := target(hostbundle.Link{Path: path, Component: "a", Target: "bin/a"}, components); got != want {
+			t.Errorf("%s leads to %s, want %s", path, got, want)
+		}
 	}
 }

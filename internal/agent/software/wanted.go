@@ -55,12 +55,17 @@ func wanted(releases []Release) []Entry {
 	return slices.SortedFunc(maps.Values(byPath), func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// target is relative, so that it holds whatever stands for / of the host.
+// target is relative within /opt/slipway, so that it holds whatever stands for / of the host. A link
+// from elsewhere is absolute: /usr/local may be a link to a directory of another depth.
 func target(l hostbundle.Link, components map[string]hostbundle.Component) string {
 	if l.Component == "" {
 		return l.Target
 	}
-	relative, err := filepath.Rel(path.Dir(l.Path), path.Join(storePath(components[l.Component]), l.Target))
+	absolute := path.Join(storePath(components[l.Component]), l.Target)
+	if !below(l.Path, path.Dir(store)) {
+		return absolute
+	}
+	relative, err := filepath.Rel(path.Dir(l.Path), absolute)
 	if err != nil {
 		panic(err) // both are absolute
 	}
