@@ -140,7 +140,7 @@ func readAll(f *os.File, most int64) ([]byte, error) {
 // only root can write to the directory.
 func (d *Dir) Replace(name string, data []byte, perm fs.FileMode, uid, gid int) error {
 	staged := filepath.Base(Staged(name))
-	err := d.stage(staged, data, perm, uid, gid)
+	err := d.stage(staged, perm, uid, gid, contents(data))
 	if err == nil {
 		err = d.rename(staged, name)
 	}
@@ -153,7 +153,7 @@ func (d *Dir) Replace(name string, data []byte, perm fs.FileMode, uid, gid int) 
 	return errors.Join(err, d.discard(staged))
 }
 
-func (d *Dir) stage(staged string, data []byte, perm fs.FileMode, uid, gid int) error {
+func (d *Dir) stage(staged string, perm fs.FileMode, uid, gid int, fill func(io.Writer) error) error {
 	if err := before(Create, d.Path(staged)); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (d *Dir) stage(staged string, data []byte, perm fs.FileMode, uid, gid int) 
 	if err != nil {
 		return d.wrap(err, staged)
 	}
-	return finish(f, perm, uid, gid, contents(data))
+	return finish(f, perm, uid, gid, fill)
 }
 
 func (d *Dir) overwrite(name string, data []byte, perm fs.FileMode, uid, gid int) error {
@@ -255,7 +255,7 @@ const maxCopied = 32 << 20
 func (d *Dir) Mkdir(name string, perm fs.FileMode, uid, gid int) error {
 	switch info, err := d.root.Lstat(name); {
 	case err == nil && info.IsDir():
-		return nil
+		return d.sync()
 	case err == nil:
 		return d.wrap(syscall.ENOTDIR, name)
 	case !errors.Is(err, fs.ErrNotExist):

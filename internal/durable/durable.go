@@ -54,35 +54,23 @@ func WriteFrom(path string, perm fs.FileMode, fill func(io.Writer) error) error 
 // Replace is Write with an owner and a group, which may be Keep. They and the permissions hold
 // from the moment at which the content is there.
 func Replace(path string, data []byte, perm fs.FileMode, uid, gid int) error {
-	staged := Staged(path)
-	err := stream(staged, perm, uid, gid, contents(data))
-	if err == nil {
-		err = Rename(staged, path)
-	}
+	return in(path, func(d *Dir, name string) error { return d.Replace(name, data, perm, uid, gid) })
+}
+
+// in calls do with the directory of a path that only root, or the user of the process, decides.
+func in(path string, do func(d *Dir, name string) error) error {
+	dir := filepath.Dir(path)
+	root, err := os.OpenRoot(dir + "/.") // so that it opens nothing but a directory
 	if err != nil {
-		return errors.Join(err, discard(staged))
+		return err
 	}
-	return nil
+	return errors.Join(do(&Dir{root: root, path: dir}, filepath.Base(path)), root.Close())
 }
 
 // Stream writes a file at path itself, in place of one that is there: for names that nobody
 // reads before Rename gives the file another. The caller removes what a failed one left.
 func Stream(path string, perm fs.FileMode, fill func(io.Writer) error) error {
-	return stream(path, perm, Keep, Keep, fill)
-}
-
-func stream(path string, perm fs.FileMode, uid, gid int, fill func(io.Writer) error) error {
-	if err := before(Create, path); err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	return finish(f, perm, uid, gid, fill)
+	return in(path, func(d *Dir, name string) error { return d.stage(name, perm, Keep, Keep, fill) })
 }
 
 func contents(data []byte) func(io.Writer) error {
@@ -144,71 +132,32 @@ func Rename(from, to string) error {
 
 // Link makes path a symbolic link to target, in place of a file or a link that is there.
 func Link(target, path string) error {
-	staged := Staged(path)
-	if err := before(Create, staged); err != nil {
-		return err
-	}
-	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.Symlink(target, staged); err != nil {
-		return err
-	}
-	return Rename(staged, path)
+	return in(path, func(d *Dir, name string) error { return d.Link(target, name) })
 }
 
 // Mkdir makes a directory with the given permissions, whatever the umask. One that is there
 // already keeps its permissions.
 func Mkdir(path string, perm fs.FileMode) error {
-	if err := before(Create, path); err != nil {
-		return err
-	}
-	switch err := os.Mkdir(path, perm); {
-	case err == nil:
-		if err := os.Chmod(path, perm); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrExist):
-		return err
-	}
-	return SyncDir(filepath.Dir(path))
+	return in(path, func(d *Dir, name string) error { return d.Mkdir(name, perm, Keep, Keep) })
 }
 
 // Remove removes a file, a link or an empty directory, and what an interrupted Replace or Link
 // left beside it. A path that is not there is no error.
-func Remove(path string) error {
-	for _, p := range []string{Staged(path), path} {
-		if err := before(Delete, p); err != nil {
-			return err
-		}
-		if err := os.Remove(p); err != nil && !missing(err) {
-			return err
-		}
-	}
-	return syncParent(path)
-}
+func Remove(path string) error { return unlessMissing(in(path, (*Dir).Remove)) }
 
 // RemoveAll removes path with everything in it. A path that is not there is no error.
-func RemoveAll(path string) error {
-	if err := before(DeleteAll, path); err != nil {
-		return err
+func RemoveAll(path string) error { return unlessMissing(in(path, (*Dir).RemoveAll)) }
+
+// unlessMissing has nothing to do where the parent is gone, too.
+func unlessMissing(err error) error {
+	if missing(err) {
+		return nil
 	}
-	if err := os.RemoveAll(path); err != nil && !missing(err) {
-		return err
-	}
-	return syncParent(path)
+	return err
 }
 
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
-}
-
-// syncParent has nothing to do where the parent is gone, too.
-func syncParent(path string) error {
-	if err := SyncDir(filepath.Dir(path)); err != nil && !missing(err) {
-		return err
-	}
-	return nil
 }
 
 // SyncDir makes changes of a directory's entries durable that something else made.

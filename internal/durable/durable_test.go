@@ -48,6 +48,19 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 	}
 }
 
+// Nothing is below a file, and to remove it is no error.
+func TestRemoveBelowAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(path, "a"), filepath.Join(path, "a", "b")} {
+		if err := errors.Join(Remove(path), RemoveAll(path), RemoveIn("", path)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A user who puts another directory in the place of the one that root has just made does not get it.
 func TestOwnGivesAwayEmptyDirectories(t *testing.T) {
 	dir := t.TempDir()

@@ -87,11 +87,7 @@ func MakeParents(root, path string, perm fs.FileMode, uid, gid int) error {
 // RemoveIn removes what is at an absolute path, as Dir.Remove does. The walk is that of WithParent. A
 // path that is not there is no error.
 func RemoveIn(root, path string) error {
-	err := WithParent(root, path, func(d *Dir, name string) error { return d.Remove(name) })
-	if missing(err) {
-		return nil
-	}
-	return err
+	return unlessMissing(WithParent(root, path, (*Dir).Remove))
 }
 
 // ReadAny reads a regular file of at most a number of bytes, and follows links of all users. The

@@ -19,7 +19,7 @@ import (
 // Users of the tests.
 const ann, bob = 1234, 1235
 
-// fixture makes a tree in which ann and bob have homes. Each line is "PATH OWNER MODE", "PATH OWNER ->
+// fixture makes a tree in which ann and bob have directories of their own. Each line is "PATH OWNER MODE", "PATH OWNER ->
 // TARGET" for a link, or "PATH OWNER MODE CONTENT" for a file; parents come before what is in them.
 func fixture(t *testing.T, lines ...string) string {
 	t.Helper()
@@ -29,7 +29,7 @@ func fixture(t *testing.T, lines ...string) string {
 	root := t.TempDir()
 	owners := map[string]int{"root": 0, "ann": ann, "bob": bob}
 	for _, line := range append([]string{
-		"/etc root 755", "/etc/secret root 700", "/etc/secret/key root 600 secret", "/home root 755", "/home/ann ann 755", "/home/bob bob 755", "/tmp root 1777",
+		"/etc root 755", "/etc/secret root 700", "/etc/secret/key root 600 secret", "/users root 755", "/users/ann ann 755", "/users/bob bob 755", "/tmp root 1777",
 	}, lines...) {
 		f := strings.Fields(line)
 		path := filepath.Join(root, f[0])
@@ -67,35 +67,35 @@ func TestFollowedLinks(t *testing.T) {
 		// refused is the error then; nil means a LinkError.
 		refused error
 	}{
-		"no link":                  {path: "/home/ann/f", at: "/home/ann/f"},
-		"a name up":                {path: "/home/ann/../bob/./f", at: "/home/bob/f"},
+		"no link":                  {path: "/users/ann/f", at: "/users/ann/f"},
+		"a name up":                {path: "/users/ann/../bob/./f", at: "/users/bob/f"},
 		"above the top":            {path: "/../../etc/f", at: "/etc/f"},
-		"root's, absolute":         {lines: []string{"/data root 755", "/data/ann ann 755", "/home/a root -> ROOT/data/ann"}, path: "/home/a/f", at: "/data/ann/f"},
-		"root's, in the tree":      {lines: []string{"/home/a root -> /home/ann"}, path: "/home/a/f", at: "/home/ann/f"},
-		"root's, relative":         {lines: []string{"/home/a root -> ../home/./ann"}, path: "/home/a/f", at: "/home/ann/f"},
+		"root's, absolute":         {lines: []string{"/data root 755", "/data/ann ann 755", "/users/a root -> ROOT/data/ann"}, path: "/users/a/f", at: "/data/ann/f"},
+		"root's, in the tree":      {lines: []string{"/users/a root -> /users/ann"}, path: "/users/a/f", at: "/users/ann/f"},
+		"root's, relative":         {lines: []string{"/users/a root -> ../users/./ann"}, path: "/users/a/f", at: "/users/ann/f"},
 		"root's, for the name":     {lines: []string{"/etc/link root -> secret/key"}, path: "/etc/link", at: "/etc/secret/key"},
 		"root's, to nothing":       {lines: []string{"/etc/link root -> none/key"}, path: "/etc/link", at: "/etc/link"},
 		"two of root's":            {lines: []string{"/a root -> b", "/b root -> etc"}, path: "/a/f", at: "/etc/f"},
 		"in a circle":              {lines: []string{"/a root -> b", "/b root -> a"}, path: "/a/f", refused: syscall.ELOOP},
 		"to a file":                {lines: []string{"/a root -> etc/secret/key"}, path: "/a/f", refused: syscall.ENOTDIR},
 		"to the top":               {lines: []string{"/a root -> /"}, path: "/a", refused: syscall.EISDIR},
-		"ann's, to root's":         {lines: []string{"/home/ann/.ssh ann -> ../../etc/secret"}, path: "/home/ann/.ssh/f"},
-		"ann's, absolute":          {lines: []string{"/home/ann/.ssh ann -> ROOT/etc/secret"}, path: "/home/ann/.ssh/f"},
-		"ann's, for the name":      {lines: []string{"/home/ann/f ann -> ../../etc/secret/key"}, path: "/home/ann/f"},
-		"ann's, to bob's":          {lines: []string{"/home/ann/.ssh ann -> ../bob"}, path: "/home/ann/.ssh/f"},
-		"ann's, by bob to ann's":   {lines: []string{"/home/bob/l bob -> ../ann", "/home/ann/l ann -> ../bob/l"}, path: "/home/ann/l/f"},
-		"ann's, by bob to bob's":   {lines: []string{"/home/bob/d bob 700", "/home/bob/l bob -> d", "/home/ann/l ann -> ../bob/l"}, path: "/home/ann/l/f"},
-		"ann's, to a file of hers": {lines: []string{"/home/ann/keys ann 600 x", "/home/ann/f ann -> keys"}, path: "/home/ann/f", at: "/home/ann/keys"},
-		"ann's, to ann's":          {lines: []string{"/home/ann/d ann 700", "/home/ann/.ssh ann -> d"}, path: "/home/ann/.ssh/f", at: "/home/ann/d/f"},
-		"ann's, absolute to hers":  {lines: []string{"/home/ann/d ann 700", "/home/ann/.ssh ann -> ROOT/home/ann/d"}, path: "/home/ann/.ssh/f", at: "/home/ann/d/f"},
-		"root's, in ann's":         {lines: []string{"/home/ann/.ssh root -> ../../etc/secret"}, path: "/home/ann/.ssh/f"},
-		"root's, in ann's to hers": {lines: []string{"/srv root 755", "/srv/ann ann 700", "/home/ann/.ssh root -> ../../srv/ann"}, path: "/home/ann/.ssh/f", at: "/srv/ann/f"},
-		"bob's, in ann's":          {lines: []string{"/home/ann/.ssh bob -> .", "/home/ann/d ann 700"}, path: "/home/ann/.ssh/f"},
-		"in what all write":        {lines: []string{"/home/ann/all ann 777", "/home/ann/all/l ann -> .."}, path: "/home/ann/all/l/f"},
-		"hers, where she is not":   {lines: []string{"/etc/secret/ann ann 700", "/home/ann/l ann -> ../../etc/secret/ann"}, path: "/home/ann/l/f"},
-		"in root's, below ann's":   {lines: []string{"/home/ann/d root 755", "/home/ann/d/l root -> ../../../etc"}, path: "/home/ann/d/l/f"},
+		"ann's, to root's":         {lines: []string{"/users/ann/.ssh ann -> ../../etc/secret"}, path: "/users/ann/.ssh/f"},
+		"ann's, absolute":          {lines: []string{"/users/ann/.ssh ann -> ROOT/etc/secret"}, path: "/users/ann/.ssh/f"},
+		"ann's, for the name":      {lines: []string{"/users/ann/f ann -> ../../etc/secret/key"}, path: "/users/ann/f"},
+		"ann's, to bob's":          {lines: []string{"/users/ann/.ssh ann -> ../bob"}, path: "/users/ann/.ssh/f"},
+		"ann's, by bob to ann's":   {lines: []string{"/users/bob/l bob -> ../ann", "/users/ann/l ann -> ../bob/l"}, path: "/users/ann/l/f"},
+		"ann's, by bob to bob's":   {lines: []string{"/users/bob/d bob 700", "/users/bob/l bob -> d", "/users/ann/l ann -> ../bob/l"}, path: "/users/ann/l/f"},
+		"ann's, to a file of hers": {lines: []string{"/users/ann/keys ann 600 x", "/users/ann/f ann -> keys"}, path: "/users/ann/f", at: "/users/ann/keys"},
+		"ann's, to ann's":          {lines: []string{"/users/ann/d ann 700", "/users/ann/.ssh ann -> d"}, path: "/users/ann/.ssh/f", at: "/users/ann/d/f"},
+		"ann's, absolute to hers":  {lines: []string{"/users/ann/d ann 700", "/users/ann/.ssh ann -> ROOT/users/ann/d"}, path: "/users/ann/.ssh/f", at: "/users/ann/d/f"},
+		"root's, in ann's":         {lines: []string{"/users/ann/.ssh root -> ../../etc/secret"}, path: "/users/ann/.ssh/f"},
+		"root's, in ann's to hers": {lines: []string{"/srv root 755", "/srv/ann ann 700", "/users/ann/.ssh root -> ../../srv/ann"}, path: "/users/ann/.ssh/f", at: "/srv/ann/f"},
+		"bob's, in ann's":          {lines: []string{"/users/ann/.ssh bob -> .", "/users/ann/d ann 700"}, path: "/users/ann/.ssh/f"},
+		"in what all write":        {lines: []string{"/users/ann/all ann 777", "/users/ann/all/l ann -> .."}, path: "/users/ann/all/l/f"},
+		"hers, where she is not":   {lines: []string{"/etc/secret/ann ann 700", "/users/ann/l ann -> ../../etc/secret/ann"}, path: "/users/ann/l/f"},
+		"in root's, below ann's":   {lines: []string{"/users/ann/d root 755", "/users/ann/d/l root -> ../../../etc"}, path: "/users/ann/d/l/f"},
 		"root's, in /tmp":          {lines: []string{"/tmp/l root -> ../etc"}, path: "/tmp/l/f"},
-		"ann's, in /tmp":           {lines: []string{"/tmp/l ann -> ../home/ann"}, path: "/tmp/l/f"},
+		"ann's, in /tmp":           {lines: []string{"/tmp/l ann -> ../users/ann"}, path: "/tmp/l/f"},
 		"root's, below /tmp":       {lines: []string{"/tmp/d root 755", "/tmp/d/l root -> ../../etc"}, path: "/tmp/d/l/f", at: "/etc/f"},
 		"a group's directory":      {lines: []string{"/log root 775", "/log/l root -> ../etc"}, path: "/log/l/f"},
 	} {
@@ -123,13 +123,13 @@ func TestFollowedLinks(t *testing.T) {
 }
 
 func TestMakeParents(t *testing.T) {
-	root := fixture(t, "/home/ann/l ann -> ../../etc/secret", "/home/ann/made ann -> d", "/home/ann/d ann 700")
-	for path, refused := range map[string]bool{"/home/ann/a/b/f": false, "/home/ann/made/b/f": false, "/home/ann/l/b/f": true, "/home/ann/l/../l/f": true} {
+	root := fixture(t, "/users/ann/l ann -> ../../etc/secret", "/users/ann/made ann -> d", "/users/ann/d ann 700")
+	for path, refused := range map[string]bool{"/users/ann/a/b/f": false, "/users/ann/made/b/f": false, "/users/ann/l/b/f": true, "/users/ann/l/../l/f": true} {
 		if err := durable.MakeParents(root, path, 0o750, ann, bob); (err != nil) != refused {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for _, path := range []string{"/home/ann/a", "/home/ann/a/b", "/home/ann/d/b"} {
+	for _, path := range []string{"/users/ann/a", "/users/ann/a/b", "/users/ann/d/b"} {
 		if info, err := os.Lstat(filepath.Join(root, path)); err != nil || info.Mode() != fs.ModeDir|0o750 || owner(info) != ann {
 			t.Errorf("%s is %v: %v", path, info, err)
 		}
@@ -167,15 +167,15 @@ func TestReadFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var lines []string
 			if tt.make != "" {
-				lines = append(lines, "/home/ann/f "+tt.make)
+				lines = append(lines, "/users/ann/f "+tt.make)
 			}
 			root := fixture(t, lines...)
 			if tt.do != nil {
-				if err := tt.do(filepath.Join(root, "home/ann/f")); err != nil {
+				if err := tt.do(filepath.Join(root, "users/ann/f")); err != nil {
 					t.Fatal(err)
 				}
 			}
-			err := durable.WithParent(root, "/home/ann/f", func(d *durable.Dir, name string) error {
+			err := durable.WithParent(root, "/users/ann/f", func(d *durable.Dir, name string) error {
 				_, _, err := d.ReadFile(name, 1<<20)
 				return err
 			})
@@ -184,8 +184,8 @@ func TestReadFile(t *testing.T) {
 			}
 		})
 	}
-	root := fixture(t, "/home/ann/f ann -> ../../etc/secret/key")
-	if data, err := durable.ReadAny(root, "/home/ann/f", 1<<10); err != nil || string(data) != "secret" {
+	root := fixture(t, "/users/ann/f ann -> ../../etc/secret/key")
+	if data, err := durable.ReadAny(root, "/users/ann/f", 1<<10); err != nil || string(data) != "secret" {
 		t.Errorf("root reads %q: %v", data, err)
 	}
 	if data, err := durable.ReadAny("", "/dev/zero", 1<<10); err == nil {
@@ -195,8 +195,8 @@ func TestReadFile(t *testing.T) {
 
 // SetOwner gives away nothing that a user moved to the name.
 func TestSetOwner(t *testing.T) {
-	root := fixture(t, "/home/ann/f ann 600 x", "/home/ann/theirs root 600 secret", "/home/ann/backup root 700", "/etc/f root 600 x", "/etc/d root 700", "/home/ann/l ann -> ../../etc/secret/key")
-	for path, ok := range map[string]bool{"/home/ann/f": true, "/etc/f": true, "/etc/d": true, "/home/ann/theirs": false, "/home/ann/backup": false, "/home/ann/l": false} {
+	root := fixture(t, "/users/ann/f ann 600 x", "/users/ann/theirs root 600 secret", "/users/ann/backup root 700", "/etc/f root 600 x", "/etc/d root 700", "/users/ann/l ann -> ../../etc/secret/key")
+	for path, ok := range map[string]bool{"/users/ann/f": true, "/etc/f": true, "/etc/d": true, "/users/ann/theirs": false, "/users/ann/backup": false, "/users/ann/l": false} {
 		err := durable.WithParent(root, path, func(d *durable.Dir, name string) error { return d.SetOwner(name, 0o751, bob, bob) })
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", path, err)
@@ -270,10 +270,10 @@ func TestOpenLog(t *testing.T) {
 // A user swaps a directory of theirs with links, a pipe and other directories, as fast as they can,
 // while root works below it: nothing else changes, and root does not wait.
 func TestSwappedDirectories(t *testing.T) {
-	root := fixture(t, "/home/ann/d ann 700", "/home/ann/far ann -> ../../etc/secret",
-		"/home/ann/backup root 700", "/home/ann/backup/key root 600 secret", "/home/ann/near ann -> backup")
+	root := fixture(t, "/users/ann/d ann 700", "/users/ann/far ann -> ../../etc/secret",
+		"/users/ann/backup root 700", "/users/ann/backup/key root 600 secret", "/users/ann/near ann -> backup")
 	swapped := []string{"far", "near", "pipe"}
-	if err := unix.Mkfifo(filepath.Join(root, "home/ann/pipe"), 0o600); err != nil {
+	if err := unix.Mkfifo(filepath.Join(root, "users/ann/pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	stop, stopped := make(chan struct{}), make(chan error, 1)
@@ -285,29 +285,29 @@ func TestSwappedDirectories(t *testing.T) {
 				return
 			default:
 			}
-			other := filepath.Join(root, "home/ann", swapped[i/2%len(swapped)])
-			if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "home/ann/d"), unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
+			other := filepath.Join(root, "users/ann", swapped[i/2%len(swapped)])
+			if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "users/ann/d"), unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
 				stopped <- err
 				return
 			}
 		}
 	}()
 	works := []func() error{
-		func() error { return durable.MakeParents(root, "/home/ann/d/sub/f", 0o755, ann, ann) },
+		func() error { return durable.MakeParents(root, "/users/ann/d/sub/f", 0o755, ann, ann) },
 		func() error {
-			return durable.WithParent(root, "/home/ann/d/key", func(d *durable.Dir, name string) error { return d.Replace(name, nil, 0o644, ann, ann) })
+			return durable.WithParent(root, "/users/ann/d/key", func(d *durable.Dir, name string) error { return d.Replace(name, nil, 0o644, ann, ann) })
 		},
 		func() error {
-			return durable.WithParent(root, "/home/ann/d/key", func(d *durable.Dir, name string) error { return d.SetOwner(name, 0o666, ann, ann) })
+			return durable.WithParent(root, "/users/ann/d/key", func(d *durable.Dir, name string) error { return d.SetOwner(name, 0o666, ann, ann) })
 		},
 		func() error {
-			return durable.WithParent(root, "/home/ann/d/key", func(d *durable.Dir, name string) error { return d.Remove(name) })
+			return durable.WithParent(root, "/users/ann/d/key", func(d *durable.Dir, name string) error { return d.Remove(name) })
 		},
 		func() error {
-			return durable.WithDir(root, "/home/ann/d", func(d *durable.Dir) error { return d.RemoveAll("key") })
+			return durable.WithDir(root, "/users/ann/d", func(d *durable.Dir) error { return d.RemoveAll("key") })
 		},
 		func() error {
-			return durable.WithParent(root, "/home/ann/d", func(d *durable.Dir, name string) error { return d.RemoveAll("sub") })
+			return durable.WithParent(root, "/users/ann/d", func(d *durable.Dir, name string) error { return d.RemoveAll("sub") })
 		},
 	}
 	const rounds = 300
@@ -318,7 +318,7 @@ func TestSwappedDirectories(t *testing.T) {
 		} else {
 			refused++
 		}
-		for _, dir := range []string{"etc/secret", "home/ann/backup"} {
+		for _, dir := range []string{"etc/secret", "users/ann/backup"} {
 			if err := untouched(filepath.Join(root, dir)); err != nil {
 				t.Fatalf("round %d: %v", i, err)
 			}

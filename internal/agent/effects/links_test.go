@@ -30,12 +30,12 @@ func withHome(t *testing.T) *fakehost.Host {
 		rights.Skip(t, "needs root, to give files away")
 	}
 	h := fakehost.New(t)
-	h.Put(t, "/etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\noperator:x:%d:%d::/home/operator:/bin/sh\n", operator, operator))
+	h.Put(t, "/etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\noperator:x:%d:%d::/users/operator:/bin/sh\n", operator, operator))
 	h.Put(t, "/etc/shadow", "root:*:0::::::\noperator:$6$own:0::::::\n")
 	h.Put(t, "/etc/group", "root:x:0:\n")
 	h.Put(t, "/etc/secret/key", "root's\n")
-	h.Put(t, "/home/operator/.profile", "own\n")
-	for _, path := range []string{"/home/operator", "/home/operator/.profile"} {
+	h.Put(t, "/users/operator/.profile", "own\n")
+	for _, path := range []string{"/users/operator", "/users/operator/.profile"} {
 		if err := os.Chown(h.Root.Path(path), operator, operator); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func secretIsRoots(t *testing.T, h *fakehost.Host) {
 	if found, err := os.ReadDir(h.Root.Path("/etc/secret")); err != nil || len(found) != 1 || read(t, h, "/etc/secret/key") != "root's\n" {
 		t.Errorf("in root's directory are %v: %v", found, err)
 	}
-	err := filepath.WalkDir(h.Root.Path("/home"), func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(h.Root.Path("/users"), func(path string, e fs.DirEntry, err error) error {
 		info, statErr := os.Lstat(path)
 		if err != nil || statErr != nil || !e.Type().IsRegular() || info.Size() > 1<<20 || info.Sys().(*syscall.Stat_t).Nlink > 1 {
 			return errors.Join(err, statErr)
@@ -98,52 +98,52 @@ const keysOfOperator = "#cloud-config\nusers: [{name: operator, lock_passwd: fal
 func TestKeysOfAUserStayInTheirHome(t *testing.T) {
 	mkdir := func(t *testing.T, h *fakehost.Host) {
 		t.Helper()
-		theirs(t, h, "/home/operator/.ssh", func(p string) error { return os.Mkdir(p, 0o700) })
+		theirs(t, h, "/users/operator/.ssh", func(p string) error { return os.Mkdir(p, 0o700) })
 	}
 	for name, tc := range map[string]struct {
 		make func(*testing.T, *fakehost.Host)
 		// at is where the keys are then; empty when the bootstrap fails.
 		at string
 	}{
-		"nothing is there": {make: func(*testing.T, *fakehost.Host) {}, at: "/home/operator/.ssh/authorized_keys"},
+		"nothing is there": {make: func(*testing.T, *fakehost.Host) {}, at: "/users/operator/.ssh/authorized_keys"},
 		"the directory is a link": {make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/.ssh", linkTo(h.Root.Path("/etc/secret")))
+			theirs(t, h, "/users/operator/.ssh", linkTo(h.Root.Path("/etc/secret")))
 		}},
 		"the directory is a relative link": {make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/.ssh", linkTo("../../etc/secret"))
+			theirs(t, h, "/users/operator/.ssh", linkTo("../../etc/secret"))
 		}},
-		"the directory is a link in the home": {at: "/home/operator/.config/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/.config", func(p string) error { return os.Mkdir(p, 0o700) })
-			theirs(t, h, "/home/operator/.ssh", linkTo(".config"))
+		"the directory is a link in the home": {at: "/users/operator/.config/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/users/operator/.config", func(p string) error { return os.Mkdir(p, 0o700) })
+			theirs(t, h, "/users/operator/.ssh", linkTo(".config"))
 		}},
 		"the home is on another disk": {at: "/data/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
 			theirs(t, h, "/data/operator", func(p string) error { return os.MkdirAll(p, 0o700) })
-			if err := errors.Join(os.RemoveAll(h.Root.Path("/home/operator")), os.Symlink("/data/operator", h.Root.Path("/home/operator"))); err != nil {
+			if err := errors.Join(os.RemoveAll(h.Root.Path("/users/operator")), os.Symlink("/data/operator", h.Root.Path("/users/operator"))); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		"the file is a link": {make: func(t *testing.T, h *fakehost.Host) {
 			mkdir(t, h)
-			theirs(t, h, "/home/operator/.ssh/authorized_keys", linkTo("../../../etc/secret/key"))
+			theirs(t, h, "/users/operator/.ssh/authorized_keys", linkTo("../../../etc/secret/key"))
 		}},
-		"the file is a link in the home": {at: "/home/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
+		"the file is a link in the home": {at: "/users/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
 			mkdir(t, h)
-			theirs(t, h, "/home/operator/keys", func(p string) error { return os.WriteFile(p, []byte("ssh-ed25519 OWN\n"), 0o600) })
-			theirs(t, h, "/home/operator/.ssh/authorized_keys", linkTo("../keys"))
+			theirs(t, h, "/users/operator/keys", func(p string) error { return os.WriteFile(p, []byte("ssh-ed25519 OWN\n"), 0o600) })
+			theirs(t, h, "/users/operator/.ssh/authorized_keys", linkTo("../keys"))
 		}},
 		"the file is another name of root's": {make: func(t *testing.T, h *fakehost.Host) {
 			mkdir(t, h)
-			if err := os.Link(h.Root.Path("/etc/secret/key"), h.Root.Path("/home/operator/.ssh/authorized_keys")); err != nil {
+			if err := os.Link(h.Root.Path("/etc/secret/key"), h.Root.Path("/users/operator/.ssh/authorized_keys")); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		"the file is a pipe": {make: func(t *testing.T, h *fakehost.Host) {
 			mkdir(t, h)
-			theirs(t, h, "/home/operator/.ssh/authorized_keys", func(p string) error { return unix.Mkfifo(p, 0o600) })
+			theirs(t, h, "/users/operator/.ssh/authorized_keys", func(p string) error { return unix.Mkfifo(p, 0o600) })
 		}},
 		"the file is a device": {make: func(t *testing.T, h *fakehost.Host) {
 			mkdir(t, h)
-			theirs(t, h, "/home/operator/.ssh/authorized_keys", func(p string) error { return unix.Mknod(p, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))) })
+			theirs(t, h, "/users/operator/.ssh/authorized_keys", func(p string) error { return unix.Mknod(p, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))) })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestPlacesOfKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := withHome(t)
-			path := "/home/operator/.ssh/authorized_keys"
+			path := "/users/operator/.ssh/authorized_keys"
 			if err := os.Mkdir(h.Root.Path(filepath.Dir(path)), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -230,31 +230,31 @@ func TestFilesInAHomeStayThere(t *testing.T) {
 		// file is an entry of write_files but for its owner, at where it is then; empty when it is refused.
 		file, at string
 	}{
-		"a new one": {file: "path: /home/operator/a/b/key, content: own", at: "/home/operator/a/b/key"},
-		"below a link": {file: "path: /home/operator/d/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/d", linkTo("../../etc/secret"))
+		"a new one": {file: "path: /users/operator/a/b/key, content: own", at: "/users/operator/a/b/key"},
+		"below a link": {file: "path: /users/operator/d/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/users/operator/d", linkTo("../../etc/secret"))
 		}},
-		"in a new directory below a link": {file: "path: /home/operator/d/new/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/d", linkTo("../../etc/secret"))
+		"in a new directory below a link": {file: "path: /users/operator/d/new/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/users/operator/d", linkTo("../../etc/secret"))
 		}},
-		"at a link": {file: "path: /home/operator/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/key", linkTo(h.Root.Path("/etc/secret/key")))
+		"at a link": {file: "path: /users/operator/key, content: own", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/users/operator/key", linkTo(h.Root.Path("/etc/secret/key")))
 		}},
-		"at a link to nothing": {file: "path: /home/operator/key, content: own", at: "/home/operator/key", make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/key", linkTo("none"))
+		"at a link to nothing": {file: "path: /users/operator/key, content: own", at: "/users/operator/key", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/users/operator/key", linkTo("none"))
 		}},
-		"appended to a link": {file: "path: /home/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/key", linkTo(h.Root.Path("/etc/secret/key")))
+		"appended to a link": {file: "path: /users/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/users/operator/key", linkTo(h.Root.Path("/etc/secret/key")))
 		}},
-		"appended to another name of root's": {file: "path: /home/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
-			if err := os.Link(h.Root.Path("/etc/secret/key"), h.Root.Path("/home/operator/key")); err != nil {
+		"appended to another name of root's": {file: "path: /users/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
+			if err := os.Link(h.Root.Path("/etc/secret/key"), h.Root.Path("/users/operator/key")); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		"appended to a pipe": {file: "path: /home/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
-			theirs(t, h, "/home/operator/key", func(p string) error { return unix.Mkfifo(p, 0o644) })
+		"appended to a pipe": {file: "path: /users/operator/key, content: own, append: true", make: func(t *testing.T, h *fakehost.Host) {
+			theirs(t, h, "/users/operator/key", func(p string) error { return unix.Mkfifo(p, 0o644) })
 		}},
-		"appended": {file: "path: /home/operator/.profile, content: own, append: true", at: "/home/operator/.profile"},
+		"appended": {file: "path: /users/operator/.profile, content: own, append: true", at: "/users/operator/.profile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, p := withHome(t), newRecord(t)
@@ -279,7 +279,7 @@ func TestFilesInAHomeStayThere(t *testing.T) {
 			secretIsRoots(t, h)
 			after := wholeTree(t, h)
 			for path := range after {
-				if !strings.HasPrefix(path, "/home") {
+				if !strings.HasPrefix(path, "/users") {
 					delete(after, path)
 				} else if after[path] != before[path] && !strings.HasPrefix(before[path], "L") {
 					t.Errorf("%s was %q, and is %q", path, before[path], after[path])
@@ -297,31 +297,31 @@ func TestResetStaysInTheHome(t *testing.T) {
 		// make and swap are what the user does before and after the bootstrap.
 		make, swap func(*testing.T, *fakehost.Host)
 	}{
-		"a file that was made": {data: "write_files: [{path: /home/operator/d/key, content: own}]", swap: swapped("/home/operator/d")},
+		"a file that was made": {data: "write_files: [{path: /users/operator/d/key, content: own}]", swap: swapped("/users/operator/d")},
 		"a file that was replaced": {
-			data: "write_files: [{path: /home/operator/d/key, content: own}]", swap: swapped("/home/operator/d"),
+			data: "write_files: [{path: /users/operator/d/key, content: own}]", swap: swapped("/users/operator/d"),
 			make: func(t *testing.T, h *fakehost.Host) {
-				theirs(t, h, "/home/operator/d", func(p string) error { return os.Mkdir(p, 0o755) })
-				theirs(t, h, "/home/operator/d/key", func(p string) error { return os.WriteFile(p, []byte("before"), 0o644) })
+				theirs(t, h, "/users/operator/d", func(p string) error { return os.Mkdir(p, 0o755) })
+				theirs(t, h, "/users/operator/d/key", func(p string) error { return os.WriteFile(p, []byte("before"), 0o644) })
 			},
 		},
 		"a link that was replaced": {
-			data: "write_files: [{path: /home/operator/d/key, content: own}]", swap: swapped("/home/operator/d"),
+			data: "write_files: [{path: /users/operator/d/key, content: own}]", swap: swapped("/users/operator/d"),
 			make: func(t *testing.T, h *fakehost.Host) {
-				theirs(t, h, "/home/operator/d", func(p string) error { return os.Mkdir(p, 0o755) })
-				theirs(t, h, "/home/operator/d/key", linkTo("none"))
+				theirs(t, h, "/users/operator/d", func(p string) error { return os.Mkdir(p, 0o755) })
+				theirs(t, h, "/users/operator/d/key", linkTo("none"))
 			},
 		},
-		"keys": {data: keysOfOperator, swap: swapped("/home/operator/.ssh")},
+		"keys": {data: keysOfOperator, swap: swapped("/users/operator/.ssh")},
 		"keys with another mode": {
 			data: keysOfOperator,
 			make: func(t *testing.T, h *fakehost.Host) {
-				theirs(t, h, "/home/operator/.ssh", func(p string) error { return os.Mkdir(p, 0o755) })
-				theirs(t, h, "/home/operator/.ssh/authorized_keys", func(p string) error { return os.WriteFile(p, []byte("ssh-ed25519 OWN\n"), 0o644) })
+				theirs(t, h, "/users/operator/.ssh", func(p string) error { return os.Mkdir(p, 0o755) })
+				theirs(t, h, "/users/operator/.ssh/authorized_keys", func(p string) error { return os.WriteFile(p, []byte("ssh-ed25519 OWN\n"), 0o644) })
 			},
 			swap: func(t *testing.T, h *fakehost.Host) {
-				theirs(t, h, "/home/operator/.ssh/new", linkTo("../../../etc/secret/key"))
-				if err := os.Rename(h.Root.Path("/home/operator/.ssh/new"), h.Root.Path("/home/operator/.ssh/authorized_keys")); err != nil {
+				theirs(t, h, "/users/operator/.ssh/new", linkTo("../../../etc/secret/key"))
+				if err := os.Rename(h.Root.Path("/users/operator/.ssh/new"), h.Root.Path("/users/operator/.ssh/authorized_keys")); err != nil {
 					t.Fatal(err)
 				}
 			},
