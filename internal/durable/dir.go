@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is an open directory, which WithParent, WithTarget and WithDir open. Its methods take names of
+// Dir is an open directory, which WithParent, WithTarget and WithDir open. Its methods get names of
 // entries, and follow no link. They work in this directory even if somebody renames it, or puts
 // another one in its place.
 type Dir struct {
@@ -58,7 +58,7 @@ func (d *Dir) Lstat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Entries lists the directory, in the order of names.
+// Entries lists the directory, sorted by name.
 func (d *Dir) Entries() ([]fs.DirEntry, error) { return fs.ReadDir(d.root.FS(), ".") }
 
 // WithDir calls do with a directory in this one.
@@ -79,7 +79,7 @@ func (d *Dir) WithDir(name string, do func(in *Dir) error) error {
 // a user can write to, the file must be one that the owner of the directory can read: who moves or
 // links a file there must not find its content in another one.
 func (d *Dir) Open(name string) (*os.File, fs.FileInfo, error) {
-	f, info, err := d.look(name)
+	f, info, err := d.peek(name)
 	if err == nil && !d.exclusive && uidOf(info) != uidOf(d.info) && info.Mode().Perm()&0o004 == 0 {
 		err = fmt.Errorf("%s belongs to user %d and not to user %d, the owner of its directory, who cannot read it; change its owner or mode, or remove it", d.Path(name), uidOf(info), uidOf(d.info))
 		return nil, nil, errors.Join(err, f.Close())
@@ -87,8 +87,8 @@ func (d *Dir) Open(name string) (*os.File, fs.FileInfo, error) {
 	return f, info, err
 }
 
-// look is Open for what no user gets to see.
-func (d *Dir) look(name string) (*os.File, fs.FileInfo, error) {
+// peek is Open for what no user gets to see.
+func (d *Dir) peek(name string) (*os.File, fs.FileInfo, error) {
 	info, err := d.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
 		err = &IrregularError{d.Path(name), info.Mode()}
@@ -136,7 +136,7 @@ func readAll(f *os.File, most int64) ([]byte, error) {
 }
 
 // Replace replaces an entry by a file with the given content, permissions, owner and group, which
-// hold from the moment at which the name is there. A file that is a mount point is written in place, if
+// it has from the moment at which the name is there. A file that is a mount point is written in place, if
 // only root can write to the directory.
 func (d *Dir) Replace(name string, data []byte, perm fs.FileMode, uid, gid int) error {
 	staged := filepath.Base(Staged(name))
@@ -214,7 +214,7 @@ func (d *Dir) OpenLog(name string) (*os.File, error) {
 	return nil, d.wrap(syscall.EAGAIN, name)
 }
 
-// private says whether a file is the process's user's alone.
+// private says whether nobody but the user of the process can open a file.
 func private(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode().IsRegular() && int(stat.Uid) == os.Geteuid() && stat.Nlink == 1 && info.Mode().Perm()&0o077 == 0
@@ -315,7 +315,7 @@ func (d *Dir) Link(target, name string) error {
 }
 
 // Remove removes a file, a link or an empty directory, and what an interrupted Replace, Mkdir or Link
-// left beside it. A name that is not there is no error.
+// did not remove. A name that is not there is no error.
 func (d *Dir) Remove(name string) error {
 	var errs []error
 	for _, n := range []string{filepath.Base(Staged(name)), name} {

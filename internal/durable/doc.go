@@ -8,7 +8,7 @@
 // they need a single writer, and leave nothing behind that nobody finds again.
 //
 // These functions take paths whose directories only root, or the user of the process, can write to.
-// Below a directory of somebody else, such as a home directory, WithParent and its kin open one
+// Below a directory of somebody else, such as a user's, WithParent and its kin open one
 // directory after the other, and a Dir changes entries by their names: nobody leads root elsewhere by
 // a symbolic link, or by a directory that is swapped between a check and its use. Nothing else changes
 // owners or permissions by path.

@@ -94,7 +94,7 @@ func RemoveIn(root, path string) error {
 // content must not be shown to a user, or written to a file of one.
 func ReadAny(root, path string, most int64) (data []byte, err error) {
 	err = with(&walk{root: root, path: path, target: true, any: true}, func(d *Dir, name string) error {
-		f, _, err := d.look(name)
+		f, _, err := d.peek(name)
 		if err == nil {
 			data, err = readAll(f, most)
 		}

@@ -145,7 +145,7 @@ func TestMakeParents(t *testing.T) {
 func owner(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
 // A file of somebody else is not read for its content to appear in one of the directory's owner.
-// Pipes, devices and large files do not hold root up.
+// Pipes, devices and large files do not stop root.
 func TestReadFile(t *testing.T) {
 	for name, tt := range map[string]struct {
 		make string
@@ -330,7 +330,7 @@ func TestSwappedDirectories(t *testing.T) {
 	}
 }
 
-// untouched checks that a directory and the key in it are root's alone.
+// untouched checks that a directory and the key in it are as root made them.
 func untouched(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil || owner(info) != 0 || info.Mode() != fs.ModeDir|0o700 {

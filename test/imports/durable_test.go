@@ -16,7 +16,7 @@ import (
 type callRule struct {
 	// instead is what a message recommends.
 	instead string
-	// folders in which it holds.
+	// folders that it is about.
 	folders []string
 	// breaks says whether a call breaks the rule: of is the package or variable, empty for an expression.
 	breaks func(of, method string, call *ast.CallExpr) bool
@@ -47,11 +47,11 @@ var callRules = map[string]callRule{
 			return slices.Contains([]string{"os", "syscall", "unix"}, of) && slices.Contains([]string{"Chown", "Lchown", "Chmod", "Fchownat", "Fchmodat"}, method)
 		},
 		byHand: map[string]string{
-			"plane/internal/localhost/store.go":     "copies devices and links, into a directory of root's alone",
-			"plane/internal/sandbox/unit/socket.go": "a socket cannot be opened; its directory is root's alone",
+			"plane/internal/localhost/store.go":     "copies devices and links, into a directory that only root can write to",
+			"plane/internal/sandbox/unit/socket.go": "a socket cannot be opened; only root can write to its directory",
 		},
 	},
-	// Bootstrap data and its reset reach into homes.
+	// Bootstrap data and its reset reach into directories of users.
 	"changes of the host by path": {
 		instead: "durable.WithParent, WithTarget or WithDir",
 		folders: []string{"internal/agent/effects/bootstrap", "internal/agent/effects/logins", "internal/agent/effects/reset"},
@@ -74,8 +74,8 @@ func namesHost(e ast.Expr) (found bool) {
 	return found
 }
 
-// TestDurableFiles holds that internal/durable is where the product does what is easily done wrong
-// with files.
+// TestDurableFiles checks that the product leaves to internal/durable what is easily done wrong with
+// files.
 func TestDurableFiles(t *testing.T) {
 	for name, rule := range callRules {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestDurableFiles(t *testing.T) {
 			}
 			for _, exception := range slices.Sorted(maps.Keys(rule.byHand)) {
 				if !used[exception] {
-					t.Errorf("%s does not do that any more: take it off the list", exception)
+					t.Errorf("%s does not do that any more: remove it from the list", exception)
 				}
 			}
 		})

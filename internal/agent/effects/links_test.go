@@ -23,7 +23,7 @@ import (
 // operator is the user ID of the account that withHome makes.
 const operator = 1234
 
-// withHome makes a host on which root has a secret, and a user has an account and a home.
+// withHome makes a host on which root has a secret, and a user has an account and a directory.
 func withHome(t *testing.T) *fakehost.Host {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -60,7 +60,7 @@ func linkTo(target string) func(string) error {
 }
 
 // secretIsRoots checks that root's directory and the file in it are as they were, and that the content
-// of the file is nowhere in the home.
+// of the file is nowhere in the user's directory.
 func secretIsRoots(t *testing.T, h *fakehost.Host) {
 	t.Helper()
 	for path, mode := range map[string]fs.FileMode{"/etc/secret": fs.ModeDir | 0o700, "/etc/secret/key": 0o600} {
@@ -93,7 +93,7 @@ func secretIsRoots(t *testing.T, h *fakehost.Host) {
 
 const keysOfOperator = "#cloud-config\nusers: [{name: operator, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 NEW]}]\n"
 
-// A user of the host owns their home, and puts there what they like. Root, which writes their keys,
+// A user of the host puts into their own directory what they like. Root, which writes their keys,
 // follows no name of theirs out of it, shows them nothing of its own, and waits for nothing.
 func TestKeysOfAUserStayInTheirHome(t *testing.T) {
 	mkdir := func(t *testing.T, h *fakehost.Host) {
@@ -112,11 +112,11 @@ func TestKeysOfAUserStayInTheirHome(t *testing.T) {
 		"the directory is a relative link": {make: func(t *testing.T, h *fakehost.Host) {
 			theirs(t, h, "/users/operator/.ssh", linkTo("../../etc/secret"))
 		}},
-		"the directory is a link in the home": {at: "/users/operator/.config/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
+		"the directory is a link to one of theirs": {at: "/users/operator/.config/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
 			theirs(t, h, "/users/operator/.config", func(p string) error { return os.Mkdir(p, 0o700) })
 			theirs(t, h, "/users/operator/.ssh", linkTo(".config"))
 		}},
-		"the home is on another disk": {at: "/data/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
+		"all of theirs is on another disk": {at: "/data/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
 			theirs(t, h, "/data/operator", func(p string) error { return os.MkdirAll(p, 0o700) })
 			if err := errors.Join(os.RemoveAll(h.Root.Path("/users/operator")), os.Symlink("/data/operator", h.Root.Path("/users/operator"))); err != nil {
 				t.Fatal(err)
@@ -126,7 +126,7 @@ func TestKeysOfAUserStayInTheirHome(t *testing.T) {
 			mkdir(t, h)
 			theirs(t, h, "/users/operator/.ssh/authorized_keys", linkTo("../../../etc/secret/key"))
 		}},
-		"the file is a link in the home": {at: "/users/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
+		"the file is a link to one of theirs": {at: "/users/operator/.ssh/authorized_keys", make: func(t *testing.T, h *fakehost.Host) {
 			mkdir(t, h)
 			theirs(t, h, "/users/operator/keys", func(p string) error { return os.WriteFile(p, []byte("ssh-ed25519 OWN\n"), 0o600) })
 			theirs(t, h, "/users/operator/.ssh/authorized_keys", linkTo("../keys"))
@@ -174,7 +174,7 @@ func TestKeysOfAUserStayInTheirHome(t *testing.T) {
 				t.Fatal(err)
 			}
 			if left, err := h.Executor.Verify(t.Context(), p.State()); err != nil || len(left) > 0 {
-				t.Errorf("left are %q: %v", left, err)
+				t.Errorf("verified as %q: %v", left, err)
 			}
 			after := wholeTree(t, h)
 			for path, was := range before {
@@ -187,7 +187,7 @@ func TestKeysOfAUserStayInTheirHome(t *testing.T) {
 	}
 }
 
-// Who may log in is known whatever users put at the places of their keys.
+// Who may log in is known whatever users put where their keys are.
 func TestPlacesOfKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(path string) error
@@ -223,7 +223,7 @@ func TestPlacesOfKeys(t *testing.T) {
 	}
 }
 
-// What bootstrap data writes into a home stays there, and nothing of root's comes into it.
+// What bootstrap data writes into a user's directory stays there, and nothing of root's comes into it.
 func TestFilesInAHomeStayThere(t *testing.T) {
 	for name, tc := range map[string]struct {
 		make func(*testing.T, *fakehost.Host)
@@ -290,7 +290,7 @@ func TestFilesInAHomeStayThere(t *testing.T) {
 }
 
 // Between a bootstrap and its reset, a user puts links to root's directory where the bootstrap wrote:
-// the reset takes nothing away there, gives nothing away, and names the file.
+// the reset removes nothing there, gives nothing away, and names the file.
 func TestResetStaysInTheHome(t *testing.T) {
 	for name, tc := range map[string]struct {
 		data string

@@ -141,7 +141,7 @@ func userArguments(u cloudconfig.User) []string {
 }
 
 // authorizeKeys adds the keys that are missing from the user's file, which root changes in the way
-// that durable.WithParent describes: the user decides what is in their home.
+// that durable.WithParent describes: the user decides what is in the directory.
 func (a Applier) authorizeKeys(u cloudconfig.User, progress operation.Progress) error {
 	if len(u.SSHAuthorizedKeys) == 0 {
 		return nil

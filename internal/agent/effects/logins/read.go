@@ -162,7 +162,7 @@ func readSudoers(root hostfs.Root) (map[string]string, error) {
 // MaxKeys bounds a file of SSH keys, in bytes: its user may have made it as large as they like.
 const MaxKeys = 1 << 20
 
-// keyLines are the lines of a file that may hold keys. sshd follows links there, and takes no keys from a
+// keyLines are the lines of a file that may hold keys. sshd follows links there, and reads no keys from a
 // pipe or a device.
 func keyLines(root hostfs.Root, path string) ([]string, error) {
 	data, err := durable.ReadAny(string(root), path, MaxKeys)
