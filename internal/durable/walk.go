@@ -230,7 +230,7 @@ func (w *walk) follow(name string, link fs.FileInfo) error {
 	if w.links++; w.links > maxLinks {
 		return &fs.PathError{Op: "open", Path: w.path, Err: syscall.ELOOP}
 	}
-	if !w.any && !(at.exclusive && isRoot(uidOf(link))) {
+	if !w.any && (!at.exclusive || !isRoot(uidOf(link))) {
 		owner := uidOf(at.info)
 		if isRoot(owner) || at.info.Mode().Perm()&writers != 0 || uidOf(link) != owner && !isRoot(uidOf(link)) || w.user != nobody && w.user != owner {
 			return &LinkError{Path: w.path, Link: at.Path(name), UID: uidOf(link)}

@@ -179,7 +179,8 @@ func TestKeysOfAUserStayInTheirHome(t *testing.T) {
 			after := wholeTree(t, h)
 			for path, was := range before {
 				// A link that is restored is root's.
-				if after[path] != was && !(strings.HasPrefix(was, "L") && strings.HasPrefix(after[path], "L")) {
+				link := strings.HasPrefix(was, "L") && strings.HasPrefix(after[path], "L")
+				if after[path] != was && !link {
 					t.Errorf("%s was %q, and is %q", path, was, after[path])
 				}
 			}
