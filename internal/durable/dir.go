@@ -250,35 +250,50 @@ func (d *Dir) SetOwner(name string, perm fs.FileMode, uid, gid int) error {
 // maxCopied bounds the file that SetOwner replaces, in bytes.
 const maxCopied = 32 << 20
 
-// Mkdir makes a directory, which has owner and permissions before it has its name. One that is there
-// already keeps its own.
+// Mkdir makes a directory with the given permissions, owner and group, whatever the umask. It has its
+// name from the start, by which SELinux labels it; one for another user is root's alone until it is
+// given away. One that is there already keeps its own, unless an earlier try was interrupted before that.
 func (d *Dir) Mkdir(name string, perm fs.FileMode, uid, gid int) error {
+	others := uid != Keep && !isRoot(uid)
 	switch info, err := d.root.Lstat(name); {
-	case err == nil && info.IsDir():
-		return d.sync()
-	case err == nil:
+	case err == nil && !info.IsDir():
 		return d.wrap(syscall.ENOTDIR, name)
+	case err == nil:
+		if others && unfinished(info) {
+			if err := d.own(name, perm, uid, gid); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+		}
+		return d.sync()
 	case !errors.Is(err, fs.ErrNotExist):
 		return d.wrap(err, name)
 	}
-	staged := filepath.Base(Staged(name))
 	if err := before(Create, d.Path(name)); err != nil {
 		return err
 	}
-	if err := d.unlink(staged); err != nil {
+	first := perm.Perm()
+	if others {
+		first = unowned
+	}
+	if err := d.root.Mkdir(name, first); err != nil {
+		return d.wrap(err, name)
+	}
+	if err := d.own(name, perm, uid, gid); err != nil {
 		return err
 	}
-	if err := d.root.Mkdir(staged, 0o700); err != nil {
-		return d.wrap(err, staged)
-	}
-	if err := d.own(staged, perm, uid, gid); err != nil {
-		return errors.Join(err, d.discard(staged))
-	}
-	return d.rename(staged, name)
+	return d.sync()
 }
 
-// own gives away a directory that was just made. It must be empty and the process's own: a user may
-// have put another one in its place.
+// unowned are the permissions of a directory that is not given away yet.
+const unowned = 0o700
+
+// unfinished says whether an interrupted Mkdir may have left a directory, if it is empty.
+func unfinished(info fs.FileInfo) bool {
+	return info.IsDir() && isRoot(uidOf(info)) && info.Mode().Perm() == unowned
+}
+
+// own gives away a directory that was just made. It must be empty and root's: a user may have put
+// another one in its place.
 func (d *Dir) own(name string, perm fs.FileMode, uid, gid int) error {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -314,7 +329,7 @@ func (d *Dir) Link(target, name string) error {
 	return d.rename(staged, name)
 }
 
-// Remove removes a file, a link or an empty directory, and what an interrupted Replace, Mkdir or Link
+// Remove removes a file, a link or an empty directory, and what an interrupted Replace or Link
 // did not remove. A name that is not there is no error.
 func (d *Dir) Remove(name string) error {
 	var errs []error

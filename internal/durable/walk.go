@@ -77,8 +77,8 @@ func WithDir(root, path string, do func(d *Dir) error) error {
 	return do(w.at())
 }
 
-// MakeParents makes the missing directories above the last name of an absolute path. They have
-// owner and permissions before they have their names. The walk is that of WithParent.
+// MakeParents makes the missing directories above the last name of an absolute path, as Dir.Mkdir
+// does. The walk is that of WithParent.
 func MakeParents(root, path string, perm fs.FileMode, uid, gid int) error {
 	w := &walk{root: root, path: path, missing: func(d *Dir, name string) error { return d.Mkdir(name, perm, uid, gid) }}
 	return with(w, func(*Dir, string) error { return nil })
@@ -190,10 +190,10 @@ func (w *walk) step() error {
 		w.back(max(1, len(w.open)-1)) // not by "..": somebody may have moved the directory
 		return nil
 	}
-	for range maxTries {
+	for try := range maxTries {
 		info, err := at.root.Lstat(name)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && w.missing != nil:
+		case w.missing != nil && (errors.Is(err, fs.ErrNotExist) || err == nil && try == 0 && unfinished(info)):
 			if err = w.arrived(); err == nil {
 				err = w.missing(at, name)
 			}

@@ -43,7 +43,7 @@ func buildRoot(s Spec, bootID string) error {
 // diskDirs exist on the disk of every host.
 var diskDirs = []string{
 	"rootfs", "overlay/usr/upper", "overlay/usr/work", "overlay/etc/upper", "overlay/etc/work", "overlay/cni/upper", "overlay/cni/work",
-	"opt", "root", "var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/slipway-host", "var/log", "var/cache", "var/spool",
+	"opt", "root", "var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/slipway-host", "var/log", "var/cache", "var/spool", "var/tmp",
 	"overlay/etc/upper/cni/net.d", "overlay/etc/upper/containerd", "overlay/etc/upper/kubernetes/manifests", "overlay/etc/upper/slipway", "overlay/etc/upper/default",
 }
 
@@ -60,7 +60,10 @@ func prepareDisk(dir string) error {
 			return err
 		}
 	}
-	if err := durable.MakeParents(dir, "/var/tmp/any", 0o777|os.ModeSticky, durable.Keep, durable.Keep); err != nil {
+	err := durable.WithParent(dir, "/var/tmp", func(d *durable.Dir, name string) error {
+		return d.SetOwner(name, 0o777|os.ModeSticky, durable.Keep, durable.Keep)
+	})
+	if err != nil {
 		return err
 	}
 	for link, target := range map[string]string{"var/run": "/run", "var/lock": "/run/lock"} {
