@@ -251,7 +251,7 @@ func (d *Dir) SetOwner(name string, perm fs.FileMode, uid, gid int) error {
 const maxCopied = 32 << 20
 
 // Mkdir makes a directory with the given permissions, owner and group, whatever the umask. It has its
-// name from the start, by which SELinux labels it; one for another user is root's alone until it is
+// name from the start, by which SELinux labels it; only root can open one for another user until it is
 // given away. One that is there already keeps its own, unless an earlier try was interrupted before that.
 func (d *Dir) Mkdir(name string, perm fs.FileMode, uid, gid int) error {
 	others := uid != Keep && !isRoot(uid)
@@ -287,7 +287,7 @@ func (d *Dir) Mkdir(name string, perm fs.FileMode, uid, gid int) error {
 // unowned are the permissions of a directory that is not given away yet.
 const unowned = 0o700
 
-// unfinished says whether an interrupted Mkdir may have left a directory, if it is empty.
+// unfinished says whether a directory, if it is empty, may be that of an interrupted Mkdir.
 func unfinished(info fs.FileInfo) bool {
 	return info.IsDir() && isRoot(uidOf(info)) && info.Mode().Perm() == unowned
 }
