@@ -70,7 +70,8 @@ type HostSpec struct {
 
 	// clearedGeneration is the claimGeneration an operator declared clean by hand
 	// (ClearQuarantineAnnotation). It stands in for the agent's proof, and lives
-	// in spec because a proof in status is lost on a move.
+	// in spec because a proof in status is lost on a move. It stays when the host is
+	// claimed, for an agent that was away when it was written.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ClearedGeneration *int64 `json:"clearedGeneration,omitempty"`
@@ -82,7 +83,8 @@ type HostSpec struct {
 	Claim *HostClaim `json:"claim,omitempty"`
 
 	// desired is what the agent is asked to do for the claim. It is unset until
-	// the HostMachine has recorded which host it holds.
+	// the HostMachine has recorded which host it holds. Without a claim it is a reset that
+	// an operator ordered (`slipway host reset`), and is unset once the host is proved clean.
 	// +optional
 	Desired *HostDesired `json:"desired,omitempty"`
 
@@ -311,7 +313,8 @@ type HostStatus struct {
 	// AgentSupported, AgentUpdated and Paused; ReleaseHooksPassed while an extension holds
 	// a release, ReadyToMove while a move is under way, ReportAccepted while the API server
 	// refuses a part of the agent's report, NodeIdentityKept while name or addresses of the
-	// host are others than those of its Node.
+	// host are others than those of its Node, RecordKept while the agent does not know what was
+	// done to the host.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -373,6 +376,12 @@ type HostStatus struct {
 	// +optional
 	VirtualIP *VirtualIPStatus `json:"virtualIP,omitempty"`
 
+	// record is what the agent's journal has of the last claim that it acted for; unset on a
+	// host that had none. It is compared with spec: after a restore, or once a Host was
+	// deleted and made again, they are of different claims.
+	// +optional
+	Record *HostRecord `json:"record,omitempty"`
+
 	// node is what the agent decided about the node when it bootstrapped the host; unset on
 	// hosts that are no node, and on those that an earlier agent made one.
 	// +optional
@@ -384,6 +393,45 @@ type HostStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Omitted []HostOmission `json:"omitted,omitempty"`
+}
+
+// HostRecordState says what the last claim that the agent acted for left on its host.
+// +kubebuilder:validation:Enum=Clean;Node;Remains
+type HostRecordState string
+
+const (
+	// HostRecordClean is a host on which nothing of a claim is on record.
+	HostRecordClean HostRecordState = "Clean"
+	// HostRecordNode is a host that is the node of the claim.
+	HostRecordNode HostRecordState = "Node"
+	// HostRecordRemains is a host that is not reset since the claim.
+	HostRecordRemains HostRecordState = "Remains"
+)
+
+// HostRecord is what the agent's journal has of the last claim that it acted for.
+type HostRecord struct {
+	// claimID of that claim; unset when it is not known.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ClaimID string `json:"claimID,omitempty"`
+
+	// claimGeneration is the newest one that the agent has acted for. It refuses operations of
+	// an older one.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ClaimGeneration *int64 `json:"claimGeneration,omitempty"`
+
+	// state says what is left of the claim on the host.
+	// +required
+	State HostRecordState `json:"state,omitempty"`
+
+	// lost says why the journal does not tell what was done to the host, for example since it is
+	// damaged; unset while it tells. There is no proof that the host is clean until an operator clears it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Lost string `json:"lost,omitempty"`
 }
 
 // HostNodeAddressSource says where the address of a node is from.

@@ -20,7 +20,8 @@ const (
 
 // ClearQuarantineAnnotation on a Host is an operator's word that the host was
 // cleaned by hand. The controller records it, lifts the quarantine and removes
-// the annotation.
+// the annotation; on a host that is being reset, or whose agent has not reported, it waits.
+// Its value is the claimGeneration that the word is for, or true for the present one.
 const ClearQuarantineAnnotation = "infrastructure.slipway.dev/clear-quarantine"
 
 // ReleaseOrphanAnnotation on a Host is an operator's request to reset a host whose
@@ -238,6 +239,9 @@ const (
 	// bootstrapped, or has lost the address of its Node. The Node stays. It is missing while neither
 	// is so.
 	NodeIdentityKeptCondition = "NodeIdentityKept"
+	// RecordKeptCondition on a Host is false while the agent does not know what was done to the host: its
+	// journal is lost or damaged. A node runs on; its reset ends without a proof. It is missing otherwise.
+	RecordKeptCondition = "RecordKept"
 	// ReportAcceptedCondition on a Host is false while the API server refuses a part of the
 	// agent's report; its message names the fields. It is missing while the whole report is accepted.
 	ReportAcceptedCondition = "ReportAccepted"

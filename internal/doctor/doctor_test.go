@@ -298,7 +298,7 @@ var cases = []struct {
 	{"a host is not clean", func(s *Snapshot) {
 		s.Hosts[1].Status.CleanProof, s.Hosts[1].Spec.ClaimGeneration = nil, 1
 		set(&s.Hosts[1].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostNotCleanReason, "")
-	}, []want{{"HostQuarantined", Error, h2, 3 * time.Hour, infrav1.ClearQuarantineAnnotation, "kubectl describe"}}},
+	}, []want{{"HostQuarantined", Error, h2, 3 * time.Hour, "slipway host clear-quarantine", "kubectl describe"}}},
 	{"a host is not clean, and away", func(s *Snapshot) {
 		s.Hosts[1].Status.CleanProof, s.Hosts[1].Spec.ClaimGeneration = nil, 1
 		set(&s.Hosts[1].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostAgentNotConnectedReason, "")

@@ -45,7 +45,7 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 		meta.SetStatusCondition(&h.Status.Conditions, c)
 	}
 	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(h, f.Connection), clockSkewed(h, f.ClockSkew), available(h, f), ready(h, f)})
-	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move, agentUpdated(h), reportAccepted(f.ReportRefused), nodeIdentityKept(h)} {
+	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move, agentUpdated(h), reportAccepted(f.ReportRefused), nodeIdentityKept(h), recordKept(h)} {
 		if c != nil {
 			conditions = append(conditions, *c)
 		}

@@ -59,6 +59,23 @@ func leaving() *infrav1.Host {
 	return h
 }
 
+// freed is a free host of claim generation 2 whose agent has a record, and no proof.
+func freed(record infrav1.HostRecord, word *int64) *infrav1.Host {
+	h := free()
+	h.Status.CleanProof, h.Status.BootID, h.Status.Record, h.Spec.ClearedGeneration = nil, "b", &record, word
+	return h
+}
+
+// ordered is a free host that an operator has reset.
+func ordered(state infrav1.OperationState) *infrav1.Host {
+	h := freed(infrav1.HostRecord{State: infrav1.HostRecordRemains}, nil)
+	h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset-x"}
+	if state != "" {
+		h.Status.ObservedOperation = &infrav1.ObservedOperation{ID: "reset-x", State: state}
+	}
+	return h
+}
+
 func TestStateOf(t *testing.T) {
 	const (
 		boot    = infrav1.HostDesiredBootstrapped
@@ -121,6 +138,19 @@ func TestStateOf(t *testing.T) {
 			h.Status.CleanProof, h.Spec.ClearedGeneration = nil, ptr.To(int64(2))
 			return h
 		}(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"a former claim on record":      {freed(infrav1.HostRecord{State: infrav1.HostRecordNode, ClaimID: "former", ClaimGeneration: ptr.To[int64](7)}, nil), infrav1.HostPhaseQuarantined, infrav1.HostFormerClaimReason},
+		"remains on record":             {freed(infrav1.HostRecord{State: infrav1.HostRecordRemains, ClaimGeneration: ptr.To[int64](2)}, nil), infrav1.HostPhaseQuarantined, infrav1.HostFormerClaimReason},
+		"remains, cleared by hand":      {freed(infrav1.HostRecord{State: infrav1.HostRecordRemains, ClaimGeneration: ptr.To[int64](2)}, ptr.To[int64](2)), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"cleared for an earlier record": {freed(infrav1.HostRecord{State: infrav1.HostRecordNode, ClaimGeneration: ptr.To[int64](7)}, ptr.To[int64](2)), infrav1.HostPhaseQuarantined, infrav1.HostFormerClaimReason},
+		"record lost":                   {freed(infrav1.HostRecord{State: infrav1.HostRecordClean, Lost: "gone", ClaimGeneration: ptr.To[int64](2)}, nil), infrav1.HostPhaseQuarantined, infrav1.HostRecordLostReason},
+		"record lost, cleared by hand":  {freed(infrav1.HostRecord{State: infrav1.HostRecordClean, Lost: "gone", ClaimGeneration: ptr.To[int64](2)}, ptr.To[int64](2)), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
+		"cleared by hand, and dirty": {func() *infrav1.Host {
+			h := freed(infrav1.HostRecord{State: infrav1.HostRecordClean, ClaimGeneration: ptr.To[int64](2)}, ptr.To[int64](2))
+			h.Status.Residue = []string{"process kubelet"}
+			return h
+		}(), infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason},
+		"ordered to reset": {ordered(""), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
+		"order failed":     {ordered(infrav1.OperationFailed), infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason},
 		"cleared before the last claim": {func() *infrav1.Host {
 			h := free()
 			h.Status.CleanProof, h.Spec.ClearedGeneration = nil, ptr.To(int64(1))
@@ -135,7 +165,7 @@ func TestStateOf(t *testing.T) {
 			if got.Quarantined() != (tc.phase == infrav1.HostPhaseQuarantined) {
 				t.Errorf("quarantined %t in phase %s", got.Quarantined(), got.Phase)
 			}
-			if got.Quarantined() && !strings.Contains(got.Message, infrav1.ClearQuarantineAnnotation) && !strings.Contains(got.Message, "Take it off the host") {
+			if got.Quarantined() && !strings.Contains(got.Message, "`slipway host clear-quarantine") && !strings.Contains(got.Message, "Take it off the host") {
 				t.Errorf("a quarantine without remedy: %s", got.Message)
 			}
 		})

@@ -43,18 +43,19 @@ func Releasing(h *infrav1.Host) bool {
 }
 
 // ProvedClean says whether the host is known to be clean of its last claim: by
-// the agent's proof, or by the word of an operator.
+// the agent's proof, or by the word of an operator. That word says nothing about a later claim that the
+// agent has on record, and does not stand against what the agent finds of a node.
 func ProvedClean(h *infrav1.Host) bool {
 	if proof := h.Status.CleanProof; proof != nil && proof.ClaimGeneration == h.Spec.ClaimGeneration {
 		return true
 	}
-	return h.Spec.ClearedGeneration != nil && *h.Spec.ClearedGeneration == h.Spec.ClaimGeneration
+	return clearedByHand(h) && len(h.Status.Residue) == 0
 }
 
 // ResetProved says whether the requested reset is done and proved, so that the
-// claim may be cleared.
+// claim, or the order of a free host, may be cleared.
 func ResetProved(h *infrav1.Host) bool {
-	if h.Spec.Claim == nil || !Releasing(h) {
+	if !Releasing(h) {
 		return false
 	}
 	op := Observed(h)

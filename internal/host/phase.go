@@ -28,10 +28,10 @@ func (s State) Quarantined() bool { return s.Phase == infrav1.HostPhaseQuarantin
 // reported; the phase in status is never read.
 func StateOf(h *infrav1.Host) State {
 	switch {
-	case h.Spec.Claim == nil:
-		return freeState(h)
 	case Releasing(h):
 		return releasingState(h)
+	case h.Spec.Claim == nil:
+		return freeState(h)
 	default:
 		return claimedState(h)
 	}
@@ -51,14 +51,18 @@ func freeState(h *infrav1.Host) State {
 		return State{infrav1.HostPhaseAvailable, infrav1.HostAvailableReason, ""}
 	case h.Status.BootID == "" && h.Status.CleanProof == nil:
 		return State{infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason, "No agent has reported for this host yet"}
+	case recordOf(h).Lost != "" && !clearedByHand(h):
+		return recordLostState(h)
+	case holdsFormerClaim(h):
+		return formerClaimState(h)
 	case len(h.Status.Residue) > 0:
 		return State{infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it by itself. "+
-			"Take it off the host, for example with kubeadm reset, and the host becomes available by itself. If it is a worker node of one of your clusters, "+
-			"a HostMachine with spec.adopt.hostName %s takes it over as it is. Or give the machine back to whom it belongs", residue(h), h.Name)}
+			"Take it off the host, by `slipway host reset %s -n %s` or by hand, and the host becomes available by itself. If it is a worker node of one of your clusters, "+
+			"`slipway host adopt %s -n %s --cluster CLUSTER` takes it over as it is. Or give the machine back to whom it belongs", residue(h), h.Name, h.Namespace, h.Name, h.Namespace)}
 	case h.Status.CleanProof == nil && h.Spec.ClaimGeneration == 0:
 		return State{infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason, "The agent looks whether the host is clean"}
 	default:
-		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The agent has not proved that the host is clean. " + clearRemedy}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The agent has not proved that the host is clean. " + clearRemedy(h)}
 	}
 }
 
@@ -123,13 +127,13 @@ func releasingState(h *infrav1.Host) State {
 	}
 	switch {
 	case op.State == infrav1.OperationFailed:
-		return State{infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason, FailureMessage(op) + ". " + clearRemedy}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason, FailureMessage(op) + ". " + clearRemedy(h)}
 	case op.State != infrav1.OperationSucceeded || ProvedClean(h):
 		return State{infrav1.HostPhaseResetting, infrav1.HostResettingReason, stepMessage(op)}
 	case h.Spec.Desired.ResetPolicy == infrav1.ResetPolicyManual:
-		return State{infrav1.HostPhaseQuarantined, infrav1.HostManualResetReason, "The reset policy is Manual. " + clearRemedy}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostManualResetReason, "The reset policy is Manual. " + clearRemedy(h)}
 	default:
-		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The reset ended without proof that the host is clean. " + clearRemedy}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The reset ended without proof that the host is clean. " + clearRemedy(h)}
 	}
 }
 
@@ -144,8 +148,11 @@ func residue(h *infrav1.Host) string {
 	return strings.Join(found, ", ")
 }
 
-// clearRemedy ends the message of every quarantine.
-const clearRemedy = "Clean the host by hand, then annotate it with " + infrav1.ClearQuarantineAnnotation + "=true"
+// clearRemedy ends the message of every quarantine after a reset.
+func clearRemedy(h *infrav1.Host) string {
+	return fmt.Sprintf("Clean the host by hand, then give your word: `slipway host clear-quarantine %s -n %s`; `slipway host reset %s -n %s` tries again now",
+		h.Name, h.Namespace, h.Name, h.Namespace)
+}
 
 // FailureMessage tells which step failed and why, as the agent reported it.
 func FailureMessage(op *infrav1.ObservedOperation) string {

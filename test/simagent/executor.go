@@ -7,6 +7,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // steps are those of a bootstrap with kubeadm's data, as the real executor
@@ -86,6 +87,12 @@ func (e *executor) Reset(context.Context, operation.Progress) error { return nil
 
 // StopKubelet implements operation.Executor.
 func (e *executor) StopKubelet(context.Context) error { return nil }
+
+// Node implements operation.Executor.
+func (e *executor) Node() (claimID string, registered bool, err error) {
+	_, _, claimID, registered = host.ParseProviderID(e.providerID)
+	return claimID, registered, nil
+}
 
 // Verify implements operation.Executor.
 func (e *executor) Verify(context.Context, journal.State) ([]string, error) { return nil, nil }

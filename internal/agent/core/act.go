@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -108,7 +109,7 @@ func (l *Loop) readBootstrap(ctx context.Context, spec *infrav1.HostSpec) (opera
 // bootstrap.
 func (l *Loop) reset(ctx context.Context) error {
 	err := l.supervised(ctx, func(ctx context.Context) error {
-		if l.Journal.State().Residue == journal.ResidueNone {
+		if s := l.Journal.State(); s.Residue == journal.ResidueNone && s.Lost == nil {
 			// Nothing was done for this claim: cleaning a clean host takes long.
 			if left, err := l.Executor.Verify(ctx, l.Journal.State()); err == nil && len(left) == 0 {
 				return nil
@@ -132,19 +133,44 @@ func (l *Loop) check(ctx context.Context) error {
 // verify decides whether a reset was enough. A step of it that failed does not
 // matter when nothing is left, unless that cannot be verified.
 func (l *Loop) verify(ctx context.Context, failed error) error {
-	left, err := l.Executor.Verify(ctx, l.Journal.State())
-	switch {
+	state := l.Journal.State()
+	left, err := l.Executor.Verify(ctx, state)
+	if state.Lost != nil {
+		left = append(left, operation.UnknownChanges+state.Lost.Why)
+	}
+	step, why := stepVerify, ""
+	if broken := (*operation.StepError)(nil); errors.As(failed, &broken) {
+		step, why = broken.Step, fmt.Sprintf("step %s failed: %s; ", broken.Step, operation.Truncate(broken.Err.Error(), maxCause))
+	}
+	var e *operation.Error
+	switch unverifiable := (*operation.Unverifiable)(nil); {
 	case err != nil:
-		return operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, errors.Join(failed, err), "find out whether the host is clean")
-	case len(left) == 0:
-		if unverifiable := (*operation.Unverifiable)(nil); errors.As(failed, &unverifiable) {
-			return operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, unverifiable, "the reset left something behind")
+		e = operation.AsError(operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, errors.Join(failed, err), "find out whether the host is clean"))
+	case len(left) > 0:
+		e = operation.AsError(operation.NotClean(left, why+"see the log of slipway-agent on the host and remove what is left"))
+		if e.Retry, e.Err = operation.RetryAfterReset, failed; failed == nil && onlyUnknown(left) {
+			e = operation.AsError(operation.NotClean(left, "look at the host"))
+			e.Retry = operation.RetryNever
 		}
+	case errors.As(failed, &unverifiable):
+		e = operation.AsError(operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, unverifiable, "the reset left something behind"))
+	default:
 		return nil
 	}
-	notClean := operation.AsError(operation.NotClean(left, "see the log of slipway-agent on the host and remove what is left"))
-	notClean.Retry, notClean.Err = operation.RetryAfterReset, failed
-	return notClean
+	e.Step = step
+	return e
+}
+
+const (
+	// stepVerify is reported for a reset whose steps did what they should, and were not enough.
+	stepVerify = "verify"
+	// maxCause is how much a message has of why a step failed, in bytes.
+	maxCause = 512
+)
+
+// onlyUnknown says whether no further reset can make the host any cleaner.
+func onlyUnknown(left []string) bool {
+	return !slices.ContainsFunc(left, func(found string) bool { return !strings.HasPrefix(found, operation.UnknownChanges) })
 }
 
 func (l *Loop) cleaned(s *journal.State) {
@@ -204,11 +230,15 @@ func (l *Loop) conclude(ctx context.Context, err error, success func(*journal.St
 	err = l.Journal.Update(func(s *journal.State) {
 		if e.Retry == operation.RetryNever {
 			fail(s, e.Reason, e.Message, l.Now())
+			s.Operation.FailedStep, s.Operation.NextTry = e.Step, time.Time{}
 			return
 		}
 		retry(s, e, l.Now())
 	})
-	l.delay.until = l.Now().Add(failedDelay(l.Journal.State().Operation.Failures))
+	op := l.Journal.State().Operation
+	if l.delay.until = l.Now().Add(failedDelay(op.Failures)); !op.NextTry.IsZero() {
+		l.delay.until = op.NextTry
+	}
 	return err
 }
 
@@ -229,7 +259,7 @@ func (l *Loop) prove(ctx context.Context, generation int64) error {
 	switch {
 	case stopped(ctx, err):
 		return nil
-	case err == nil && len(left) == 0:
+	case err == nil && len(left) == 0 && state.Lost == nil:
 		l.verified, l.delay = true, delays{}
 		l.Log.Info("the host is clean", "claimGeneration", generation)
 		if state.CleanProof != nil && state.CleanProof.ClaimGeneration == generation {

@@ -101,6 +101,10 @@ func (l *Loop) Run(ctx context.Context) {
 			return
 		}
 	}
+	if op := l.Journal.State().Operation; op != nil && !op.NextTry.IsZero() {
+		// A restart makes no reset begin sooner; a clock that jumped, not much later.
+		l.delay.until = earlier(op.NextTry, l.Now().Add(resetLast))
+	}
 	for ctx.Err() == nil {
 		uid, spec := l.current()
 		if err := l.serve(uid, spec); err != nil {
@@ -108,7 +112,7 @@ func (l *Loop) Run(ctx context.Context) {
 			continue
 		}
 		action := Plan(l.Journal.State(), spec, l.verified)
-		l.Changed(refusedOperation(action, spec))
+		l.Changed(l.refusedOperation(action, spec))
 		if wait := l.delay.left(action.Kind, l.Now()); wait > 0 {
 			l.pause(ctx, wait)
 			continue
@@ -124,7 +128,7 @@ func (l *Loop) Run(ctx context.Context) {
 func (l *Loop) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, spec := l.current()
-		l.Changed(refusedOperation(Plan(l.Journal.State(), spec, l.verified), spec))
+		l.Changed(l.refusedOperation(Plan(l.Journal.State(), spec, l.verified), spec))
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
@@ -141,13 +145,31 @@ func (l *Loop) recordAgain(ctx context.Context, err error) {
 // is decided.
 func (l *Loop) serve(uid types.UID, spec *infrav1.HostSpec) error {
 	state := l.Journal.State()
-	if spec == nil || state.HostUID == uid || undecided(state, uid, spec) {
+	switch {
+	case spec == nil:
+		return nil
+	case state.Lost != nil && state.Lost.Generation == nil, state.Lost == nil && unknownHost(state, spec):
+		return l.recognize(uid, spec)
+	case state.HostUID == uid, undecided(state, uid, spec):
 		return nil
 	}
 	if enrolledAgain(state, uid, spec) {
 		l.Log.Info("the host was enrolled again: its claims are counted anew", "uid", uid, "former", state.HostUID, "claimGeneration", state.ClaimGeneration)
 	}
 	return l.Journal.Update(func(s *journal.State) { serve(s, uid, spec) })
+}
+
+// recognize looks what the host is, since the journal does not tell.
+func (l *Loop) recognize(uid types.UID, spec *infrav1.HostSpec) error {
+	nodeOf, registered, err := l.Executor.Node()
+	if err != nil {
+		return err
+	}
+	if err := l.Journal.Update(func(s *journal.State) { recognize(s, uid, spec, nodeOf, registered) }); err != nil {
+		return err
+	}
+	l.Log.Error("what was done to the host is not known", "why", l.Journal.State().Lost.Why, "nodeOfClaim", nodeOf, "registered", registered)
+	return nil
 }
 
 // resume records an interruption. It reports whether the loop may go on.
@@ -188,6 +210,10 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 		return l.stopKubelet(ctx)
 	case ActionProve:
 		return l.prove(ctx, spec.ClaimGeneration)
+	case ActionForget:
+		l.Log.Warn("an operator gave the word that the host is clean", "claimGeneration", *spec.ClearedGeneration)
+		uid, _ := l.current()
+		return l.Journal.Update(func(s *journal.State) { forget(s, uid, spec, l.Now()) })
 	case ActionRefuse:
 		l.Log.Error("refusing an operation", "operation", spec.Desired.OperationID, "reason", action.Reason, "message", action.Message)
 	case ActionNone:
@@ -204,9 +230,11 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 }
 
 func (l *Loop) begin(spec *infrav1.HostSpec) error {
-	l.Log.Info("new operation", "operation", spec.Desired.OperationID, "phase", spec.Desired.Phase,
-		"claim", spec.Claim.ClaimID, "claimGeneration", spec.ClaimGeneration,
-		slog.Group("Cluster", "name", spec.Claim.ClusterName, "namespace", l.Namespace))
+	log := l.Log.With("operation", spec.Desired.OperationID, "phase", spec.Desired.Phase, "claimGeneration", spec.ClaimGeneration)
+	if spec.Claim != nil {
+		log = log.With("claim", spec.Claim.ClaimID, slog.Group("Cluster", "name", spec.Claim.ClusterName, "namespace", l.Namespace))
+	}
+	log.Info("new operation")
 	l.delay = delays{}
 	return l.Journal.Update(func(s *journal.State) { begin(s, spec, l.Now()) })
 }
@@ -228,7 +256,7 @@ func (l *Loop) supervised(ctx context.Context, run func(context.Context) error) 
 		case <-l.wake:
 			_, spec := l.current()
 			switch Plan(l.Journal.State(), spec, l.verified).Kind {
-			case ActionBegin, ActionDisown:
+			case ActionBegin, ActionDisown, ActionForget:
 				cancel(errSuperseded)
 			default:
 			}
@@ -246,12 +274,12 @@ func (l *Loop) pause(ctx context.Context, d time.Duration) {
 }
 
 // refusedOperation is the report on an operation that is refused, or nil.
-func refusedOperation(a Action, spec *infrav1.HostSpec) *infrav1.ObservedOperation {
+func (l *Loop) refusedOperation(a Action, spec *infrav1.HostSpec) *infrav1.ObservedOperation {
 	if a.Kind != ActionRefuse {
 		return nil
 	}
 	return &infrav1.ObservedOperation{
-		ID: spec.Desired.OperationID, ClaimID: spec.Claim.ClaimID, Phase: spec.Desired.Phase,
+		ID: spec.Desired.OperationID, ClaimID: claimID(l.Journal.State(), spec), Phase: spec.Desired.Phase,
 		State: infrav1.OperationFailed, Reason: a.Reason, Message: a.Message,
 	}
 }

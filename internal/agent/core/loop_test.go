@@ -45,6 +45,8 @@ type fakeExecutor struct {
 	// onReboot is called by Reboot.
 	onReboot  func()
 	verifyErr error
+	// nodeOf is the claim whose node the host is by what is on it.
+	nodeOf    string
 	leftovers []string
 	// unseen makes Verify find nothing after a reset that failed.
 	unseen bool
@@ -141,6 +143,8 @@ func (f *fakeExecutor) Rebooted(context.Context) error { f.call("rebooted"); ret
 
 func (f *fakeExecutor) StopKubelet(context.Context) error { f.call("stop"); return nil }
 
+func (f *fakeExecutor) Node() (string, bool, error) { return f.nodeOf, f.nodeOf != "", nil }
+
 func (f *fakeExecutor) Verify(context.Context, journal.State) ([]string, error) {
 	f.call("verify")
 	if f.dirty {
@@ -166,8 +170,11 @@ func forbidden() error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New("no"))
 }
 
-// testLoop has clocks that never make a test wait.
+// testLoop has clocks that never make a test wait, and a journal that knows the Host.
 func testLoop(f *fakeExecutor, j *journal.Journal) *Loop {
+	if j.State().HostUID == "" {
+		_ = j.Update(func(s *journal.State) { s.HostUID = "host" })
+	}
 	l := NewLoop()
 	l.Journal, l.Executor, l.Secrets, l.BootID = j, f, &fakeSecrets{}, "boot-1"
 	l.Log = slog.New(slog.DiscardHandler)

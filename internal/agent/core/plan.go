@@ -38,6 +38,8 @@ const (
 	ActionStopKubelet ActionKind = "StopKubelet"
 	// ActionProve verifies a free host and proves that it is clean.
 	ActionProve ActionKind = "Prove"
+	// ActionForget takes the word of an operator for what the journal has of former claims.
+	ActionForget ActionKind = "Forget"
 )
 
 // Action is the answer of Plan.
@@ -56,7 +58,9 @@ func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 	switch {
 	case spec == nil:
 		return Action{Kind: ActionNone}
-	case spec.Claim == nil:
+	case cleared(s, spec):
+		return Action{Kind: ActionForget}
+	case spec.Claim == nil && !(spec.Desired != nil && spec.Desired.Phase == infrav1.HostDesiredReset):
 		return planFree(s, spec, verified)
 	case spec.Desired == nil:
 		return Action{Kind: ActionNone}
@@ -71,10 +75,30 @@ func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 	if op == nil || op.ID != spec.Desired.OperationID || op.ClaimGeneration != spec.ClaimGeneration {
 		return Action{Kind: ActionBegin}
 	}
-	if op.State != infrav1.OperationRunning {
+	if op.State != infrav1.OperationRunning && !goesOn(op) {
 		return Action{Kind: ActionNone}
 	}
 	return Action{Kind: planRunning(s, spec.Desired)}
+}
+
+// goesOn says whether an operation that is reported as failed is tried again all the same: a reset,
+// until it succeeds or somebody asks for something else.
+func goesOn(op *journal.Operation) bool {
+	return op.Phase == infrav1.HostDesiredReset && op.State == infrav1.OperationFailed && !op.NextTry.IsZero()
+}
+
+// cleared says whether an operator gave the word that the host is clean of what the journal has of it,
+// or has lost. The word for one claim stands until the end of the next one, for an agent that was away
+// when it was given. It is worth nothing for what came after it.
+func cleared(s journal.State, spec *infrav1.HostSpec) bool {
+	if spec.ClearedGeneration == nil || adopting(s) || (s.Residue == journal.ResidueNone && s.Lost == nil) {
+		return false
+	}
+	word, last := *spec.ClearedGeneration, spec.ClaimGeneration
+	if spec.Claim != nil {
+		last--
+	}
+	return word == last && word >= s.ClaimGeneration && (s.Lost == nil || s.Lost.Generation != nil && word >= *s.Lost.Generation)
 }
 
 // planFree proves that a free host is clean: at the start of the agent, and
@@ -127,12 +151,15 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 	}
 	switch {
 	case spec.ClaimGeneration < s.ClaimGeneration:
-		return no(operation.ReasonStaleClaim, "the operation is for claim generation %d, but this host has served generation %d already; "+
-			"if the host was moved to another management cluster, stop the agent, remove its journal and start it again", spec.ClaimGeneration, s.ClaimGeneration)
-	case spec.ClaimGeneration == s.ClaimGeneration && s.ClaimID != "" && spec.Claim.ClaimID != s.ClaimID:
-		return no(operation.ReasonClaimMismatch, "claim generation %d of this host belongs to claim %s, not to %s; a new claim needs a new generation",
+		return no(operation.ReasonStaleClaim, "the operation is for claim generation %d, but this host has served generation %d already, for claim %s: "+
+			"the management cluster is older than that, as one that was restored from a backup. "+recordWaysOut, spec.ClaimGeneration, s.ClaimGeneration, s.ClaimID)
+	case spec.Claim != nil && spec.ClaimGeneration == s.ClaimGeneration && s.ClaimID != "" && spec.Claim.ClaimID != s.ClaimID:
+		return no(operation.ReasonClaimMismatch, "claim generation %d of this host belongs to claim %s, not to %s; a new claim needs a new generation. "+recordWaysOut,
 			s.ClaimGeneration, s.ClaimID, spec.Claim.ClaimID)
 	case spec.Desired.Phase == infrav1.HostDesiredReset:
+	case s.Lost != nil && begins(spec.Desired.Phase) && s.BootstrappedClaimID != spec.Claim.ClaimID:
+		return no(operation.ReasonRecordLost, "what was done to this host is not known: %s. Delete the Machine; then `slipway host reset` takes off what is found of a node, "+
+			"and `slipway host clear-quarantine` gives your word for the rest", s.Lost.Why)
 	case spec.ClaimGeneration <= s.ResetGeneration:
 		return no(operation.ReasonAlreadyReset, "a reset of claim generation %d was requested already; the host is bootstrapped again only for a new claim", s.ResetGeneration)
 	case makesSecond(s, spec.Desired):
@@ -140,10 +167,13 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 			"it is left as it is, since another try would begin with a reset and make a second control plane. Delete the Machine to replace it")
 	case !begins(spec.Desired.Phase) && s.BootstrappedClaimID != spec.Claim.ClaimID:
 		return no(operation.ReasonNotBootstrapped, "this host was not bootstrapped for claim %s, so there is no node to be %s; "+
-			"if its journal was lost, delete the Machine to replace it", spec.Claim.ClaimID, strings.ToLower(string(spec.Desired.Phase)))
+			"delete the Machine to replace it", spec.Claim.ClaimID, strings.ToLower(string(spec.Desired.Phase)))
 	}
 	return Action{}, false
 }
+
+// recordWaysOut ends the refusal of an operation that is older than what the journal has.
+const recordWaysOut = "`slipway host adopt` gives the host back to its Machine, `slipway host reset` resets it"
 
 // makesSecond says whether another try of a bootstrap that makes the control plane would make
 // a second one.

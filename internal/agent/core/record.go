@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -48,13 +49,66 @@ func serve(s *journal.State, uid types.UID, spec *infrav1.HostSpec) {
 	s.HostUID = uid
 }
 
+// unclaimed stands for the claim in reports on the reset of a host that never had one.
+const unclaimed = "none"
+
+// claimID is the claim that an operation is for: of a free host, the last one.
+func claimID(s journal.State, spec *infrav1.HostSpec) string {
+	if spec.Claim != nil {
+		return spec.Claim.ClaimID
+	}
+	return cmp.Or(s.ClaimID, unclaimed)
+}
+
+// unknownHost says whether a journal that knows nothing meets a Host that has had claims: what was done
+// for them was recorded once.
+func unknownHost(s journal.State, spec *infrav1.HostSpec) bool {
+	return s.HostUID == "" && s.ClaimGeneration == 0 && s.Operation == nil && s.CleanProof == nil && spec.ClaimGeneration > 0
+}
+
+// recognize records that the journal does not tell what was done to the host, and what the host itself
+// tells: the claim that its kubelet has its provider ID of.
+func recognize(s *journal.State, uid types.UID, spec *infrav1.HostSpec, nodeOf string, registered bool) {
+	if s.Lost == nil {
+		s.Lost = &journal.Loss{Why: "the journal knows nothing of this Host, which has had claims before"}
+	}
+	s.HostUID, s.Lost.Generation, s.CleanProof = uid, ptr.To(spec.ClaimGeneration), nil
+	s.ClaimGeneration = max(s.ClaimGeneration, spec.ClaimGeneration)
+	if nodeOf == "" {
+		return
+	}
+	s.ClaimID = cmp.Or(s.ClaimID, nodeOf)
+	if s.Residue == journal.ResidueNone {
+		s.Residue, s.ResidueGeneration = journal.ResidueCommands, s.ClaimGeneration
+	}
+	of := spec.Claim != nil && spec.Claim.ClaimID == nodeOf && spec.Desired != nil && spec.Desired.Phase != infrav1.HostDesiredReset
+	if s.BootstrappedClaimID == "" && (registered || of && (ptr.Deref(spec.Desired.Bootstrapped, false) || !begins(spec.Desired.Phase))) {
+		s.BootstrappedClaimID = nodeOf
+	}
+	if of && s.VirtualIP == "" {
+		s.VirtualIP, s.VirtualIPPort = spec.Desired.VirtualIP, spec.Desired.VirtualIPPort
+	}
+}
+
+// forget takes the word of an operator that the host is clean of what was done to it.
+func forget(s *journal.State, uid types.UID, spec *infrav1.HostSpec, now time.Time) {
+	clean(s)
+	s.Lost, s.Found, s.HostUID = nil, nil, uid
+	s.ResetGeneration = max(s.ResetGeneration, *spec.ClearedGeneration)
+	if s.Running() {
+		fail(s, operation.ReasonWithdrawn, "an operator cleaned the host by hand", now)
+	}
+}
+
 // begin records a new operation. A claim that was bootstrapped already is so: after
 // a move of the management cluster the operation may have another name.
 func begin(s *journal.State, spec *infrav1.HostSpec, now time.Time) {
-	desired := spec.Desired
-	s.ClaimGeneration, s.ClaimID = spec.ClaimGeneration, spec.Claim.ClaimID
+	desired, claim := spec.Desired, claimID(*s, spec)
+	if s.ClaimGeneration = spec.ClaimGeneration; spec.Claim != nil {
+		s.ClaimID = claim
+	}
 	s.Operation = &journal.Operation{
-		ID: desired.OperationID, ClaimID: spec.Claim.ClaimID, ClaimGeneration: spec.ClaimGeneration,
+		ID: desired.OperationID, ClaimID: claim, ClaimGeneration: spec.ClaimGeneration,
 		Phase: desired.Phase, State: infrav1.OperationRunning, StartTime: now.Truncate(time.Second),
 		ResetPolicy: desired.ResetPolicy, ClusterDeleting: ptr.Deref(desired.ClusterDeleting, false),
 	}
@@ -124,7 +178,7 @@ func succeed(s *journal.State, now time.Time) {
 	op.Active = true
 	endStep(op, now)
 	op.State, op.Step, op.Reason, op.Message = infrav1.OperationSucceeded, "", "", ""
-	op.Active, op.ResetFirst = false, false
+	op.Active, op.ResetFirst, op.FailedStep, op.NextTry = false, false, "", time.Time{}
 	op.CompletionTime = now.Truncate(time.Second)
 	if begins(op.Phase) {
 		s.BootstrappedClaimID = op.ClaimID
@@ -159,6 +213,15 @@ func retry(s *journal.State, e *operation.Error, now time.Time) {
 	endStep(op, now)
 	op.Active = false
 	op.Failures++
+	if op.Phase == infrav1.HostDesiredReset {
+		op.NextTry = now.Add(resetDelay(op.Failures))
+		if op.Failures >= maxTries {
+			// Whoever waits for the host need not any more. The agent goes on.
+			fail(s, e.Reason, fmt.Sprintf("%s (tried %d times; the agent goes on, next at %s)", e.Message, op.Failures, op.NextTry.UTC().Format(time.RFC3339)), now)
+			op.FailedStep = e.Step
+			return
+		}
+	}
 	if op.Failures >= maxTries {
 		fail(s, e.Reason, fmt.Sprintf("%s (tried %d times)", e.Message, op.Failures), now)
 		return

@@ -11,6 +11,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 const (
@@ -34,6 +35,13 @@ func (e *Executor) registered(ctx context.Context, requested operation.Bootstrap
 			" is still that of an earlier machine on this host (" + node.Spec.ProviderID + "); it has to be deleted first"}
 	}
 	return e.applyArguments(requested, true, progress)
+}
+
+// Node implements operation.Executor.
+func (e *Executor) Node() (claimID string, registered bool, err error) {
+	args, _, err := kubelet.Applied(e.Root)
+	_, _, claimID, _ = host.ParseProviderID(args.ProviderID)
+	return claimID, claimID != "" && args.Registered, err
 }
 
 // registerAnew lets the kubelet make its Node once more, with the next boot, when that is

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -38,8 +40,26 @@ func status(facts inventory.Facts, bootID string, s journal.State, refused *infr
 	}
 	return infrav1.HostStatus{
 		Inventory: facts.Inventory, Software: facts.Software, Capacity: facts.Capacity, Addresses: facts.Addresses, BootID: bootID,
-		ObservedOperation: observed, Residue: s.Found, CleanProof: s.CleanProof, Node: node(s.Node),
+		ObservedOperation: observed, Residue: s.Found, CleanProof: s.CleanProof, Node: node(s.Node), Record: record(s),
 	}
+}
+
+// record is what the journal has of the last claim; nil before there was one.
+func record(s journal.State) *infrav1.HostRecord {
+	if s.ClaimGeneration == 0 && s.Lost == nil && s.Residue == journal.ResidueNone {
+		return nil
+	}
+	reported := &infrav1.HostRecord{ClaimID: cmp.Or(s.BootstrappedClaimID, s.ClaimID), ClaimGeneration: ptr.To(s.ClaimGeneration), State: infrav1.HostRecordClean}
+	switch {
+	case s.BootstrappedClaimID != "":
+		reported.State = infrav1.HostRecordNode
+	case s.Residue != journal.ResidueNone:
+		reported.State = infrav1.HostRecordRemains
+	}
+	if s.Lost != nil {
+		reported.Lost = s.Lost.Why
+	}
+	return reported
 }
 
 func node(n *journal.Node) *infrav1.HostNode {
@@ -57,6 +77,9 @@ func report(op *journal.Operation) *infrav1.ObservedOperation {
 	observed := &infrav1.ObservedOperation{
 		ID: op.ID, ClaimID: op.ClaimID, Phase: op.Phase, State: op.State, Step: op.Step, Reason: op.Reason,
 		Message: op.Message, StartTime: metav1.NewTime(op.StartTime),
+	}
+	if op.State == infrav1.OperationFailed && op.FailedStep != "" {
+		observed.Step = op.FailedStep
 	}
 	if !op.CompletionTime.IsZero() {
 		observed.CompletionTime = metav1.NewTime(op.CompletionTime)
@@ -191,7 +214,7 @@ func (r *reporter) passes() bool {
 	before.ObservedOperation, after.ObservedOperation = nil, nil
 	before.CleanProof, after.CleanProof = nil, nil
 	// The identity of the node is decided on the way.
-	before.Node, after.Node = nil, nil
+	before.Node, after.Node, before.Record, after.Record = nil, nil, nil, nil
 	return equality.Semantic.DeepEqual(before, after)
 }
 

@@ -84,6 +84,10 @@ func (a *Agent) work(parent context.Context, log *slog.Logger) (ready bool, err 
 	}
 	defer unlock()
 	open := journal.Open
+	if _, err := os.Stat(filepath.Join(dir, config.IdentityKeyFile)); err == nil {
+		// The key is made after the journal.
+		open = journal.Reopen
+	}
 	if a.trial != nil {
 		open = journal.Frozen
 	}

@@ -303,7 +303,7 @@ func TestClearQuarantine(t *testing.T) {
 	})
 	h, _ := w.reconcile(agent)
 	ready := conditions.Get(h, clusterv1.ReadyCondition)
-	if ready.Reason != "ResetFailed" || !strings.Contains(ready.Message, "busy") || !strings.Contains(ready.Message, infrav1.ClearQuarantineAnnotation) {
+	if ready.Reason != "ResetFailed" || !strings.Contains(ready.Message, "busy") || !strings.Contains(ready.Message, "`slipway host clear-quarantine ") {
 		t.Fatalf("Ready = %+v", ready)
 	}
 	h.Annotations = map[string]string{infrav1.ClearQuarantineAnnotation: "true"}
@@ -323,6 +323,59 @@ func TestClearQuarantineOfARunningHost(t *testing.T) {
 	w.claim(agent, infrav1.HostDesiredBootstrapped)
 	if h, _ := w.reconcile(agent); h.Spec.Claim == nil || len(h.Annotations) > 0 || h.Spec.ClearedGeneration != nil {
 		t.Errorf("spec = %+v, annotations = %v", h.Spec, h.Annotations)
+	}
+}
+
+// A word that comes before its time waits, one for another claim is answered.
+func TestWordWaitsForTheQuarantine(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1", func(h *infrav1.Host) {
+		h.Annotations = map[string]string{infrav1.ClearQuarantineAnnotation: "1"}
+	})
+	w.claim(agent, infrav1.HostDesiredReset)
+	agent.Report(t, func(s *infrav1.HostStatus) { s.ObservedOperation = operation(infrav1.OperationRunning) })
+	h, _ := w.reconcile(agent)
+	if h.Spec.Claim == nil || h.Annotations[infrav1.ClearQuarantineAnnotation] != "1" {
+		t.Fatalf("while it is reset: %+v, %v", h.Spec, h.Annotations)
+	}
+	// The agent has a later claim on record: the word is for that, too.
+	agent.Report(t, func(s *infrav1.HostStatus) {
+		s.ObservedOperation = operation(infrav1.OperationFailed)
+		s.Record = &infrav1.HostRecord{State: infrav1.HostRecordRemains, ClaimGeneration: ptr.To[int64](4)}
+	})
+	h, _ = w.reconcile(agent)
+	if h.Spec.Claim != nil || len(h.Annotations) > 0 || *h.Spec.ClearedGeneration != 4 || h.Spec.ClaimGeneration != 4 {
+		t.Fatalf("once it has failed: %+v, %v", h.Spec, h.Annotations)
+	}
+	h.Annotations = map[string]string{infrav1.ClearQuarantineAnnotation: "3"}
+	w.update(h)
+	if h, _ = w.reconcile(agent); len(h.Annotations) > 0 || *h.Spec.ClearedGeneration != 4 {
+		t.Errorf("a word for an earlier claim: %+v, %v", h.Spec, h.Annotations)
+	}
+}
+
+// A free host that an operator has reset is free once more when it proved to be clean.
+func TestResetWithoutAClaimEnds(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1", func(h *infrav1.Host) {
+		h.Spec.ClaimGeneration = 1
+		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset-x"}
+	})
+	agent.Report(t, func(s *infrav1.HostStatus) {
+		s.CleanProof = nil
+		s.ObservedOperation = operation(infrav1.OperationFailed)
+		s.ObservedOperation.ID, s.ObservedOperation.Message = "reset-x", "busy"
+	})
+	h, _ := w.reconcile(agent)
+	if ready := conditions.Get(h, clusterv1.ReadyCondition); h.Spec.Desired == nil || ready.Reason != infrav1.HostResetFailedReason || !strings.Contains(ready.Message, "busy") {
+		t.Fatalf("%+v, %+v", h.Spec, ready)
+	}
+	agent.Report(t, func(s *infrav1.HostStatus) {
+		s.ObservedOperation = operation(infrav1.OperationSucceeded)
+		s.ObservedOperation.ID, s.CleanProof = "reset-x", &infrav1.CleanProof{ClaimGeneration: 1, BootID: "b", Time: metav1.Now()}
+	})
+	if h, _ = w.reconcile(agent); h.Spec.Desired != nil || h.Status.Phase != infrav1.HostPhaseAvailable {
+		t.Errorf("%+v, %+v", h.Spec, h.Status)
 	}
 }
 

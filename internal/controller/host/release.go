@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -55,6 +54,9 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, s *scope) (bool, error) 
 	if !ok {
 		return true, nil
 	}
+	if s.machineGone && s.host.Status.BootID == "" && claimID == s.host.Spec.Claim.ClaimID {
+		return true, nil // the agent has not reported: until then nothing is known of the host
+	}
 	changed := s.host.DeepCopy()
 	delete(changed.Annotations, infrav1.ReleaseOrphanAnnotation)
 	withdrawn, obeyed := false, false
@@ -80,26 +82,31 @@ func (r *Reconciler) releaseOrphan(ctx context.Context, s *scope) (bool, error) 
 }
 
 // clearQuarantine takes an operator's word that the host was cleaned by hand. The
-// word is recorded for this claim only.
+// word is recorded for this claim only. One that comes before its time waits; one that
+// can mean nothing is answered by an event.
 func (r *Reconciler) clearQuarantine(ctx context.Context, s *scope) (bool, error) {
-	if _, ok := s.host.Annotations[infrav1.ClearQuarantineAnnotation]; !ok {
+	word, ok := s.host.Annotations[infrav1.ClearQuarantineAnnotation]
+	if !ok {
+		return true, nil
+	}
+	answer, why := host.JudgeWord(s.host, word)
+	if answer == host.WordWaits {
 		return true, nil
 	}
 	changed := s.host.DeepCopy()
 	delete(changed.Annotations, infrav1.ClearQuarantineAnnotation)
-	quarantined := host.StateOf(s.host).Quarantined()
-	if quarantined {
-		changed.Spec.ClearedGeneration = ptr.To(s.host.Spec.ClaimGeneration)
+	if answer == host.WordTaken {
+		host.Clear(changed)
 		r.free(ctx, changed)
 	}
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("clear the quarantine: %w", err)
 	}
-	if quarantined {
+	if answer == host.WordTaken {
 		r.Recorder.Eventf(s.host, nil, "Normal", "QuarantineCleared", "Release", "Cleared by annotation")
 	} else {
 		r.Recorder.Eventf(s.host, nil, "Warning", "AnnotationIgnored", "Release",
-			"Removed annotation %s: the host is not quarantined", infrav1.ClearQuarantineAnnotation)
+			"Removed annotation %s: %s", infrav1.ClearQuarantineAnnotation, why)
 	}
 	return false, nil
 }
@@ -131,14 +138,21 @@ func (r *Reconciler) clearClaim(ctx context.Context, s *scope) (bool, error) {
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("clear the claim: %w", err)
 	}
+	if claim == nil {
+		r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Clean of what an operator had reset, and free")
+		return false, nil
+	}
 	ctrl.LoggerFrom(ctx).Info("Host is clean and free", "HostMachine", klog.KRef(s.host.Namespace, claim.MachineName), "claim", claim.ClaimID)
 	r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Clean of HostMachine %s and free again", claim.MachineName)
 	return false, nil
 }
 
-// free is the whole change to a Host that the end of a claim makes.
+// free is the whole change to a Host that the end of a claim makes, or of the reset of a free host.
 func (r *Reconciler) free(ctx context.Context, h *infrav1.Host) {
-	h.Spec.Claim, h.Spec.Desired = nil, nil
+	claimed := h.Spec.Claim != nil
+	if h.Spec.Claim, h.Spec.Desired = nil, nil; !claimed {
+		return
+	}
 	host.BlockMove(h, false)
 	r.Hooks.MarkReleased(ctx, h)
 }

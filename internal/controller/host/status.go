@@ -101,6 +101,7 @@ var ownConditions = map[string]bool{
 	infrav1.ReadyToMoveCondition:        true,
 	infrav1.ReportAcceptedCondition:     true,
 	infrav1.NodeIdentityKeptCondition:   true,
+	infrav1.RecordKeptCondition:         true,
 }
 
 // statusApply holds nothing but what this controller owns.

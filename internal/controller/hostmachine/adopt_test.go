@@ -195,7 +195,7 @@ func TestRefusedAdoption(t *testing.T) {
 		wantCondition(t, m, clusterv1.ReadyCondition, "AdoptionRefused", "")
 		m, _ = w.reconcile(key)
 	}
-	if state := host.StateOf(agent.Host(t)); state.Reason != infrav1.HostAdoptionRefusedReason || !strings.Contains(state.Message, "spec.adopt.hostName host-1") {
+	if state := host.StateOf(agent.Host(t)); state.Reason != infrav1.HostAdoptionRefusedReason || !strings.Contains(state.Message, "`slipway host adopt host-1 ") {
 		t.Errorf("the host is %+v", state)
 	}
 	w.delete(key)

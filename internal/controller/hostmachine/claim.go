@@ -208,7 +208,7 @@ func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*i
 }
 
 // writeClaim is the whole change to a Host that a claim makes. It requests nothing
-// yet. A free host keeps a word of an operator only until its next claim. The host
+// yet. A word of an operator that the host is clean stays, for its agent. The host
 // holds up a move from now on: the bootstrap begins.
 func writeClaim(h *infrav1.Host, s *scope) {
 	controllerutil.AddFinalizer(h, infrav1.HostFinalizer)
@@ -223,8 +223,7 @@ func writeClaim(h *infrav1.Host, s *scope) {
 	if s.owner != nil && s.owner.ControlPlane {
 		h.Spec.Claim.ControlPlane = ptr.To(true)
 	}
-	h.Spec.ClaimGeneration++
-	h.Spec.ClearedGeneration = nil
+	h.Spec.ClaimGeneration = host.NextGeneration(h)
 	h.Spec.Desired = nil
 	host.BlockMove(h, true)
 }

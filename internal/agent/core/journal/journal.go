@@ -34,15 +34,35 @@ type Journal struct {
 var ErrFrozen = errors.New("this journal is another agent's")
 
 // Open reads the journal at path and makes it when there is none. The directory
-// must exist. A torn or damaged end is cut off.
-func Open(path string) (*Journal, error) {
+// must exist. A torn end, which a power cut leaves, is cut off. A journal that is
+// damaged is kept beside the new one, which has State.Lost.
+func Open(path string) (*Journal, error) { return open(path, "") }
+
+// Reopen opens the journal of an agent that has worked on the host before: without a file,
+// State.Lost says so.
+func Reopen(path string) (*Journal, error) { return open(path, "the journal "+path+" is gone") }
+
+func open(path, missing string) (*Journal, error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	state, valid := recoverState(data)
+	state, valid, damage := recoverState(data)
+	if err == nil && len(data) == 0 {
+		damage = isEmpty
+	}
 	j := &Journal{path: path, state: state}
-	if int(valid) == len(data) && len(data) > 0 && valid < compactAt {
+	if err != nil && missing != "" {
+		j.state.Lost = &Loss{Why: missing}
+	}
+	if damage != "" {
+		kept, err := keepAside(path)
+		if err != nil {
+			return nil, fmt.Errorf("keep the damaged journal: %w", err)
+		}
+		j.state.Lost = &Loss{Why: fmt.Sprintf("the journal is damaged (%s); what there is of it is in %s", damage, kept)}
+	}
+	if damage == "" && int(valid) == len(data) && len(data) > 0 && valid < compactAt {
 		j.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
 		j.size = valid
 		if err != nil {
@@ -72,8 +92,42 @@ func Read(path string) (State, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return State{}, fmt.Errorf("read the journal: %w", err)
 	}
-	state, _ := recoverState(data)
+	state, _, damage := recoverState(data)
+	if err == nil && len(data) == 0 {
+		damage = isEmpty
+	}
+	if damage != "" {
+		state.Lost = &Loss{Why: fmt.Sprintf("the journal is damaged (%s)", damage)}
+	}
 	return state, nil
+}
+
+// isEmpty is a journal that the agent never leaves: it has its first record before its name.
+const isEmpty = "it is empty"
+
+// DamagedSuffix follows the name of a journal in those of its damaged ones.
+const DamagedSuffix = ".damaged"
+
+// keepAside gives a damaged journal a second name, under which it stays. Done again for the same
+// file, as after a power cut, it does nothing.
+func keepAside(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		kept := path + DamagedSuffix
+		if n > 1 {
+			kept += "-" + strconv.Itoa(n)
+		}
+		err := os.Link(path, kept)
+		if !errors.Is(err, fs.ErrExist) {
+			return kept, errors.Join(err, durable.SyncDir(filepath.Dir(path)))
+		}
+		if there, err := os.Stat(kept); err == nil && os.SameFile(there, info) {
+			return kept, nil
+		}
+	}
 }
 
 // State returns a copy of the current state.
@@ -169,25 +223,30 @@ func encode(s State) ([]byte, error) {
 	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(body), body), nil
 }
 
-// recoverState returns the last whole record and how many bytes up to its end
-// are in order.
-func recoverState(data []byte) (State, int64) {
-	var state State
-	var valid int64
-	for rest := data; len(rest) > 0; {
+// recoverState returns the last record that can be read, how many bytes up to its end are in order, and
+// what is wrong when a record cannot be read. The end of a write that never returned is not wrong: it has
+// no end of line, or zeros where a block was not written.
+func recoverState(data []byte) (state State, valid int64, damage string) {
+	at := int64(0)
+	for n, rest := 1, data; len(rest) > 0; n++ {
 		end := bytes.IndexByte(rest, '\n')
 		if end < 0 {
 			break
 		}
-		s, ok := decode(rest[:end])
-		if !ok {
-			break
-		}
-		state = s
-		valid += int64(end) + 1
+		line := rest[:end]
 		rest = rest[end+1:]
+		at += int64(end) + 1
+		if s, ok := decode(line); ok {
+			state, valid = s, at
+		} else if len(rest) > 0 || bytes.IndexByte(line, 0) < 0 {
+			damage = fmt.Sprintf("record %d cannot be read", n)
+		}
 	}
-	return state, valid
+	if valid == 0 && damage == "" && len(data) > 0 {
+		// The first record is on the disk before the file has its name.
+		damage = "there is no record in it"
+	}
+	return state, valid, damage
 }
 
 func decode(line []byte) (State, bool) {

@@ -12,7 +12,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-func open(t *testing.T, path string) *Journal {
+func reopen(t *testing.T, path string) *Journal {
 	t.Helper()
 	j, err := Open(path)
 	if err != nil {
@@ -26,7 +26,7 @@ func open(t *testing.T, path string) *Journal {
 // size at which each was complete.
 func history(t *testing.T, path string, n int) ([]State, []int64) {
 	t.Helper()
-	j := open(t, path)
+	j := reopen(t, path)
 	states, sizes := []State{j.State()}, []int64{size(t, path)}
 	for i := range n {
 		err := j.Update(func(s *State) {
@@ -75,6 +75,13 @@ func TestTruncatedAtEveryByteRecoversTheLastWholeRecord(t *testing.T) {
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
+		if int64(cut) < sizes[0] {
+			// The agent never leaves such a file: the first record is there before the name.
+			if j.State().Lost == nil {
+				t.Fatalf("cut at %d: nothing is known, and nothing says so", cut)
+			}
+			continue
+		}
 		if got := j.State(); !reflect.DeepEqual(got, want) {
 			t.Fatalf("cut at %d: recovered %+v, want %+v", cut, got, want)
 		}
@@ -90,25 +97,112 @@ func TestTruncatedAtEveryByteRecoversTheLastWholeRecord(t *testing.T) {
 	}
 }
 
-func TestDamagedRecordIsDropped(t *testing.T) {
+// Damage is told from the torn end of a power cut: the newest record that can be read counts, the
+// file stays for who looks into it, and the state says that it is not the whole truth.
+func TestDamageIsToldAndKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		// damage gets the journal and where its records end.
+		damage func(data []byte, sizes []int64) []byte
+		// state is the index of the record that counts.
+		state int
+		lost  bool
+	}{
+		"nothing":                  {func(d []byte, _ []int64) []byte { return d }, 3, false},
+		"torn end":                 {func(d []byte, _ []int64) []byte { return d[:len(d)-7] }, 2, false},
+		"torn end with zeros":      {func(d []byte, s []int64) []byte { clear(d[s[2] : s[2]+30]); return d }, 2, false},
+		"a bit of the last record": {func(d []byte, s []int64) []byte { d[s[2]+20] ^= 1; return d }, 2, true},
+		"a bit in the middle":      {func(d []byte, s []int64) []byte { d[s[1]+20] ^= 1; return d }, 3, true},
+		"a bit of the first":       {func(d []byte, _ []int64) []byte { d[0] ^= 1; return d }, 3, true},
+		"zeros in the middle":      {func(d []byte, s []int64) []byte { clear(d[s[1] : s[1]+30]); return d }, 3, true},
+		"something else":           {func([]byte, []int64) []byte { return []byte("hello\n") }, 0, true},
+		"empty":                    {func([]byte, []int64) []byte { return nil }, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal")
+			states, sizes := history(t, path, 3)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = c.damage(data, sizes)
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			read, err := Read(path)
+			if err != nil || (read.Lost != nil) != c.lost {
+				t.Errorf("read: lost is %+v, %v", read.Lost, err)
+			}
+			// A power cut after the file was kept, and before there is a new one, comes to the same.
+			if c.lost {
+				if _, err := keepAside(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := reopen(t, path).State()
+			if (got.Lost != nil) != c.lost {
+				t.Errorf("lost is %+v", got.Lost)
+			}
+			if again := reopen(t, path).State(); !reflect.DeepEqual(again, got) {
+				t.Errorf("opened again it has %+v, and had %+v", again, got)
+			}
+			got.Lost = nil
+			if !reflect.DeepEqual(got, states[c.state]) {
+				t.Errorf("recovered %+v, want %+v", got, states[c.state])
+			}
+			kept, err := filepath.Glob(path + DamagedSuffix + "*")
+			if err != nil || (len(kept) == 1) != c.lost {
+				t.Fatalf("kept are %v, %v", kept, err)
+			}
+			if c.lost {
+				if content, err := os.ReadFile(kept[0]); err != nil || string(content) != string(data) {
+					t.Errorf("%s has %q, %v", kept[0], content, err)
+				}
+			}
+		})
+	}
+}
+
+// A second damage takes nothing of the first.
+func TestDamageIsKeptEachTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	states, sizes := history(t, path, 3)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	for n := range 3 {
+		content := fmt.Sprintf("%d\n", n)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reopen(t, path)
 	}
-	data[sizes[2]+20] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
+	for n, suffix := range []string{"", "-2", "-3"} {
+		if content, err := os.ReadFile(path + DamagedSuffix + suffix); err != nil || string(content) != fmt.Sprintf("%d\n", n) {
+			t.Errorf("%q, %v", content, err)
+		}
 	}
-	if got := open(t, path).State(); !reflect.DeepEqual(got, states[2]) {
-		t.Fatalf("recovered %+v, want the record before the damage %+v", got, states[2])
+}
+
+// An agent that has worked on the host before has a journal, or knows that it is gone.
+func TestMissingJournal(t *testing.T) {
+	for name, c := range map[string]struct {
+		open func(string) (*Journal, error)
+		lost bool
+	}{"first start": {Open, false}, "later": {Reopen, true}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal")
+			for range 2 {
+				j, err := c.open(path)
+				if err != nil || (j.State().Lost != nil) != c.lost {
+					t.Fatalf("%+v, %v", j.State().Lost, err)
+				}
+				if err := j.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
 func TestCompactionKeepsTheState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	j := open(t, path)
+	j := reopen(t, path)
 	for i := range 3000 {
 		if err := j.Update(func(s *State) { s.ClaimGeneration = int64(i); s.ClaimID = "0123456789abcdef0123456789abcdef" }); err != nil {
 			t.Fatal(err)
@@ -117,14 +211,14 @@ func TestCompactionKeepsTheState(t *testing.T) {
 	if got := size(t, path); got > compactAt {
 		t.Fatalf("the journal grew to %d bytes", got)
 	}
-	if got := open(t, path).State().ClaimGeneration; got != 2999 {
+	if got := reopen(t, path).State().ClaimGeneration; got != 2999 {
 		t.Fatalf("generation %d, want 2999", got)
 	}
 }
 
 func TestFailedUpdateChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	j := open(t, path)
+	j := reopen(t, path)
 	if err := j.Update(func(s *State) { s.ClaimID = "a" }); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +244,7 @@ func TestStateIsACopy(t *testing.T) {
 
 func TestJournalIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	open(t, path)
+	reopen(t, path)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,9 @@ type State struct {
 	// seen one. Generations count within one Host: a machine that is enrolled again has
 	// another one, which begins with 0.
 	HostUID types.UID `json:"hostUID,omitempty"`
+	// Lost says why the journal does not tell what was done to the host; nil while it tells. There is no
+	// proof that the host is clean until an operator gives the word for it.
+	Lost *Loss `json:"lost,omitempty"`
 	// ClaimGeneration is the newest generation the agent has acted for.
 	ClaimGeneration int64 `json:"claimGeneration"`
 	// ClaimID is the claim of that generation.
@@ -109,6 +112,15 @@ type State struct {
 	EtcdSnapshot *EtcdSnapshot `json:"etcdSnapshot,omitempty"`
 }
 
+// Loss is that of what the journal told.
+type Loss struct {
+	// Why it is lost, for a message.
+	Why string `json:"why"`
+	// Generation is the claimGeneration of the Host when that was found; nil until the Host is known. An
+	// operator's word for an earlier one says nothing about what was lost.
+	Generation *int64 `json:"generation,omitempty"`
+}
+
 // Node is the identity of a node, which does not follow its host's name and addresses.
 type Node struct {
 	// Name of the Node.
@@ -174,11 +186,15 @@ type Operation struct {
 	// ResetFirst asks for a reset before the bootstrap: an older claim left
 	// something, or a try was interrupted while commands ran.
 	ResetFirst bool `json:"resetFirst,omitempty"`
+	// FailedStep is the step that failed, while that is not the last one: a reset goes on with the next.
+	FailedStep string `json:"failedStep,omitempty"`
 	// Failures counts the tries that failed, Interruptions those that a crash
 	// or a reboot cut short.
-	Failures      int       `json:"failures,omitempty"`
-	Interruptions int       `json:"interruptions,omitempty"`
-	StartTime     time.Time `json:"startTime"`
+	Failures      int `json:"failures,omitempty"`
+	Interruptions int `json:"interruptions,omitempty"`
+	// NextTry is when a reset that failed is tried again; zero when it is not.
+	NextTry   time.Time `json:"nextTry,omitzero"`
+	StartTime time.Time `json:"startTime"`
 	// CompletionTime is zero while the operation is running.
 	CompletionTime time.Time `json:"completionTime,omitzero"`
 	// Steps are the last MaxSteps steps that were begun, with those of earlier tries.

@@ -8,6 +8,10 @@ import (
 // maxNamed bounds how many leftovers a message names.
 const maxNamed = 8
 
+// UnknownChanges begins what Verify returns for changes that nobody can know, since their record is
+// lost. Another reset finds no more.
+const UnknownChanges = "unknown changes: "
+
 // NotClean is the error of a host on which something of Kubernetes is left.
 func NotClean(left []string, remedy string) error {
 	named := left

@@ -34,6 +34,7 @@ const (
 	ReasonControlPlaneExists  = "ControlPlaneExists"
 	ReasonNodeAddressUnknown  = "NodeAddressUnknown"
 	ReasonNodeNameInvalid     = "NodeNameInvalid"
+	ReasonRecordLost          = "RecordLost"
 
 	ReasonNotAWorkerNode  = "NotAWorkerNode"
 	ReasonOtherCluster    = "OtherCluster"
@@ -82,6 +83,8 @@ type Error struct {
 	// Message names the thing and the remedy.
 	Message string
 	Retry   Retry
+	// Step that failed, where it need not be the last one; empty otherwise.
+	Step string
 	// Err is the cause, for the log of the agent. May be nil.
 	Err error
 }
@@ -116,6 +119,18 @@ func AsError(err error) *Error {
 func Failf(reason string, retry Retry, cause error, format string, args ...any) error {
 	return &Error{Reason: reason, Retry: retry, Err: cause, Message: fmt.Sprintf(format, args...) + ": " + cause.Error()}
 }
+
+// StepError is the error of one step of an operation that goes on with the next.
+type StepError struct {
+	Step string
+	Err  error
+}
+
+// Error implements error.
+func (e *StepError) Error() string { return e.Step + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StepError) Unwrap() error { return e.Err }
 
 // Unverifiable is an error of a reset that Verify would not find afterwards: the host does not
 // count as clean while it occurs.
@@ -229,6 +244,10 @@ type Executor interface {
 	Reset(ctx context.Context, progress Progress) error
 	// StopKubelet stops the kubelet and leaves everything else.
 	StopKubelet(ctx context.Context) error
+	// Node returns the claim that the kubelet of the host has its provider ID of, and whether its Node was
+	// registered; empty on a host that this agent has not made a node. It reads what is on the host, not
+	// the journal.
+	Node() (claimID string, registered bool, err error)
 	// Verify returns what is left of Kubernetes on the host; nothing means
 	// clean. An error means that it could not be found out.
 	Verify(ctx context.Context, state journal.State) ([]string, error)

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/durable"
 )
 
@@ -50,9 +51,9 @@ type lostError struct {
 // Error implements error.
 func (e *lostError) Error() string {
 	if errors.Is(e.err, errNone) {
-		return "unknown changes: " + errNone.Error()
+		return operation.UnknownChanges + errNone.Error()
 	}
-	return fmt.Sprintf("unknown changes: the record of the host from before the bootstrap, %s, is lost (%v)", e.path, e.err)
+	return fmt.Sprintf(operation.UnknownChanges+"the record of the host from before the bootstrap, %s, is lost (%v)", e.path, e.err)
 }
 
 // Unwrap returns the cause.

@@ -90,7 +90,7 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 				return err
 			}
 			c.Log.Warn("a step of the reset failed", "step", s.name, "err", err)
-			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			errs = append(errs, &operation.StepError{Step: s.name, Err: err})
 		}
 	}
 	return errors.Join(errs...)

@@ -109,6 +109,20 @@ func Registered(root hostfs.Root) (bool, error) {
 	return true, nil
 }
 
+// Applied returns the arguments that Apply wrote last; found is false on a host without any.
+func Applied(root hostfs.Root) (args Arguments, found bool, err error) {
+	for _, path := range files(root) {
+		content, err := read(path)
+		if err != nil {
+			return Arguments{}, false, err
+		}
+		if args, found := applied(content); found {
+			return args, true, nil
+		}
+	}
+	return Arguments{}, false, nil
+}
+
 // applied reads the arguments that add wrote; found is false when there are none.
 func applied(content string) (args Arguments, found bool) {
 	ours := false

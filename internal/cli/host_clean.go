@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	hosts "github.com/slipway-dev/slipway/internal/host"
+)
+
+// orderFlags are those of the commands that end a quarantine.
+type orderFlags struct {
+	managementFlags
+	timeout time.Duration
+	output  string
+	// cluster and machine are those of a node that is adopted.
+	cluster, machine string
+}
+
+// orderedHost is what became of an order.
+type orderedHost struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	Phase     infrav1.HostPhase `json:"phase"`
+	// Done is false for an order that stands, and is carried out later.
+	Done    bool   `json:"done"`
+	Message string `json:"message,omitempty"`
+}
+
+// order gives an order to a host, and says of the Host as it is later whether that was carried out. An error
+// of done ends the wait.
+type order struct {
+	give func(ctx context.Context, s *session, h *infrav1.Host) error
+	done func(h *infrav1.Host) (bool, error)
+	// waits is what an order waits for that was not carried out in time.
+	waits string
+}
+
+func (f *orderFlags) command(use, short, long, example string, of func() order) *cobra.Command {
+	command := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1), ValidArgsFunction: f.completeHosts(),
+		RunE: f.on(func(cmd *cobra.Command, s *session, names []string) error {
+			if f.timeout <= 0 {
+				return errors.New("--timeout: want a positive duration, for example 2m")
+			}
+			var ordered []orderedHost
+			var failed []error
+			for _, name := range names {
+				h, err := f.carryOut(cmd.Context(), s, name, of())
+				if err != nil {
+					failed = append(failed, fmt.Errorf("host %s: %w", name, err))
+					continue
+				}
+				ordered = append(ordered, *h)
+			}
+			if len(ordered) > 0 {
+				failed = append(failed, orderResult(ordered).write(cmd.OutOrStdout(), f.output))
+			}
+			return errors.Join(failed...)
+		}),
+	}
+	f.bind(command, "of the hosts")
+	command.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait for the host; an order that was given stands after that")
+	outputFlag(command, &f.output, listFormats...)
+	return command
+}
+
+// orderPoll is the time between two looks at the Host.
+const orderPoll = time.Second
+
+// carryOut gives an order, and waits until it is carried out or refused.
+func (f *orderFlags) carryOut(ctx context.Context, s *session, name string, o order) (*orderedHost, error) {
+	h := &infrav1.Host{}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := s.Get(ctx, s.key(name), h); err != nil {
+			return err
+		}
+		return o.give(ctx, s, h)
+	})
+	if err != nil {
+		return nil, err
+	}
+	done := false
+	err = wait.PollUntilContextTimeout(ctx, orderPoll, f.timeout, true, func(ctx context.Context) (bool, error) {
+		if err := s.Get(ctx, s.key(name), h); err != nil {
+			return false, err
+		}
+		done, err = o.done(h)
+		return done || err == nil && hosts.Disconnected(h), err
+	})
+	if err != nil && !wait.Interrupted(err) {
+		return nil, err
+	}
+	state := hosts.StateOf(h)
+	result := &orderedHost{Namespace: h.Namespace, Name: h.Name, Phase: state.Phase, Done: done, Message: state.Message}
+	switch {
+	case done:
+	case hosts.Disconnected(h):
+		result.Message = "the agent is not connected; the order stands, and is carried out when it returns"
+	default:
+		result.Message = "the order stands; " + o.waits
+	}
+	return result, nil
+}
+
+func hostResetCommand(p *Program) *cobra.Command {
+	f := &orderFlags{managementFlags: managementFlags{program: p}}
+	return f.command("reset HOST...", "Reset hosts that no machine has",
+		`Have the agents of hosts reset them, and wait for the proof that they are clean: a host that
+is quarantined, that has a node or remains of one on it which nobody claims here any more, or
+whose machine is gone. What runs on it ends, and what a claim changed is undone as far as the agent
+has it on record; the rest is named. A host that a machine has is refused: delete its Machine.
+
+A reset that failed is tried again by itself, more and more slowly; this tries again now. The
+order stands while the agent is away. It takes the verbs get, update and order on hosts, and get on
+hostmachines.`,
+		"  slipway host reset rack1-a -n prod", func() order {
+			id := rand.String(10)
+			return order{
+				give: func(ctx context.Context, s *session, h *infrav1.Host) error {
+					machine, err := machineOf(ctx, s, h)
+					if err != nil {
+						return err
+					}
+					if err := hosts.OrderReset(h, machine, id); err != nil {
+						return err
+					}
+					return s.Update(ctx, h)
+				},
+				done: func(h *infrav1.Host) (bool, error) {
+					if !hosts.Releasing(h) {
+						return true, nil
+					}
+					if h.Spec.Desired.OperationID != "reset-"+id {
+						return false, errors.New("somebody ordered something else meanwhile")
+					}
+					if op := hosts.Observed(h); op != nil && op.State == infrav1.OperationFailed {
+						return false, errors.New(hosts.StateOf(h).Message)
+					}
+					return false, nil
+				},
+				waits: "the agent resets the host",
+			}
+		})
+}
+
+// machineOf reads the HostMachine of a claim; nil when it is gone.
+func machineOf(ctx context.Context, s *session, h *infrav1.Host) (*infrav1.HostMachine, error) {
+	if h.Spec.Claim == nil {
+		return nil, nil
+	}
+	machine := &infrav1.HostMachine{}
+	err := s.Get(ctx, s.key(h.Spec.Claim.MachineName), machine)
+	if apierrors.IsNotFound(err) || err == nil && machine.Spec.ClaimID != h.Spec.Claim.ClaimID {
+		return nil, nil
+	}
+	return machine, err
+}
+
+func hostClearCommand(p *Program) *cobra.Command {
+	f := &orderFlags{managementFlags: managementFlags{program: p}}
+	return f.command("clear-quarantine HOST...", "Give your word that quarantined hosts are clean",
+		`Give your word that hosts are clean which could not prove it: look at what their messages name,
+and clean it by hand first. From then on they may be claimed. What an agent still finds of a node,
+such as a kubelet that runs, stands against your word until it is gone.
+
+The word is for the claim that a host had last. On a host that is being reset it waits for the end of
+that. It takes the verbs get and patch on hosts.`,
+		"  slipway host clear-quarantine rack1-a -n prod", func() order {
+			return order{
+				give: func(ctx context.Context, s *session, h *infrav1.Host) error {
+					word := strconv.FormatInt(h.Spec.ClaimGeneration, 10)
+					if answer, why := hosts.JudgeWord(h, word); answer == hosts.WordRefused {
+						return errors.New(why)
+					}
+					before := h.DeepCopy()
+					metav1.SetMetaDataAnnotation(&h.ObjectMeta, infrav1.ClearQuarantineAnnotation, word)
+					return s.Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+				},
+				done: func(h *infrav1.Host) (bool, error) {
+					if _, waits := h.Annotations[infrav1.ClearQuarantineAnnotation]; waits {
+						return false, nil
+					}
+					if state := hosts.StateOf(h); state.Quarantined() && len(h.Status.Residue) == 0 {
+						return false, errors.New(state.Message)
+					}
+					return true, nil
+				},
+				waits: "it is taken once the host is known to be quarantined; does slipway-manager run?",
+			}
+		})
+}
+
+func hostAdoptCommand(p *Program) *cobra.Command {
+	f := &orderFlags{managementFlags: managementFlags{program: p}}
+	command := f.command("adopt HOST...", "Give hosts that are nodes back to their machines, or have their nodes adopted",
+		`Take over hosts that are nodes and that nobody claims: nothing on them is changed, and their pods
+run on. A host that is the node of a claim by its agent's journal goes back to the HostMachine of
+that claim, as after its Host was deleted or the management cluster restored. Any other worker node,
+which kubeadm joined to a cluster of this management cluster, is adopted with --cluster by a Machine
+and a HostMachine that are made for it.
+
+It takes the verbs get, update and order on hosts and list on hostmachines; with --cluster, get on
+clusters and create on machines and hostmachines.`,
+		"  slipway host adopt rack1-a -n prod\n  slipway host adopt rack1-b -n prod --cluster web", func() order {
+			return order{
+				give: f.adopt,
+				done: func(h *infrav1.Host) (bool, error) {
+					if hosts.AdoptionRefused(h) {
+						return false, errors.New(hosts.StateOf(h).Message)
+					}
+					return h.Spec.Claim != nil && !hosts.Adopting(h), nil
+				},
+				waits: "slipway-manager and the agent adopt the node",
+			}
+		})
+	command.Flags().StringVar(&f.cluster, "cluster", "", "cluster that the node is of, for a node that Slipway did not make")
+	command.Flags().StringVar(&f.machine, "machine", "", "name of the Machine that is made; that of the host when empty")
+	_ = command.RegisterFlagCompletionFunc("cluster", f.completeClusters())
+	return command
+}
+
+func (f *orderFlags) adopt(ctx context.Context, s *session, h *infrav1.Host) error {
+	machines := &infrav1.HostMachineList{}
+	record := ptr.Deref(h.Status.Record, infrav1.HostRecord{})
+	if record.State == infrav1.HostRecordNode {
+		if err := s.List(ctx, machines, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+	}
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		if machine.Spec.ClaimID != record.ClaimID || record.ClaimID == "" {
+			continue
+		}
+		if err := hosts.GiveBack(h, machine, machine.Labels[clusterv1.ClusterNameLabel]); err != nil {
+			return err
+		}
+		return s.Update(ctx, h)
+	}
+	switch {
+	case record.State == infrav1.HostRecordNode:
+		return fmt.Errorf("no HostMachine of namespace %s is of claim %s, whose node the host is; `slipway host reset %s -n %s` resets it", s.namespace, record.ClaimID, h.Name, s.namespace)
+	case h.Spec.Claim != nil && ptr.Deref(h.Spec.Claim.Adopt, false):
+		return nil
+	case f.cluster == "":
+		return errors.New("the agent has no node of a claim on record; --cluster says which cluster's node is adopted")
+	}
+	if state := hosts.Unadoptable(h, !hosts.Disconnected(h)); state != (hosts.State{}) {
+		return errors.New(state.Message)
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := s.Get(ctx, s.key(f.cluster), cluster); err != nil {
+		return err
+	}
+	name := f.machine
+	if name == "" {
+		name = h.Name
+	}
+	for _, object := range adoption(h, cluster, name) {
+		if err := s.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// adoption are the objects by which a host's node is adopted.
+func adoption(h *infrav1.Host, cluster *clusterv1.Cluster, name string) []client.Object {
+	meta := metav1.ObjectMeta{Namespace: h.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster.Name}}
+	machine := &clusterv1.Machine{ObjectMeta: meta}
+	machine.Spec.ClusterName = cluster.Name
+	machine.Spec.Bootstrap.DataSecretName = ptr.To("") // nothing is bootstrapped
+	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: name}
+	hostMachine := &infrav1.HostMachine{ObjectMeta: meta}
+	hostMachine.Spec.Adopt.HostName = h.Name
+	return []client.Object{hostMachine, machine}
+}
+
+func orderResult(ordered []orderedHost) result {
+	shown := result{object: ordered, table: func(out io.Writer, _ bool) error {
+		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "NAMESPACE\tNAME\tPHASE\tMESSAGE")
+		for _, h := range ordered {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Namespace, h.Name, h.Phase, oneLine(h.Message))
+		}
+		return w.Flush()
+	}}
+	for _, h := range ordered {
+		shown.names = append(shown.names, hostName(h.Name))
+	}
+	return shown
+}
