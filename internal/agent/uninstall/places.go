@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/durable"
 )
@@ -25,14 +26,17 @@ type place struct {
 	all bool
 	// directory says that it goes once it is empty.
 	directory bool
+	// named says that it stays, and that the report names it.
+	named bool
 	// temporaries begin with this, in the same directory: what a kill in mid write left.
 	temporaries string
 }
 
 // places are what is removed, in this order: the state that names the host before the
-// configuration that says where the state is, and the program after all that needs it.
-func places(c *config.AgentConfiguration) []place {
-	return slices.Concat([]place{file(c.BootstrapKubeconfig)}, state(c.StateDir), []place{
+// configuration that says where the state is, and the program after all that needs it. linked is where
+// the state is if its directory is a link.
+func places(c *config.AgentConfiguration, linked string) []place {
+	return slices.Concat([]place{file(c.BootstrapKubeconfig)}, state(c.StateDir, linked), []place{
 		{path: logPath},
 		// Keys that somebody put elsewhere are not the agent's.
 		file(config.Default().Software.PublicKeyFile),
@@ -50,20 +54,30 @@ func places(c *config.AgentConfiguration) []place {
 	})
 }
 
+// away is where a link leads of which this host has no target.
+const away = "away"
+
 func file(path string) place {
 	return place{path: path, temporaries: durable.Temporary(filepath.Base(path))}
 }
 
 // state goes with everything in it where it is the agent's own; a directory that somebody
 // else chose may be used for more, so there the agent's files go by name.
-func state(dir string) []place {
-	if dir == config.Default().StateDir {
+func state(dir, linked string) []place {
+	var all []place
+	switch {
+	case linked == away:
+		return []place{{path: dir, named: true}}
+	case linked != "":
+		return append(state(linked, ""), place{path: dir})
+	case dir == config.Default().StateDir:
 		return []place{{path: dir, all: true}}
 	}
-	var all []place
 	for _, name := range config.StateDirectories {
 		all = append(all, place{path: filepath.Join(dir, name), all: true})
 	}
+	damaged := config.JournalFile + journal.DamagedSuffix
+	all = append(all, place{path: filepath.Join(dir, config.JournalFile+journal.SpareSuffix)}, place{path: filepath.Join(dir, damaged), temporaries: damaged})
 	for _, name := range config.StateFiles {
 		all = append(all, file(filepath.Join(dir, name)))
 	}

@@ -78,7 +78,8 @@ func (h *Host) Run(ctx context.Context) (Report, error) {
 		}
 		return Report{}, err
 	}
-	for _, p := range places(h.Config) {
+	all := places(h.Config, h.linked(h.Config.StateDir))
+	for _, p := range all {
 		if err := ctx.Err(); err != nil {
 			return Report{}, err
 		}
@@ -87,7 +88,7 @@ func (h *Host) Run(ctx context.Context) (Report, error) {
 		}
 	}
 	report := Report{Left: []Left{}}
-	for _, p := range places(h.Config) {
+	for _, p := range all {
 		if why := h.look(p); why != "" {
 			report.Left = append(report.Left, Left{p.path, why})
 		}
@@ -152,6 +153,9 @@ func (h *Host) lock() (func(), error) {
 
 // remove takes a place away, and returns once that is on the disk.
 func (h *Host) remove(ctx context.Context, p place) error {
+	if p.named {
+		return nil
+	}
 	path := h.Root.Path(p.path)
 	if p.temporaries != "" {
 		names, err := filepath.Glob(filepath.Join(filepath.Dir(path), p.temporaries+"*"))
@@ -180,6 +184,22 @@ func (h *Host) remove(ctx context.Context, p place) error {
 	return err
 }
 
+// linked is where a directory is on the host that is a link to another disk: empty for one that is no link, and away
+// for one that leads nowhere on this host, as to a disk that is not mounted.
+func (h *Host) linked(dir string) string {
+	path := h.Root.Path(dir)
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return ""
+	}
+	target, err := filepath.EvalSymlinks(path)
+	root, errRoot := filepath.EvalSymlinks(h.Root.Path("/"))
+	below, errBelow := filepath.Rel(root, target)
+	if err != nil || errRoot != nil || errBelow != nil || below == "." || strings.HasPrefix(below, "..") {
+		return away
+	}
+	return "/" + below
+}
+
 func (h *Host) exists(path string) bool {
 	_, err := os.Lstat(h.Root.Path(path))
 	return err == nil
@@ -192,6 +212,9 @@ func (h *Host) look(p place) string {
 	}
 	entries, err := os.ReadDir(h.Root.Path(p.path))
 	if err != nil || len(entries) == 0 {
+		if info, err := os.Lstat(h.Root.Path(p.path)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return "it is a link that leads nowhere on this host"
+		}
 		return "it could not be removed"
 	}
 	const most = 4

@@ -240,7 +240,7 @@ func TestOperationGivenMeanwhile(t *testing.T) {
 	if !errors.As(err, &serves) || !slices.Equal(ctl.told, []string{"stop slipway-agent.service", "start slipway-agent.service"}) {
 		t.Errorf("%v, systemctl was told %q", err, ctl.told)
 	}
-	before["/var/lib/slipway-agent/journal"] = true
+	before["/var/lib/slipway-agent/journal"], before["/var/lib/slipway-agent/journal.spare"] = true, true
 	if !maps.Equal(tree(t, root), before) {
 		t.Error("the host was changed")
 	}
@@ -396,5 +396,47 @@ func TestCommand(t *testing.T) {
 		if err := Command(t.Context(), []string{"--root", string(root)}, &out, os.Stderr); err != nil || !strings.HasPrefix(out.String(), "Nothing is left of slipway-agent.") {
 			t.Errorf("%v: %s", err, &out)
 		}
+	}
+}
+
+// TestStateOnAnotherDisk: a state directory that is a link loses what is the agent's, its key above all, and nothing else. One
+// that leads nowhere on this host is named.
+func TestStateOnAnotherDisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		target, others string
+		gone           bool
+	}{
+		"own directory":    {target: "../../srv/disk/slipway-agent", gone: true},
+		"others are there": {target: "../../srv/disk/slipway-agent", others: "/srv/disk/slipway-agent/backup"},
+		"leads away":       {target: "../../../../../nonexistent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := bare(t)
+			for _, path := range []string{"identity.key", "journal.damaged-2", "journal.spare", "records/kept-1"} {
+				put(t, root, "/srv/disk/slipway-agent/"+path, "secret")
+			}
+			if c.others != "" {
+				put(t, root, c.others, "theirs")
+			}
+			if err := os.Symlink(c.target, root.Path("/var/lib/slipway-agent")); err != nil {
+				t.Fatal(err)
+			}
+			report, err := (&Host{Root: root, Config: config.Default(), Software: &software.Host{Root: root}}).Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, key := os.Lstat(root.Path("/srv/disk/slipway-agent/identity.key"))
+			if name != "leads away" && key == nil {
+				t.Error("the key of the host is there")
+			}
+			if (len(report.Left) == 0) != c.gone {
+				t.Errorf("left are %+v", report.Left)
+			}
+			if c.others != "" {
+				if content, err := os.ReadFile(root.Path(c.others)); err != nil || string(content) != "theirs" {
+					t.Errorf("what is not the agent's: %q, %v", content, err)
+				}
+			}
+		})
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/slipway-dev/slipway/internal/durable"
 )
 
@@ -21,10 +23,12 @@ const compactAt = 256 << 10
 
 // Journal holds the state in memory and on disk. It is safe for concurrent use.
 type Journal struct {
-	mu    sync.Mutex
-	path  string
-	file  *os.File
-	size  int64
+	mu   sync.Mutex
+	path string
+	file *os.File
+	size int64
+	// spare is the file that the journal is rewritten into; nil while there is none.
+	spare *os.File
 	state State
 	// frozen is true where nothing may be written.
 	frozen bool
@@ -62,12 +66,14 @@ func open(path, missing string) (*Journal, error) {
 		}
 		j.state.Lost = &Loss{Why: fmt.Sprintf("the journal is damaged (%s); what there is of it is in %s", damage, kept)}
 	}
+	j.spare, _ = openSpare(path) // without one, as on a disk that is full already, a rewrite makes it
 	if damage == "" && int(valid) == len(data) && len(data) > 0 && valid < compactAt {
 		j.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
 		j.size = valid
 		if err != nil {
 			return nil, fmt.Errorf("open the journal: %w", err)
 		}
+		reserve(j.file)
 		return j, nil
 	}
 	if err := j.compact(); err != nil {
@@ -156,14 +162,17 @@ func (j *Journal) Update(change func(*State)) error {
 	return nil
 }
 
-// Close releases the file.
+// Close releases the files.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file == nil {
-		return nil
+	var errs []error
+	for _, f := range []*os.File{j.file, j.spare} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
 	}
-	return j.file.Close()
+	return errors.Join(errs...)
 }
 
 func (j *Journal) append(s State) error {
@@ -182,7 +191,9 @@ func (j *Journal) append(s State) error {
 	}
 	if err := j.write(line); err != nil {
 		// A partial line would hide the next one: go back to the last whole record.
-		return errors.Join(err, j.file.Truncate(j.size))
+		err = errors.Join(err, j.file.Truncate(j.size))
+		reserve(j.file)
+		return err
 	}
 	j.size += int64(len(line))
 	return nil
@@ -195,24 +206,69 @@ func (j *Journal) write(line []byte) error {
 	return durable.SyncFile(j.file)
 }
 
-// compact replaces the file by one with the current state only.
+// SpareSuffix follows the name of a journal in that of its spare file.
+const SpareSuffix = ".spare"
+
+// openSpare makes the file that the journal is rewritten into, and has its room reserved before the
+// disk is full. What an interrupted rewrite left in it is no journal.
+func openSpare(path string) (*os.File, error) {
+	f, err := os.OpenFile(path+SpareSuffix, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		if err := f.Truncate(0); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	reserve(f)
+	return f, nil
+}
+
+// reserve keeps room on the disk for all that a journal grows to: a reset has to record its steps on the
+// very disk that it frees. Where the file system cannot, the journal needs room when it is written.
+func reserve(f *os.File) {
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, reserved)
+}
+
+// reserved is the size in bytes that a journal does not exceed but for one record.
+const reserved = 2 * compactAt
+
+// compact replaces the file by one with the current state only, in the room of the spare file.
 func (j *Journal) compact() error {
 	line, err := encode(j.state)
 	if err != nil {
 		return err
 	}
-	if err := durable.Write(j.path, line, 0o600); err != nil {
+	if j.spare == nil {
+		if j.spare, err = openSpare(j.path); err != nil {
+			return err
+		}
+	}
+	if _, err = j.spare.Write(line); err == nil {
+		err = durable.SyncFile(j.spare)
+	}
+	if err == nil {
+		err = durable.Rename(j.path+SpareSuffix, j.path)
+	}
+	if err != nil && !sameFile(j.spare, j.path) {
+		err = errors.Join(err, j.spare.Truncate(0))
+		reserve(j.spare)
 		return fmt.Errorf("make the journal in %s: %w", filepath.Dir(j.path), err)
 	}
-	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
 	if j.file != nil {
-		err = j.file.Close()
+		err = errors.Join(err, j.file.Close())
 	}
-	j.file, j.size = f, int64(len(line))
+	j.file, j.size = j.spare, int64(len(line))
+	j.spare, _ = openSpare(j.path)
 	return err
+}
+
+// sameFile says whether an open file is the one that is at path.
+func sameFile(f *os.File, path string) bool {
+	opened, err := f.Stat()
+	there, missing := os.Stat(path)
+	return err == nil && missing == nil && os.SameFile(opened, there)
 }
 
 func encode(s State) ([]byte, error) {

@@ -6,10 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 func reopen(t *testing.T, path string) *Journal {
@@ -278,5 +283,61 @@ func TestFrozen(t *testing.T) {
 	}
 	if err := j.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The journal goes on when somebody has filled its disk, across rewrites too: a reset that is to free the
+// disk records its steps there.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("slipway", dir, "tmpfs", 0, "size=4m"); err != nil {
+		rights.Skip(t, "a disk of its own takes root:", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	path := filepath.Join(dir, "journal")
+	if err := reopen(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, filepath.Join(dir, "workload"))
+	rewritten, before := 0, int64(0)
+	for restarts := range 3 {
+		j := reopen(t, path)
+		for i := range 500 {
+			if err := j.Update(func(s *State) {
+				s.ClaimGeneration, s.Found = int64(1000*restarts+i), []string{strings.Repeat("x", 1000)}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if now := size(t, path); now < before {
+				rewritten++
+				fill(t, filepath.Join(dir, fmt.Sprintf("more-%d", rewritten))) // the workload takes what was freed
+			}
+			before = size(t, path)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := reopen(t, path).State().ClaimGeneration; got != 2499 || rewritten < 5 {
+		t.Errorf("generation %d after %d rewrites", got, rewritten)
+	}
+}
+
+// fill writes until the disk is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		return // not even a name
+	}
+	for piece := make([]byte, 64<<10); len(piece) > 0; {
+		if _, err := f.Write(piece); errors.Is(err, syscall.ENOSPC) {
+			piece = piece[:len(piece)/2]
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
