@@ -34,22 +34,22 @@ const (
 	// HostResettingReason means that the agent resets the host, or is to do so.
 	HostResettingReason = "Resetting"
 	// HostResetFailedReason means that the reset failed; the message has the step. The agent tries
-	// again by itself, more and more slowly. Mend what the message names, or clean the host by hand
-	// and give your word: `slipway host clear-quarantine`.
+	// again by itself, more and more slowly. Repair what the message names, or clean the host by hand
+	// and confirm it: `slipway host clear-quarantine`.
 	HostResetFailedReason = "ResetFailed"
 	// HostNotCleanReason means that there is no proof that the host is clean; the message
-	// lists what is left. Clean it by hand, then give your word: `slipway host clear-quarantine`.
+	// lists what is left. Clean it by hand, then confirm that it is clean: `slipway host clear-quarantine`.
 	HostNotCleanReason = "NotClean"
 	// HostRecordLostReason means that the agent does not know what was done to the host: its journal is
 	// lost or damaged. Look at the host; `slipway host reset` takes off what is found of a node, and
-	// `slipway host clear-quarantine` gives your word for the rest.
+	// `slipway host clear-quarantine` confirms that the rest is clean.
 	HostRecordLostReason = "RecordLost"
-	// HostFormerClaimReason means that the agent has a claim on record which the Host does not have, as after a
+	// HostPreviousClaimReason means that the agent has a claim on record which the Host does not have, as after a
 	// restore, or when the Host was deleted and made again. `slipway host adopt` gives the host back to its
 	// Machine, `slipway host reset` resets it.
-	HostFormerClaimReason = "FormerClaim"
+	HostPreviousClaimReason = "PreviousClaim"
 	// HostManualResetReason means that the reset policy is Manual: the kubelet was stopped.
-	// Clean the host by hand, then give your word: `slipway host clear-quarantine`.
+	// Clean the host by hand, then confirm that it is clean: `slipway host clear-quarantine`.
 	HostManualResetReason = "ManualReset"
 	// HostWaitingForHookReason means that an extension holds the host back from being
 	// claimed again. The condition ReleaseHooksPassed tells who, and why.
@@ -153,6 +153,11 @@ const (
 	// message says.
 	HostNodeAddressMissingReason = "NodeAddressMissing"
 )
+
+// HostEntriesInvalidReason of the condition ConfigurationAccepted of a Host means that entries of the agent's
+// configuration are wrong; the message names them. Correct /etc/slipway/agent.yaml on the host and restart
+// slipway-agent.
+const HostEntriesInvalidReason = "EntriesInvalid"
 
 // HostJournalLostReason of the condition RecordKept of a Host means that the agent's journal is lost or
 // damaged; the message says how. What is there of a damaged one stays on the host.

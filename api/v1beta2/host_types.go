@@ -314,7 +314,7 @@ type HostStatus struct {
 	// a release, ReadyToMove while a move is under way, ReportAccepted while the API server
 	// refuses a part of the agent's report, NodeIdentityKept while name or addresses of the
 	// host are others than those of its Node, RecordKept while the agent does not know what was
-	// done to the host.
+	// done to the host, ConfigurationAccepted while it does not accept a part of its configuration.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -386,6 +386,15 @@ type HostStatus struct {
 	// hosts that are no node, and on those that an earlier agent made one.
 	// +optional
 	Node *HostNode `json:"node,omitempty"`
+
+	// configurationErrors are the entries of its configuration that the agent does not accept. It
+	// works without them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	ConfigurationErrors []string `json:"configurationErrors,omitempty"`
 
 	// omitted lists the fields of which the agent left out values, because the API takes
 	// fewer or others.

@@ -242,6 +242,9 @@ const (
 	// RecordKeptCondition on a Host is false while the agent does not know what was done to the host: its
 	// journal is lost or damaged. A node runs on; its reset ends without a proof. It is missing otherwise.
 	RecordKeptCondition = "RecordKept"
+	// ConfigurationAcceptedCondition on a Host is false while its agent does not accept entries of its
+	// configuration, and works without them; its message names them. It is missing otherwise.
+	ConfigurationAcceptedCondition = "ConfigurationAccepted"
 	// ReportAcceptedCondition on a Host is false while the API server refuses a part of the
 	// agent's report; its message names the fields. It is missing while the whole report is accepted.
 	ReportAcceptedCondition = "ReportAccepted"

@@ -1640,6 +1640,11 @@ func (in *HostStatus) DeepCopyInto(out *HostStatus) {
 		*out = new(HostNode)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.ConfigurationErrors != nil {
+		in, out := &in.ConfigurationErrors, &out.ConfigurationErrors
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Omitted != nil {
 		in, out := &in.Omitted, &out.Omitted
 		*out = make([]HostOmission, len(*in))

@@ -23,8 +23,8 @@ import (
 	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
-// orderFlags are those of the commands that end a quarantine.
-type orderFlags struct {
+// requestFlags are those of the commands that end a quarantine.
+type requestFlags struct {
 	managementFlags
 	timeout time.Duration
 	output  string
@@ -32,33 +32,33 @@ type orderFlags struct {
 	cluster, machine string
 }
 
-// orderedHost is what became of an order.
-type orderedHost struct {
+// requestedHost is what became of a request.
+type requestedHost struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
 	Phase     infrav1.HostPhase `json:"phase"`
-	// Done is false for an order that stands, and is carried out later.
+	// Done is false for a request that is carried out later.
 	Done    bool   `json:"done"`
 	Message string `json:"message,omitempty"`
 }
 
-// order gives an order to a host, and says of the Host as it is later whether that was carried out. An error
+// hostRequest makes a request of a host, and says of the Host as it is later whether that was carried out. An error
 // of done ends the wait.
-type order struct {
+type hostRequest struct {
 	give func(ctx context.Context, s *session, h *infrav1.Host) error
 	done func(h *infrav1.Host) (bool, error)
-	// waits is what an order waits for that was not carried out in time.
+	// waits is what a request waits for that was not carried out in time.
 	waits string
 }
 
-func (f *orderFlags) command(use, short, long, example string, of func() order) *cobra.Command {
+func (f *requestFlags) command(use, short, long, example string, of func() hostRequest) *cobra.Command {
 	command := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1), ValidArgsFunction: f.completeHosts(),
 		RunE: f.on(func(cmd *cobra.Command, s *session, names []string) error {
 			if f.timeout <= 0 {
 				return errors.New("--timeout: want a positive duration, for example 2m")
 			}
-			var ordered []orderedHost
+			var requested []requestedHost
 			var failed []error
 			for _, name := range names {
 				h, err := f.carryOut(cmd.Context(), s, name, of())
@@ -66,25 +66,25 @@ func (f *orderFlags) command(use, short, long, example string, of func() order) 
 					failed = append(failed, fmt.Errorf("host %s: %w", name, err))
 					continue
 				}
-				ordered = append(ordered, *h)
+				requested = append(requested, *h)
 			}
-			if len(ordered) > 0 {
-				failed = append(failed, orderResult(ordered).write(cmd.OutOrStdout(), f.output))
+			if len(requested) > 0 {
+				failed = append(failed, requestResult(requested).write(cmd.OutOrStdout(), f.output))
 			}
 			return errors.Join(failed...)
 		}),
 	}
 	f.bind(command, "of the hosts")
-	command.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait for the host; an order that was given stands after that")
+	command.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait for the host; the request stays recorded after that")
 	outputFlag(command, &f.output, listFormats...)
 	return command
 }
 
-// orderPoll is the time between two looks at the Host.
-const orderPoll = time.Second
+// requestPoll is the time between two looks at the Host.
+const requestPoll = time.Second
 
-// carryOut gives an order, and waits until it is carried out or refused.
-func (f *orderFlags) carryOut(ctx context.Context, s *session, name string, o order) (*orderedHost, error) {
+// carryOut makes a request, and waits until it is carried out or refused.
+func (f *requestFlags) carryOut(ctx context.Context, s *session, name string, o hostRequest) (*requestedHost, error) {
 	h := &infrav1.Host{}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := s.Get(ctx, s.key(name), h); err != nil {
@@ -96,7 +96,7 @@ func (f *orderFlags) carryOut(ctx context.Context, s *session, name string, o or
 		return nil, err
 	}
 	done := false
-	err = wait.PollUntilContextTimeout(ctx, orderPoll, f.timeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, requestPoll, f.timeout, true, func(ctx context.Context) (bool, error) {
 		if err := s.Get(ctx, s.key(name), h); err != nil {
 			return false, err
 		}
@@ -107,19 +107,19 @@ func (f *orderFlags) carryOut(ctx context.Context, s *session, name string, o or
 		return nil, err
 	}
 	state := hosts.StateOf(h)
-	result := &orderedHost{Namespace: h.Namespace, Name: h.Name, Phase: state.Phase, Done: done, Message: state.Message}
+	result := &requestedHost{Namespace: h.Namespace, Name: h.Name, Phase: state.Phase, Done: done, Message: state.Message}
 	switch {
 	case done:
 	case hosts.Disconnected(h):
-		result.Message = "the agent is not connected; the order stands, and is carried out when it returns"
+		result.Message = "the agent is not connected; the request is recorded, and is carried out when the agent returns"
 	default:
-		result.Message = "the order stands; " + o.waits
+		result.Message = "the request is recorded; " + o.waits
 	}
 	return result, nil
 }
 
 func hostResetCommand(p *Program) *cobra.Command {
-	f := &orderFlags{managementFlags: managementFlags{program: p}}
+	f := &requestFlags{managementFlags: managementFlags{program: p}}
 	return f.command("reset HOST...", "Reset hosts that no machine has",
 		`Have the agents of hosts reset them, and wait for the proof that they are clean: a host that
 is quarantined, that has a node or remains of one on it which nobody claims here any more, or
@@ -129,15 +129,15 @@ has it on record; the rest is named. A host that a machine has is refused: delet
 A reset that failed is tried again by itself, more and more slowly; this tries again now. The
 order stands while the agent is away. It takes the verbs get, update and order on hosts, and get on
 hostmachines.`,
-		"  slipway host reset rack1-a -n prod", func() order {
+		"  slipway host reset rack1-a -n prod", func() hostRequest {
 			id := rand.String(10)
-			return order{
+			return hostRequest{
 				give: func(ctx context.Context, s *session, h *infrav1.Host) error {
 					machine, err := machineOf(ctx, s, h)
 					if err != nil {
 						return err
 					}
-					if err := hosts.OrderReset(h, machine, id); err != nil {
+					if err := hosts.RequestManualReset(h, machine, id); err != nil {
 						return err
 					}
 					return s.Update(ctx, h)
@@ -147,7 +147,7 @@ hostmachines.`,
 						return true, nil
 					}
 					if h.Spec.Desired.OperationID != "reset-"+id {
-						return false, errors.New("somebody ordered something else meanwhile")
+						return false, errors.New("another request replaced this one")
 					}
 					if op := hosts.Observed(h); op != nil && op.State == infrav1.OperationFailed {
 						return false, errors.New(hosts.StateOf(h).Message)
@@ -173,23 +173,23 @@ func machineOf(ctx context.Context, s *session, h *infrav1.Host) (*infrav1.HostM
 }
 
 func hostClearCommand(p *Program) *cobra.Command {
-	f := &orderFlags{managementFlags: managementFlags{program: p}}
-	return f.command("clear-quarantine HOST...", "Give your word that quarantined hosts are clean",
-		`Give your word that hosts are clean which could not prove it: look at what their messages name,
+	f := &requestFlags{managementFlags: managementFlags{program: p}}
+	return f.command("clear-quarantine HOST...", "Confirm that quarantined hosts are clean",
+		`Confirm that hosts are clean which could not prove it: look at what their messages name,
 and clean it by hand first. From then on they may be claimed. What an agent still finds of a node,
-such as a kubelet that runs, stands against your word until it is gone.
+such as a kubelet that runs, keeps them quarantined until it is gone.
 
-The word is for the claim that a host had last. On a host that is being reset it waits for the end of
-that. It takes the verbs get and patch on hosts.`,
-		"  slipway host clear-quarantine rack1-a -n prod", func() order {
-			return order{
+The confirmation is for the claim that a host had last. On a host that is being reset it waits for the
+end of that. It takes the verbs get and patch on hosts.`,
+		"  slipway host clear-quarantine rack1-a -n prod", func() hostRequest {
+			return hostRequest{
 				give: func(ctx context.Context, s *session, h *infrav1.Host) error {
-					word := strconv.FormatInt(h.Spec.ClaimGeneration, 10)
-					if answer, why := hosts.JudgeWord(h, word); answer == hosts.WordRefused {
+					confirmed := strconv.FormatInt(h.Spec.ClaimGeneration, 10)
+					if answer, why := hosts.EvaluateConfirmation(h, confirmed); answer == hosts.ConfirmationRefused {
 						return errors.New(why)
 					}
 					before := h.DeepCopy()
-					metav1.SetMetaDataAnnotation(&h.ObjectMeta, infrav1.ClearQuarantineAnnotation, word)
+					metav1.SetMetaDataAnnotation(&h.ObjectMeta, infrav1.ClearQuarantineAnnotation, confirmed)
 					return s.Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 				},
 				done: func(h *infrav1.Host) (bool, error) {
@@ -207,7 +207,7 @@ that. It takes the verbs get and patch on hosts.`,
 }
 
 func hostAdoptCommand(p *Program) *cobra.Command {
-	f := &orderFlags{managementFlags: managementFlags{program: p}}
+	f := &requestFlags{managementFlags: managementFlags{program: p}}
 	command := f.command("adopt HOST...", "Give hosts that are nodes back to their machines, or have their nodes adopted",
 		`Take over hosts that are nodes and that nobody claims: nothing on them is changed, and their pods
 run on. A host that is the node of a claim by its agent's journal goes back to the HostMachine of
@@ -217,8 +217,8 @@ and a HostMachine that are made for it.
 
 It takes the verbs get, update and order on hosts and list on hostmachines; with --cluster, get on
 clusters and create on machines and hostmachines.`,
-		"  slipway host adopt rack1-a -n prod\n  slipway host adopt rack1-b -n prod --cluster web", func() order {
-			return order{
+		"  slipway host adopt rack1-a -n prod\n  slipway host adopt rack1-b -n prod --cluster web", func() hostRequest {
+			return hostRequest{
 				give: f.adopt,
 				done: func(h *infrav1.Host) (bool, error) {
 					if hosts.AdoptionRefused(h) {
@@ -235,7 +235,7 @@ clusters and create on machines and hostmachines.`,
 	return command
 }
 
-func (f *orderFlags) adopt(ctx context.Context, s *session, h *infrav1.Host) error {
+func (f *requestFlags) adopt(ctx context.Context, s *session, h *infrav1.Host) error {
 	machines := &infrav1.HostMachineList{}
 	record := ptr.Deref(h.Status.Record, infrav1.HostRecord{})
 	if record.State == infrav1.HostRecordNode {
@@ -292,16 +292,16 @@ func adoption(h *infrav1.Host, cluster *clusterv1.Cluster, name string) []client
 	return []client.Object{hostMachine, machine}
 }
 
-func orderResult(ordered []orderedHost) result {
-	shown := result{object: ordered, table: func(out io.Writer, _ bool) error {
+func requestResult(requested []requestedHost) result {
+	shown := result{object: requested, table: func(out io.Writer, _ bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAMESPACE\tNAME\tPHASE\tMESSAGE")
-		for _, h := range ordered {
+		for _, h := range requested {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Namespace, h.Name, h.Phase, oneLine(h.Message))
 		}
 		return w.Flush()
 	}}
-	for _, h := range ordered {
+	for _, h := range requested {
 		shown.names = append(shown.names, hostName(h.Name))
 	}
 	return shown

@@ -67,7 +67,7 @@ func TestWaysOutOfAQuarantine(t *testing.T) {
 	if _, err := command("adopt", "remains"); err == nil || !strings.Contains(err.Error(), "--cluster") {
 		t.Errorf("%v", err)
 	}
-	if out, err := command("adopt", "foreign", "--cluster", cluster.Name); err != nil || !strings.Contains(out, "the order stands") {
+	if out, err := command("adopt", "foreign", "--cluster", cluster.Name); err != nil || !strings.Contains(out, "the request is recorded") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	adopting, owner := &infrav1.HostMachine{}, &clusterv1.Machine{}
@@ -81,7 +81,7 @@ func TestWaysOutOfAQuarantine(t *testing.T) {
 	}
 
 	// reset: for what is on record; not of a machine's host, nor of a clean one.
-	if out, err := command("reset", "remains", "orphan"); err != nil || strings.Count(out, "the order stands") != 2 {
+	if out, err := command("reset", "remains", "orphan"); err != nil || strings.Count(out, "the request is recorded") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for name, generation := range map[string]int64{"remains": 6, "orphan": 6} {
@@ -97,7 +97,7 @@ func TestWaysOutOfAQuarantine(t *testing.T) {
 	}
 
 	// clear-quarantine: for this claim, and answered where it means nothing.
-	if out, err := command("clear-quarantine", "remains"); err != nil || !strings.Contains(out, "the order stands") || get("remains").Annotations[infrav1.ClearQuarantineAnnotation] != "6" {
+	if out, err := command("clear-quarantine", "remains"); err != nil || !strings.Contains(out, "the request is recorded") || get("remains").Annotations[infrav1.ClearQuarantineAnnotation] != "6" {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, err := command("clear-quarantine", "clean"); err == nil || !strings.Contains(err.Error(), "is clean") {

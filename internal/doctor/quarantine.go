@@ -11,7 +11,7 @@ import (
 var hostQuarantined = Check{
 	Name:   "HostQuarantined",
 	Means:  "there is no proof that a host is clean; it cannot be claimed until somebody has looked",
-	Remedy: "Mend or clean what the message names; the agent looks again by itself. Or use one of the commands in it.",
+	Remedy: "Repair or clean what the message names; the agent looks again by itself. Or use one of the commands in it.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			state := host.StateOf(h)

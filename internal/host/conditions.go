@@ -45,7 +45,7 @@ func Conditions(h *infrav1.Host, f Facts) []metav1.Condition {
 		meta.SetStatusCondition(&h.Status.Conditions, c)
 	}
 	conditions := slices.Concat(refusals, []metav1.Condition{agentConnected(h, f.Connection), clockSkewed(h, f.ClockSkew), available(h, f), ready(h, f)})
-	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move, agentUpdated(h), reportAccepted(f.ReportRefused), nodeIdentityKept(h), recordKept(h)} {
+	for _, c := range []*metav1.Condition{f.ReleaseHooks, f.Move, agentUpdated(h), reportAccepted(f.ReportRefused), nodeIdentityKept(h), recordKept(h), configurationAccepted(h)} {
 		if c != nil {
 			conditions = append(conditions, *c)
 		}
@@ -82,6 +82,16 @@ func reportAccepted(refused string) *metav1.Condition {
 	return &metav1.Condition{Type: infrav1.ReportAcceptedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostFieldsRefusedReason,
 		Message: fmt.Sprintf("The API server refuses fields of the agent's report, and the Host lacks them: %.*s. "+
 			"Install the CRDs and the manager of the agent's version", maxReportRefused, strings.ToValidUTF8(refused, "?"))}
+}
+
+// configurationAccepted is nil while the agent accepts its whole configuration.
+func configurationAccepted(h *infrav1.Host) *metav1.Condition {
+	wrong := h.Status.ConfigurationErrors
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &metav1.Condition{Type: infrav1.ConfigurationAcceptedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostEntriesInvalidReason,
+		Message: fmt.Sprintf("The agent works without a part of its configuration: %s. Correct /etc/slipway/agent.yaml on the host, then systemctl restart slipway-agent", strings.Join(wrong[:min(len(wrong), maxResidue)], "; "))}
 }
 
 // restoredHowTo is for a Host that knows its machine though the agent has not been here: it

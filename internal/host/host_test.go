@@ -138,10 +138,10 @@ func TestStateOf(t *testing.T) {
 			h.Status.CleanProof, h.Spec.ClearedGeneration = nil, ptr.To(int64(2))
 			return h
 		}(), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
-		"a former claim on record":      {freed(infrav1.HostRecord{State: infrav1.HostRecordNode, ClaimID: "former", ClaimGeneration: ptr.To[int64](7)}, nil), infrav1.HostPhaseQuarantined, infrav1.HostFormerClaimReason},
-		"remains on record":             {freed(infrav1.HostRecord{State: infrav1.HostRecordRemains, ClaimGeneration: ptr.To[int64](2)}, nil), infrav1.HostPhaseQuarantined, infrav1.HostFormerClaimReason},
+		"a former claim on record":      {freed(infrav1.HostRecord{State: infrav1.HostRecordNode, ClaimID: "former", ClaimGeneration: ptr.To[int64](7)}, nil), infrav1.HostPhaseQuarantined, infrav1.HostPreviousClaimReason},
+		"remains on record":             {freed(infrav1.HostRecord{State: infrav1.HostRecordRemains, ClaimGeneration: ptr.To[int64](2)}, nil), infrav1.HostPhaseQuarantined, infrav1.HostPreviousClaimReason},
 		"remains, cleared by hand":      {freed(infrav1.HostRecord{State: infrav1.HostRecordRemains, ClaimGeneration: ptr.To[int64](2)}, ptr.To[int64](2)), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
-		"cleared for an earlier record": {freed(infrav1.HostRecord{State: infrav1.HostRecordNode, ClaimGeneration: ptr.To[int64](7)}, ptr.To[int64](2)), infrav1.HostPhaseQuarantined, infrav1.HostFormerClaimReason},
+		"cleared for an earlier record": {freed(infrav1.HostRecord{State: infrav1.HostRecordNode, ClaimGeneration: ptr.To[int64](7)}, ptr.To[int64](2)), infrav1.HostPhaseQuarantined, infrav1.HostPreviousClaimReason},
 		"record lost":                   {freed(infrav1.HostRecord{State: infrav1.HostRecordClean, Lost: "gone", ClaimGeneration: ptr.To[int64](2)}, nil), infrav1.HostPhaseQuarantined, infrav1.HostRecordLostReason},
 		"record lost, cleared by hand":  {freed(infrav1.HostRecord{State: infrav1.HostRecordClean, Lost: "gone", ClaimGeneration: ptr.To[int64](2)}, ptr.To[int64](2)), infrav1.HostPhaseAvailable, infrav1.HostAvailableReason},
 		"cleared by hand, and dirty": {func() *infrav1.Host {

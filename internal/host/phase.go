@@ -53,8 +53,8 @@ func freeState(h *infrav1.Host) State {
 		return State{infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason, "No agent has reported for this host yet"}
 	case recordOf(h).Lost != "" && !clearedByHand(h):
 		return recordLostState(h)
-	case holdsFormerClaim(h):
-		return formerClaimState(h)
+	case holdsPreviousClaim(h):
+		return previousClaimState(h)
 	case len(h.Status.Residue) > 0:
 		return State{infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it by itself. "+
 			"Take it off the host, by `slipway host reset %s -n %s` or by hand, and the host becomes available by itself. If it is a worker node of one of your clusters, "+
@@ -150,7 +150,7 @@ func residue(h *infrav1.Host) string {
 
 // clearRemedy ends the message of every quarantine after a reset.
 func clearRemedy(h *infrav1.Host) string {
-	return fmt.Sprintf("Clean the host by hand, then give your word: `slipway host clear-quarantine %s -n %s`; `slipway host reset %s -n %s` tries again now",
+	return fmt.Sprintf("Clean the host by hand, then confirm that it is clean: `slipway host clear-quarantine %s -n %s`; `slipway host reset %s -n %s` tries again now",
 		h.Name, h.Namespace, h.Name, h.Namespace)
 }
 

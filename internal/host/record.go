@@ -18,87 +18,87 @@ func recordOf(h *infrav1.Host) infrav1.HostRecord {
 }
 
 // RecordedGeneration is the newest claimGeneration that the agent is known to have acted for, be it
-// for another management cluster or for a former Host of the machine.
+// for another management cluster or for an earlier Host of the machine.
 func RecordedGeneration(h *infrav1.Host) int64 { return ptr.Deref(recordOf(h).ClaimGeneration, 0) }
 
-// NextGeneration is that of the next claim or order for the host: one that its agent does not refuse.
+// NextGeneration is that of the next claim or manual reset of the host: one that its agent does not refuse.
 func NextGeneration(h *infrav1.Host) int64 {
 	return max(h.Spec.ClaimGeneration, RecordedGeneration(h)) + 1
 }
 
-// holdsFormerClaim says whether the agent has a node on record, or remains of one, that no word of an
+// holdsPreviousClaim says whether the agent has a node on record, or remains of one, that no confirmation by an
 // operator for this very Host is about.
-func holdsFormerClaim(h *infrav1.Host) bool {
+func holdsPreviousClaim(h *infrav1.Host) bool {
 	state := recordOf(h).State
 	return state != "" && state != infrav1.HostRecordClean && !clearedByHand(h)
 }
 
-// clearedByHand says whether an operator gave the word for the claim that the agent acted for last, or
+// clearedByHand says whether an operator confirmed the host clean of the claim that the agent acted for last, or
 // a later one.
 func clearedByHand(h *infrav1.Host) bool {
-	word := h.Spec.ClearedGeneration
-	return word != nil && *word == h.Spec.ClaimGeneration && *word >= RecordedGeneration(h)
+	cleared := h.Spec.ClearedGeneration
+	return cleared != nil && *cleared == h.Spec.ClaimGeneration && *cleared >= RecordedGeneration(h)
 }
 
-// Clear takes the word of an operator that the host is clean: for the claim that it had last here, and
+// Clear records that an operator confirmed the host clean: for the claim that it had last here, and
 // for what the agent has on record.
 func Clear(h *infrav1.Host) {
 	h.Spec.ClaimGeneration = max(h.Spec.ClaimGeneration, RecordedGeneration(h))
 	h.Spec.ClearedGeneration = ptr.To(h.Spec.ClaimGeneration)
 }
 
-// WordAnswer says what becomes of an operator's word that a host is clean.
-type WordAnswer int
+// Confirmation says what becomes of an operator's confirmation that a host is clean.
+type Confirmation int
 
 const (
-	// WordTaken is a word that lifts the quarantine.
-	WordTaken WordAnswer = iota
-	// WordWaits is one that came before it is known whether the host is quarantined.
-	WordWaits
-	// WordRefused is one that means nothing here.
-	WordRefused
+	// ConfirmationAccepted lifts the quarantine.
+	ConfirmationAccepted Confirmation = iota
+	// ConfirmationPending came before it is known whether the host is quarantined.
+	ConfirmationPending
+	// ConfirmationRefused has no meaning here.
+	ConfirmationRefused
 )
 
-// JudgeWord decides on ClearQuarantineAnnotation, and says why it is refused. A word that names a
+// EvaluateConfirmation decides on ClearQuarantineAnnotation, and says why it is refused. One that names a
 // claimGeneration is for no other.
-func JudgeWord(h *infrav1.Host, word string) (answer WordAnswer, why string) {
-	if generation, err := strconv.ParseInt(word, 10, 64); err == nil && generation != h.Spec.ClaimGeneration {
-		return WordRefused, fmt.Sprintf("it is for claim generation %d, and the host is at %d", generation, h.Spec.ClaimGeneration)
+func EvaluateConfirmation(h *infrav1.Host, value string) (answer Confirmation, why string) {
+	if generation, err := strconv.ParseInt(value, 10, 64); err == nil && generation != h.Spec.ClaimGeneration {
+		return ConfirmationRefused, fmt.Sprintf("it is for claim generation %d, and the host is at %d", generation, h.Spec.ClaimGeneration)
 	}
 	state := StateOf(h)
 	switch {
 	case state.Quarantined():
-		return WordTaken, ""
+		return ConfirmationAccepted, ""
 	case h.Spec.Claim == nil && !Releasing(h) && ProvedClean(h):
-		return WordRefused, "the host is clean, and not quarantined"
+		return ConfirmationRefused, "the host is clean, and not quarantined"
 	case state.Phase == infrav1.HostPhaseEnrolling, state.Phase == infrav1.HostPhaseResetting:
-		return WordWaits, ""
+		return ConfirmationPending, ""
 	default:
-		return WordRefused, fmt.Sprintf("the host is not quarantined: it is %s", state.Phase)
+		return ConfirmationRefused, fmt.Sprintf("the host is not quarantined: it is %s", state.Phase)
 	}
 }
 
-// RefusedError says why an order to reset or to give back a host is refused.
+// RefusedError says why a request to reset or to give back a host is refused.
 type RefusedError struct{ Why string }
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Why }
 
-func refuseOrder(format string, args ...any) error {
+func refuseRequest(format string, args ...any) error {
 	return &RefusedError{fmt.Sprintf(format, args...)}
 }
 
-// OrderReset has the agent reset a host that no machine has: one that is free, or whose HostMachine is
-// gone or leaves. id tells the order from earlier ones. The generation is one that the agent does not
+// RequestManualReset has the agent reset a host that no machine has: one that is free, or whose HostMachine is
+// gone or leaves. id tells the request from earlier ones. The generation is one that the agent does not
 // refuse, by what it has reported; of an agent that has another one on record since, it is refused.
-func OrderReset(h *infrav1.Host, machine *infrav1.HostMachine, id string) error {
+func RequestManualReset(h *infrav1.Host, machine *infrav1.HostMachine, id string) error {
 	switch {
 	case Adopting(h):
-		return refuseOrder("HostMachine %s adopts the node on the host; delete its Machine first", h.Spec.Claim.MachineName)
+		return refuseRequest("HostMachine %s adopts the node on the host; delete its Machine first", h.Spec.Claim.MachineName)
 	case h.Spec.Claim != nil && machine != nil && machine.DeletionTimestamp.IsZero() && !Releasing(h):
-		return refuseOrder("HostMachine %s of Cluster %s has the host; delete its Machine, which resets the host", machine.Name, h.Spec.Claim.ClusterName)
+		return refuseRequest("HostMachine %s of Cluster %s has the host; delete its Machine, which resets the host", machine.Name, h.Spec.Claim.ClusterName)
 	case h.Spec.Claim == nil && !Releasing(h) && ProvedClean(h):
-		return refuseOrder("the host is clean and free")
+		return refuseRequest("the host is clean and free")
 	}
 	policy := h.Spec.ResetPolicy
 	if Releasing(h) {
@@ -133,15 +133,15 @@ func GiveBack(h *infrav1.Host, machine *infrav1.HostMachine, cluster string) err
 	case h.Spec.Claim != nil && h.Spec.Claim.ClaimID == machine.Spec.ClaimID:
 		return nil
 	case h.Spec.Claim != nil:
-		return refuseOrder("HostMachine %s of Cluster %s has claimed the host", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName)
+		return refuseRequest("HostMachine %s of Cluster %s has claimed the host", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName)
 	case record.State != infrav1.HostRecordNode || record.ClaimID == "":
-		return refuseOrder("the agent does not say that the host is the node of a claim")
+		return refuseRequest("the agent does not say that the host is the node of a claim")
 	case machine.Spec.ClaimID != record.ClaimID:
-		return refuseOrder("HostMachine %s is of claim %s, and the host is the node of claim %s", machine.Name, machine.Spec.ClaimID, record.ClaimID)
+		return refuseRequest("HostMachine %s is of claim %s, and the host is the node of claim %s", machine.Name, machine.Spec.ClaimID, record.ClaimID)
 	case !machine.DeletionTimestamp.IsZero():
-		return refuseOrder("HostMachine %s is being deleted; `slipway host reset` resets the host", machine.Name)
+		return refuseRequest("HostMachine %s is being deleted; `slipway host reset` resets the host", machine.Name)
 	case namespace != h.Namespace || name != h.Name || claim != record.ClaimID:
-		return refuseOrder("HostMachine %s has the provider ID %s, which is not of this host", machine.Name, machine.Spec.ProviderID)
+		return refuseRequest("HostMachine %s has the provider ID %s, which is not of this host", machine.Name, machine.Spec.ProviderID)
 	}
 	h.Spec.Claim = &infrav1.HostClaim{MachineName: machine.Name, ClusterName: cluster, ClaimID: record.ClaimID}
 	if _, of := machine.Labels[clusterv1.MachineControlPlaneLabel]; of {
@@ -162,15 +162,15 @@ func recordLostState(h *infrav1.Host) State {
 		fmt.Sprintf("The agent does not know what was done to the host: %s. %s%s. %s", recordOf(h).Lost, found(h), asNode(h), waysOut(h))}
 }
 
-// formerClaimState is that of a free host whose agent has a claim on record that the Host does not have.
-func formerClaimState(h *infrav1.Host) State {
-	return State{infrav1.HostPhaseQuarantined, infrav1.HostFormerClaimReason,
+// previousClaimState is that of a free host whose agent has a claim on record that the Host does not have.
+func previousClaimState(h *infrav1.Host) State {
+	return State{infrav1.HostPhaseQuarantined, infrav1.HostPreviousClaimReason,
 		fmt.Sprintf("By the agent's journal %s, which this Host does not have; was it deleted and made again, or the management cluster restored? %s", asNode(h), waysOut(h))}
 }
 
 func asNode(h *infrav1.Host) string {
 	record := recordOf(h)
-	claim := "a former claim"
+	claim := "a previous claim"
 	if record.ClaimID != "" {
 		claim = "claim " + record.ClaimID
 	}
@@ -198,7 +198,7 @@ func waysOut(h *infrav1.Host) string {
 	if recordOf(h).State == infrav1.HostRecordNode {
 		adopt = fmt.Sprintf("`slipway host adopt %s` gives it back to its Machine, ", at)
 	}
-	return fmt.Sprintf("%s`slipway host reset %s` resets it; or clean it by hand, then give your word: `slipway host clear-quarantine %s`", adopt, at, at)
+	return fmt.Sprintf("%s`slipway host reset %s` resets it; or clean it by hand, then confirm that it is clean: `slipway host clear-quarantine %s`", adopt, at, at)
 }
 
 // recordKept is nil while the agent knows what was done to the host.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -12,25 +13,25 @@ import (
 )
 
 // A word that the host is clean is taken, waits, or is refused with the reason: never lost.
-func TestWordThatAHostIsClean(t *testing.T) {
+func TestConfirmationThatAHostIsClean(t *testing.T) {
 	quarantined := freed(infrav1.HostRecord{State: infrav1.HostRecordRemains, ClaimGeneration: ptr.To[int64](7)}, nil)
 	for name, c := range map[string]struct {
 		host *infrav1.Host
 		word string
-		want host.WordAnswer
+		want host.Confirmation
 		why  string
 	}{
-		"quarantined":            {quarantined, "true", host.WordTaken, ""},
-		"for this claim":         {quarantined, "2", host.WordTaken, ""},
-		"for an earlier claim":   {quarantined, "1", host.WordRefused, "it is for claim generation 1"},
-		"given twice":            {free(), "true", host.WordRefused, "is clean"},
-		"before the first word":  {&infrav1.Host{}, "true", host.WordWaits, ""},
-		"while it is reset":      {claimed(infrav1.HostDesiredReset, infrav1.OperationRunning), "true", host.WordWaits, ""},
-		"while an order is open": {ordered(""), "true", host.WordWaits, ""},
-		"of a host that runs":    {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), "true", host.WordRefused, "it is Running"},
+		"quarantined":            {quarantined, "true", host.ConfirmationAccepted, ""},
+		"for this claim":         {quarantined, "2", host.ConfirmationAccepted, ""},
+		"for an earlier claim":   {quarantined, "1", host.ConfirmationRefused, "it is for claim generation 1"},
+		"given twice":            {free(), "true", host.ConfirmationRefused, "is clean"},
+		"before the first word":  {&infrav1.Host{}, "true", host.ConfirmationPending, ""},
+		"while it is reset":      {claimed(infrav1.HostDesiredReset, infrav1.OperationRunning), "true", host.ConfirmationPending, ""},
+		"while an order is open": {ordered(""), "true", host.ConfirmationPending, ""},
+		"of a host that runs":    {claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded), "true", host.ConfirmationRefused, "it is Running"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, why := host.JudgeWord(c.host, c.word)
+			got, why := host.EvaluateConfirmation(c.host, c.word)
 			if got != c.want || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
 				t.Errorf("%v, %q; want %v, %q", got, why, c.want, c.why)
 			}
@@ -42,7 +43,7 @@ func TestWordThatAHostIsClean(t *testing.T) {
 	}
 }
 
-func TestOrderOfAReset(t *testing.T) {
+func TestManualReset(t *testing.T) {
 	machine := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
 	leaving := machine.DeepCopy()
 	leaving.DeletionTimestamp = ptr.To(metav1.Now())
@@ -67,7 +68,7 @@ func TestOrderOfAReset(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := c.host.DeepCopy()
-			err := host.OrderReset(h, c.machine, "x")
+			err := host.RequestManualReset(h, c.machine, "x")
 			if c.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
 					t.Errorf("%v", err)
@@ -111,5 +112,25 @@ func TestGivenBack(t *testing.T) {
 				t.Errorf("given twice: %v", err)
 			}
 		})
+	}
+}
+
+// What the agent does not know, or does not accept, is a condition with the next command.
+func TestConditionsOfTheAgentsKnowledge(t *testing.T) {
+	h := claimed(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded)
+	h.Name, h.Namespace = "h", "ns"
+	find := func(condition string) *metav1.Condition {
+		return meta.FindStatusCondition(host.Conditions(h, host.Facts{}), condition)
+	}
+	if find(infrav1.RecordKeptCondition) != nil || find(infrav1.ConfigurationAcceptedCondition) != nil {
+		t.Error("there is nothing to tell")
+	}
+	h.Status.Record = &infrav1.HostRecord{State: infrav1.HostRecordNode, ClaimID: "c", Lost: "the journal is gone"}
+	h.Status.ConfigurationErrors = []string{"entry 2 of clean.ignore", "b", "c", "d", "e"}
+	if c := find(infrav1.RecordKeptCondition); c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "the journal is gone") || !strings.Contains(c.Message, "`slipway host clear-quarantine h -n ns`") {
+		t.Errorf("%+v", c)
+	}
+	if c := find(infrav1.ConfigurationAcceptedCondition); c == nil || !strings.Contains(c.Message, "entry 2 of clean.ignore; b; c; d. Correct") {
+		t.Errorf("%+v", c)
 	}
 }

@@ -211,7 +211,7 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 	case ActionProve:
 		return l.prove(ctx, spec.ClaimGeneration)
 	case ActionForget:
-		l.Log.Warn("an operator gave the word that the host is clean", "claimGeneration", *spec.ClearedGeneration)
+		l.Log.Warn("an operator confirmed that the host is clean", "claimGeneration", *spec.ClearedGeneration)
 		uid, _ := l.current()
 		return l.Journal.Update(func(s *journal.State) { forget(s, uid, spec, l.Now()) })
 	case ActionRefuse:

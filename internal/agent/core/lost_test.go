@@ -79,7 +79,7 @@ func TestNodeIsRecognizedWithoutTheJournal(t *testing.T) {
 	}
 }
 
-func TestWordOfAnOperator(t *testing.T) {
+func TestConfirmationByAnOperator(t *testing.T) {
 	free := func(generation int64, word *int64) *infrav1.HostSpec {
 		s := spec(generation, "", nil)
 		s.ClearedGeneration = word

@@ -87,7 +87,7 @@ func goesOn(op *journal.Operation) bool {
 	return op.Phase == infrav1.HostDesiredReset && op.State == infrav1.OperationFailed && !op.NextTry.IsZero()
 }
 
-// cleared says whether an operator gave the word that the host is clean of what the journal has of it,
+// cleared says whether an operator confirmed that the host is clean of what the journal has of it,
 // or has lost. The word for one claim stands until the end of the next one, for an agent that was away
 // when it was given. It is worth nothing for what came after it.
 func cleared(s journal.State, spec *infrav1.HostSpec) bool {
@@ -159,7 +159,7 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 	case spec.Desired.Phase == infrav1.HostDesiredReset:
 	case s.Lost != nil && begins(spec.Desired.Phase) && s.BootstrappedClaimID != spec.Claim.ClaimID:
 		return no(operation.ReasonRecordLost, "what was done to this host is not known: %s. Delete the Machine; then `slipway host reset` takes off what is found of a node, "+
-			"and `slipway host clear-quarantine` gives your word for the rest", s.Lost.Why)
+			"and `slipway host clear-quarantine` confirms that the rest is clean", s.Lost.Why)
 	case spec.ClaimGeneration <= s.ResetGeneration:
 		return no(operation.ReasonAlreadyReset, "a reset of claim generation %d was requested already; the host is bootstrapped again only for a new claim", s.ResetGeneration)
 	case makesSecond(s, spec.Desired):

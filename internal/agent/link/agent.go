@@ -45,6 +45,8 @@ type Options struct {
 	InventoryChanged <-chan struct{}
 	// VirtualIP tells what the host does about the control-plane address. May be nil.
 	VirtualIP VirtualIP
+	// ConfigurationErrors are what the agent does not accept of its configuration.
+	ConfigurationErrors []string
 	// AgentUpdate tells what the agent does about the version that the Host asks for. May be nil.
 	AgentUpdate AgentUpdate
 	// Trial has the agent begin no operation and write no journal, and only look and report.
@@ -287,7 +289,7 @@ func (a *Agent) setStatus() {
 		state.Node = nil
 	}
 	reported := status(a.facts, a.options.BootID, state, a.refused)
-	reported.VirtualIP, reported.AgentUpdate = virtualIP, update
+	reported.VirtualIP, reported.AgentUpdate, reported.ConfigurationErrors = virtualIP, update, a.options.ConfigurationErrors
 	a.reporter.set(reported)
 }
 

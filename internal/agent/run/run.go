@@ -48,6 +48,8 @@ type Agent struct {
 	program string
 	updater *selfupdate.Updater
 	trial   *selfupdate.Trial
+	// wrong is what the agent does not accept of its configuration.
+	wrong []string
 	// recollect is signalled when the inventory changed.
 	recollect chan struct{}
 }
@@ -134,7 +136,7 @@ func (a *Agent) live(parent context.Context) error {
 		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket,
 		DrainTimeout: a.Config.DrainTimeout.Duration, Log: a.Log,
 		Node:    a.nodeIPs,
-		Records: filepath.Join(a.Config.StateDir, config.RecordsDirectory), Ignore: ignored(a.Config.Clean),
+		Records: filepath.Join(a.Config.StateDir, config.RecordsDirectory), Ignore: a.ignored(),
 		Candidate: func() vip.Candidate { return effects.Candidate(a.name, a.journal.State()) },
 	})
 	a.manageSoftware()
@@ -157,10 +159,15 @@ func (a *Agent) live(parent context.Context) error {
 	return err
 }
 
-// ignored is what the operator wants left alone.
-func ignored(c config.Clean) []reset.Ignored {
-	all := make([]reset.Ignored, 0, len(c.Ignore))
-	for _, i := range c.Ignore {
+// ignored is what the operator wants left alone. What is wrong with it goes into the report.
+func (a *Agent) ignored() []reset.Ignored {
+	accepted, wrong := a.Config.Clean.Accepted(reset.RecordedKinds())
+	for _, what := range wrong {
+		a.Log.Error("the configuration is not accepted as a whole", "wrong", what)
+	}
+	a.wrong = wrong
+	all := make([]reset.Ignored, 0, len(accepted))
+	for _, i := range accepted {
 		all = append(all, reset.Ignored{Kind: i.Kind, Name: i.Name, Reason: i.Reason})
 	}
 	return all
@@ -205,7 +212,8 @@ func (a *Agent) options() link.Options {
 		Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
 		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
 		VirtualIP: virtualIP{a.keeper}, InventoryChanged: a.recollect, Log: a.Log,
-		AgentUpdate: a.updater, Served: a.updater.Served, Trial: a.trial != nil, Renewed: a.trial.Renewed,
+		ConfigurationErrors: a.wrong,
+		AgentUpdate:         a.updater, Served: a.updater.Served, Trial: a.trial != nil, Renewed: a.trial.Renewed,
 		Reported: func(s infrav1.HostStatus) { a.trial.Reported(s.Inventory.AgentVersion) },
 	}
 }

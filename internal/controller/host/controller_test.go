@@ -327,7 +327,7 @@ func TestClearQuarantineOfARunningHost(t *testing.T) {
 }
 
 // A word that comes before its time waits, one for another claim is answered.
-func TestWordWaitsForTheQuarantine(t *testing.T) {
+func TestConfirmationPendingForTheQuarantine(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1", func(h *infrav1.Host) {
 		h.Annotations = map[string]string{infrav1.ClearQuarantineAnnotation: "1"}

@@ -89,20 +89,20 @@ func (r *Reconciler) clearQuarantine(ctx context.Context, s *scope) (bool, error
 	if !ok {
 		return true, nil
 	}
-	answer, why := host.JudgeWord(s.host, word)
-	if answer == host.WordWaits {
+	answer, why := host.EvaluateConfirmation(s.host, word)
+	if answer == host.ConfirmationPending {
 		return true, nil
 	}
 	changed := s.host.DeepCopy()
 	delete(changed.Annotations, infrav1.ClearQuarantineAnnotation)
-	if answer == host.WordTaken {
+	if answer == host.ConfirmationAccepted {
 		host.Clear(changed)
 		r.free(ctx, changed)
 	}
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("clear the quarantine: %w", err)
 	}
-	if answer == host.WordTaken {
+	if answer == host.ConfirmationAccepted {
 		r.Recorder.Eventf(s.host, nil, "Normal", "QuarantineCleared", "Release", "Cleared by annotation")
 	} else {
 		r.Recorder.Eventf(s.host, nil, "Warning", "AnnotationIgnored", "Release",

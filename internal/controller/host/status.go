@@ -102,6 +102,8 @@ var ownConditions = map[string]bool{
 	infrav1.ReportAcceptedCondition:     true,
 	infrav1.NodeIdentityKeptCondition:   true,
 	infrav1.RecordKeptCondition:         true,
+
+	infrav1.ConfigurationAcceptedCondition: true,
 }
 
 // statusApply holds nothing but what this controller owns.

@@ -194,7 +194,6 @@ func (c *AgentConfiguration) validate() error {
 		fail("nodeIPNetworks", "must be networks such as 10.0.0.0/24, not %q", c.NodeIPNetworks)
 	}
 	c.Software.validate(fail)
-	c.Clean.validate(fail)
 	if err := validateHealthAddress(c.HealthAddress); err != nil {
 		fail("healthAddress", "%s", err)
 	}
