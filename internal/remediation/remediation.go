@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
@@ -47,6 +49,9 @@ type Member struct {
 	// Domain is the failure domain where what replaces the machine has to be; empty
 	// when any will do.
 	Domain string
+	// Skipped is true while an operator wants no step for the machine: it has annotation
+	// cluster.x-k8s.io/skip-remediation.
+	Skipped bool
 	// RebootFailed is true when the agent reported that the last reboot failed.
 	RebootFailed bool
 	// Attempt is the last step that was tried; nil when there was none.
@@ -175,6 +180,8 @@ func (p *planner) current(m Member) (_ Decision, open bool) {
 		return Decision{Member: m.Name, Kind: Defer, Message: "Its host is to be emptied: the pool replaces the machine as spec.strategy allows"}, false
 	case m.Evacuate:
 		return none, false
+	case m.Skipped && (m.failing() || p.silentFor(m) || p.stuck(m)):
+		return p.skipped(m), false
 	case p.silentFor(m):
 		return none, true
 	case m.Attempt != nil && unfinished(m):
@@ -198,6 +205,15 @@ func (p *planner) current(m Member) (_ Decision, open bool) {
 		return Decision{Member: m.Name, Kind: Recovered}, false
 	}
 	return Decision{Member: m.Name, Kind: Forget}, false
+}
+
+// skipped begins no step. The MachineHealthCheck keeps what it wrote before the Machine was
+// annotated. A reboot that was requested goes on, and counts.
+func (p *planner) skipped(m Member) Decision {
+	if m.Attempt != nil && !unfinished(m) && p.running(m) {
+		p.InFlight++
+	}
+	return Decision{Member: m.Name, Kind: Defer, Message: fmt.Sprintf("Not remediated because the Machine has annotation %s. Remove it to go on", clusterv1.MachineSkipRemediationAnnotation)}
 }
 
 func (p *planner) leaving(m Member) Decision {

@@ -102,6 +102,7 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation
 		if machine := s.machineOf(m.Name); machine != nil {
 			member.Health = health(machine)
 			member.Leaving = member.Leaving || !machine.DeletionTimestamp.IsZero()
+			member.Skipped = skipped(machine)
 		}
 		if member.Health == remediation.Unhealthy || (member.Attempt != nil && !member.Provisioned) {
 			failing = true
@@ -170,6 +171,13 @@ func health(m *clusterv1.Machine) remediation.Health {
 	default:
 		return remediation.Failing
 	}
+}
+
+// skipped reports whether an operator wants the machine not to be remediated. The mark of a
+// machine that waits for a host is for MachineHealthChecks only.
+func skipped(m *clusterv1.Machine) bool {
+	mark, found := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+	return found && mark != infrav1.WaitingForHostMark
 }
 
 // replaced are the machines in whose place another was made.

@@ -395,3 +395,39 @@ func crashInRemediation(t *testing.T, action infrav1.RemediationAction, crash *t
 		}
 	}
 }
+
+// The check passes over a Machine that somebody annotates, and what it wrote before stays. No
+// further step is taken until the annotation goes.
+func TestSkippedMachineIsLeftAlone(t *testing.T) {
+	s := newSickbay(t, 2, ladder(infrav1.RemediationReboot, infrav1.RemediationReplace))
+	s.addHost("spare")
+	sick := s.hostMachines()[0].Name
+	annotate := func(mark string) {
+		t.Helper()
+		m := s.machine(sick)
+		m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: mark}
+		if err := env.Client.Update(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.check(sick, false)
+	s.reconcile()
+	annotate("")
+	s.step(time.Hour)
+	pool := s.reconcile()
+	if !s.member(sick).DeletionTimestamp.IsZero() {
+		t.Fatal("the next step deleted a Machine that an operator annotated")
+	}
+	const why = "annotation " + clusterv1.MachineSkipRemediationAnnotation
+	if text := conditions.GetMessage(pool, clusterv1.RemediatingCondition); !strings.Contains(text, sick) || !strings.Contains(text, why) {
+		t.Errorf("the pool does not say why nothing is done: %q", text)
+	}
+	if text := conditions.GetMessage(s.machine(sick), clusterv1.MachineOwnerRemediatedCondition); !strings.Contains(text, why) {
+		t.Errorf("the Machine does not say why nothing is done: %q", text)
+	}
+	annotate(infrav1.WaitingForHostMark)
+	s.reconcile()
+	if s.member(sick).DeletionTimestamp.IsZero() {
+		t.Error("no step because of the mark of the manager itself")
+	}
+}
