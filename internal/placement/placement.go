@@ -48,6 +48,9 @@ type Candidate struct {
 	Connected bool
 	// Former is what is left of the machines that had the host before.
 	Former Former
+	// NamedBy is the HostMachine that waits for this host by spec.hostName, and can have no
+	// other; empty when there is none.
+	NamedBy string
 }
 
 // Former is what is left of the machines that had a host before. Cluster API deletes
@@ -214,6 +217,9 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	}
 	if why := host.Unavailable(h, candidate.Connected); why != (host.State{}) {
 		return rejection(h, why)
+	}
+	if candidate.NamedBy != "" && r.HostName != h.Name {
+		return fmt.Sprintf("reserved for HostMachine %s, which names it in spec.hostName", candidate.NamedBy)
 	}
 	// The condition that says so may come later than the host's report.
 	if slices.ContainsFunc(identities(h), func(id string) bool { return c.seen[id] > 1 }) {

@@ -58,7 +58,7 @@ func Explain(ctx context.Context, c client.Reader, namespace, name string) (Plac
 	if err != nil {
 		return Placement{}, fmt.Errorf("HostMachine %s: %w", m.Name, err)
 	}
-	candidates, err := inputs.Candidates(ctx, c, m.Namespace)
+	candidates, err := inputs.Candidates(ctx, namespaced{c}, m.Namespace)
 	if err != nil {
 		return Placement{}, err
 	}

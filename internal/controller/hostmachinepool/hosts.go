@@ -1,9 +1,9 @@
 package hostmachinepool
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,11 +23,12 @@ type hostView struct {
 	byName map[string]*infrav1.Host
 	// release is the KubernetesRelease of the version of the pool; nil without one.
 	release *infrav1.KubernetesReleaseSpec
-	// free is the number of hosts that members could claim now; domains are those
-	// of the spread.
-	free    int
-	domains []rollout.Domain
-	chooser *placement.Chooser
+	// claimable are the hosts that members could claim now; free is their number, less what
+	// other machines wait for; domains are those of the spread.
+	claimable []placement.Candidate
+	free      int
+	domains   []rollout.Domain
+	chooser   *placement.Chooser
 }
 
 // of returns the host a member has claimed, or nil.
@@ -48,12 +49,23 @@ func (v *hostView) domain(h *infrav1.Host) string { return host.FailureDomain(h,
 func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 	spec := s.pool.Spec
 	asks := spec.HostSelector != nil || len(spec.MinCapacity) > 0
-	if !asks && spec.Spread == nil && spec.Strategy.Type != infrav1.RolloutTypeInPlace && spec.Strategy.NoSpareHost != infrav1.NoSpareHostInPlace &&
-		!slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool {
-			return evacuating(&m) || m.Labels[infrav1.RevisionLabel] != s.revision
-		}) {
-		return nil
+	switch {
+	case s.givesUpHosts():
+		return r.countFreeHosts(ctx, s, r.Client)
+	case asks, spec.Spread != nil, spec.Strategy.Type == infrav1.RolloutTypeInPlace,
+		slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool { return m.Labels[infrav1.RevisionLabel] != s.revision }):
+		return r.lookAtHosts(ctx, s)
 	}
+	return nil
+}
+
+// givesUpHosts reports whether a free host may cost a member its own.
+func (s *scope) givesUpHosts() bool {
+	return s.pool.Spec.Strategy.NoSpareHost == infrav1.NoSpareHostInPlace ||
+		slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool { return evacuating(&m) })
+}
+
+func (r *Reconciler) lookAtHosts(ctx context.Context, s *scope) error {
 	hosts, err := inputs.Candidates(ctx, r.Client, s.pool.Namespace)
 	if err != nil {
 		return err
@@ -62,8 +74,35 @@ func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	s.hosts, err = viewHosts(hosts, request, spec.Spread)
+	s.hosts, err = viewHosts(hosts, request, s.pool.Spec.Spread)
 	return err
+}
+
+// countFreeHosts counts the hosts that a new member could claim now, less those that machines
+// outside of the pool wait for: a host is the spare of one machine. It reads these machines from
+// reader. The planners subtract the pool's own.
+func (r *Reconciler) countFreeHosts(ctx context.Context, s *scope, reader client.Reader) error {
+	if s.hosts == nil {
+		if err := r.lookAtHosts(ctx, s); err != nil {
+			return err
+		}
+	}
+	if len(s.hosts.claimable) == 0 {
+		return nil
+	}
+	machines := &infrav1.HostMachineList{}
+	if err := reader.List(ctx, machines, client.InNamespace(s.pool.Namespace)); err != nil {
+		return fmt.Errorf("list the machines that wait for a host: %w", err)
+	}
+	others := slices.DeleteFunc(machines.Items, func(m infrav1.HostMachine) bool {
+		return slices.ContainsFunc(s.hostMachines, func(own infrav1.HostMachine) bool { return own.Name == m.Name })
+	})
+	waiting, err := inputs.Waiting(ctx, r.Client, others)
+	if err != nil {
+		return err
+	}
+	s.hosts.count(waiting)
+	return nil
 }
 
 // request is what a new member would ask of a host.
@@ -80,29 +119,32 @@ func viewHosts(hosts []placement.Candidate, request placement.Request, spread *i
 	if spread != nil {
 		view.key = spread.Key
 	}
-	claimable := map[string]bool{}
-	for _, fit := range chooser.Choose(hosts).Ranked {
-		claimable[fit.Host.Name] = true
-	}
-	view.free = len(claimable)
-	domains := map[string]int{}
-	for i := range hosts {
-		h := hosts[i].Host
+	chooser.Choose(hosts) // for the identities of all of them
+	domains := map[string]bool{}
+	for _, candidate := range hosts {
+		h := candidate.Host
 		view.byName[h.Name] = h
-		free := claimable[h.Name]
-		domain := view.domain(h)
-		if spread == nil || domain == "" || !chooser.Suits(h) {
-			continue
+		if chooser.Reject(candidate) == "" {
+			view.claimable = append(view.claimable, candidate)
 		}
-		if domains[domain] += 0; free {
-			domains[domain]++
+		if domain := view.domain(h); spread != nil && domain != "" && chooser.Suits(h) {
+			domains[domain] = true
 		}
 	}
-	for name, free := range domains {
-		view.domains = append(view.domains, rollout.Domain{Name: name, Free: free})
+	for _, name := range slices.Sorted(maps.Keys(domains)) {
+		view.domains = append(view.domains, rollout.Domain{Name: name})
 	}
-	slices.SortFunc(view.domains, func(x, y rollout.Domain) int { return cmp.Compare(x.Name, y.Name) })
+	view.count(nil)
 	return view, nil
+}
+
+// count counts the claimable hosts, less those that other machines which wait may claim.
+func (v *hostView) count(others []*placement.Chooser) {
+	v.free = len(v.claimable) - placement.Taken(others, v.claimable)
+	for i := range v.domains {
+		within := slices.DeleteFunc(slices.Clone(v.claimable), func(c placement.Candidate) bool { return v.domain(c.Host) != v.domains[i].Name })
+		v.domains[i].Free = len(within) - placement.Taken(others, within)
+	}
 }
 
 // reportCapacity tells the cluster autoscaler what a machine of the pool would have.

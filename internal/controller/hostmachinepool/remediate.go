@@ -15,8 +15,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/reconciler"
 	"github.com/slipway-dev/slipway/internal/remediation"
 	"github.com/slipway-dev/slipway/internal/rollout"
@@ -35,7 +33,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 	if s.frozen != "" {
 		return s.remediatesNothing()
 	}
-	plan, err := r.planRemediation(ctx, s)
+	plan, err := r.planRemediation(ctx, s, r.Client)
 	if err != nil {
 		return err
 	}
@@ -49,7 +47,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 		if err := s.read(ctx, r.APIReader); err != nil {
 			return err
 		}
-		if plan, err = r.planRemediation(ctx, s); err != nil {
+		if plan, err = r.planRemediation(ctx, s, r.APIReader); err != nil {
 			return err
 		}
 	}
@@ -82,7 +80,8 @@ func acts(d remediation.Decision) bool {
 	return d.Kind == remediation.Begin || d.Kind == remediation.Pin
 }
 
-func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation.Plan, error) {
+// planRemediation reads from reader who waits for the hosts that are free.
+func (r *Reconciler) planRemediation(ctx context.Context, s *scope, reader client.Reader) (remediation.Plan, error) {
 	policy, err := remediation.NewPolicy(s.pool.Spec.Remediation, s.desired())
 	if err != nil {
 		return remediation.Plan{}, err
@@ -122,11 +121,10 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *scope) (remediation
 		in.Members = append(in.Members, member)
 	}
 	if failing {
-		spare, err := r.spareHosts(ctx, s)
-		if err != nil {
+		if err := r.countFreeHosts(ctx, s, reader); err != nil {
 			return remediation.Plan{}, err
 		}
-		in.SpareHosts = spare - waiting
+		in.SpareHosts = s.hosts.free - waiting
 		if err := s.spread(&in); err != nil {
 			return remediation.Plan{}, err
 		}
@@ -212,21 +210,4 @@ func (r *Reconciler) connected(ctx context.Context, m *infrav1.HostMachine) (boo
 		return false, client.IgnoreNotFound(err)
 	}
 	return host.Connected(h), nil
-}
-
-// spareHosts counts the hosts a new member could have now.
-func (r *Reconciler) spareHosts(ctx context.Context, s *scope) (int, error) {
-	request, err := r.request(ctx, s)
-	if err != nil {
-		return 0, err
-	}
-	chooser, err := placement.NewChooser(request)
-	if err != nil {
-		return 0, err
-	}
-	candidates, err := inputs.Candidates(ctx, r.Client, s.pool.Namespace)
-	if err != nil {
-		return 0, err
-	}
-	return len(chooser.Choose(candidates).Ranked), nil
 }

@@ -431,3 +431,150 @@ func TestSkippedMachineIsLeftAlone(t *testing.T) {
 		t.Error("no step because of the mark of the manager itself")
 	}
 }
+
+// beside is a second pool of the same namespace and Cluster, with a host for each member.
+func (s *sickbay) beside(name string, replicas int32, spec infrav1.HostMachinePoolRemediation) *sickbay {
+	s.t.Helper()
+	machinePool, pool := testenv.NewMachinePool(s.t, env.Client, s.key.Namespace, name, replicas, func(_ *clusterv1.MachinePool, pool *infrav1.HostMachinePool) {
+		pool.Spec.Remediation = spec
+	})
+	other := &sickbay{
+		world: &world{Reconciler: s.Reconciler, t: s.t, clock: s.world.clock, machinePool: machinePool, key: client.ObjectKeyFromObject(pool)},
+		clock: s.clock, agents: map[string]*testenv.Agent{},
+	}
+	other.reconcile()
+	for _, m := range other.members() {
+		m.Spec.ProviderID = infrav1.ProviderID(m.Namespace, "host-of-"+m.Name, m.Spec.ClaimID)
+		if err := env.Client.Update(ctx, &m); err != nil {
+			s.t.Fatal(err)
+		}
+		other.addHost("host-of-"+m.Name, func(h *infrav1.Host) {
+			h.Spec.Claim = &infrav1.HostClaim{MachineName: m.Name, ClusterName: testenv.ClusterName, ClaimID: m.Spec.ClaimID}
+		})
+		m.Status.Initialization.Provisioned = ptr.To(true)
+		if err := env.Client.Status().Update(ctx, &m); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	other.reconcile()
+	return other
+}
+
+// members are those of this pool.
+func (s *sickbay) members() []infrav1.HostMachine {
+	s.t.Helper()
+	list := &infrav1.HostMachineList{}
+	if err := env.Client.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels{clusterv1.MachinePoolNameLabel: s.key.Name}); err != nil {
+		s.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// silence fails a member whose agent is gone.
+func (s *sickbay) silence(name string) {
+	s.t.Helper()
+	s.agents["host-of-"+name].Connect(s.t, false)
+	s.check(name, false)
+}
+
+// The one free host is the spare of one machine, whichever pools and machines there are.
+func TestSpareHostIsCountedOnce(t *testing.T) {
+	gone := func(s *sickbay, name string) bool { return !s.member(name).DeletionTimestamp.IsZero() }
+	t.Run("over pools", func(t *testing.T) {
+		one := newSickbay(t, 2, ladder(infrav1.RemediationReplace))
+		two := one.beside("others", 2, ladder(infrav1.RemediationReplace))
+		one.addHost("spare")
+		first, second := one.members()[0].Name, two.members()[0].Name
+		one.silence(first)
+		two.silence(second)
+		one.reconcile()
+		two.reconcile()
+		if !gone(one, first) || gone(two, second) {
+			t.Errorf("given up: %s %t, %s %t, want the first only", first, gone(one, first), second, gone(two, second))
+		}
+		one.addHost("another")
+		two.reconcile()
+		if !gone(two, second) {
+			t.Errorf("%s stays although a second host is free", second)
+		}
+	})
+	t.Run("over pools whose hosts are emptied", func(t *testing.T) {
+		one := newSickbay(t, 2, ladder(infrav1.RemediationReplace))
+		two := one.beside("others", 2, ladder(infrav1.RemediationReplace))
+		one.addHost("spare")
+		for _, s := range []*sickbay{one, two} {
+			s.changePool(func(p *infrav1.HostMachinePool) {
+				p.Spec.Strategy.MaxSurge, p.Spec.Strategy.MaxUnavailable = ptr.To(intstr.FromInt32(0)), ptr.To(intstr.FromInt32(1))
+			})
+			for _, m := range s.members() {
+				machine := s.machine(m.Name)
+				conditions.Set(machine, metav1.Condition{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue, Reason: "Available"})
+				if err := env.Client.Status().Update(ctx, machine); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m := s.members()[0]
+			conditions.Set(&m, metav1.Condition{Type: infrav1.EvacuatingCondition, Status: metav1.ConditionTrue, Reason: "Evacuate"})
+			if err := env.Client.Status().Update(ctx, &m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		one.reconcile()
+		two.reconcile()
+		if one, two := len(leaving(one.members())), len(leaving(two.members())); one != 1 || two != 0 {
+			t.Errorf("%d and %d machines leave, want one of the first pool only", one, two)
+		}
+	})
+	t.Run("over failure domains", func(t *testing.T) {
+		s := newSickbay(t, 2, ladder(infrav1.RemediationReplace))
+		s.changePool(func(p *infrav1.HostMachinePool) {
+			p.Spec.Spread = &infrav1.HostMachinePoolSpread{Key: "rack", Hard: ptr.To(true)}
+		})
+		rack := func(name string) func(*infrav1.Host) {
+			return func(h *infrav1.Host) { h.Labels = map[string]string{"rack": name} }
+		}
+		sick := s.members()[0]
+		for _, m := range s.members() {
+			h := s.agents["host-of-"+m.Name].Host(t)
+			if rack("b")(h); m.Name == sick.Name {
+				rack("a")(h)
+			}
+			if err := env.Client.Update(ctx, h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.addHost("spare-a", rack("a"))
+		s.addHost("spare-b", rack("b"))
+		testenv.NewMachine(t, env.Client, s.key.Namespace, "waits", func(_ *clusterv1.Machine, m *infrav1.HostMachine) {
+			m.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": "a"}}
+		})
+		s.silence(sick.Name)
+		s.reconcile()
+		if gone(s, sick.Name) {
+			t.Error("the machine is given up for a host of its failure domain for which another machine waits")
+		}
+	})
+	for name, c := range map[string]struct {
+		wants     infrav1.HostMachineSpec
+		givenAway bool
+	}{
+		"with a machine that waits":                      {infrav1.HostMachineSpec{}, false},
+		"with a machine that waits for a host elsewhere": {infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}}}, true},
+		"with a machine that names it":                   {infrav1.HostMachineSpec{HostName: "spare"}, false},
+		"with a machine that names another":              {infrav1.HostMachineSpec{HostName: "other"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSickbay(t, 2, ladder(infrav1.RemediationReplace))
+			testenv.NewMachine(t, env.Client, s.key.Namespace, "waits", func(_ *clusterv1.Machine, m *infrav1.HostMachine) {
+				m.Spec.Placement, m.Spec.HostName = c.wants.Placement, c.wants.HostName
+			})
+			s.addHost("spare")
+			sick := s.members()[0].Name
+			s.silence(sick)
+			s.reconcile()
+			if gone(s, sick) != c.givenAway {
+				t.Errorf("the machine is given up for the spare host: %t, want %t", gone(s, sick), c.givenAway)
+			}
+		})
+	}
+}

@@ -74,6 +74,11 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) error {
 		if err := r.computeRevision(ctx, s, false); err != nil {
 			return err
 		}
+		if s.givesUpHosts() {
+			if err := r.countFreeHosts(ctx, s, r.APIReader); err != nil {
+				return err
+			}
+		}
 	}
 	if err := s.makePlan(); err != nil {
 		return err

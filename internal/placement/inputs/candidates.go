@@ -25,7 +25,26 @@ func Candidates(ctx context.Context, c client.Reader, namespace string) ([]place
 	candidates := make([]placement.Candidate, 0, len(hosts.Items))
 	for i := range hosts.Items {
 		h := &hosts.Items[i]
-		candidates = append(candidates, placement.Candidate{Host: h, Connected: host.Connected(h), Former: formers.Of(h)})
+		namedBy, err := namedBy(ctx, c, formers.naming[h.Name], h)
+		if err != nil {
+			return nil, err
+		}
+		candidates = append(candidates, placement.Candidate{Host: h, Connected: host.Connected(h), Former: formers.Of(h), NamedBy: namedBy})
 	}
 	return candidates, nil
+}
+
+// namedBy returns the first of the machines that name a host which can claim it once it is free;
+// empty when there is none. A machine that never can reserves nothing.
+func namedBy(ctx context.Context, c client.Reader, machines []*infrav1.HostMachine, h *infrav1.Host) (string, error) {
+	for _, m := range machines {
+		chooser, err := waits(ctx, c, m)
+		if err != nil {
+			return "", err
+		}
+		if chooser != nil && chooser.Suits(h) {
+			return m.Name, nil
+		}
+	}
+	return "", nil
 }

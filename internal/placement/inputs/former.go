@@ -19,7 +19,9 @@ import (
 type Formers struct {
 	// machines name, by host, who has a providerID of it and for which claim.
 	machines map[string][]named
-	pools    nodePools
+	// naming are the HostMachines that name their host and have none yet, by that host.
+	naming map[string][]*infrav1.HostMachine
+	pools  nodePools
 }
 
 type named struct{ machine, claimID string }
@@ -33,9 +35,13 @@ func FormersOf(ctx context.Context, c client.Reader, namespace string) (*Formers
 		}
 	}
 	pools, err := poolsByNode(ctx, c, namespace)
-	f := &Formers{machines: map[string][]named{}, pools: pools}
+	f := &Formers{machines: map[string][]named{}, naming: map[string][]*infrav1.HostMachine{}, pools: pools}
 	for i := range hostMachines.Items {
-		f.add("HostMachine "+hostMachines.Items[i].Name, hostMachines.Items[i].Spec.ProviderID)
+		m := &hostMachines.Items[i]
+		f.add("HostMachine "+m.Name, m.Spec.ProviderID)
+		if m.Spec.HostName != "" && m.Spec.ProviderID == "" {
+			f.naming[m.Spec.HostName] = append(f.naming[m.Spec.HostName], m)
+		}
 	}
 	for i := range machines.Items {
 		f.add("Machine "+machines.Items[i].Name, machines.Items[i].Spec.ProviderID)

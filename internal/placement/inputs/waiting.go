@@ -1,0 +1,60 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/placement"
+)
+
+// Waiting returns a chooser for each machine that waits for a host. It omits machines that name
+// their host, which is free for nobody else.
+func Waiting(ctx context.Context, c client.Reader, machines []infrav1.HostMachine) ([]*placement.Chooser, error) {
+	var waiting []*placement.Chooser
+	for i := range machines {
+		if machines[i].Spec.HostName != "" {
+			continue
+		}
+		chooser, err := waits(ctx, c, &machines[i])
+		if err != nil {
+			return nil, err
+		}
+		if chooser != nil {
+			waiting = append(waiting, chooser)
+		}
+	}
+	return waiting, nil
+}
+
+// waits returns the chooser of a machine that waits for a host; nil for a machine that has one
+// or will get none, as when it is being deleted.
+func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*placement.Chooser, error) {
+	if !m.DeletionTimestamp.IsZero() || m.Spec.ProviderID != "" || m.Spec.Adopt.HostName != "" {
+		return nil, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	key := client.ObjectKey{Namespace: m.Namespace, Name: m.Labels[clusterv1.ClusterNameLabel]}
+	if err := c.Get(ctx, key, cluster); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get the Cluster of HostMachine %s: %w", m.Name, err)
+	} else if err != nil {
+		return nil, nil
+	}
+	owner, err := OwnerOf(ctx, c, m)
+	if err != nil || owner == nil || Leaving(owner, cluster) != "" {
+		return nil, err
+	}
+	request, err := RequestFor(ctx, c, m, owner, cluster)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	chooser, err := placement.NewChooser(request)
+	if err != nil {
+		return nil, nil //nolint:nilerr // with malformed selectors it gets no host
+	}
+	return chooser, nil
+}

@@ -1,0 +1,47 @@
+package placement
+
+// assignment gives hosts to machines that wait, one each, and to as many of them as possible.
+// Machines and hosts are known by their indices in two lists.
+type assignment struct {
+	// fitting are the hosts that fit each machine.
+	fitting [][]int
+	// machines are those that got a host, by the host.
+	machines map[int]int
+}
+
+// assign finds a maximum matching, by augmenting paths.
+func assign(waiting []*Chooser, hosts []Candidate) *assignment {
+	a := &assignment{fitting: make([][]int, len(waiting)), machines: map[int]int{}}
+	for i, machine := range waiting {
+		for j := range hosts {
+			if machine.Reject(hosts[j]) == "" {
+				a.fitting[i] = append(a.fitting[i], j)
+			}
+		}
+		a.place(i, map[int]bool{})
+	}
+	return a
+}
+
+// place gives a machine a host, for which others may have to change theirs. It returns false,
+// and changes nothing, when there is none. It ignores the hosts in seen.
+func (a *assignment) place(machine int, seen map[int]bool) bool {
+	for _, h := range a.fitting[machine] {
+		if seen[h] {
+			continue
+		}
+		seen[h] = true
+		other, assigned := a.machines[h]
+		if !assigned || a.place(other, seen) {
+			a.machines[h] = machine
+			return true
+		}
+	}
+	return false
+}
+
+// Taken is how many of the hosts the machines that wait can claim at most: a host goes to
+// one machine only.
+func Taken(waiting []*Chooser, hosts []Candidate) int {
+	return len(assign(waiting, hosts).machines)
+}
