@@ -172,6 +172,20 @@ func run(outcome lifecyclev1.StepOutcome) lifecyclev1.LifecycleRun {
 	return r
 }
 
+// Messages of Cluster API about a drain, of which TestDoctorReadsCoresMessages of the plane has the originals.
+const (
+	overBudget = "* Pod shop/db-0: cannot evict pod as it would violate the pod's disruption budget. The disruption budget db needs 1 healthy pods and has 1 currently"
+	twoBudgets = "* Pod shop/db-0: failed to evict Pod, This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
+
+// drains has Machine a-1 drain for so long, with what Cluster API says about it.
+func drains(s *Snapshot, since time.Duration, message string) {
+	m := &s.Machines[0]
+	m.DeletionTimestamp = ptr.To(ago(since))
+	m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(since)}
+	set(&m.Status.Conditions, clusterv1.MachineDeletingCondition, "True", clusterv1.MachineDeletingDrainingNodeReason, "Drain not completed yet:\n"+message)
+}
+
 func TestNothingIsWrongInAHealthyFleet(t *testing.T) {
 	for _, f := range Diagnose(healthy()).Findings {
 		t.Errorf("%s of %s: %s", f.Check, f.Object, f.Message)
@@ -461,6 +475,17 @@ var cases = []struct {
 		s.Machines[0].DeletionTimestamp = ptr.To(ago(time.Hour))
 		set(&s.Machines[0].Status.Conditions, clusterv1.MachineDeletingCondition, "True", "DrainingNode", "PDB x")
 	}, []want{{"DeletionStuck", Warning, "Machine prod/a-1", time.Hour, "PDB x", "describe"}}},
+	{"a budget forbids an eviction", func(s *Snapshot) { drains(s, 6*time.Minute, overBudget) },
+		[]want{{"DeletionStuck", Warning, "Machine prod/a-1", 6 * time.Minute, "Pod shop/db-0: cannot evict pod as it would violate the pod's disruption budget. The disruption budget db", "describe"}}},
+	{"an eviction is refused for another reason", func(s *Snapshot) { drains(s, 5*time.Minute, twoBudgets) },
+		[]want{{"DeletionStuck", Warning, "Machine prod/a-1", 5 * time.Minute, "Pod shop/db-0: failed to evict Pod, This pod has more than one PodDisruptionBudget", "describe"}}},
+	{"a budget has just begun to forbid an eviction", func(s *Snapshot) {
+		drains(s, time.Minute, overBudget)
+		s.Machines[0].DeletionTimestamp = ptr.To(ago(20 * time.Minute)) // held by a hook before
+	}, nil},
+	{"a drain takes long", func(s *Snapshot) {
+		drains(s, 20*time.Minute, "* Pod shop/web-1: deletionTimestamp set, but still not removed from the Node")
+	}, nil},
 	{"a Machine has just begun to go", func(s *Snapshot) { s.Machines[0].DeletionTimestamp = ptr.To(ago(time.Minute)) }, nil},
 	{"a move is held up", func(s *Snapshot) {
 		set(&s.Hosts[0].Status.Conditions, infrav1.ReadyToMoveCondition, "False", infrav1.HostHandOverNotSignedReason, "not signed")

@@ -125,7 +125,7 @@ func onTheMove(pool *infrav1.HostMachinePool, cluster *clusterv1.Cluster) (wait 
 
 func (r *Reconciler) phases(s *scope) []reconciler.Phase[*scope] {
 	if s.deleting() {
-		return reconciler.Always(r.readMembers, r.carryOut, r.publish, r.finish)
+		return reconciler.Always(r.readMembers, r.carryOut, r.configureMachines, r.publish, r.finish)
 	}
 	return reconciler.Always(
 		r.readMembers, r.readRevision, r.readHosts, r.alignMembers, r.remediate, r.carryOut,

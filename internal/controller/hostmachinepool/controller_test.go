@@ -320,6 +320,59 @@ func settings(to *clusterv1.MachineSpec, from clusterv1.MachineSpec) {
 	to.MinReadySeconds, to.ReadinessGates, to.Deletion, to.Taints = from.MinReadySeconds, from.ReadinessGates, from.Deletion, from.Taints
 }
 
+// Who sees that a drain does not end changes the timeouts, whoever deleted the Machine.
+func TestDeletionTimeoutsReachWhatDrains(t *testing.T) {
+	for name, goes := range map[string]func(*world){
+		"scaled in": func(w *world) { w.scale(0) },
+		"pool is deleted": func(w *world) {
+			if err := env.Client.Delete(ctx, w.reconcile()); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"Machine is deleted": func(w *world) {
+			if err := env.Client.Delete(ctx, &w.machines()[0]); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, func(mp *clusterv1.MachinePool, _ *infrav1.HostMachinePool) {
+				mp.Spec.Template.Spec.MinReadySeconds = ptr.To(int32(7))
+			})
+			w.reconcile()
+			w.claim()
+			w.reconcile()
+			goes(w)
+			w.reconcile()
+			for _, seconds := range []*int32{ptr.To(int32(61)), ptr.To(int32(5)), nil} {
+				want := clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: seconds, NodeVolumeDetachTimeoutSeconds: seconds, NodeDeletionTimeoutSeconds: seconds}
+				w.changeMachinePool(func(mp *clusterv1.MachinePool) {
+					mp.Spec.Template.Spec.Deletion = want
+					mp.Spec.Template.Spec.MinReadySeconds = ptr.To(int32(8))
+				})
+				w.reconcile()
+				drains := 0
+				for _, m := range w.machines() {
+					if m.DeletionTimestamp.IsZero() {
+						continue
+					}
+					drains++
+					// core's webhook, which is not here, has a default for the last one
+					if !ptr.Equal(m.Spec.Deletion.NodeDrainTimeoutSeconds, seconds) || !ptr.Equal(m.Spec.Deletion.NodeVolumeDetachTimeoutSeconds, seconds) || !ptr.Equal(m.Spec.Deletion.NodeDeletionTimeoutSeconds, seconds) {
+						t.Errorf("timeouts of a Machine that drains: %+v, want %+v", m.Spec.Deletion, want)
+					}
+					if ptr.Deref(m.Spec.MinReadySeconds, 0) != 7 {
+						t.Errorf("minReadySeconds of a Machine that drains is changed: %+v", m.Spec)
+					}
+				}
+				if drains != 1 {
+					t.Fatalf("%d Machines drain, want 1", drains)
+				}
+			}
+		})
+	}
+}
+
 func TestDeletion(t *testing.T) {
 	w := newWorld(t, 2)
 	w.reconcile()

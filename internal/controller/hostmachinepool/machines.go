@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,13 +28,20 @@ func settingsOf(spec clusterv1.MachineSpec) machineSettings {
 	return machineSettings{MinReadySeconds: spec.MinReadySeconds, ReadinessGates: spec.ReadinessGates, Deletion: spec.Deletion, Taints: spec.Taints}
 }
 
-// configureMachines applies these settings to the Machines.
+// configureMachines applies these settings to the Machines. To one that is being deleted it
+// applies the deletion timeouts only, as a MachineSet does: they are mostly changed for a drain
+// that does not end.
 func (r *Reconciler) configureMachines(ctx context.Context, s *scope) error {
-	wanted := settingsOf(s.machinePool.Spec.Template.Spec)
+	if s.machinePool == nil { // gone before its pool
+		return nil
+	}
+	template := settingsOf(s.machinePool.Spec.Template.Spec)
 	for i := range s.machines {
 		machine := &s.machines[i]
+		wanted := template
 		if !machine.DeletionTimestamp.IsZero() {
-			continue
+			wanted = settingsOf(machine.Spec)
+			wanted.Deletion = template.Deletion
 		}
 		configured, err := configured(machine, wanted)
 		if err != nil {
@@ -42,7 +50,9 @@ func (r *Reconciler) configureMachines(ctx context.Context, s *scope) error {
 		if configured {
 			continue
 		}
-		if err := r.applySettings(ctx, machine, wanted); err != nil {
+		if err := r.applySettings(ctx, machine, wanted); apierrors.IsConflict(err) && !machine.DeletionTimestamp.IsZero() {
+			continue // it has gone since it was read
+		} else if err != nil {
 			return err
 		}
 	}
