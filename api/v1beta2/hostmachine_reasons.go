@@ -27,6 +27,11 @@ const (
 	// HostMachineNoHostFitsReason means that no host fits; the message has each host with its
 	// reason. Enroll or free a host that fits.
 	HostMachineNoHostFitsReason = "NoHostFits"
+	// HostMachineControlPlaneFirstReason means that hosts fit, and that the control plane of the
+	// Cluster needs them. Enroll more hosts; annotation
+	// infrastructure.slipway.dev/control-plane-first: "false" on the Cluster has workers claim
+	// them all the same.
+	HostMachineControlPlaneFirstReason = "ControlPlaneFirst"
 	// HostMachineHostLostReason means that the host was deleted or taken from the machine,
 	// which keeps its host for life. Delete the Machine to replace it.
 	HostMachineHostLostReason = "HostLost"

@@ -93,6 +93,10 @@ const (
 	InPlaceUpdatesRequired   = "Required"
 )
 
+// ControlPlaneFirstAnnotation on a Cluster with the value "false" has its workers claim hosts
+// that its control plane needs. By default as many are reserved for it as it lacks machines.
+const ControlPlaneFirstAnnotation = "infrastructure.slipway.dev/control-plane-first"
+
 // RemediationAnnotation on a HostMachine is the remediation step that was last tried
 // on it. It lives in metadata because status is lost on a move. Only the pool writes
 // it.

@@ -24,7 +24,7 @@ func Checks() []Check {
 		hostQuarantined, orphanedClaim, operationFailed, hostLost,
 		addressContested, addressHeldTwice, addressNotHeld, endpointNotAnswering, certificateExpires,
 		extensionNotDiscovered, extensionLeftAlone, hostHookWaits, lifecycleHookWaits, policyNotReady,
-		noHostFits, ownerDeleting, topologyFailed, noNetworkPlugin, nodeNotReady, rolloutStopped, versionNotOffered, deletionStuck,
+		noHostFits, controlPlaneFirst, ownerDeleting, topologyFailed, noNetworkPlugin, nodeNotReady, rolloutStopped, versionNotOffered, deletionStuck,
 		moveHeldUp, blockMoveLeft, pausedForgotten, maintenanceForgotten, hooksDeprecated,
 	}
 }

@@ -330,6 +330,13 @@ var cases = []struct {
 	{"no host fits", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineNoHostFitsReason, "no host fits: 1 claimed (h1)")
 	}, []want{{"NoHostForMachine", Error, machine1, 3 * time.Hour, "1 claimed (h1)", "slipway status --explain prod/a-1"}}},
+	{"hosts are reserved for the control plane", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineControlPlaneFirstReason, "1 reserved for the control plane (h1)")
+		meta.FindStatusCondition(s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition).LastTransitionTime = ago(time.Minute)
+	}, []want{{"ControlPlaneFirst", Note, machine1, time.Minute, "1 reserved for the control plane (h1)", "slipway status --explain prod/a-1"}}},
+	{"hosts have been reserved for the control plane for long", func(s *Snapshot) {
+		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineControlPlaneFirstReason, "1 reserved for the control plane (h1)")
+	}, []want{{"ControlPlaneFirst", Warning, machine1, 3 * time.Hour, "1 reserved for the control plane (h1)", "slipway status --explain prod/a-1"}}},
 	{"a machine waits for the end of its Cluster", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineOwnerDeletingReason, "Cluster a is being deleted: no host")
 	}, []want{{"OwnerDeleting", Note, machine1, 3 * time.Hour, "Cluster a is being deleted", "describe"}}},

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -16,6 +18,29 @@ var noHostFits = Check{
 				return atHostMachine(m, Error).of(c).next("slipway status --explain %s/%s", m.Namespace, m.Name), true
 			}
 			return none()
+		})
+	},
+}
+
+// hostPatience is how long a control plane may take to get its machines.
+const hostPatience = time.Hour
+
+var controlPlaneFirst = Check{
+	Name:  "ControlPlaneFirst",
+	Means: "a worker waits for a host because its control plane needs those that fit; a warning once that has lasted an hour",
+	Remedy: "Enroll more hosts. If the control plane does not get its machines, see what its object waits for. " +
+		"Annotation `infrastructure.slipway.dev/control-plane-first: \"false\"` on the Cluster has its workers claim these hosts all the same.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
+			c := condition(m.Status.Conditions, infrav1.HostClaimedCondition, metav1.ConditionFalse, infrav1.HostMachineControlPlaneFirstReason)
+			if c == nil {
+				return none()
+			}
+			severity := Note
+			if s.Now.Sub(c.LastTransitionTime.Time) >= hostPatience {
+				severity = Warning
+			}
+			return atHostMachine(m, severity).of(c).next("slipway status --explain %s/%s", m.Namespace, m.Name), true
 		})
 	},
 }

@@ -40,6 +40,9 @@ type Request struct {
 	ClusterName, MachinePool string
 	// Placement holds the selector and the preferences.
 	Placement infrav1.Placement
+	// Ahead are the requests of the machines that the control plane of the same Cluster lacks. Choose
+	// reserves as many hosts for them as they can claim.
+	Ahead []Request
 }
 
 // Candidate is a host with the state of its agent.
@@ -48,6 +51,8 @@ type Candidate struct {
 	Connected bool
 	// Former is what is left of the machines that had the host before.
 	Former Former
+	// Claiming is true while this process is claiming the host for another machine.
+	Claiming bool
 	// NamedBy is the HostMachine that waits for this host by spec.hostName, and can have no
 	// other; empty when there is none.
 	NamedBy string
@@ -113,6 +118,8 @@ type Result struct {
 	Ranked []Fit
 	// Rejected are all the others, by name.
 	Rejected []Rejection
+	// Reserved is the number of rejected hosts that fit and that the control plane needs.
+	Reserved int
 }
 
 // Chooser is a request whose selectors were parsed.
@@ -124,6 +131,9 @@ type Chooser struct {
 	scores     []score
 	// seen counts the identities of the candidates.
 	seen map[string]int
+	// ahead are the choosers of Request.Ahead, reserved the names of the hosts that they need.
+	ahead    []*Chooser
+	reserved map[string]bool
 }
 
 // duplicate is the reason of hosts that share an identity.
@@ -134,6 +144,9 @@ const notReported = "agent has not reported its inventory yet"
 
 // notSelected is the reason of hosts without the labels that a machine asks for.
 const notSelected = "labels do not match spec.hostSelector"
+
+// claimed is the reason of hosts that another machine has.
+const claimed = "claimed"
 
 // notApproved is the reason of hosts that wait for an approval.
 const notApproved = "not approved"
@@ -162,6 +175,12 @@ func NewChooser(r Request) (*Chooser, error) {
 		}
 		c.scores = append(c.scores, score{preferred.Weight, selector})
 	}
+	for _, ahead := range r.Ahead {
+		// With malformed selectors a machine gets no host.
+		if chooser, err := NewChooser(ahead); err == nil {
+			c.ahead = append(c.ahead, chooser)
+		}
+	}
 	return c, nil
 }
 
@@ -169,14 +188,24 @@ func NewChooser(r Request) (*Chooser, error) {
 // then by score, then those that have the version, then by digest.
 func (c *Chooser) Choose(candidates []Candidate) Result {
 	var result Result
-	c.seen = map[string]int{}
+	c.seen, c.reserved = map[string]int{}, map[string]bool{}
 	for _, candidate := range candidates {
 		for _, id := range identities(candidate.Host) {
 			c.seen[id]++
 		}
 	}
-	for _, candidate := range candidates {
-		if reason := c.Reject(candidate); reason != "" {
+	for _, ahead := range c.ahead {
+		ahead.seen = c.seen
+	}
+	first := assign(c.ahead, candidates)
+	for i, candidate := range candidates {
+		reason := c.Reject(candidate)
+		if reason == "" && first.needs(i) {
+			c.reserved[candidate.Host.Name] = true
+			result.Reserved++
+			reason = c.Reject(candidate)
+		}
+		if reason != "" {
 			result.Rejected = append(result.Rejected, Rejection{Host: candidate.Host.Name, Reason: reason, Remedy: remedy(candidate.Host, reason)})
 			continue
 		}
@@ -218,6 +247,9 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	if why := host.Unavailable(h, candidate.Connected); why != (host.State{}) {
 		return rejection(h, why)
 	}
+	if candidate.Claiming {
+		return claimed
+	}
 	if candidate.NamedBy != "" && r.HostName != h.Name {
 		return fmt.Sprintf("reserved for HostMachine %s, which names it in spec.hostName", candidate.NamedBy)
 	}
@@ -228,7 +260,13 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	if reason := candidate.Former.Reason(r.ClusterName, r.MachinePool); reason != "" {
 		return reason
 	}
-	return c.rejectVersion(h)
+	if reason := c.rejectVersion(h); reason != "" {
+		return reason
+	}
+	if c.reserved[h.Name] {
+		return fmt.Sprintf("reserved for the control plane, which needs %d more", len(c.ahead))
+	}
+	return ""
 }
 
 // rejectLabels does not say of a free host that it is of another kind while nobody knows.
@@ -331,7 +369,7 @@ func rejection(h *infrav1.Host, why host.State) string {
 		return notReported
 	}
 	if h.Spec.Claim != nil && why.Phase != infrav1.HostPhaseResetting && why.Phase != infrav1.HostPhaseQuarantined {
-		return "claimed"
+		return claimed
 	}
 	return strings.ToLower(string(why.Phase))
 }

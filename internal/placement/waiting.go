@@ -40,6 +40,20 @@ func (a *assignment) place(machine int, seen map[int]bool) bool {
 	return false
 }
 
+// needs reports whether fewer machines would get a host without this one.
+func (a *assignment) needs(host int) bool {
+	machine, assigned := a.machines[host]
+	if !assigned {
+		return false
+	}
+	delete(a.machines, host)
+	if a.place(machine, map[int]bool{host: true}) {
+		return false
+	}
+	a.machines[host] = machine
+	return true
+}
+
 // Taken is how many of the hosts the machines that wait can claim at most: a host goes to
 // one machine only.
 func Taken(waiting []*Chooser, hosts []Candidate) int {

@@ -1,6 +1,11 @@
 package placement_test
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,11 +19,7 @@ func TestTaken(t *testing.T) {
 	candidates := []placement.Candidate{candidate("1"), candidate("2"), candidate("3")}
 	wants := func(hosts ...string) *placement.Chooser {
 		t.Helper()
-		zones := metav1.LabelSelectorRequirement{Key: "zone", Operator: metav1.LabelSelectorOpIn}
-		for _, h := range hosts {
-			zones.Values = append(zones.Values, "z-"+h)
-		}
-		c, err := placement.NewChooser(placement.Request{Placement: infrav1.Placement{HostSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{zones}}}})
+		c, err := placement.NewChooser(inZones(hosts...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,5 +42,89 @@ func TestTaken(t *testing.T) {
 				t.Errorf("%d hosts are taken, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// inZones asks for a host of one of these names.
+func inZones(hosts ...string) placement.Request {
+	zones := metav1.LabelSelectorRequirement{Key: "zone", Operator: metav1.LabelSelectorOpIn}
+	for _, h := range hosts {
+		zones.Values = append(zones.Values, "z-"+h)
+	}
+	return placement.Request{Placement: infrav1.Placement{HostSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{zones}}}}
+}
+
+// most is how many machines get a host, by trying everything.
+func most(machines [][]string, hosts map[string]bool) int {
+	if len(machines) == 0 {
+		return 0
+	}
+	best := most(machines[1:], hosts)
+	for _, h := range machines[0] {
+		if hosts[h] {
+			hosts[h] = false
+			best = max(best, 1+most(machines[1:], hosts))
+			hosts[h] = true
+		}
+	}
+	return best
+}
+
+// A host is reserved for the control plane exactly if fewer of its machines would get one without it,
+// whatever they ask for.
+func TestHostsAreReservedForTheControlPlane(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		all, free := []string{"a", "b", "c", "d", "e"}, map[string]bool{}
+		some := func() []string {
+			return slices.DeleteFunc(slices.Clone(all), func(string) bool { return random.IntN(2) == 0 })
+		}
+		var candidates []placement.Candidate
+		for _, name := range all {
+			free[name] = random.IntN(4) > 0
+			candidates = append(candidates, candidate(name, func(h *infrav1.Host) {
+				if !free[name] {
+					h.Spec.Claim = &infrav1.HostClaim{}
+				}
+			}))
+		}
+		var machines [][]string
+		own := some()
+		request := inZones(own...)
+		for range random.IntN(5) {
+			machines = append(machines, append(some(), "x"))
+			request.Ahead = append(request.Ahead, inZones(machines[len(machines)-1]...))
+		}
+		if len(own) == 0 {
+			continue
+		}
+		chooser, err := placement.NewChooser(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := chooser.Choose(candidates)
+		before, want, reserved := most(machines, free), map[string]bool{}, 0
+		for _, name := range own {
+			if free[name] {
+				free[name] = false
+				want[name] = most(machines, free) == before
+				free[name] = true
+				if !want[name] {
+					reserved++
+				}
+			}
+		}
+		got := map[string]bool{}
+		for _, fit := range result.Ranked {
+			got[fit.Host.Name] = true
+		}
+		for _, rejected := range result.Rejected {
+			if strings.Contains(rejected.Reason, fmt.Sprintf("reserved for the control plane, which needs %d more", len(machines))) {
+				got[rejected.Host] = false
+			}
+		}
+		if !maps.Equal(got, want) || result.Reserved != reserved {
+			t.Fatalf("seed %d: hosts %v, control plane %v, worker %v: %v, %d reserved, want %v, %d reserved", seed, free, machines, own, got, result.Reserved, want, reserved)
+		}
 	}
 }

@@ -168,7 +168,11 @@ func requestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (p
 	if err != nil {
 		return placement.Request{}, fmt.Errorf("get the Cluster of HostMachine %s: %w", m.Name, err)
 	}
-	return inputs.RequestFor(ctx, namespaced{c}, m, owner, cluster)
+	request, err := inputs.RequestFor(ctx, namespaced{c}, m, owner, cluster)
+	if err == nil && m.Spec.ProviderID == "" && owner != nil && !owner.ControlPlane {
+		request.Ahead, err = inputs.Ahead(ctx, namespaced{c}, cluster)
+	}
+	return request, err
 }
 
 // namespaced reads for somebody who may see a namespace and no KubernetesReleases: as if

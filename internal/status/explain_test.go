@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -33,10 +34,11 @@ func freeHost(name, rack string, mutate ...func(*infrav1.Host)) *infrav1.Host {
 }
 
 // explain looks at a pool member that waits, and at a machine of a Machine.
-func explain(t *testing.T, name string) (Placement, error) {
+func explain(t *testing.T, name string, more ...client.Object) (Placement, error) {
 	t.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: named("c")}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostCluster", Name: "c"}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "plane"}
 	member := hostMachine("workers-1", "c", condition(infrav1.HostClaimedCondition, "False", "no host fits"))
 	member.Labels[clusterv1.MachinePoolNameLabel] = "workers-x"
 	member.OwnerReferences = []metav1.OwnerReference{ownedBy(infrav1.GroupVersion, "HostMachinePool", "workers")}
@@ -61,6 +63,7 @@ func explain(t *testing.T, name string) (Placement, error) {
 		freeHost("host-1", "a"), freeHost("host-2", "b"),
 		freeHost("host-3", "b", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }),
 	}
+	objects = append(objects, more...)
 	return Explain(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), "", name)
 }
 
@@ -89,6 +92,21 @@ func TestExplain(t *testing.T) {
 	}
 	if _, err := explain(t, "nobody"); err == nil || !strings.Contains(err.Error(), "these wait for a host: default/adopts, default/cp-1, default/workers-1") {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// Hosts that are reserved for the control plane do not fit a worker.
+func TestExplainControlPlaneFirst(t *testing.T) {
+	plane := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "metadata": map[string]any{"namespace": "default", "name": "plane"},
+		"spec": map[string]any{"replicas": int64(3), "machineTemplate": map[string]any{"spec": map[string]any{"infrastructureRef": map[string]any{
+			"apiGroup": infrav1.GroupVersion.Group, "kind": "HostMachineTemplate", "name": "plane",
+		}}}},
+	}}
+	const reserved = "reserved for the control plane, which needs 3 more"
+	p, err := explain(t, "workers-1", plane, &infrav1.HostMachineTemplate{ObjectMeta: named("plane")})
+	if want := []PlacementHost{{"host-1", false, reserved}, {"host-2", false, reserved}, {"host-3", false, "unschedulable"}}; err != nil || !slices.Equal(p.Hosts, want) {
+		t.Errorf("placement = %+v, %v", p, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,6 +42,39 @@ func NewCluster(t *testing.T, c client.Client, namespace string) *clusterv1.Clus
 		Spec:       infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: VirtualIP, Port: VirtualIPPort}},
 	})
 	return cluster
+}
+
+// NewControlPlane makes a KubeadmControlPlane of that Cluster, whose machines ask for hosts with
+// the labels. Nobody makes its machines.
+func NewControlPlane(t *testing.T, c client.Client, namespace string, replicas int64, labels map[string]string) *unstructured.Unstructured {
+	t.Helper()
+	template := &infrav1.HostMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "plane"}}
+	if labels != nil {
+		template.Spec.Template.Spec.HostSelector = &metav1.LabelSelector{MatchLabels: labels}
+	}
+	create(t, c, template)
+	plane := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "metadata": map[string]any{"namespace": namespace, "name": "plane"},
+		"spec": map[string]any{"replicas": replicas, "version": Version, "machineTemplate": map[string]any{"spec": map[string]any{"infrastructureRef": map[string]any{
+			"apiGroup": infrav1.GroupVersion.Group, "kind": "HostMachineTemplate", "name": "plane",
+		}}}},
+	}}
+	create(t, c, plane)
+	cluster := &clusterv1.Cluster{}
+	if err := c.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: ClusterName}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "plane"}
+	if err := c.Update(context.Background(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	return plane
+}
+
+// OfControlPlane makes a machine one of a control plane.
+func OfControlPlane(machine *clusterv1.Machine, m *infrav1.HostMachine) {
+	machine.Labels = map[string]string{clusterv1.ClusterNameLabel: ClusterName, clusterv1.MachineControlPlaneLabel: ""}
+	m.Labels = machine.Labels
 }
 
 // NewMachine makes a Machine with bootstrap data and its HostMachine, as a

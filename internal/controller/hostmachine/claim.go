@@ -1,8 +1,10 @@
 package hostmachine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -110,7 +112,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	if err != nil {
 		return nil, err
 	}
-	if outcome := r.takeOf(ctx, s, r.rankings.get(key, r.Clock)); outcome.ended() {
+	if outcome := r.takeOf(ctx, s, request, r.rankings.get(key, r.Clock)); outcome.ended() {
 		return outcome.host, outcome.err
 	}
 	chooser, err := placement.NewChooser(request)
@@ -124,18 +126,32 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	result := chooser.Choose(candidates)
 	fresh := ranking{chooser: chooser, hosts: result.Ranked}
 	r.rankings.put(key, fresh, r.Clock)
-	outcome := r.takeOf(ctx, s, fresh)
+	outcome := r.takeOf(ctx, s, request, fresh)
 	if outcome.ended() {
 		return outcome.host, outcome.err
 	}
 	result.Rejected = append(result.Rejected, outcome.rejected...)
-	s.waiting = &waiting{infrav1.HostMachineNoHostFitsReason, result.Explain()}
-	// A claim of this process that came to nothing gives its host back unseen.
-	s.requeueAfter = r.reservations.wait(r.Clock.Now())
+	r.waitForHost(s, result)
 	return nil, nil
 }
 
-// outcome of going through a ranking: a host, an error, a hook that holds back the
+// waitForHost says why there is no claim.
+func (r *Reconciler) waitForHost(s *scope, result placement.Result) {
+	// A claim of this process that came to nothing gives its host back unseen.
+	s.requeueAfter = r.reservations.wait(r.Clock.Now())
+	s.waiting = &waiting{infrav1.HostMachineNoHostFitsReason, result.Explain()}
+	if result.Reserved > 0 {
+		s.waiting.reason = infrav1.HostMachineControlPlaneFirstReason
+		s.waiting.message += fmt.Sprintf(". Annotate Cluster %s with %s=false to have its workers claim hosts that its control plane needs", s.cluster.Name, infrav1.ControlPlaneFirstAnnotation)
+		s.requeueAfter = cmp.Or(s.requeueAfter, controlPlaneInterval)
+	}
+}
+
+// controlPlaneInterval is how long a change of a control plane may go unnoticed by workers that
+// wait for it: it is not watched.
+const controlPlaneInterval = 30 * time.Second
+
+// outcome of going through a ranking: a host, an error, something that holds back the
 // claim, or nothing but hosts that did not fit after all.
 type outcome struct {
 	host     *infrav1.Host
@@ -146,30 +162,97 @@ type outcome struct {
 
 func (o outcome) ended() bool { return o.host != nil || o.held || o.err != nil }
 
-// takeOf claims the first host of a ranking that is free still.
-func (r *Reconciler) takeOf(ctx context.Context, s *scope, of ranking) outcome {
+// takeOf claims the first host of a ranking that is free still. A worker whose control plane
+// lacks machines takes none that this needs. That is read past the cache, if any host fits.
+func (r *Reconciler) takeOf(ctx context.Context, s *scope, request placement.Request, of ranking) outcome {
+	if len(of.hosts) > 0 && !s.owner.ControlPlane {
+		ahead, err := inputs.Ahead(ctx, r.Client, s.cluster)
+		if err != nil {
+			return outcome{err: err}
+		}
+		if len(ahead) > 0 {
+			request.Ahead = ahead
+			return r.takeSpare(ctx, s, request)
+		}
+	}
 	var rejected []placement.Rejection
 	for _, fit := range of.hosts {
-		free := freeHostOf(fit.Host)
-		if !r.reservations.begin(free, r.Clock.Now()) {
+		if !r.reservations.begin(freeHostOf(fit.Host), r.Clock.Now()) {
 			rejected = append(rejected, placement.Rejection{Host: fit.Host.Name, Reason: "claimed"})
 			continue
 		}
-		live, reason, err := r.judgeLive(ctx, of.chooser, free.ObjectKey)
-		if err == nil && reason == "" {
-			live, err = r.take(ctx, s, live)
+		o := r.takeReserved(ctx, s, of.chooser, fit.Host)
+		if o.ended() {
+			return o
 		}
-		// A hook that holds back the claim leaves live nil; the host of an earlier attempt is another one.
-		held := err == nil && live == nil
-		if err != nil || reason != "" || held || live.Name != fit.Host.Name {
-			r.reservations.end(free)
-		}
-		if err != nil || reason == "" {
-			return outcome{host: live, held: held, err: err}
-		}
-		rejected = append(rejected, placement.Rejection{Host: fit.Host.Name, Reason: reason})
+		rejected = append(rejected, o.rejected...)
 	}
 	return outcome{rejected: rejected}
+}
+
+// takeSpare claims the best host that the control plane does not need. Workers choose one after
+// the other, each without the hosts that others are claiming: of two hosts that the control plane
+// can spare one of, two workers would take both.
+func (r *Reconciler) takeSpare(ctx context.Context, s *scope, request placement.Request) outcome {
+	chooser, err := placement.NewChooser(request)
+	if err != nil {
+		return outcome{err: err}
+	}
+	candidates, err := inputs.Candidates(ctx, r.Client, s.hostMachine.Namespace)
+	if err != nil {
+		return outcome{err: err}
+	}
+	rejected := map[*infrav1.Host]bool{}
+	for {
+		chosen, result := r.reserveSpare(chooser, candidates, rejected)
+		if chosen == nil {
+			r.waitForHost(s, result)
+			return outcome{held: true}
+		}
+		if o := r.takeReserved(ctx, s, chooser, chosen); o.ended() {
+			return o
+		}
+		rejected[chosen] = true
+	}
+}
+
+// reserveSpare reserves the best host of those that are neither rejected nor being claimed; nil
+// when there is none.
+func (r *Reconciler) reserveSpare(chooser *placement.Chooser, candidates []placement.Candidate, rejected map[*infrav1.Host]bool) (*infrav1.Host, placement.Result) {
+	r.spares.Lock()
+	defer r.spares.Unlock()
+	for {
+		for i, c := range candidates {
+			candidates[i].Claiming = rejected[c.Host] || r.reservations.has(freeHostOf(c.Host), r.Clock.Now())
+		}
+		result := chooser.Choose(candidates)
+		if len(result.Ranked) == 0 {
+			return nil, result
+		}
+		best := result.Ranked[0].Host
+		if r.reservations.begin(freeHostOf(best), r.Clock.Now()) {
+			return best, result
+		}
+		rejected[best] = true
+	}
+}
+
+// takeReserved claims a host that is reserved for it, and gives that up when it comes to nothing.
+func (r *Reconciler) takeReserved(ctx context.Context, s *scope, chooser *placement.Chooser, h *infrav1.Host) outcome {
+	free := freeHostOf(h)
+	live, reason, err := r.judgeLive(ctx, chooser, free.ObjectKey)
+	if err == nil && reason == "" {
+		live, err = r.take(ctx, s, live)
+	}
+	// A hook that holds back the claim leaves live nil; the host of an earlier attempt is another one.
+	held := err == nil && reason == "" && live == nil
+	if err != nil || reason != "" || held || live.Name != h.Name {
+		r.reservations.end(free)
+	}
+	if err != nil || reason == "" {
+		return outcome{host: live, held: held, err: err}
+	}
+	return outcome{rejected: []placement.Rejection{{Host: h.Name, Reason: reason}}}
 }
 
 // judgeLive reads the host past the cache and says why it doesn't fit after all.

@@ -228,7 +228,7 @@ func TestWriteClaim(t *testing.T) {
 		})
 		want := h.DeepCopy()
 		want.Spec.Claim = &infrav1.HostClaim{MachineName: "m1", ClusterName: "c1", ClaimID: "claim", Adopt: tc.adopt, ControlPlane: tc.controlPlane}
-		want.Spec.ClaimGeneration, want.Spec.ClearedGeneration, want.Spec.Desired = 5, nil, nil
+		want.Spec.ClaimGeneration, want.Spec.Desired = 5, nil
 		host.BlockMove(want, true)
 		writeClaim(h, c.scope)
 		if !reflect.DeepEqual(h.Spec, want.Spec) || !reflect.DeepEqual(h.Annotations, want.Annotations) || len(h.Annotations) != 1 || !controllerutil.ContainsFinalizer(h, infrav1.HostFinalizer) {
@@ -364,7 +364,7 @@ func TestReservedHosts(t *testing.T) {
 			}
 			ranking := rankingOf(t, request, c.cached)
 			before := testutil.ToFloat64(claimConflicts)
-			got := c.takeOf(t.Context(), c.scope, ranking)
+			got := c.takeOf(t.Context(), c.scope, request, ranking)
 			if (got.host == nil) != (tc.want == "") || got.host != nil && got.host.Name != tc.want || got.held != tc.held || (got.err != nil) != (tc.fails != nil) {
 				t.Errorf("host %v, held %t, error %v", got.host, got.held, got.err)
 			}

@@ -3,6 +3,7 @@ package hostmachine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,7 +37,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=kubernetesreleases,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines;machinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinesets,verbs=get
-// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=*,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler reconciles HostMachines.
@@ -62,7 +63,9 @@ type Reconciler struct {
 
 	reservations reservations
 	rankings     rankings
-	statuses     throttle.Status
+	// spares is held while a worker of a Cluster takes a host that its control plane does not need.
+	spares   sync.Mutex
+	statuses throttle.Status
 	// nodes are what was seen of Nodes that are not ready.
 	nodes seen.Values[client.ObjectKey, nodeView]
 	// machines are the writes to machines, hosts those to hosts.

@@ -51,6 +51,13 @@ func (r *reservations) begin(h freeHost, now time.Time) bool {
 	return true
 }
 
+// has reports whether a worker has the host.
+func (r *reservations) has(h freeHost, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Before(r.until[h])
+}
+
 // end gives a host back that was not claimed.
 func (r *reservations) end(h freeHost) {
 	r.mu.Lock()

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
@@ -79,8 +81,8 @@ func (r *Reconciler) lookAtHosts(ctx context.Context, s *scope) error {
 }
 
 // countFreeHosts counts the hosts that a new member could claim now, less those that machines
-// outside of the pool wait for: a host is the spare of one machine. It reads these machines from
-// reader. The planners subtract the pool's own.
+// outside of the pool wait for, and those that the control plane needs: a host is the spare of one
+// machine. It reads these machines from reader. The planners subtract the pool's own.
 func (r *Reconciler) countFreeHosts(ctx context.Context, s *scope, reader client.Reader) error {
 	if s.hosts == nil {
 		if err := r.lookAtHosts(ctx, s); err != nil {
@@ -94,12 +96,23 @@ func (r *Reconciler) countFreeHosts(ctx context.Context, s *scope, reader client
 	if err := reader.List(ctx, machines, client.InNamespace(s.pool.Namespace)); err != nil {
 		return fmt.Errorf("list the machines that wait for a host: %w", err)
 	}
+	ahead, err := inputs.Ahead(ctx, r.Client, s.cluster)
+	if err != nil {
+		return err
+	}
 	others := slices.DeleteFunc(machines.Items, func(m infrav1.HostMachine) bool {
-		return slices.ContainsFunc(s.hostMachines, func(own infrav1.HostMachine) bool { return own.Name == m.Name })
+		_, ofControlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
+		return slices.ContainsFunc(s.hostMachines, func(own infrav1.HostMachine) bool { return own.Name == m.Name }) ||
+			len(ahead) > 0 && ofControlPlane && m.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name
 	})
 	waiting, err := inputs.Waiting(ctx, r.Client, others)
 	if err != nil {
 		return err
+	}
+	for _, request := range ahead {
+		if chooser, err := placement.NewChooser(request); err == nil {
+			waiting = append(waiting, chooser)
+		}
 	}
 	s.hosts.count(waiting)
 	return nil

@@ -554,6 +554,24 @@ func TestSpareHostIsCountedOnce(t *testing.T) {
 			t.Error("the machine is given up for a host of its failure domain for which another machine waits")
 		}
 	})
+	t.Run("with a control plane", func(t *testing.T) {
+		s := newSickbay(t, 2, ladder(infrav1.RemediationReplace))
+		testenv.NewControlPlane(t, env.Client, s.key.Namespace, 2, nil)
+		testenv.NewMachine(t, env.Client, s.key.Namespace, "plane-1", testenv.OfControlPlane)
+		s.addHost("spare-1")
+		s.addHost("spare-2")
+		sick := s.members()[0].Name
+		s.silence(sick)
+		s.reconcile()
+		if gone(s, sick) {
+			t.Error("the machine is given up for a host that the control plane needs")
+		}
+		s.addHost("spare-3")
+		s.reconcile()
+		if !gone(s, sick) {
+			t.Error("the machine stays although the control plane can spare a host")
+		}
+	})
 	for name, c := range map[string]struct {
 		wants     infrav1.HostMachineSpec
 		givenAway bool

@@ -50,6 +50,11 @@ func OwnerOf(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Own
 	if found, err := getOwner(ctx, c, m, clusterv1.GroupVersion.Group, "Machine", machine); err != nil || !found {
 		return nil, err
 	}
+	return ownerMachine(machine), nil
+}
+
+// ownerMachine is what a Machine asks for.
+func ownerMachine(machine *clusterv1.Machine) *Owner {
 	owner := &Owner{
 		Description:     "Machine " + machine.Name,
 		Version:         machine.Spec.Version,
@@ -62,7 +67,7 @@ func OwnerOf(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Own
 	if machine.Spec.FailureDomain != "" {
 		owner.FailureDomains = []string{machine.Spec.FailureDomain}
 	}
-	return owner, nil
+	return owner
 }
 
 // poolOwner reads version and bootstrap data from the MachinePool: the Machine of

@@ -1,0 +1,57 @@
+package hostmachine
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/placement"
+)
+
+// Of four hosts the control plane needs three. Workers that choose at the same time, each with
+// another one in mind, reserve one of them in all.
+func TestRacingWorkersReserveWhatIsSpare(t *testing.T) {
+	const hosts = 4
+	var free []*infrav1.Host
+	for i := range hosts {
+		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Labels: map[string]string{"name": fmt.Sprint(i)}}}
+		h.Status.BootID, h.Status.CleanProof, h.Status.Inventory.Architecture = "boot", &infrav1.CleanProof{}, "amd64"
+		h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+		free = append(free, h)
+	}
+	for round := range 100 {
+		r := &Reconciler{Clock: testclock.NewFakeClock(time.Now())}
+		var reserved sync.Map
+		var wg sync.WaitGroup
+		for i := range hosts {
+			request := placement.Request{Ahead: make([]placement.Request, hosts-1)}
+			request.Placement.Preferred = []infrav1.PreferredHosts{{Weight: 1, HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": fmt.Sprint(i)}}}}
+			chooser, err := placement.NewChooser(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			candidates := make([]placement.Candidate, 0, hosts)
+			for _, h := range free {
+				candidates = append(candidates, placement.Candidate{Host: h, Connected: true})
+			}
+			wg.Go(func() {
+				if h, _ := r.reserveSpare(chooser, candidates, map[*infrav1.Host]bool{}); h != nil {
+					reserved.Store(h.Name, true)
+				}
+			})
+		}
+		wg.Wait()
+		var names []any
+		reserved.Range(func(name, _ any) bool { names = append(names, name); return true })
+		if len(names) != 1 {
+			t.Fatalf("round %d: hosts %v are reserved, want one", round, names)
+		}
+	}
+}
