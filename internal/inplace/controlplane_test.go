@@ -72,21 +72,27 @@ func (w *world) canUpdateMachine(policy, bootstrap string) *hooksv1.CanUpdateMac
 func (w *world) canChangeMachine(policy, current, desired string) *hooksv1.CanUpdateMachineResponse {
 	w.t.Helper()
 	side := func(version, bootstrap string) hooksv1.CanUpdateMachineRequestObjects {
-		m := clusterv1.Machine{
-			TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: w.machine.Namespace, Name: w.machine.Name, Labels: w.machine.Labels, Annotations: map[string]string{infrav1.InPlaceUpdatesAnnotation: policy},
-			},
-			Spec: *w.machine.Spec.DeepCopy(),
-		}
-		m.Spec.Version = version
-		return hooksv1.CanUpdateMachineRequestObjects{
-			Machine: m, InfrastructureMachine: raw(`{"apiVersion":"infrastructure.slipway.dev/v1beta2","kind":"HostMachine","spec":{}}`),
-			BootstrapConfig: raw(`{"apiVersion":"bootstrap.cluster.x-k8s.io/v1beta2","kind":"KubeadmConfig","spec":{` + bootstrap + `}}`),
-		}
+		return w.machineSide(policy, version, bootstrap, "")
 	}
 	return hooktest.Call(w.t, w.server(), capi.CanUpdateMachine, "can-update-machine",
 		&hooksv1.CanUpdateMachineRequest{Current: side(testenv.Version, current), Desired: side(newVersion, desired)})
+}
+
+// machineSide is one side of a change of the Machine, with the spec of its HostMachine.
+func (w *world) machineSide(policy, version, bootstrap, infrastructure string) hooksv1.CanUpdateMachineRequestObjects {
+	w.t.Helper()
+	m := clusterv1.Machine{
+		TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.machine.Namespace, Name: w.machine.Name, Labels: w.machine.Labels, Annotations: map[string]string{infrav1.InPlaceUpdatesAnnotation: policy},
+		},
+		Spec: *w.machine.Spec.DeepCopy(),
+	}
+	m.Spec.Version = version
+	return hooksv1.CanUpdateMachineRequestObjects{
+		Machine: m, InfrastructureMachine: raw(`{"apiVersion":"infrastructure.slipway.dev/v1beta2","kind":"HostMachine","spec":{` + infrastructure + `}}`),
+		BootstrapConfig: raw(`{"apiVersion":"bootstrap.cluster.x-k8s.io/v1beta2","kind":"KubeadmConfig","spec":{` + bootstrap + `}}`),
+	}
 }
 
 const versionOfMachine = `{"spec":{"version":"` + newVersion + `"}}`

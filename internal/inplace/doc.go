@@ -6,7 +6,9 @@
 //	UpdateMachine ── is it due? (the API server) ──> HostMachine.spec.version ──> the host's report ──> done, or ask again
 //
 // What can be updated in place is the Kubernetes version, by one minor version at most and
-// never down; of a control plane, when it has three Machines or more. A change of anything
+// never down; of a control plane, when it has three Machines or more. So can be what is asked of
+// hosts (selector, capacity, preferences), where the hosts that the Machines have satisfy it: Cluster API
+// writes that into the HostMachines, and nothing is done on the hosts. A change of anything
 // else is answered without a patch: then Cluster API replaces the Machines, or must not,
 // where an annotation says that only an update in place will do. While another Machine of a
 // control plane is away, the answer is an error: the rollout waits.
@@ -16,6 +18,6 @@
 // by the operation in its spec and the agent's report on that very operation, runs the version.
 // Each replica answers, and after a restart another goes on.
 //
-// The package may import the API packages, internal/host and the SDK. internal/manager
+// The package may import the API packages, internal/host, internal/placement and the SDK. internal/manager
 // serves it.
 package inplace

@@ -37,27 +37,27 @@ func (h *Handler) AddTo(s *extension.Server) error {
 	)
 }
 
-// canUpdateMachineSet answers with a patch of the version if nothing else changes and each
-// host of the MachineSet offers it.
+// canUpdateMachineSet answers with a patch of the version and of what is asked of hosts, if nothing
+// else changes and each host of the MachineSet offers the version and fits.
 func (h *Handler) canUpdateMachineSet(ctx context.Context, r *hooksv1.CanUpdateMachineSetRequest) (*hooksv1.CanUpdateMachineSetResponse, error) {
 	current, desired := r.Current.MachineSet, r.Desired.MachineSet
-	version, no := difference(
+	c, no := difference(
 		state{current.Spec.Template.Spec, r.Current.InfrastructureMachineTemplate.Raw, r.Current.BootstrapConfigTemplate.Raw},
 		state{desired.Spec.Template.Spec, r.Desired.InfrastructureMachineTemplate.Raw, r.Desired.BootstrapConfigTemplate.Raw},
 		ofMachineSet)
-	if len(no) == 0 && version != "" {
+	if len(no) == 0 && (c.version != "" || c.asks != nil) {
 		selector, err := metav1.LabelSelectorAsSelector(&current.Spec.Selector)
 		if err != nil {
 			return nil, fmt.Errorf("selector of MachineSet %s: %w", current.Name, err)
 		}
-		if no, err = h.lacking(ctx, version, client.InNamespace(current.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		if no, err = h.lacking(ctx, c, client.InNamespace(current.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 			return nil, err
 		}
 	}
 	if err := h.judge(ctx, "MachineSet "+current.Name, desired.Spec.Template.Annotations, no); err != nil || len(no) > 0 {
 		return nil, err
 	}
-	return &hooksv1.CanUpdateMachineSetResponse{MachineSetPatch: versionPatch(version, ofMachineSet)}, nil
+	return &hooksv1.CanUpdateMachineSetResponse{MachineSetPatch: versionPatch(c.version, ofMachineSet), InfrastructureMachineTemplatePatch: c.infrastructure}, nil
 }
 
 // canUpdateMachine does the same for one Machine. Cluster API asks for those of control
@@ -73,12 +73,12 @@ func (h *Handler) canUpdateMachine(ctx context.Context, r *hooksv1.CanUpdateMach
 			bootstrap, bootstrapPatch = followed, patch
 		}
 	}
-	version, no := difference(
+	c, no := difference(
 		state{current.Spec, r.Current.InfrastructureMachine.Raw, bootstrap},
 		state{desired.Spec, r.Desired.InfrastructureMachine.Raw, r.Desired.BootstrapConfig.Raw},
 		ofMachine)
 	wait := ""
-	if ofControlPlane {
+	if ofControlPlane && c.version != "" {
 		if patched(r.Current.BootstrapConfig.Raw) || patched(r.Desired.BootstrapConfig.Raw) {
 			no = append(no, "its bootstrap configuration names patches of kubeadm")
 		}
@@ -88,8 +88,8 @@ func (h *Handler) canUpdateMachine(ctx context.Context, r *hooksv1.CanUpdateMach
 		}
 		no, wait = append(no, many...), soon
 	}
-	if len(no) == 0 && version != "" {
-		missing, err := h.lacksVersion(ctx, client.ObjectKey{Namespace: current.Namespace, Name: current.Spec.InfrastructureRef.Name}, version)
+	if len(no) == 0 {
+		missing, err := h.lacks(ctx, client.ObjectKey{Namespace: current.Namespace, Name: current.Spec.InfrastructureRef.Name}, c)
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func (h *Handler) canUpdateMachine(ctx context.Context, r *hooksv1.CanUpdateMach
 	if wait != "" {
 		return nil, fmt.Errorf("the Machine %s is updated in place later: %s", current.Name, wait)
 	}
-	return &hooksv1.CanUpdateMachineResponse{MachinePatch: versionPatch(version, ofMachine), BootstrapConfigPatch: bootstrapPatch}, nil
+	return &hooksv1.CanUpdateMachineResponse{MachinePatch: versionPatch(c.version, ofMachine), InfrastructureMachinePatch: c.infrastructure, BootstrapConfigPatch: bootstrapPatch}, nil
 }
 
 // judge logs why a change cannot be made in place. It fails, which holds the rollout, when

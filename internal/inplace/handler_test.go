@@ -150,7 +150,13 @@ func newMachine(w *world, name, infrastructure string) *clusterv1.Machine {
 // canUpdate asks for a MachineSet that selects the Machine.
 func (w *world) canUpdate(policy string) *hooksv1.CanUpdateMachineSetResponse {
 	w.t.Helper()
-	side := func(version string) hooksv1.CanUpdateMachineSetRequestObjects {
+	return w.canChange(policy, newVersion, hostTemplate, hostTemplate)
+}
+
+// canChange asks for a change to a version and of the HostMachineTemplate.
+func (w *world) canChange(policy, version, current, desired string) *hooksv1.CanUpdateMachineSetResponse {
+	w.t.Helper()
+	side := func(version, template string) hooksv1.CanUpdateMachineSetRequestObjects {
 		return hooksv1.CanUpdateMachineSetRequestObjects{
 			MachineSet: clusterv1.MachineSet{
 				TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet"},
@@ -163,11 +169,11 @@ func (w *world) canUpdate(policy string) *hooksv1.CanUpdateMachineSetResponse {
 					},
 				},
 			},
-			InfrastructureMachineTemplate: raw(hostTemplate), BootstrapConfigTemplate: raw(kubeadmTemplate),
+			InfrastructureMachineTemplate: raw(template), BootstrapConfigTemplate: raw(kubeadmTemplate),
 		}
 	}
 	return hooktest.Call(w.t, w.server(), capi.CanUpdateMachineSet, "can-update-machine-set",
-		&hooksv1.CanUpdateMachineSetRequest{Current: side(testenv.Version), Desired: side(newVersion)})
+		&hooksv1.CanUpdateMachineSetRequest{Current: side(testenv.Version, current), Desired: side(version, desired)})
 }
 
 // Machines are updated in place if the hosts of all of them can be; else they are replaced,

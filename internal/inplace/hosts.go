@@ -12,15 +12,16 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // maxNamed is how many Machines a reason names.
 const maxNamed = 5
 
-// lacking says which of the selected Machines have no host that offers a version. Those
+// lacking says which of the selected Machines have no host that a change can be made on. Those
 // that are being deleted don't count.
-func (h *Handler) lacking(ctx context.Context, version string, selected ...client.ListOption) (no cannot, _ error) {
+func (h *Handler) lacking(ctx context.Context, c change, selected ...client.ListOption) (no cannot, _ error) {
 	machines := &clusterv1.MachineList{}
 	if err := h.Client.List(ctx, machines, selected...); err != nil {
 		return nil, fmt.Errorf("list the Machines: %w", err)
@@ -31,7 +32,7 @@ func (h *Handler) lacking(ctx context.Context, version string, selected ...clien
 		if !m.DeletionTimestamp.IsZero() {
 			continue
 		}
-		missing, err := h.lacksVersion(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}, version)
+		missing, err := h.lacks(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}, c)
 		switch {
 		case err != nil:
 			return nil, err
@@ -45,6 +46,32 @@ func (h *Handler) lacking(ctx context.Context, version string, selected ...clien
 		no = append(no, fmt.Sprintf("and %d more", more))
 	}
 	return no, nil
+}
+
+// lacks says why a change cannot be made on the host of a HostMachine; empty when it can.
+func (h *Handler) lacks(ctx context.Context, key client.ObjectKey, c change) (string, error) {
+	if c.asks != nil {
+		if missing, err := h.misfits(ctx, key, c.asks); err != nil || missing != "" {
+			return missing, err
+		}
+	}
+	if c.version != "" {
+		return h.lacksVersion(ctx, key, c.version)
+	}
+	return "", nil
+}
+
+// misfits says why the host of a HostMachine is not what is asked for; empty when it is, and for
+// a machine that has no host: it will claim one that fits.
+func (h *Handler) misfits(ctx context.Context, key client.ObjectKey, asks *placement.Chooser) (string, error) {
+	_, at, err := h.hostOf(ctx, h.Client, key)
+	if err != nil || at == nil {
+		return "", err
+	}
+	if why := asks.Misfit(at); why != "" {
+		return fmt.Sprintf("Host %s of HostMachine %s does not fit: %s", at.Name, key.Name, why), nil
+	}
+	return "", nil
 }
 
 // lacksVersion says why the host of a HostMachine cannot be upgraded to a version; empty

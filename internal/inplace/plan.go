@@ -4,16 +4,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // state is one side of a change: a Machine with the objects it is made from, or a
@@ -38,14 +44,23 @@ type cannot []string
 
 func (c cannot) String() string { return strings.Join(c, "; ") }
 
-// difference compares two states. It returns the version to upgrade to, empty when it is
-// the same, and what cannot be done in place. Only what is known to be equal is passed
-// over: whatever cannot be read is in the way.
-func difference(current, desired state, path specPath) (version string, no cannot) {
+// change is what can be done in place.
+type change struct {
+	// version to upgrade to; empty when it is the same.
+	version string
+	// infrastructure is the patch of what is asked of hosts; undefined when that is the same.
+	infrastructure hooksv1.Patch
+	// asks is what is asked of hosts from now on; nil when that is the same.
+	asks *placement.Chooser
+}
+
+// difference compares two states. It returns what changes, and what of it cannot be done in
+// place. Only what is known to be equal is passed over: whatever cannot be read is in the way.
+func difference(current, desired state, path specPath) (c change, no cannot) {
 	if !equality.Semantic.DeepEqual(compared(current.machine), compared(desired.machine)) {
 		no = append(no, "more of the Machine changes than its version: "+changed(compared(current.machine), compared(desired.machine)))
 	}
-	infrastructure, err := sameObject(current.infrastructure, desired.infrastructure, path)
+	infrastructure, err := compareInfrastructure(current.infrastructure, desired.infrastructure, path, &c)
 	switch {
 	case err != nil:
 		no = append(no, fmt.Sprintf("the infrastructure cannot be read: %v", err))
@@ -68,12 +83,81 @@ func difference(current, desired state, path specPath) (version string, no canno
 		no = append(no, fmt.Sprintf("the %s changes", bootstrap.kind.Kind))
 	}
 	if current.machine.Version == desired.machine.Version {
-		return "", no
+		return c, no
 	}
 	if reason := notUpgradable(current.machine.Version, desired.machine.Version); reason != "" {
 		no = append(no, reason)
 	}
-	return desired.machine.Version, no
+	c.version = desired.machine.Version
+	return c, no
+}
+
+// asked are the fields of a HostMachine that count when a host is chosen. A machine whose host
+// satisfies them is not replaced for them.
+var asked = []string{"hostSelector", "minCapacity", "preferred"}
+
+// compareInfrastructure compares two HostMachines, or their templates. What they ask of hosts
+// may differ, and is noted.
+func compareInfrastructure(current, desired []byte, path specPath, c *change) (comparison, error) {
+	from, errFrom := readObject(current, path)
+	to, errTo := readObject(desired, path)
+	if errFrom != nil || errTo != nil || !reflect.DeepEqual(without(from.spec), without(to.spec)) || reflect.DeepEqual(from.spec, to.spec) {
+		return sameObject(current, desired, path)
+	}
+	patch, followed, err := follow(current, to.spec, path)
+	if err != nil {
+		return comparison{}, err
+	}
+	asks, err := chooserOf(to.spec)
+	if err != nil {
+		return comparison{}, err
+	}
+	c.infrastructure, c.asks = patch, asks
+	return sameObject(followed, desired, path)
+}
+
+// without returns a spec without what it asks of hosts.
+func without(spec map[string]any) map[string]any {
+	rest := maps.Clone(spec)
+	for _, name := range asked {
+		delete(rest, name)
+	}
+	return rest
+}
+
+// follow returns the patch by which an object asks of hosts what a spec does, and what it makes.
+func follow(current []byte, spec map[string]any, path specPath) (hooksv1.Patch, []byte, error) {
+	o, err := decode(current)
+	if err != nil {
+		return hooksv1.Patch{}, nil, err
+	}
+	for _, name := range asked {
+		at := append(slices.Clone(path), name)
+		if value, there := spec[name]; !there {
+			unstructured.RemoveNestedField(o, at...)
+		} else if err := unstructured.SetNestedField(o, value, at...); err != nil {
+			return hooksv1.Patch{}, nil, err
+		}
+	}
+	followed, err := json.Marshal(o)
+	if err != nil {
+		return hooksv1.Patch{}, nil, err
+	}
+	patch, err := jsonpatch.CreateMergePatch(current, followed)
+	return hooksv1.Patch{PatchType: hooksv1.JSONMergePatchType, Patch: patch}, followed, err
+}
+
+// chooserOf returns the chooser of what a spec asks of hosts.
+func chooserOf(spec map[string]any) (*placement.Chooser, error) {
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	request := placement.Request{}
+	if err := json.Unmarshal(data, &request.Placement); err != nil {
+		return nil, err
+	}
+	return placement.NewChooser(request)
 }
 
 // compared is what of a Machine counts besides its version: without what Cluster API

@@ -35,6 +35,7 @@ func TestDifference(t *testing.T) {
 		change  func(current, desired *state)
 		version string
 		no      string // part of what is in the way; empty when nothing is
+		asks    string // the patch of what is asked of hosts
 	}{
 		"patch version":      {version: "v1.36.3"},
 		"minor version":      {change: func(current, _ *state) { current.machine.Version = "v1.35.4" }, version: "v1.36.3"},
@@ -58,8 +59,27 @@ func TestDifference(t *testing.T) {
 		"API version of a template": {version: "v1.36.3", change: func(_, desired *state) {
 			desired.infrastructure = replace(desired.infrastructure, "slipway.dev/v1beta2", "slipway.dev/v1beta1")
 		}},
-		"host selector": {version: "v1.36.3", no: "the HostMachineTemplate changes", change: func(_, desired *state) {
+		"host selector": {version: "v1.36.3", asks: `"disk":"hdd"`, change: func(_, desired *state) {
 			desired.infrastructure = replace(desired.infrastructure, "ssd", "hdd")
+		}},
+		"host selector alone": {asks: `"hostSelector":{"matchLabels":{"disk":null,"tier":"a"}}`, change: func(current, desired *state) {
+			current.machine.Version = desired.machine.Version
+			desired.infrastructure = replace(desired.infrastructure, `"disk":"ssd"`, `"tier":"a"`)
+		}},
+		"no host selector": {version: "v1.36.3", asks: `"hostSelector":null`, change: func(_, desired *state) {
+			desired.infrastructure = replace(desired.infrastructure, `{"hostSelector":{"matchLabels":{"disk":"ssd"}}}`, `{}`)
+		}},
+		"host selector of what had no spec": {version: "v1.36.3", asks: `{"spec":{"template":{"spec":{"hostSelector"`, change: func(current, _ *state) {
+			current.infrastructure = replace(current.infrastructure, `,"spec":{"template":{"spec":{"hostSelector":{"matchLabels":{"disk":"ssd"}}}}}`, ``)
+		}},
+		"capacity and preferences": {version: "v1.36.3", asks: `{"minCapacity":{"cpu":"2"},"preferred":[{"hostSelector":{},"weight":1}]}`, change: func(_, desired *state) {
+			desired.infrastructure = replace(desired.infrastructure, `"hostSelector":{"match`, `"minCapacity":{"cpu":"2"},"preferred":[{"hostSelector":{},"weight":1}],"hostSelector":{"match`)
+		}},
+		"host selector that is none": {version: "v1.36.3", no: "the infrastructure cannot be read", change: func(_, desired *state) {
+			desired.infrastructure = replace(desired.infrastructure, `{"matchLabels":{"disk":"ssd"}}`, `{"matchExpressions":[{"key":"a","operator":"Near"}]}`)
+		}},
+		"host selector and more": {version: "v1.36.3", no: "the HostMachineTemplate changes", change: func(_, desired *state) {
+			desired.infrastructure = replace(desired.infrastructure, `"hostSelector":{"matchLabels":{"disk":"ssd"}}`, `"resetPolicy":"Full"`)
 		}},
 		"a field nobody knows": {version: "v1.36.3", no: "the HostMachineTemplate changes", change: func(_, desired *state) {
 			desired.infrastructure = replace(desired.infrastructure, `"hostSelector"`, `"future":1,"hostSelector"`)
@@ -95,12 +115,15 @@ func TestDifference(t *testing.T) {
 			if c.change != nil {
 				c.change(&current, &desired)
 			}
-			version, no := difference(current, desired, ofMachineSet)
+			got, no := difference(current, desired, ofMachineSet)
 			if (c.no == "") != (len(no) == 0) || !strings.Contains(no.String(), c.no) {
 				t.Errorf("in the way is %q, want %q", no, c.no)
 			}
-			if version != c.version {
-				t.Errorf("version %q, want %q", version, c.version)
+			if got.version != c.version {
+				t.Errorf("version %q, want %q", got.version, c.version)
+			}
+			if patch := string(got.infrastructure.Patch); (c.asks == "") != (patch == "") || !strings.Contains(patch, c.asks) || (got.asks == nil) != (patch == "") {
+				t.Errorf("what is asked of hosts is patched by %q, want %q", patch, c.asks)
 			}
 		})
 	}

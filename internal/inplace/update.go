@@ -51,6 +51,9 @@ func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineReq
 	case at == nil:
 		return nil, extension.RetryAfter(retryPerson, fmt.Sprintf("HostMachine %s has no host any more. Delete the Machine to replace it", m.Name))
 	}
+	if machine.Spec.Version == "" || m.Spec.Version == "" && host.RunningVersion(at) == machine.Spec.Version {
+		return nil, nil // only what is asked of hosts has changed
+	}
 	if err := h.stays(ctx, machine, m); err != nil {
 		return nil, err
 	}
@@ -85,7 +88,7 @@ func (h *Handler) due(ctx context.Context, requested *clusterv1.Machine) (*clust
 		return nil, fmt.Errorf("the Machine %s is being deleted", machine.Name)
 	case !updating || !slices.Contains(pending, capi.UpdateMachine.Definition().Name.Hook):
 		return nil, fmt.Errorf("the Machine %s is not being updated in place", machine.Name)
-	case machine.Spec.Version == "" || machine.Spec.Version != requested.Spec.Version:
+	case machine.Spec.Version != requested.Spec.Version:
 		return nil, fmt.Errorf("the request is to bring Machine %s to version %q, its own is %q", machine.Name, requested.Spec.Version, machine.Spec.Version)
 	case ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "HostMachine":
 		return nil, fmt.Errorf("the infrastructure of Machine %s is a %s of %s, which this provider does not manage", machine.Name, ref.Kind, ref.APIGroup)

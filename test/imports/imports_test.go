@@ -57,7 +57,7 @@ var rules = []rule{
 	{folder: "internal/agent", may: []string{"api", "internal/host", "internal/hostbundle", "internal/durable", "internal/version"},
 		never: []string{"sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"}},
 	{folder: "internal/hookserver", may: []string{"sdk"}, never: []string{"k8s.io/client-go"}},
-	{folder: "internal/inplace", may: []string{"api", "internal/host", "internal/placement/inputs", "sdk"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/inplace", may: []string{"api", "internal/host", "internal/placement", "sdk"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/hosthooks", may: []string{"api", "sdk"}},
 	{folder: "internal/controller", may: []string{"api", "internal/agentrollout", "internal/host", "internal/hosthooks", "internal/placement", "internal/reconciler", "internal/remediation", "internal/rollout", "internal/secretrights", "internal/bootstrapdata", "internal/seen", "internal/throttle", "internal/tracing", "sdk"},
 		never: []string{"k8s.io/kubernetes"}},
