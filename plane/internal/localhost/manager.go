@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/cgroup"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox/process"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/unit"
 )
 
@@ -90,7 +91,7 @@ func (m *Manager) layout() (cgroup.Layout, error) {
 }
 
 // process opens the init of a host; ErrNotRunning if it is off.
-func (m *Manager) process(host string) (*sandbox.Process, sandbox.Record, error) {
+func (m *Manager) process(host string) (*process.Process, sandbox.Record, error) {
 	r, err := sandbox.LoadRecord(m.Dir(host))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, r, ErrNotRunning

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox/process"
 )
 
 const (
@@ -87,7 +88,7 @@ func (m *Manager) join(ctx context.Context, s sandbox.Spec) error {
 		}
 		return err
 	}
-	for !p.Booted() {
+	for !sandbox.Booted(p) {
 		if hasEnded(ctx, p, 20*time.Millisecond) {
 			return ErrNotRunning
 		}
@@ -142,7 +143,7 @@ func (m *Manager) start(ctx context.Context, s sandbox.Spec) error {
 
 // hasEnded gives a host that is about to end a moment to do so: then its own word
 // is what counts.
-func hasEnded(ctx context.Context, p *sandbox.Process, patience time.Duration) bool {
+func hasEnded(ctx context.Context, p *process.Process, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return p.Wait(ctx) == nil
@@ -211,7 +212,7 @@ func (m *Manager) powerOff(ctx context.Context, host string, graceful bool) erro
 	return removeGroup(ctx, s)
 }
 
-func stopProcess(ctx context.Context, p *sandbox.Process, graceful bool) error {
+func stopProcess(ctx context.Context, p *process.Process, graceful bool) error {
 	if graceful {
 		if err := p.Signal(unix.SIGTERM); err != nil {
 			return err

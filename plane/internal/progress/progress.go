@@ -39,7 +39,7 @@ type Tree struct {
 	now   func() time.Time
 	start time.Time
 	roots []*Step
-	notes []string // not shown yet
+	notes []string // not drawn yet
 	lines int      // lines drawn last
 	stop  chan struct{}
 	ended sync.WaitGroup
@@ -87,11 +87,17 @@ func (t *Tree) Step(name string) *Step { return t.add(nil, name) }
 // Step starts a step below s.
 func (s *Step) Step(name string) *Step { return s.tree.add(s, name) }
 
-// Note shows a line that stays, above the steps, and is not cut.
+// Note shows a line that stays, above the steps, and is not cut. Without a terminal it is written
+// immediately, so that lines stay in their order.
 func (t *Tree) Note(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.notes = append(t.notes, oneLine(text))
+	text = oneLine(text)
+	if t.size == nil {
+		fmt.Fprintln(t.out, text)
+		return
+	}
+	t.notes = append(t.notes, text)
 }
 
 // Pending are the steps that go on, each with what it waits for; a step is left out
@@ -184,10 +190,6 @@ func (t *Tree) show() {
 		t.draw()
 		return
 	}
-	for _, note := range t.notes {
-		fmt.Fprintln(t.out, note)
-	}
-	t.notes = nil
 	for _, s := range t.roots {
 		t.sayDue(s)
 	}

@@ -174,3 +174,13 @@ func TestNotesStay(t *testing.T) {
 		})
 	}
 }
+
+// TestPlainNotesKeepTheirOrder has a note before a line that is said later, and no frame in between.
+func TestPlainNotesKeepTheirOrder(t *testing.T) {
+	f := newFixture(0, 0)
+	step := f.Step("machine")
+	f.Note("first")
+	f.at = f.at.Add(worthTelling)
+	step.Donef("")
+	assertLines(t, f.lines(), "first", "machine: done")
+}

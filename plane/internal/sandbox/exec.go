@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/plane/internal/sandbox/process"
 )
 
 // adminKubeconfig is where kubeadm leaves it on a control-plane host.
@@ -54,12 +56,12 @@ func Exec(dir string, argv []string) (int, error) {
 }
 
 // enter moves the calling thread into all namespaces of the host at once.
-func enter(p *Process) error {
+func enter(p *process.Process) error {
 	// A mount namespace is not entered by a thread that shares its root with others.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}
-	return unix.Setns(p.fd, unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC|unix.CLONE_NEWNET|unix.CLONE_NEWCGROUP)
+	return p.EnterNamespaces(unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP)
 }
 
 func runChild(argv []string) (int, error) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/slipway-dev/slipway/plane/internal/sandbox/process"
 )
 
 // Descriptors that Launch and Init inherit.
@@ -64,11 +66,11 @@ func Launch(dir string) error {
 	if err := group.JoinLeaf(os.Getpid()); err != nil {
 		return err
 	}
-	start, _, err := readStat(pid)
+	init, err := process.IDOf(pid)
 	if err != nil {
 		return err
 	}
-	record := Record{PID: pid, StartTime: start, MachineBootID: machineBootID(), BootID: newUUID(), Started: time.Now().UTC()}
+	record := Record{ID: init, BootID: newUUID(), Started: time.Now().UTC()}
 	if err := writeJSON(filepath.Join(dir, recordFile), record); err != nil {
 		return err
 	}

@@ -12,5 +12,6 @@
 //	encryption/      the key that Secrets in etcd are encrypted with
 //	apiserver/       configuration of the API server, and its audit log
 //
-// It is imported by internal/serve, which writes what is read here, and by the commands.
+// It is imported by internal/serve, which writes what is read here, and by the commands. It may import
+// internal/component, internal/pki and internal/sandbox/process.
 package statedir

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/plane/internal/sandbox/process"
 )
 
 const (
@@ -26,7 +28,7 @@ type LockedError struct {
 
 // Holder identifies a process that serves a state directory.
 type Holder struct {
-	PID   int       `json:"pid"`
+	process.ID
 	Start time.Time `json:"start"`
 }
 
@@ -82,7 +84,11 @@ func flockPatiently(f *os.File) error {
 // sign writes who holds the lock. The file stays in place over the life of the
 // state directory, since removing it would let two processes lock two files.
 func (l *Lock) sign() error {
-	data, err := json.Marshal(Holder{PID: os.Getpid(), Start: time.Now()})
+	self, err := process.IDOf(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("write the lock: %w", err)
+	}
+	data, err := json.Marshal(Holder{ID: self, Start: time.Now()})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/plane/internal/sandbox/process"
 )
 
 // stopPatience is how long a plane may take to stop before it is killed. Its
@@ -50,14 +52,21 @@ func Stop(ctx context.Context, stateDir string) error {
 	if err != nil || !running {
 		return err
 	}
-	if holder.PID == 0 {
+	plane, err := holder.Open()
+	if errors.Is(err, process.ErrNotRunning) {
+		// The lock is held by a process that has not written its name yet: the one that is written down
+		// has ended, and its number may belong to another process.
 		return fmt.Errorf("the plane in %s is just starting; try again in a moment", stateDir)
 	}
+	if err != nil {
+		return fmt.Errorf("stop the plane: %w", err)
+	}
+	defer plane.Close()
 	signal := unix.SIGTERM
 	deadline := time.Now().Add(stopPatience)
 	for {
-		if err := unix.Kill(holder.PID, signal); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("stop the plane, process %d: %w", holder.PID, err)
+		if err := plane.Signal(signal); err != nil {
+			return fmt.Errorf("stop the plane: %w", err)
 		}
 		gone, err := awaitGone(ctx, stateDir, deadline)
 		if err != nil || gone {
