@@ -45,8 +45,9 @@ type Options struct {
 type Component struct {
 	component.Task
 	opts   Options
+	all    []managed
 	server webhook.Server
-	mgrs   []ctrl.Manager
+	mgrs   []ctrl.Manager // one for each of all
 
 	mu     sync.Mutex
 	synced map[string]bool
@@ -54,7 +55,7 @@ type Component struct {
 
 // New returns a Component that has not been started.
 func New(opts Options) *Component {
-	return &Component{opts: opts, synced: map[string]bool{}}
+	return &Component{opts: opts, all: managers(opts.Providers), synced: map[string]bool{}}
 }
 
 var _ component.Mortal = (*Component)(nil)
@@ -90,7 +91,7 @@ func (c *Component) Start(ctx context.Context) error {
 // build makes the managers side by side: each first asks the API server for its
 // resources.
 func (c *Component) build(ctx context.Context) error {
-	all := managers(c.opts.Providers)
+	all := c.all
 	common, err := newShared(c.opts.RESTConfig(all[0].client.Name), c.opts.RESTConfig(ExtensionCaller.Name), c.opts.DialExtension)
 	if err != nil {
 		return fmt.Errorf("runtime extensions: %w", err)
@@ -120,7 +121,7 @@ func (c *Component) run(ctx context.Context) error {
 	hookCtx, stopHooks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopHooks()
 
-	all := managers(c.opts.Providers)
+	all := c.all
 	errs := make([]error, len(all)+1)
 	var wg, hooks sync.WaitGroup
 	hooks.Go(func() {
@@ -168,7 +169,7 @@ func (c *Component) Ready(context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range managers(c.opts.Providers) {
+	for _, m := range c.all {
 		if label := m.info.Label(); !c.synced[label] {
 			return fmt.Errorf("waiting for provider %s to fill its caches", label)
 		}

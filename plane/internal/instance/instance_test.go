@@ -134,6 +134,9 @@ func TestValidateNamesTheFlag(t *testing.T) {
 			t.Errorf("%+v is valid", c)
 		}
 	}
+	if err := (Config{Name: "1a", APIPort: 1}).Validate(); err == nil || !strings.HasPrefix(err.Error(), `--name "1a"`) {
+		t.Errorf("got %v", err)
+	}
 }
 
 func newInstance(t *testing.T) *Instance {

@@ -55,8 +55,8 @@ func (c *Component) supervise(ctx context.Context, extension *registration.Regis
 	}
 }
 
-// run runs the program once, in the network namespace of this process. Its log goes
-// where the plane's goes.
+// run runs the program once, in the network namespace of this process, from the thread of
+// supervise. Its log goes where the plane's goes.
 func (c *Component) run(ctx context.Context, extension *registration.Registration) error {
 	cmd := exec.CommandContext(ctx, c.opts.Program,
 		"--cert-dir="+c.opts.CertDir,
@@ -75,9 +75,6 @@ func (c *Component) run(ctx context.Context, extension *registration.Registratio
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopPatience
-	// The kernel sends the signal when the thread ends that started the program.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
 		return err
 	}

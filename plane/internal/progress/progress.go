@@ -88,7 +88,7 @@ func (t *Tree) Step(name string) *Step { return t.add(nil, name) }
 func (s *Step) Step(name string) *Step { return s.tree.add(s, name) }
 
 // Note shows a line that stays, above the steps, and is not cut. Without a terminal it is written
-// immediately, so that lines stay in their order.
+// immediately, so that no later line comes before it.
 func (t *Tree) Note(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
