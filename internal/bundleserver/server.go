@@ -22,20 +22,21 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/net/netutil"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 const (
-	// connections bounds those that are open at once; who comes beyond it waits for one
-	// that ends.
-	connections = 512
 	// idle ends connections that ask for nothing: with a thousand hosts they add up.
 	idle = 15 * time.Second
 	// shutdown is how long downloads under way may go on when the server ends. The
 	// clients go on elsewhere, or later, where they were.
 	shutdown = 5 * time.Second
 )
+
+// connections bounds those of hosts, and of clients without the certificate of one, at each address of the server.
+var connections = listener.Options{Anonymous: 1024, Identified: 512}
 
 // Options of a server.
 type Options struct {
@@ -137,7 +138,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return errors.Join(err, closeAll(listeners))
 	}
 	server := &http.Server{
-		Handler: s.handler.mux(), TLSConfig: config,
+		Handler:           s.handler.mux(),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 16 << 10,
 		// Failed handshakes are of whoever scans the port.
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -147,7 +148,7 @@ func (s *Server) Start(ctx context.Context) error {
 	ended := make(chan error, len(listeners))
 	for _, l := range listeners {
 		s.log.Info("Serving host bundles", "address", l.Addr().String(), "directory", s.options.Dir)
-		go func() { ended <- server.ServeTLS(netutil.LimitListener(l, connections), "", "") }()
+		go func() { ended <- server.Serve(listener.NewTLS(l, config, connections)) }()
 	}
 	select {
 	case <-ctx.Done():

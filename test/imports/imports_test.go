@@ -30,7 +30,7 @@ var rules = []rule{
 	{folder: "internal/placement", may: []string{"api", "internal/host"}},
 	{folder: "internal/durable"},
 	{folder: "internal/hostbundle", may: []string{"internal/durable"}, never: []string{"k8s.io/client-go"}},
-	{folder: "internal/bundleserver", may: []string{"api", "internal/hostbundle"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/bundleserver", may: []string{"api", "internal/hostbundle", "sdk/listener"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/checksums"},
 	{folder: "internal/remediation", may: []string{"api"}},
 	{folder: "internal/throttle"},
