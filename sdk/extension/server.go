@@ -15,6 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/internal/wire"
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // Server serves the handlers of one extension.
@@ -165,27 +166,30 @@ func (s *Server) ready(ctx context.Context) error {
 
 // Run listens on Options.Address and serves until ctx ends; see Serve.
 func (s *Server) Run(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.options.Address)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.options.Address)
 	if err != nil {
 		return fmt.Errorf("extension: %w", err)
 	}
-	return s.Serve(ctx, listener)
+	return s.Serve(ctx, l)
 }
 
 // Serve serves TLS on listener until ctx ends. Then it becomes unready, waits
 // DrainDelay, stops accepting, lets running handlers end within DrainTimeout and
-// returns nil. It takes over the listener and may be called once.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	defer listener.Close()
+// returns nil. It takes over l and may be called once. Connections are limited as package listener
+// says: callers without a certificate of ClientCAFile keep out none that has one.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	config, err := s.TLSConfig()
 	if err != nil {
-		return err
+		return errors.Join(err, l.Close())
 	}
+	l = listener.NewTLS(l, config, listener.Options{
+		Anonymous: 2 * s.options.MaxConcurrent, Identified: 4 * s.options.MaxConcurrent, ErrorLog: s.errorLog(),
+	})
+	defer l.Close()
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	server := &http.Server{
 		Handler:           s.Handler(),
-		TLSConfig:         config,
 		ReadHeaderTimeout: min(5*time.Second, s.options.ReadTimeout),
 		ReadTimeout:       s.options.ReadTimeout,
 		WriteTimeout:      2*MaxTimeout + 5*time.Second,
@@ -201,9 +205,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		TLSNextProto: map[string]tlsHandler{},
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.ServeTLS(listener, "", "") }()
+	go func() { failed <- server.Serve(l) }()
 	s.serving.Store(true)
-	s.options.Logger.Info("Listening", "address", listener.Addr().String(), "pathPrefix", s.options.PathPrefix,
+	s.options.Logger.Info("Listening", "address", l.Addr().String(), "pathPrefix", s.options.PathPrefix,
 		"handlers", s.handlerNames(), "clientCertificates", s.tls.requireClient())
 	select {
 	case err := <-failed:

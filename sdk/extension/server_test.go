@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -342,6 +343,66 @@ func TestSlowlorisLeavesOthersServed(t *testing.T) {
 				t.Fatal("a stalled connection stays open")
 			}
 		}
+	}
+}
+
+// TestSilentConnectionsKeepNobodyOut holds that connections without a certificate of a caller have a limit, and take
+// no connection of a caller. The first one may be silent for longer than the others, as it has made its handshake, and
+// is closed before them.
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	t.Parallel() // it waits for silent connections to time out
+	callers := hooktest.NewCA(t)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, callers.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ext := hooktest.Start(t, extension.Options{ClientCAFile: file, MaxConcurrent: 1}, func(s *extension.Server) error { return handle(s, "h", answerNil) })
+	pair, err := tls.X509KeyPair(callers.Issue("caller"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := httpClient(ext.CA, pair)
+	caller.Transport.(*http.Transport).DisableKeepAlives = false
+	t.Cleanup(caller.CloseIdleConnections)
+	connections := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{ConnectDone: func(string, string, error) { connections++ }})
+	call := func() {
+		t.Helper()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, ext.URL+"/openapi/v3", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := caller.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %v", response.Status, err)
+		}
+	}
+	call()
+	closed := make(chan int, 3)
+	for i := range cap(closed) {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(ext.URL, "https://"))
+		if err == nil && i == 0 {
+			c = tls.Client(c, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the attacker does not care
+			err = c.(*tls.Conn).HandshakeContext(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			closed <- i
+		}()
+	}
+	if first := <-closed; first != 0 {
+		t.Errorf("silent connection %d was closed first", first)
+	}
+	if call(); connections != 1 {
+		t.Errorf("the caller had to make %d connections", connections)
 	}
 }
 
