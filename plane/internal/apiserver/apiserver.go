@@ -24,6 +24,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // Options configure a Server. All fields but Listener, Doors, Advertise, NoAuditLog
@@ -103,11 +104,11 @@ func (s *Server) Init(ctx context.Context) error {
 		return err
 	}
 	if s.opts.Listener == nil {
-		listener, err := s.listen(ctx)
+		l, err := s.listen(ctx)
 		if err != nil {
 			return err
 		}
-		if err := listener.Close(); err != nil {
+		if err := l.Close(); err != nil {
 			return fmt.Errorf("give %s back: %w", s.opts.Bind, err)
 		}
 	}
@@ -121,11 +122,11 @@ func (s *Server) Init(ctx context.Context) error {
 
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", s.opts.Bind)
+	l, err := lc.Listen(ctx, "tcp", s.opts.Bind)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s, the address of the API server: %w: stop what uses it, or choose another port", s.opts.Bind, err)
 	}
-	return listener, nil
+	return l, nil
 }
 
 // open opens the address of the server, if nobody did before, and what is beside it.
@@ -135,9 +136,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if len(s.opts.Doors) > 0 {
-		s.opts.Listener = network.Gather(ctx, s.opts.Listener, s.opts.Doors...)
-	}
+	s.opts.Listener = handshakes{network.Gather(ctx, listener.New(s.opts.Listener, network.Local), s.opts.Doors...)}
 	return nil
 }
 
@@ -164,13 +163,14 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// run does what upstream's app.Run does, with watch caches of stored versions only, and with an index of
-// OpenAPI documents that can be read while a CRD is published.
+// run does what upstream's app.Run does, with watch caches of stored versions only, with an index of
+// OpenAPI documents that can be read while a CRD is published, and with connections of identified clients.
 func (s *Server) run(ctx context.Context, opts options.CompletedOptions) error {
 	config, err := app.NewConfig(opts)
 	if err != nil {
 		return err
 	}
+	identifyClients(config.Aggregator)
 	extra := &config.ApiExtensions.ExtraConfig
 	extra.CRDRESTOptionsGetter = storedVersions{extra.CRDRESTOptionsGetter, s.opts.Converted}
 	completed, err := config.Complete()

@@ -22,20 +22,16 @@ const outsideListener = "outside-"
 // bundleListener is likewise that of a socket where they fetch host bundles.
 const bundleListener = "bundles-"
 
-const (
-	// outsideConnections bounds the connections from other machines at each address; an agent
-	// has two.
-	outsideConnections = 4096
-	// outsideDescriptors are those of the plane that one takes: its socket, and that of what it
-	// asks the API server to reach.
-	outsideDescriptors = 2
-)
+// outsideConnections bounds the connections of identified clients on other machines at each address; an agent has
+// two.
+const outsideConnections = 4096
 
-// connectionsAt is how many connections each of so many addresses may have: anybody may make
-// them, and half of the plane's descriptors are for all else that it does.
+// connectionsAt is how many connections of identified clients each of so many addresses may have. Half of the plane's
+// descriptors are for all else that it does. Such a connection takes two, its socket and that of what it asks the
+// API server to reach, and a quarter as many that are not identified take one each.
 func connectionsAt(addresses int, descriptors uint64) int {
 	const enough = 1 << 30 // the limit may be that there is none
-	return max(1, min(outsideConnections, int(min(descriptors, enough))/2/outsideDescriptors/addresses))
+	return max(1, min(outsideConnections, int(min(descriptors, enough))/2/addresses*4/9))
 }
 
 // listenOutside opens the sockets for hosts on other machines, if the plane is for them, and

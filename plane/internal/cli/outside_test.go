@@ -90,13 +90,13 @@ func TestConnectionsAt(t *testing.T) {
 	}{
 		{1, 1 << 20, outsideConnections},
 		{1, math.MaxUint64, outsideConnections},
-		{1, 10000, 2500},
-		{2, 10000, 1250},
-		{1, 1024, 256},
+		{1, 10000, 2222},
+		{2, 10000, 1111},
+		{1, 1024, 227},
 		{4, 16, 1},
 	} {
 		got := connectionsAt(c.addresses, c.descriptors)
-		if got != c.want || got > 1 && uint64(got*c.addresses*outsideDescriptors) > c.descriptors/2 {
+		if got != c.want || got > 1 && uint64((2*got+got/4)*c.addresses) > c.descriptors/2 {
 			t.Errorf("at %d addresses with %d descriptors: %d connections, want %d", c.addresses, c.descriptors, got, c.want)
 		}
 	}

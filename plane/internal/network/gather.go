@@ -5,17 +5,30 @@ import (
 	"errors"
 	"net"
 	"sync"
+
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // Door is a socket by which a server is reached besides the one that it opens itself.
 type Door struct {
 	// Listener is owned by what Gather returns, which closes it.
 	Listener net.Listener
-	// Max bounds the connections at once; those beyond wait until one ends. 0 for no bound.
+	// Max is the maximum of connections of clients that the server has identified (see package listener); a
+	// quarter as many have not been, at least one. 0 for a socket that only this machine reaches: see Local.
 	Max int
 	// OnError, if set, hears the first in a row of errors that end by themselves, and the one
 	// that shuts the door.
 	OnError func(error)
+}
+
+// Local limits the connections at a socket that only this machine reaches.
+var Local = listener.Options{Anonymous: 1024, Identified: 1 << 16}
+
+func (d Door) options() listener.Options {
+	if d.Max == 0 {
+		return Local
+	}
+	return listener.Options{Anonymous: max(1, d.Max/4), Identified: d.Max}
 }
 
 // Gather returns a listener with the address of the first one, which accepts at the doors,
@@ -26,7 +39,7 @@ func Gather(ctx context.Context, first net.Listener, doors ...Door) net.Listener
 	g := &gathered{Listener: first, doors: doors, ctx: ctx, cancel: cancel, arrivals: make(chan arrival)}
 	g.running.Go(g.admitFirst)
 	for _, d := range doors {
-		g.running.Go(func() { g.admit(d) })
+		g.running.Go(func() { g.admit(listener.New(d.Listener, d.options()), d.OnError) })
 	}
 	return g
 }
@@ -78,18 +91,14 @@ func (g *gathered) admitFirst() {
 }
 
 // admit passes on what a door lets in, until the listener is closed.
-func (g *gathered) admit(d Door) {
-	free := newPlaces(d.Max)
-	for free.take(g.ctx) {
-		conn, err := accept(g.ctx, d.Listener, d.OnError)
+func (g *gathered) admit(door net.Listener, onError func(error)) {
+	for {
+		conn, err := accept(g.ctx, door, onError)
 		if err != nil {
-			if g.ctx.Err() == nil && d.OnError != nil {
-				d.OnError(err)
+			if g.ctx.Err() == nil && onError != nil {
+				onError(err)
 			}
 			return
-		}
-		if free != nil {
-			conn = &counted{Conn: conn, ended: sync.OnceFunc(free.give)}
 		}
 		if !g.arrive(arrival{conn: conn}) {
 			return
@@ -109,40 +118,3 @@ func (g *gathered) arrive(a arrival) bool {
 		return false
 	}
 }
-
-// counted is a connection with one of the places of its door.
-type counted struct {
-	net.Conn
-	ended func()
-}
-
-// Close implements net.Conn.
-func (c *counted) Close() error {
-	defer c.ended()
-	return c.Conn.Close()
-}
-
-// places are those of connections at once; nil for no bound.
-type places chan struct{}
-
-func newPlaces(bound int) places {
-	if bound == 0 {
-		return nil
-	}
-	return make(places, bound)
-}
-
-// take waits for a place, and says whether there is one.
-func (p places) take(ctx context.Context) bool {
-	if p == nil {
-		return ctx.Err() == nil
-	}
-	select {
-	case p <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (p places) give() { <-p }

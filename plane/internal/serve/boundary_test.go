@@ -5,8 +5,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -21,6 +26,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/encryption"
+	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
@@ -46,6 +52,49 @@ func (p *plane) anonymous(t *testing.T) {
 		resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("GET %s without credentials: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+}
+
+// flooded makes more connections than there may be of clients without identity, none of which sends a byte. Those of
+// an administrator, who has a certificate, and of a service account, which has a token, are kept.
+func (p *plane) flooded(t *testing.T) {
+	config, err := clientcmd.BuildConfigFromFlags("", statedir.Kubeconfig(p.dir))
+	must(t, err)
+	// A plane has no controller that makes a default one.
+	_, err = p.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "flooded"}}, metav1.CreateOptions{})
+	must(t, err)
+	token, err := p.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).CreateToken(t.Context(), "flooded", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	must(t, err)
+	account := rest.AnonymousClientConfig(config)
+	account.BearerToken = token.Status.Token
+	get := map[string]func() (reused bool){}
+	for name, config := range map[string]*rest.Config{"the administrator": config, "the service account": account} {
+		client, err := rest.HTTPClientFor(config)
+		must(t, err)
+		get[name] = func() (reused bool) {
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/version", nil)
+			must(t, err)
+			resp, err := client.Do(req)
+			must(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			must(t, errors.Join(err, resp.Body.Close()))
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("GET /version of %s: %s", name, resp.Status)
+			}
+			return reused
+		}
+		get[name]()
+	}
+	for range network.Local.Anonymous + 100 {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(config.Host, "https://"))
+		must(t, err)
+		defer c.Close()
+	}
+	for name, get := range get {
+		if !get() {
+			t.Errorf("%s lost the connection", name)
 		}
 	}
 }

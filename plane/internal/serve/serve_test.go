@@ -51,6 +51,7 @@ func TestPlane(t *testing.T) {
 	t.Run("a dead extension shows, and stops nothing", first.extension)
 	t.Run("certificate request", first.certificate)
 	t.Run("requests without credentials", first.anonymous)
+	t.Run("silent connections", first.flooded)
 	t.Run("audit log", first.audited)
 	t.Run("aggregated roles", first.aggregation)
 	t.Run("namespace deletion and garbage collection", first.deletion)
