@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/hookdocs"
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 func openapiCommand() *cobra.Command {
@@ -72,15 +73,15 @@ func serveHookDocs(cmd *cobra.Command, listen string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", listen)
+	l, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", listen)
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", listen, err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	stop := context.AfterFunc(cmd.Context(), func() { _ = server.Close() })
 	defer stop()
-	fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", listener.Addr())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", l.Addr())
+	if err := server.Serve(listener.New(l, listener.Options{})); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/console/watch"
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // DefaultAddress is a free port of the loopback device.
@@ -47,29 +48,29 @@ type Console struct {
 
 // Listen makes a console whose watches end with ctx.
 func Listen(ctx context.Context, config Config) (*Console, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", config.Address)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", config.Address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", config.Address, err)
 	}
 	// Judged by what was bound: a name may lead anywhere.
-	address, ok := listener.Addr().(*net.TCPAddr)
+	address, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !address.IP.IsLoopback() {
-		_ = listener.Close()
+		_ = l.Close()
 		return nil, fmt.Errorf("%s is not an address of this machine alone: the console has your rights, so it listens on loopback only, such as 127.0.0.1:8080", config.Address)
 	}
 	reader, err := watch.Start(ctx, config.Rest, config.Client, config.Namespace)
 	if err != nil {
-		_ = listener.Close()
+		_ = l.Close()
 		return nil, err
 	}
 	g := newGuard(address)
 	s, err := newServer(config, reader, g)
 	if err != nil {
-		_ = listener.Close()
+		_ = l.Close()
 		return nil, err
 	}
 	reader.Follow(&corev1.Event{}, &s.timeline)
-	return &Console{listener: listener, guard: g, handler: g.protect(s.routes())}, nil
+	return &Console{listener: listener.New(l, listener.Options{}), guard: g, handler: g.protect(s.routes())}, nil
 }
 
 // URL opens the console in one browser, once.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // policy lets a page load only what the console itself serves, and no code or style that
@@ -89,6 +91,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 			refuse(w, http.StatusUnauthorized, "This browser has no session. Each start of `slipway ui` prints an address that opens one, once.")
 			return
 		}
+		listener.Identify(r.Context(), "session")
 		if r.Method == http.MethodPost && !g.meant(w, r) {
 			refuse(w, http.StatusForbidden, "This form is not of this console, or of an earlier one. Open the page again.")
 			return

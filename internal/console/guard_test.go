@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // guarded is a server behind a guard, with a browser that has no session yet.
@@ -28,6 +31,7 @@ func newGuarded(t *testing.T) *guarded {
 		g.protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { g.reached.Add(1) })).ServeHTTP(w, r)
 	}))
 	g.guard = newGuard(server.Listener.Addr().(*net.TCPAddr))
+	server.Listener = listener.New(server.Listener, listener.Options{Anonymous: 2})
 	server.Start()
 	t.Cleanup(server.Close)
 	g.base = server.URL
@@ -122,6 +126,39 @@ func TestOnlyItsOwnPagesAreAnswered(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheSessionKeepsItsConnection holds that programs of the machine which connect, whatever they send, take no
+// connection of the browser that has the session.
+func TestTheSessionKeepsItsConnection(t *testing.T) {
+	g := opened(t)
+	g.send(t, http.MethodGet, "/", "", unchanged)
+	for range 2 {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", g.address.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.base+"/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		response, err := stranger.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := response.Body.Close(); err != nil || response.StatusCode == http.StatusOK {
+			t.Errorf("without the session: %s, %v", response.Status, err)
+		}
+	}
+	reused := false
+	code, _, _ := g.send(t, http.MethodGet, "/", "", func(r *http.Request) {
+		*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }}))
+	})
+	if code != http.StatusOK || !reused {
+		t.Errorf("the browser gets %d, on its connection: %t", code, reused)
 	}
 }
 

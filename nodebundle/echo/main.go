@@ -72,7 +72,7 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Addr: listenAddress, Handler: handler(hostname), ReadHeaderTimeout: getTimeout}
+	server := &http.Server{Addr: listenAddress, Handler: handler(hostname), ReadHeaderTimeout: getTimeout, IdleTimeout: time.Minute}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 	select {

@@ -53,8 +53,8 @@ var rules = []rule{
 		"internal/durable"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/agent/run/config", may: []string{"api"}},
 	{folder: "internal/agent/run", may: []string{"api", "internal/durable", "internal/version", "internal/agent/core", "internal/agent/hostos", "internal/agent/link", "internal/agent/vip",
-		"internal/agent/effects", "internal/agent/ondemand", "internal/agent/selfupdate", "internal/agent/software", "internal/hostbundle"}},
-	{folder: "internal/agent", may: []string{"api", "internal/host", "internal/hostbundle", "internal/durable", "internal/version"},
+		"internal/agent/effects", "internal/agent/ondemand", "internal/agent/selfupdate", "internal/agent/software", "internal/hostbundle", "sdk/listener"}},
+	{folder: "internal/agent", may: []string{"api", "internal/host", "internal/hostbundle", "internal/durable", "internal/version", "sdk/listener"},
 		never: []string{"sigs.k8s.io/controller-runtime", "k8s.io/kubernetes"}},
 	{folder: "internal/hookserver", may: []string{"sdk"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/inplace", may: []string{"api", "internal/host", "internal/placement", "sdk"}, never: []string{"k8s.io/kubernetes"}},
@@ -96,7 +96,7 @@ var rules = []rule{
 	// The console, from the inside out; see its doc.go.
 	{folder: "internal/console/watch"},
 	{folder: "internal/console/view", may: []string{"api", "internal/approval", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}},
-	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status", "sdk/listener"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
 	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/approval", "internal/assignment", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",

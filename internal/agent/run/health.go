@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // healthServer serves /healthz, /readyz and /metrics of the agent on a loopback address
@@ -33,6 +34,9 @@ type healthServer struct {
 	CertificateExpires func() time.Time
 }
 
+// healthConnections bounds those of local users, who need no rights for it.
+var healthConnections = listener.Options{Anonymous: 64}
+
 // virtualIPMetrics tells what the host does about the control-plane address.
 type virtualIPMetrics interface {
 	Status() vip.Status
@@ -41,14 +45,16 @@ type virtualIPMetrics interface {
 
 // serve blocks until the context ends. The address is as in the configuration.
 func (s healthServer) serve(ctx context.Context, address string) error {
-	listener, err := listen(address)
+	l, err := listen(address)
 	if err != nil {
 		return fmt.Errorf("serve health on %s: %w", address, err)
 	}
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 8 << 10}
+	server := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener.New(l, healthConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -83,6 +85,64 @@ func TestServeOnASocketThatAKilledAgentLeft(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+}
+
+// TestLocalUsersKeepNobodyFromHealth holds that connections have a limit, at which the one that has been silent for the
+// longest time gives way: one that may be idle for a minute is closed before those that wait for their first request,
+// for 5 s.
+func TestLocalUsersKeepNobodyFromHealth(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server(t, time.Now()).serve(ctx, "unix:"+path) }()
+	var idle net.Conn
+	poll.Until(t, time.Minute, "the socket answers", func() (err error) {
+		idle, err = net.Dial("unix", path)
+		return err
+	})
+	get := func(c net.Conn) {
+		t.Helper()
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: agent\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("%s, %v", response.Status, err)
+		}
+	}
+	get(idle)
+	closed := make(chan net.Conn, healthConnections.Anonymous+2)
+	watch := func(c net.Conn) {
+		t.Cleanup(func() { _ = c.Close() })
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			closed <- c
+		}()
+	}
+	watch(idle)
+	for range healthConnections.Anonymous {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watch(c)
+	}
+	if c := <-closed; c != idle {
+		t.Error("the idle connection was not the first that was closed")
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	get(c)
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("Serve returned %v", err)

@@ -34,7 +34,7 @@ type Proxy struct {
 func (p *Proxy) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	server := &http.Server{
-		ReadHeaderTimeout: headerTimeout,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: headerTimeout,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if p.life.TryRLock() { // unless it is over
 				defer p.life.RUnlock()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // health is the component that serves /healthz, /readyz, /metrics, /lifecycle/metrics,
@@ -41,7 +42,7 @@ func newHealth(path string, stages [][]component.Component, hooks http.Handler) 
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.Handle("/openapi/", http.StripPrefix("/openapi", hooks))
-	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	return h
 }
 
@@ -64,7 +65,7 @@ func (h *health) Start(ctx context.Context) error {
 		return fmt.Errorf("listen on %s: %w", h.path, err)
 	}
 	h.Go(func(context.Context) error {
-		if err := h.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := h.server.Serve(listener.New(ln, listener.Options{})); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
