@@ -8,7 +8,6 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/slipway-dev/slipway/internal/program"
 )
@@ -31,15 +30,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	options := ctrl.Options{
-		Scheme:                 scheme,
-		Cache:                  program.CacheOptions(o.Namespace),
-		Metrics:                program.Metrics(o.MetricsAddress, false),
-		WebhookServer:          webhook.NewServer(webhook.Options{Port: o.WebhookPort, CertDir: o.WebhookCertDir}),
-		HealthProbeBindAddress: o.ProbeAddress,
+		Scheme: scheme,
+		Cache:  program.CacheOptions(o.Namespace),
 	}
 	options.Cache.ByObject = byObject
 	o.ApplyLeaderElection(&options, leaderElectionID)
-	mgr, err := ctrl.NewManager(config, options)
+	mgr, err := program.NewManager(config, options, program.Endpoints{
+		Probes: o.ProbeAddress, Metrics: o.MetricsAddress, WebhookPort: o.WebhookPort, WebhookCertDir: o.WebhookCertDir,
+	})
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)
 	}

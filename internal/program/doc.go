@@ -1,7 +1,7 @@
 // Package program is what the commands that reconcile, slipway-manager and
-// slipway-lifecycle, have in common: how they are started, and how their replicas
-// elect a leader.
+// slipway-lifecycle, have in common: how they are started, how their replicas
+// elect a leader, and where they serve metrics, probes and webhooks.
 //
-// It imports nothing of this repository but internal/version. Mains and the packages
+// It imports nothing of this repository but internal/version and sdk/listener. Mains and the packages
 // that put a manager together may import it.
 package program

@@ -9,34 +9,27 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
-// Metrics serves the metrics of this process to whom the API server lets get their path, or
-// to anybody when insecure. Who asks for OpenMetrics, as Prometheus does, gets the exemplars
+// exposition serves the metrics of this process. Clients that accept OpenMetrics, as Prometheus does, get the exemplars
 // of histograms, which controller-runtime's own handler leaves out.
-func Metrics(address string, insecure bool) metricsserver.Options {
-	o := metricsserver.Options{BindAddress: address, SecureServing: !insecure, FilterProvider: anybody}
-	if !insecure {
-		o.FilterProvider = authorized
-	}
-	return o
-}
-
 func exposition() http.Handler {
 	return promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, EnableOpenMetrics: true})
 }
 
-func anybody(*rest.Config, *http.Client) (metricsserver.Filter, error) {
-	return func(logr.Logger, http.Handler) (http.Handler, error) { return exposition(), nil }, nil
-}
-
-func authorized(config *rest.Config, c *http.Client) (metricsserver.Filter, error) {
-	ask, err := filters.WithAuthenticationAndAuthorization(config, c)
+// authorized serves them to clients that the API server lets get the path.
+func authorized(config *rest.Config, c *http.Client, log logr.Logger) (http.Handler, error) {
+	filter, err := filters.WithAuthenticationAndAuthorization(config, c)
 	if err != nil {
 		return nil, err
 	}
-	return func(log logr.Logger, _ http.Handler) (http.Handler, error) { return ask(log, exposition()) }, nil
+	all := exposition()
+	return filter(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		listener.Identify(r.Context(), "authorized")
+		all.ServeHTTP(w, r)
+	}))
 }
 
 // WhileElected are collectors that have something to tell in the replica that leads alone:

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -38,17 +37,9 @@ func TestExemplarsAreServed(t *testing.T) {
 	metrics.Registry.MustRegister(took)
 	defer metrics.Registry.Unregister(took)
 	took.(prometheus.ExemplarObserver).ObserveWithExemplar(1, prometheus.Labels{"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"})
-	filter, err := Metrics("127.0.0.1:0", true).FilterProvider(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := filter(logr.Discard(), http.NotFoundHandler())
-	if err != nil {
-		t.Fatal(err)
-	}
 	request, response := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil), httptest.NewRecorder()
 	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3")
-	handler.ServeHTTP(response, request)
+	exposition().ServeHTTP(response, request)
 	if want := `# {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 1.0`; !strings.Contains(response.Body.String(), want) {
 		t.Errorf("no %s in\n%s", want, response.Body)
 	}

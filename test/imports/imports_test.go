@@ -22,7 +22,7 @@ var rules = []rule{
 	{folder: "config"},
 	{folder: "templates"},
 	{folder: "internal/version"},
-	{folder: "internal/program", may: []string{"internal/version"}},
+	{folder: "internal/program", may: []string{"internal/version", "sdk/listener"}},
 	{folder: "internal/host", may: []string{"api", "internal/version"}},
 	{folder: "internal/rollout", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/agentrollout", may: []string{"api", "internal/host"}, never: []string{"sigs.k8s.io/controller-runtime"}},

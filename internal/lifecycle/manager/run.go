@@ -19,7 +19,6 @@ import (
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -76,14 +75,14 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 			&corev1.Secret{}, &corev1.ConfigMap{}, &batchv1.Job{}, &corev1.Pod{},
 		}}},
-		Metrics:                program.Metrics(o.MetricsAddress, o.InsecureMetrics),
-		WebhookServer:          webhook.NewServer(webhook.Options{Host: o.WebhookHost, Port: o.WebhookPort, CertDir: o.CertDir}),
-		HealthProbeBindAddress: o.ProbeAddress,
 	}
 	// Managed fields are never looked at.
 	options.Cache.DefaultTransform = cache.TransformStripManagedFields()
 	o.ApplyLeaderElection(&options, leaderElectionID)
-	mgr, err := ctrl.NewManager(config, options)
+	mgr, err := program.NewManager(config, options, program.Endpoints{
+		Probes: o.ProbeAddress, Metrics: o.MetricsAddress, InsecureMetrics: o.InsecureMetrics,
+		WebhookHost: o.WebhookHost, WebhookPort: o.WebhookPort, WebhookCertDir: o.CertDir,
+	})
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)
 	}
