@@ -235,6 +235,25 @@ func TestIdentifyAfterTheEnd(t *testing.T) {
 	}
 }
 
+// TestAddressesShare names what counts as one address.
+func TestAddressesShare(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:1": "192.0.2.1", "192.0.2.2:1": "192.0.2.2", "[::ffff:192.0.2.1]:2": "192.0.2.1",
+		"[2001:db8:1:2:3::4]:1": "2001:db8:1:2::/64", "[2001:db8:1:2:ffff::]:2": "2001:db8:1:2::/64", "[2001:db8:1:3::]:2": "2001:db8:1:3::/64",
+		"[fe80::1%eth0]:1": "fe80::/64", "@": "",
+	} {
+		if got := addressOf(&pipe{from: address(remote)}); got != want {
+			t.Errorf("%s: got %q, want %q", remote, got, want)
+		}
+	}
+}
+
+// address is one in words.
+type address string
+
+func (address) Network() string  { return "test" }
+func (a address) String() string { return string(a) }
+
 // TestHTTP2 holds that Serve of an http.Server without a TLS configuration of its own serves HTTP/2.
 func TestHTTP2(t *testing.T) {
 	f := &fixture{t: t, ca: newAuthority(t)}

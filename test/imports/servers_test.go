@@ -17,7 +17,7 @@ const listenerPackage = source.Module + "/sdk/listener"
 var elsewhere = map[string]string{
 	"internal/hookserver":         "sdk/extension serves it",
 	"plane/internal/cli":          "passes its sockets to the API server and the bundle server of the plane; the proxy is for the plane's own controllers, in its network namespace",
-	"plane/internal/network":      "opens sockets for plane/internal/cli and for forwarders on the machine's loopback, whose other side is the API server of a cluster",
+	"plane/internal/network":      "opens sockets for plane/internal/cli, and for its forwarder and its doors, which limit them",
 	"plane/internal/sandbox/unit": "the socket is root's, and inside a local host",
 	"plane/internal/up":           "finds out whether a port is free",
 	"plane/internal/capi":         "the webhooks listen on the loopback of the plane's network namespace",

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
 // dialTimeout bounds how long a client of a Forwarder waits for the other side.
@@ -18,6 +20,10 @@ const dialTimeout = 10 * time.Second
 
 // acceptPause is how long is waited after an error that ends by itself.
 const acceptPause = 50 * time.Millisecond
+
+// forwarded bounds the connections of a Forwarder, each of which costs the plane two descriptors. Nobody identifies
+// their clients, the users of this machine, as TLS is not the plane's.
+var forwarded = listener.Options{Anonymous: 1024}
 
 // Forwarder passes each connection that its listener accepts on to the address
 // that Dial reaches. A half-closed connection stays open in the other direction.
@@ -36,14 +42,15 @@ type Forwarder struct {
 // When it returns, no goroutine of it is left. The error is nil after ctx ended.
 func (f *Forwarder) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	l := listener.New(f.Listener, forwarded)
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = f.Listener.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	defer f.Listener.Close()
+	defer l.Close()
 	for {
-		c, err := accept(ctx, f.Listener, f.OnAcceptError)
+		c, err := accept(ctx, l, f.OnAcceptError)
 		switch {
 		case err == nil:
 			conns.Go(func() { f.forward(ctx, c) })

@@ -185,6 +185,29 @@ func TestForwarderOutlivesErrors(t *testing.T) {
 	}
 }
 
+// TestForwarderBoundsItsConnections has one connection more than there may be: the one that has been silent for the
+// longest time is closed.
+func TestForwarderBoundsItsConnections(t *testing.T) {
+	target := listen(t)
+	go func() {
+		for {
+			c, err := target.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+		}
+	}()
+	address, _, _ := forwardTo(t, dialTo(target))
+	first := dial(t, address)
+	for range forwarded.Anonymous {
+		dial(t, address)
+	}
+	if n, err := first.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the first connection: %d bytes, %v", n, err)
+	}
+}
+
 // An error of the listener itself is none to try again after.
 func TestForwarderEndsWithItsListener(t *testing.T) {
 	f := &Forwarder{Listener: &failing{listen(t), []error{unix.EINVAL}}}
