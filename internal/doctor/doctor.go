@@ -18,7 +18,7 @@ type Check struct {
 // Checks are all failure patterns: first what others follow from.
 func Checks() []Check {
 	return []Check{
-		planeNotReady, planeNotReached, providerUnavailable,
+		planeNotReady, planeCrashed, planeNotReached, providerUnavailable,
 		clockSkewed, hostDisconnected, reportRefused, nodeIdentityChanged, duplicateIdentity, agentVersionSkew, agentUpdateFailed,
 		enrollmentRefused, enrollmentWaiting, tokenExpires, hostNotApproved,
 		hostQuarantined, orphanedClaim, operationFailed, hostLost,

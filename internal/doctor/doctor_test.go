@@ -221,6 +221,12 @@ var cases = []struct {
 	{"the plane's address is gone", func(s *Snapshot) {
 		s.Plane.HostServer, s.Plane.HostServerMessage = "https://192.0.2.1:6443", "this machine has no address 192.0.2.1 any more"
 	}, []want{{"PlaneNotReached", Error, "Plane https://192.0.2.1:6443", 0, "192.0.2.1", "ip -brief address"}}},
+	{"the plane crashed", func(s *Snapshot) {
+		s.Plane.Crashes = &status.PlaneCrashes{Count: 3, Last: now.Add(-2 * time.Hour), Reason: "panic: no map"}
+	}, []want{{"PlaneCrashed", Warning, "Plane https://127.0.0.1:1", 0, "crashed 3 times, the last 120m ago: panic: no map", "slipway support-bundle"}}},
+	{"the plane crashed two days ago", func(s *Snapshot) {
+		s.Plane.Crashes = &status.PlaneCrashes{Count: 1, Last: now.Add(-48 * time.Hour), Reason: "panic: no map"}
+	}, nil},
 	{"no plane at all", func(s *Snapshot) { s.Plane = nil }, nil},
 	{"a provider has no pod", func(s *Snapshot) {
 		s.Providers[0].Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: "False"}, {Type: appsv1.DeploymentAvailable, Status: "False", Message: "minimum not met", LastTransitionTime: ago(time.Hour)}}

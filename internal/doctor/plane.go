@@ -1,6 +1,9 @@
 package doctor
 
-import "cmp"
+import (
+	"cmp"
+	"time"
+)
 
 var planeNotReady = Check{
 	Name:   "PlaneNotReady",
@@ -25,5 +28,21 @@ var planeNotReached = Check{
 		}
 		f := Finding{Severity: Error, Object: Object{Kind: "Plane", Name: s.Plane.HostServer}, Message: s.Plane.HostServerMessage}
 		return []Finding{f.next("ip -brief address")}
+	},
+}
+
+// crashNotice is how long a crash of a plane that runs again is reported.
+const crashNotice = 24 * time.Hour
+
+var planeCrashed = Check{
+	Name:   "PlaneCrashed",
+	Means:  "the plane of this machine ended by itself within the last day, and was started again; hosts and their clusters went on meanwhile",
+	Remedy: "Report the crash with a support bundle, which has its trace. After SIGKILL see whether the machine ran out of memory: `dmesg` tells.",
+	find: func(s *Snapshot) []Finding {
+		if s.Plane == nil || !s.Plane.Ready || s.Plane.Crashes == nil || s.Now.Sub(s.Plane.Crashes.Last) > crashNotice {
+			return nil
+		}
+		f := Finding{Severity: Warning, Object: Object{Kind: "Plane", Name: s.Plane.Server}, Message: "the plane crashed " + s.Plane.Crashes.Summary(s.Now)}
+		return []Finding{f.next("slipway support-bundle")}
 	},
 }

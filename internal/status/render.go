@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // Render writes s for a person; wide adds the columns that are long.
@@ -14,6 +15,9 @@ func Render(out io.Writer, s Status, wide bool) error {
 		fmt.Fprintf(w, "MANAGEMENT CLUSTER\t%s\n", strings.TrimSpace(p.Context+" "+p.Server))
 	} else {
 		fmt.Fprintf(w, "PLANE\t%s\n", planeLine(p))
+		if p.Ready && p.Crashes != nil {
+			fmt.Fprintf(w, "  crashed\t%s\n", p.Crashes.Summary(time.Now()))
+		}
 		if p.Service != "" {
 			fmt.Fprintf(w, "  service\t%s\n", p.Service)
 		}

@@ -197,14 +197,14 @@ func TestCollectNodes(t *testing.T) {
 
 func TestRender(t *testing.T) {
 	s := collect(t, noNodes, oneOfEach()...)
-	s.Plane = Plane{Ready: true, PID: 7, Server: "https://127.0.0.1:1"}
+	s.Plane = Plane{Ready: true, PID: 7, Server: "https://127.0.0.1:1", Crashes: &PlaneCrashes{Count: 1, Last: time.Now().Add(-3 * time.Hour), Reason: "panic: no map"}}
 	s.Clusters[0].Waiting = append(s.Clusters[0].Waiting, "two\nlines")
 	s.Clusters[0].Nodes = []Node{{Name: "n", Ready: true, ProviderID: "slipway://x", Version: "v1"}}
 	var narrow, wide bytes.Buffer
 	if err := errors.Join(Render(&narrow, s, false), Render(&wide, s, true)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"ready (pid 7, https://127.0.0.1:1)", "default/a", "1/3", "pool 1/2", "a-2: no host", "two lines\n", "default/host-10", "a/a-1"} {
+	for _, want := range []string{"ready (pid 7, https://127.0.0.1:1)", "once, 3h ago: panic: no map", "default/a", "1/3", "pool 1/2", "a-2: no host", "two lines\n", "default/host-10", "a/a-1"} {
 		if !strings.Contains(narrow.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, narrow.String())
 		}

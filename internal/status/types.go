@@ -1,5 +1,12 @@
 package status
 
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
 // Status is the state of a management cluster.
 type Status struct {
 	// Plane is the management cluster itself.
@@ -27,9 +34,30 @@ type Plane struct {
 	HostServerMessage string `json:"hostServerMessage,omitempty"`
 	// Service tells how systemd runs it, of a plane that is a service of its machine.
 	Service string `json:"service,omitempty"`
+	// Crashes of a plane of `slipway up` since that started it; nil when there were none.
+	Crashes *PlaneCrashes `json:"crashes,omitempty"`
 	// Context of the kubeconfig, of a management cluster that is not a plane of this
 	// machine.
 	Context string `json:"context,omitempty"`
+}
+
+// PlaneCrashes tells how often a plane ended by itself.
+type PlaneCrashes struct {
+	// Count of all.
+	Count int `json:"count"`
+	// Last is when it did so the last time.
+	Last time.Time `json:"last"`
+	// Reason of the last one: the first line of a panic, say.
+	Reason string `json:"reason"`
+}
+
+// Summary is them in a line, as of now.
+func (c *PlaneCrashes) Summary(now time.Time) string {
+	ago := duration.HumanDuration(now.Sub(c.Last))
+	if c.Count == 1 {
+		return fmt.Sprintf("once, %s ago: %s", ago, c.Reason)
+	}
+	return fmt.Sprintf("%d times, the last %s ago: %s", c.Count, ago, c.Reason)
 }
 
 // Replicas counts machines.

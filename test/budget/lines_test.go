@@ -35,7 +35,7 @@ var parts = []part{
 	{"plane", []string{"plane", "nodebundle", "release"}},
 	{"generators", []string{"hack", "config/crd/gen", "plane/internal/manifests/gen"}},
 	{tests, []string{"test", "internal/testenv", "internal/agent/effects/effectstest", "internal/agent/software/softwaretest",
-		"plane/internal/service/fakesystemd"}},
+		"plane/internal/service/fakesystemd", "plane/internal/supervisor/fakeplane"}},
 }
 
 const tests = "tests"

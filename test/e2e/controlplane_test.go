@@ -399,8 +399,7 @@ func (h *haTest) powerCutWithoutPlane(t *testing.T, p *plane) {
 		return all
 	}
 	old, before := holder(p), identities()
-	live.Kill(t, p.status().Plane.PID)
-	p.waitFor("end of the plane", func() bool { return p.status().Plane.PID == 0 })
+	p.KillAll(t)
 	takeOver(t, p, old, "power-off")
 	p.up(h.up...)
 	whole(t, p)

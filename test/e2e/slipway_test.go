@@ -32,6 +32,11 @@ type status struct {
 	Plane struct {
 		Ready bool `json:"ready"`
 		PID   int  `json:"pid"`
+		// Crashes are those since up started it.
+		Crashes struct {
+			Count  int    `json:"count"`
+			Reason string `json:"reason"`
+		} `json:"crashes"`
 		// HostServer is where hosts on other machines reach the plane.
 		HostServer string `json:"hostServer"`
 	} `json:"plane"`

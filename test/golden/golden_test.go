@@ -88,7 +88,7 @@ var read = sync.OnceValues(func() (*source.Tree, error) { return source.Read(roo
 
 // unseen are folders whose strings no user sees: tests, generators and tools of this repository.
 var unseen = []string{"test", "hack", "release", "nodebundle", "internal/testenv",
-	"internal/agent/effects/effectstest", "internal/agent/software/softwaretest", "plane/internal/service/fakesystemd", "plane/internal/manifests/gen", "config/crd/gen", "sdk/examples"}
+	"internal/agent/effects/effectstest", "internal/agent/software/softwaretest", "plane/internal/service/fakesystemd", "plane/internal/supervisor/fakeplane", "plane/internal/manifests/gen", "config/crd/gen", "sdk/examples"}
 
 // product are the packages that users run or import, by folder.
 func product(t *testing.T) []*source.Package {

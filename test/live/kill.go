@@ -1,7 +1,10 @@
 package live
 
 import (
+	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -19,4 +22,24 @@ func Kill(t testing.TB, pid int) {
 	poll.True(t, Patience(10*time.Second), "the killed process is gone", func() bool {
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	})
+}
+
+// KillAll ends the plane by SIGKILL, and its supervisor first, which would start it again.
+func (p Plane) KillAll(t testing.TB) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(p.StateDir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock struct {
+		PID        int `json:"pid"`
+		Supervisor struct {
+			PID int `json:"pid"`
+		} `json:"supervisor"`
+	}
+	if err := json.Unmarshal(data, &lock); err != nil || lock.PID == 0 || lock.Supervisor.PID == 0 {
+		t.Fatalf("%v: no plane and supervisor in %s", err, data)
+	}
+	Kill(t, lock.Supervisor.PID)
+	Kill(t, lock.PID)
 }

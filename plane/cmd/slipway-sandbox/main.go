@@ -1,6 +1,6 @@
-// Command slipway-sandbox runs local hosts: it launches them, is their PID 1, runs
-// commands on them and, called as systemctl, speaks to their PID 1. People use it
-// through `slipway host`.
+// Command slipway-sandbox is the small process beside each large one. It runs local hosts: it launches them, is their
+// PID 1, runs commands on them and, called as systemctl, speaks to their PID 1. And it starts the plane of `slipway up`
+// again when that crashes. People use it through `slipway host` and `slipway up`.
 package main
 
 import (
@@ -10,12 +10,15 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/unit"
+	"github.com/slipway-dev/slipway/plane/internal/supervisor"
 )
 
 const usage = `usage:
   slipway-sandbox launch DIR            switch on the host whose directory is DIR
   slipway-sandbox exec DIR COMMAND...   run a command on it
   slipway-sandbox init DIR              PID 1 of a host, started by launch
+  slipway-sandbox supervise DIR COMMAND...
+                                        keep the plane running whose state directory is DIR, started by "slipway up"
 `
 
 func main() {
@@ -43,6 +46,8 @@ func run(verb, dir string, argv []string) (int, error) {
 		return 0, sandbox.Init(dir)
 	case "exec":
 		return sandbox.Exec(dir, argv)
+	case "supervise":
+		return supervisor.Run(dir, argv)
 	}
 	return 0, fmt.Errorf("unknown command %q\n%s", verb, usage)
 }

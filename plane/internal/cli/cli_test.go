@@ -13,7 +13,7 @@ import (
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/service"
-	"github.com/slipway-dev/slipway/plane/internal/up"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 	"github.com/slipway-dev/slipway/test/clitest"
 )
 
@@ -99,9 +99,9 @@ func TestChangeIsWhatWasGiven(t *testing.T) {
 	}
 }
 
-// The process that serves is another program than the one that took the lock over.
+// The process that serves is another program than the one that its supervisor started.
 func TestStartedByUp(t *testing.T) {
-	for _, name := range []string{up.LockFDEnv, service.Env, notifySocket} {
+	for _, name := range []string{statedir.LockFDEnv, service.Env, notifySocket} {
 		t.Setenv(name, "") // is as it was after the test
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)
@@ -110,21 +110,27 @@ func TestStartedByUp(t *testing.T) {
 	if by, err := startedBy(); by != (starter{}) || err != nil {
 		t.Errorf("started by hand: %+v, %v", by, err)
 	}
+	if lock, err := supervisorsLock(); lock != nil || err != nil {
+		t.Errorf("a lock without a supervisor: %v, %v", lock, err)
+	}
 	passed, err := unix.Dup(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(up.LockFDEnv, strconv.Itoa(passed))
-	lock, err := lockOf(&instance.Instance{Dir: t.TempDir()})
+	t.Setenv(statedir.LockFDEnv, strconv.Itoa(passed))
+	lock, err := supervisorsLock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock.Release()
+	defer lock.Close()
+	if flags, err := unix.FcntlInt(lock.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("programs that the plane starts keep its lock: %v", err)
+	}
 	if by, err := startedBy(); by != (starter{up: true}) || err != nil {
 		t.Errorf("started by up: %+v, %v", by, err)
 	}
-	if value, ok := os.LookupEnv(up.LockFDEnv); ok {
-		t.Errorf("the programs of the plane get %s=%s", up.LockFDEnv, value)
+	if value, ok := os.LookupEnv(statedir.LockFDEnv); ok {
+		t.Errorf("the programs of the plane get %s=%s", statedir.LockFDEnv, value)
 	}
 }
 

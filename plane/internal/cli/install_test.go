@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/private"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/service/fakesystemd"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 	"github.com/slipway-dev/slipway/test/clitest"
 )
@@ -333,7 +334,7 @@ func TestAcquireChosen(t *testing.T) {
 
 // kube-apiserver tells the socket of systemd that all is ready when it is itself.
 func TestReadinessIsToldByThePlaneAlone(t *testing.T) {
-	for _, name := range []string{up.LockFDEnv, service.Env, notifySocket} {
+	for _, name := range []string{statedir.LockFDEnv, service.Env, notifySocket} {
 		t.Setenv(name, "")
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)

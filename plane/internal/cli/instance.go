@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -139,7 +137,7 @@ func (f *instanceFlags) acquire(ctx context.Context, g *global) (*instance.Insta
 	if err != nil {
 		return nil, nil, err
 	}
-	lock, err := lockOf(inst)
+	lock, err := inst.Lock()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,18 +177,4 @@ func (f *instanceFlags) tryChange(ctx context.Context, inst *instance.Instance) 
 		}
 	}
 	return inst.Apply(change, running)
-}
-
-// lockOf takes the command's lock, or takes it over from the `slipway up` that
-// started this process.
-func lockOf(inst *instance.Instance) (*instance.Lock, error) {
-	value, ok := os.LookupEnv(up.LockFDEnv)
-	if !ok {
-		return inst.Lock()
-	}
-	fd, err := strconv.Atoi(value)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", up.LockFDEnv, err)
-	}
-	return instance.Inherited(os.NewFile(uintptr(fd), "command.lock")), nil
 }

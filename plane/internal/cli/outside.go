@@ -12,6 +12,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
+	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
@@ -71,7 +72,8 @@ func bundlesOf(inst *instance.Instance, files map[string]*os.File) (bundleserver
 	}
 	o.Dir, o.URL = inst.HostBundles(), at.BundleServer()
 	// They verify it by the CA of the plane, which they know.
-	o.CertFile, o.KeyFile, o.ClientCAFile = statedir.Certificates(inst.Dir)
+	authority := pki.New(pki.Options{Dir: inst.Path("pki")})
+	o.CertFile, o.KeyFile, o.ClientCAFile = authority.ServingCertFile(), authority.ServingKeyFile(), authority.CACertFile()
 	o.CAFile = ""
 	for i := 0; files[bundleListener+strconv.Itoa(i)] != nil; i++ {
 		listener, err := net.FileListener(files[bundleListener+strconv.Itoa(i)])

@@ -33,11 +33,12 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
-// Names under which files are passed on into the namespace of the plane: the
-// socket on the machine's 127.0.0.1, and the lock of the command that starts it.
+// Names under which files are passed on into the namespace of the plane: the socket on the machine's 127.0.0.1,
+// the lock of the command that starts it, and that of the state directory, if a supervisor has it.
 const (
 	apiListener = "api"
 	commandLock = "command-lock"
+	stateLock   = "state-lock"
 )
 
 func serveCommand(g *global) *cobra.Command {
@@ -67,9 +68,16 @@ under another service manager than systemd, for which "slipway install" is.`,
 // enterNetwork opens the socket on the machine's loopback, then goes on as the same
 // command inside the network namespace of the plane.
 func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
+	supervised, err := supervisorsLock()
+	if err != nil {
+		return err
+	}
 	acquire := f.acquire
 	if _, ok := os.LookupEnv(service.Env); ok {
 		acquire = acquireChosen
+	}
+	if supervised != nil {
+		acquire = acquireSupervised
 	}
 	inst, lock, err := acquire(ctx, g)
 	if err != nil {
@@ -86,6 +94,9 @@ func enterNetwork(ctx context.Context, g *global, f *instanceFlags) error {
 	files := map[string]*os.File{}
 	if held := lock.File(); held != nil {
 		files[commandLock] = held
+	}
+	if supervised != nil {
+		files[stateLock] = supervised
 	}
 	if files[apiListener], err = listener.(*net.TCPListener).File(); err != nil {
 		return err
@@ -153,7 +164,12 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		return err
 	}
 	lock := instance.Inherited(files[commandLock])
+	var state *statedir.Lock
+	if file := files[stateLock]; file != nil {
+		state = statedir.Inherited(file)
+	}
 	return serve.Run(ctx, serve.Options{
+		Lock: state,
 		// From the first event on the plane holds its own lock.
 		Progress: func(component.Event) { lock.Release() },
 		StateDir: inst.Dir, Name: inst.Name, Fast: inst.Fast,

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/service"
-	"github.com/slipway-dev/slipway/plane/internal/up"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // notifySocket is where systemd names the socket on which it is told of readiness.
@@ -29,10 +31,10 @@ type starter struct {
 // is itself.
 func startedBy() (starter, error) {
 	var by starter
-	_, by.up = os.LookupEnv(up.LockFDEnv)
+	_, by.up = os.LookupEnv(statedir.LockFDEnv)
 	_, by.systemd = os.LookupEnv(service.Env)
 	by.socket = os.Getenv(notifySocket)
-	return by, errors.Join(os.Unsetenv(up.LockFDEnv), os.Unsetenv(service.Env), os.Unsetenv(notifySocket))
+	return by, errors.Join(os.Unsetenv(statedir.LockFDEnv), os.Unsetenv(service.Env), os.Unsetenv(notifySocket))
 }
 
 // ready tells systemd, if it asked, that all components are.
@@ -69,4 +71,25 @@ func acquireChosen(_ context.Context, g *global) (*instance.Instance, *instance.
 		return nil, nil, err
 	}
 	return inst, lock, nil
+}
+
+// acquireSupervised opens the plane as it was chosen before, for a supervisor, which starts it at any time and
+// holds the lock of the state directory: no other command's lock is in its way.
+func acquireSupervised(_ context.Context, g *global) (*instance.Instance, *instance.Lock, error) {
+	inst, err := g.open()
+	return inst, instance.Inherited(nil), err
+}
+
+// supervisorsLock is the lock of the state directory that a supervisor passes on; nil when none did.
+func supervisorsLock() (*os.File, error) {
+	value, ok := os.LookupEnv(statedir.LockFDEnv)
+	if !ok {
+		return nil, nil
+	}
+	fd, err := strconv.Atoi(value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", statedir.LockFDEnv, err)
+	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), stateLock), nil
 }

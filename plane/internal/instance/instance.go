@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/plane/internal/network"
+	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/private"
 )
 
@@ -253,4 +254,4 @@ func (i *Instance) Kubeconfig() string { return i.Path("kubeconfig") }
 func (i *Instance) HostBundles() string { return i.Path(hostbundle.PlaneStore) }
 
 // PlaneLog is the path of the plane's log.
-func (i *Instance) PlaneLog() string { return i.Path("plane.log") }
+func (i *Instance) PlaneLog() string { return i.Path(planelog.Name) }

@@ -16,10 +16,9 @@ import (
 const lockFile = "command.lock"
 
 const (
-	// handoverPatience is how long a plane that is just starting may hold the lock
-	// of a command that died.
-	handoverPatience = 10 * time.Second
-	lockPause        = 20 * time.Millisecond
+	// deathPatience is how long the kernel may need to end a command that was killed.
+	deathPatience = 10 * time.Second
+	lockPause     = 20 * time.Millisecond
 )
 
 // LockedError means that another command works on the same state directory.
@@ -57,7 +56,7 @@ func (i *Instance) Lock() (*Lock, error) {
 }
 
 func (i *Instance) lock(f *os.File) error {
-	for deadline := time.Now().Add(handoverPatience); ; time.Sleep(lockPause) {
+	for deadline := time.Now().Add(deathPatience); ; time.Sleep(lockPause) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			break
@@ -65,7 +64,7 @@ func (i *Instance) lock(f *os.File) error {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		// A dead command's lock is with the plane it was starting, for a moment.
+		// A dead command's lock goes with its memory, which takes the kernel a moment.
 		if pid, lets := holder(f); pid == 0 || alive(pid) || time.Now().After(deadline) {
 			return &LockedError{PID: pid, LetsPlaneIn: lets}
 		}

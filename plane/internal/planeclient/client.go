@@ -30,7 +30,7 @@ func New(inst *instance.Instance) (client.WithWatch, error) {
 
 // Config is how New reaches the plane.
 func Config(inst *instance.Instance) (*rest.Config, error) {
-	if _, running, err := statedir.Running(inst.Dir); err != nil || !running {
+	if holder, _, err := statedir.Running(inst.Dir); err != nil || holder.PID == 0 {
 		return nil, cmp.Or(err, management.ErrNotRunning)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", inst.Kubeconfig())
@@ -60,7 +60,7 @@ func planeWorkload(ctx context.Context, inst *instance.Instance, c client.Reader
 	if err != nil {
 		return nil, err
 	}
-	if _, running, err := statedir.Running(inst.Dir); err != nil || !running {
+	if holder, _, err := statedir.Running(inst.Dir); err != nil || holder.PID == 0 {
 		return nil, cmp.Or(err, management.ErrNotRunning)
 	}
 	config.Dial = network.Dialer(inst.Name)

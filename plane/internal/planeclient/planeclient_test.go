@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 var key = client.ObjectKey{Namespace: "default", Name: "a"}
@@ -107,16 +108,49 @@ func TestPlaneThatDoesNotRun(t *testing.T) {
 	if err != nil || s.Plane.Ready || s.Plane.PID != 0 || s.Plane.Message != management.ErrNotRunning.Error() || s.Clusters == nil || s.Hosts == nil {
 		t.Errorf("Status = %+v, %v; want empty lists and what to do", s, err)
 	}
-	// Of one that crashed the cause, the age and the remedy are shown.
-	if err := os.WriteFile(inst.PlaneLog(), []byte("one\npanic: no map\n\ngoroutine 1 [running]:\nmain.main()\n"), 0o600); err != nil {
+}
+
+// Of a plane that crashed the count, the age and the cause are shown, and who ends it.
+func TestPlaneThatCrashed(t *testing.T) {
+	inst := &instance.Instance{Dir: t.TempDir()}
+	show := func() status.Plane {
+		t.Helper()
+		s, err := Status(t.Context(), inst, func() (client.WithWatch, error) { return New(inst) }, status.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Plane
+	}
+	crashes := statedir.Crashes{Count: 3, Last: time.Now().Add(-3 * time.Hour), What: "panic: no map"}
+	if err := statedir.WriteCrashes(inst.Dir, crashes); err != nil {
 		t.Fatal(err)
 	}
-	ago := time.Now().Add(-3 * time.Hour)
-	if err := os.Chtimes(inst.PlaneLog(), ago, ago); err != nil {
+	crashed := "; it crashed 3 times, the last 3h ago: panic: no map (log: " + inst.PlaneLog() + ")"
+	if got, want := show(), management.ErrNotRunning.Error()+crashed; got.Message != want {
+		t.Errorf("its supervisor was killed, too: %q, want %q", got.Message, want)
+	}
+	lock, err := statedir.Take(inst.Dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s, err = Status(t.Context(), inst, func() (client.WithWatch, error) { return New(inst) }, status.Scope{})
-	if want := management.ErrNotRunning.Error() + "; it crashed 3h ago: panic: no map (log: " + inst.PlaneLog() + ")"; err != nil || s.Plane.Message != want {
-		t.Errorf("after a crash: %q, %v; want %q", s.Plane.Message, err, want)
+	t.Cleanup(func() { _ = lock.Release() })
+	if err := lock.SignAsSupervisor(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := show(), "starting"+crashed+"; it is started again each time, until `slipway down`"; got.Message != want || got.Ready || got.PID != 0 {
+		t.Errorf("between two starts: %+v, want %q", got, want)
+	}
+	if _, err := New(inst); !errors.Is(err, management.ErrNotRunning) {
+		t.Errorf("between two starts: New = %v, want ErrNotRunning", err)
+	}
+	if err := lock.SignAsPlane(); err != nil {
+		t.Fatal(err)
+	}
+	if err := statedir.WriteStatus(inst.Dir, &statedir.Status{PID: os.Getpid(), Ready: true}); err != nil {
+		t.Fatal(err)
+	}
+	plane, err := planeStatus(inst)
+	if err != nil || !plane.Ready || plane.Message != "" || plane.Crashes == nil || plane.Crashes.Count != 3 || plane.Crashes.Reason != crashes.What {
+		t.Errorf("it runs again: %+v, %v", plane, err)
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/management"
@@ -17,7 +15,6 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
-	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
@@ -69,10 +66,23 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 	if err != nil {
 		return status.Plane{}, err
 	}
-	if !running {
-		return status.Plane{Message: management.ErrNotRunning.Error() + crashed(inst.PlaneLog())}, nil
+	seen, err := statedir.ReadCrashes(inst.Dir)
+	if err != nil {
+		return status.Plane{}, err
 	}
 	plane := status.Plane{PID: holder.PID, Message: "starting"}
+	crashed := ""
+	if seen.Count > 0 {
+		plane.Crashes = &status.PlaneCrashes{Count: seen.Count, Last: seen.Last, Reason: seen.What}
+		crashed = fmt.Sprintf("; it crashed %s (log: %s)", plane.Crashes.Summary(time.Now()), inst.PlaneLog())
+	}
+	if !running {
+		plane.Message = management.ErrNotRunning.Error() + crashed
+		return plane, nil
+	}
+	if seen.Count > 0 {
+		plane.Message += crashed + "; it is started again each time, until `slipway down`"
+	}
 	recorded, err := statedir.ReadStatus(inst.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return plane, nil
@@ -81,30 +91,13 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 		return plane, err
 	}
 	plane.Server = recorded.Server
-	if recorded.PID != holder.PID {
+	if holder.PID == 0 || recorded.PID != holder.PID {
 		return plane, nil
 	}
 	if recorded.Ready {
 		plane.Ready, plane.Message = true, ""
 	}
 	return plane, outsideStatus(&plane, recorded.Outside)
-}
-
-// crashed tells how and when the last plane crashed, by its log; empty when it did not.
-func crashed(path string) string {
-	info, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	log, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	line, crashed := planelog.LastWords(log)
-	if !crashed {
-		return ""
-	}
-	return fmt.Sprintf("; it crashed %s ago: %s (log: %s)", duration.HumanDuration(time.Since(info.ModTime())), line, path)
 }
 
 // outsideStatus tells how hosts on other machines reach the plane, and whether they do.

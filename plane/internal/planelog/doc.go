@@ -6,6 +6,6 @@
 // Go program that panics get there. That rules out a writer inside the process, such as
 // lumberjack: it would lose them.
 //
-// It is imported by internal/up, internal/cli and internal/planeclient, and imports nothing
-// of this repository.
+// It is imported by internal/up, internal/cli, internal/planeclient, internal/instance and internal/supervisor, and
+// imports nothing of this repository.
 package planelog

@@ -1,7 +1,8 @@
 package planelog
 
 import (
-	"bytes"
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 )
+
+// Name of the log in the state directory of its plane.
+const Name = "plane.log"
 
 const (
 	// maxSize of a file in bytes, but for what is written within an interval.
@@ -121,15 +126,29 @@ func rotate(path string, size int64) (err error) {
 // runtime or klog's Fatal says of a crash, or what systemd says of a process that was killed.
 var said = regexp.MustCompile(`^(Error: |panic: |fatal error: |SIG[A-Z]+: |F[0-9]{4} |.+: Main process exited, code=killed)`)
 
+// maxLine is how much of a line LastWords returns, in bytes.
+const maxLine = 1024
+
 // LastWords are the line of a log that tells why the last plane in it ended, and whether that one crashed.
 // Of a panic the first line tells; the last ones are functions. Without such a line it is the last one.
-func LastWords(log []byte) (line string, crashed bool) {
-	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
-	last := lines[len(lines)-1]
-	for _, l := range lines {
-		if said.Match(l) {
-			last, crashed = l, !bytes.HasPrefix(l, []byte("Error: "))
+func LastWords(log io.Reader) (line string, crashed bool, err error) {
+	lines := bufio.NewReaderSize(log, maxLine)
+	var last, telling string
+	for err == nil {
+		var part []byte
+		var more bool
+		if part, more, err = lines.ReadLine(); len(part) > 0 {
+			last = string(part)
+		}
+		if said.Match(part) {
+			telling, crashed = last, !strings.HasPrefix(last, "Error: ")
+		}
+		for more && err == nil {
+			_, more, err = lines.ReadLine()
 		}
 	}
-	return string(bytes.TrimPrefix(last, []byte("Error: "))), crashed
+	if !errors.Is(err, io.EOF) {
+		return "", false, err
+	}
+	return strings.TrimPrefix(cmp.Or(telling, last), "Error: "), crashed, nil
 }

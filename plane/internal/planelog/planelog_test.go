@@ -114,10 +114,11 @@ func TestLastWords(t *testing.T) {
 		"a crash, then an error": {panics + "Error: port 1 is busy\n", "port 1 is busy", false},
 		"an error, then a crash": {"Error: port 1 is busy\n" + panics, "panic: index of a nil map [recovered]", true},
 		"killed":                 {panics + "plane.service: Main process exited, code=killed, status=9/KILL\n", "plane.service: Main process exited, code=killed, status=9/KILL", true},
+		"a long line":            {"panic: " + strings.Repeat("x", 3*maxLine) + "\ntwo\n", "panic: " + strings.Repeat("x", maxLine-len("panic: ")), true},
 		"a recovered panic":      {"http: panic serving 127.0.0.1:1: no\nE1128 10:00:00.0 7 runtime.go:1] \"Observed a panic\" panic=no\ntwo\n", "two", false},
 	} {
-		if line, crashed := LastWords([]byte(tt.log)); line != tt.want || crashed != tt.crashed {
-			t.Errorf("%s: %q, %v; want %q, %v", name, line, crashed, tt.want, tt.crashed)
+		if line, crashed, err := LastWords(strings.NewReader(tt.log)); line != tt.want || crashed != tt.crashed || err != nil {
+			t.Errorf("%s: %q, %v, %v; want %q, %v", name, line, crashed, err, tt.want, tt.crashed)
 		}
 	}
 }

@@ -11,8 +11,14 @@ import (
 )
 
 // mayImport is what doc.go promises of PID 1 of every host, besides the standard library
-// and packages of its own.
+// and packages of its own, and what the supervisor of the plane is made of.
 func mayImport(pkg string) bool {
+	const repository = "github.com/slipway-dev/slipway/"
+	switch pkg {
+	case repository + "internal/durable", repository + "plane/internal/supervisor", repository + "plane/internal/statedir",
+		repository + "plane/internal/planelog", repository + "plane/internal/component":
+		return true
+	}
 	return strings.HasPrefix(pkg, "golang.org/x/sys/") || pkg == "golang.org/x/net/bpf" || pkg == "github.com/elastic/go-seccomp-bpf/arch"
 }
 

@@ -29,6 +29,9 @@ type Options struct {
 	// Required.
 	StateDir string
 
+	// Lock of the state directory, which a supervisor passed on. Default: the plane takes it.
+	Lock *statedir.Lock
+
 	// Name is the name of the instance, for people. Default DefaultName.
 	Name string
 

@@ -38,7 +38,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
 		return fmt.Errorf("make the state directory: %w", err)
 	}
-	lock, err := statedir.Acquire(opts.StateDir)
+	lock, err := acquire(opts)
 	if err != nil {
 		return err
 	}
@@ -73,6 +73,28 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	err = group.Run(ctx)
 	return errors.Join(err, status.stopped(err), lock.Release())
+}
+
+// acquire returns the lock of the state directory, which names this process from then on.
+func acquire(opts Options) (*statedir.Lock, error) {
+	if opts.Lock == nil {
+		lock, err := statedir.Acquire(opts.StateDir)
+		if err != nil {
+			return nil, err
+		}
+		// Those of another plane here, which had a supervisor.
+		if err := statedir.RemoveCrashes(opts.StateDir); err != nil {
+			return nil, errors.Join(err, lock.Release())
+		}
+		return lock, nil
+	}
+	if err := opts.Lock.SignAsPlane(); err != nil {
+		return nil, errors.Join(err, opts.Lock.Release())
+	}
+	if crashes, err := statedir.ReadCrashes(opts.StateDir); err == nil && crashes.Count > 0 {
+		klog.InfoS("The plane crashed, and its supervisor started it again", "crashes", crashes.Count, "reason", crashes.What)
+	}
+	return opts.Lock, nil
 }
 
 // assemble returns the components in the order in which they start.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/plane/internal/supervisor/fakeplane"
 )
 
 func TestDecode(t *testing.T) {
@@ -85,6 +86,7 @@ func TestLocalObjectsFitTogether(t *testing.T) {
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
+	fakeplane.Act()
 	os.Exit(testenv.Main(m, clientgoscheme.AddToScheme, func(e *testenv.Env) error {
 		env = e
 		return nil

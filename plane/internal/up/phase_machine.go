@@ -66,8 +66,10 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 	if err := s.checkPort(ctx); err != nil {
 		return err
 	}
-	if err := executable.Check(s.Lifecycle); err != nil {
-		return err
+	for _, program := range []string{s.Lifecycle, s.Hosts.Sandbox} {
+		if err := executable.Check(program); err != nil {
+			return err
+		}
 	}
 	if err := s.checkKnownClasses(ctx); err != nil {
 		return err

@@ -50,11 +50,16 @@ func (s *Session) startPlane(ctx context.Context, step *progress.Step) error {
 }
 
 // waitForPlane starts the plane and shows its components until all are ready. One that
-// runs already may end meanwhile, and then it is started. One that crashes is started again, more
-// and more slowly.
+// runs already may end meanwhile, and then it is started. One that crashes is waited for, since
+// its supervisor or systemd starts it again.
 func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 	shown := map[string]*progress.Step{}
 	letIn := s.withoutHosts()
+	before, err := statedir.ReadCrashes(s.Instance.Dir)
+	if err != nil {
+		return err
+	}
+	s.crashes = before.Count
 	var exited <-chan struct{}
 	var crashed int
 	var again time.Time
@@ -68,38 +73,35 @@ func (s *Session) waitForPlane(ctx context.Context, step *progress.Step) error {
 				return false, err
 			}
 		}
-		status, err := statedir.ReadStatus(s.Instance.Dir)
-		if err == nil {
-			showComponents(step, shown, status.Components)
+		current := statedir.Current(s.Instance.Dir)
+		if current != nil {
+			showComponents(step, shown, current.Components)
 			// The earlier the agents' token is known, the less they back off.
-			letIn = letIn || answers(status.Components) && s.ensureBootstrapToken(ctx) == nil
+			letIn = letIn || answers(current.Components) && s.ensureBootstrapToken(ctx) == nil
 		}
-		if err == nil && status.Ready && (exited != nil || s.serves(ctx)) {
-			step.Donef("serving at %s", status.Server)
+		if current != nil && current.Ready && (exited != nil || s.serves(ctx)) {
+			step.Donef("serving at %s", current.Server)
 			return true, nil
 		}
+		status, _ := statedir.ReadStatus(s.Instance.Dir) // of a plane that has ended, for its error
 		err = s.ended(ctx, exited, status)
 		var crash *CrashError
 		if errors.As(err, &crash) && crashed < crashes {
-			step.Waitf("%v; it is started again", crash)
-			exited, again = nil, time.Now().Add(s.pause(crashed))
+			step.Waitf("%v", crash)
 			crashed++
+			if s.Service != nil {
+				again = time.Now().Add(servicePause)
+			}
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		step.Waitf("starting")
+		if crashed == 0 || current != nil {
+			step.Waitf("starting")
+		}
 		return false, nil
 	})
-}
-
-// pause before a plane that has crashed so many times before is looked at again: systemd starts its own.
-func (s *Session) pause(crashed int) time.Duration {
-	if s.Service != nil {
-		return servicePause
-	}
-	return pollInterval << crashed
 }
 
 // serves asks a plane that is not ours whether it is there: of one that was killed a moment

@@ -3,6 +3,7 @@ package up
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // as the kernel does while it ends a plane that was killed.
 func TestADyingPlaneIsNotReady(t *testing.T) {
 	s := newSession(t)
-	runs(t, s, statedir.Status{Ready: true, Server: "https://127.0.0.1:1"})
+	runs(t, s, statedir.Status{PID: os.Getpid(), Ready: true, Server: "https://127.0.0.1:1"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := s.waitForPlane(ctx, s.Progress.Step("plane")); !errors.Is(err, context.DeadlineExceeded) {

@@ -1,10 +1,11 @@
 package up
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -17,11 +18,6 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
-// LockFDEnv is the environment variable in which `slipway serve` finds the file
-// descriptor of the command's lock, to close it once its own lock is taken. A plane without
-// it was not started by `slipway up`.
-const LockFDEnv = "SLIPWAY_COMMAND_LOCK_FD"
-
 // serviceInterval is how often systemd is asked whether the plane has ended. The pause of the
 // unit before it is started again is longer.
 const serviceInterval = time.Second
@@ -29,19 +25,27 @@ const serviceInterval = time.Second
 // servicePause is longer than systemd waits before it starts a plane again.
 const servicePause = 6 * time.Second
 
-// stopOutdated ends a plane that listens for other machines elsewhere than was chosen, or
-// that systemd is to run from now on, so that it is started anew. Its hosts and their
+// stopOutdated ends a plane that listens for other machines elsewhere than was chosen, that
+// systemd is to run from now on, or that nobody starts again when it crashes, so that it is
+// started anew; and the supervisor of one that waits to be started again. Its hosts and their
 // clusters go on meanwhile.
 func (s *Session) stopOutdated(ctx context.Context, step *progress.Step) error {
-	record := statedir.Current(s.Instance.Dir)
-	if record == nil {
-		return nil
+	holder, running, err := statedir.Running(s.Instance.Dir)
+	if err != nil || !running {
+		return err
 	}
+	record := statedir.Current(s.Instance.Dir)
 	switch {
+	case holder.Supervisor != nil && holder.PID == 0:
+		step.Waitf("starting it now, before its supervisor does")
+	case record == nil:
+		return nil
 	case outdated(record, s.Instance.Config):
 		step.Waitf("stopping it, to listen elsewhere")
 	case s.Service != nil && !record.Service && !record.Foreground:
 		step.Waitf("stopping it, for systemd to start it")
+	case s.Service == nil && !record.Service && !record.Foreground && holder.Supervisor == nil:
+		step.Waitf("stopping it, for its supervisor is gone")
 	default:
 		return nil
 	}
@@ -72,7 +76,8 @@ func (s *Session) ensureRunning(ctx context.Context) (exited <-chan struct{}, _ 
 		return nil, err
 	}
 	// What the last plane left must not be taken for this one's.
-	if err := os.Remove(s.Instance.Path("status.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	s.crashes = 0
+	if err := errors.Join(statedir.RemoveStatus(s.Instance.Dir), statedir.RemoveCrashes(s.Instance.Dir)); err != nil {
 		return nil, err
 	}
 	if s.Service == nil {
@@ -82,8 +87,8 @@ func (s *Session) ensureRunning(ctx context.Context) (exited <-chan struct{}, _ 
 	return nil, errors.Join(s.Lock.LetPlaneIn(), s.Service.Restart(ctx))
 }
 
-// spawn starts the plane in a session of its own, so that Ctrl-C here does not
-// reach it, and returns what is closed when it ends.
+// spawn starts the plane under a supervisor, in a session of its own, so that Ctrl-C here does not
+// reach it, and returns what is closed when the supervisor ends. See internal/supervisor.
 func (s *Session) spawn() (<-chan struct{}, error) {
 	program := s.program
 	if program == "" {
@@ -92,16 +97,20 @@ func (s *Session) spawn() (<-chan struct{}, error) {
 			return nil, err
 		}
 	}
+	// Should this command die now, the next one finds that the plane runs.
+	lock, err := statedir.Take(s.Instance.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = lock.Release() }() // the supervisor has it
 	log, err := planelog.Begin(s.Instance.PlaneLog())
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(program, "serve", "--state-dir", s.Instance.Dir)
+	cmd := exec.Command(s.Hosts.Sandbox, "supervise", s.Instance.Dir, program, "serve", "--state-dir", s.Instance.Dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
-	// Should this command die now, the next one waits until it can see the plane.
-	cmd.ExtraFiles = []*os.File{s.Lock.File()}
-	cmd.Env = append(os.Environ(), LockFDEnv+"=3")
+	cmd.ExtraFiles = []*os.File{lock.File()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the plane: %w", err)
@@ -115,22 +124,9 @@ func (s *Session) spawn() (<-chan struct{}, error) {
 	return exited, nil
 }
 
-// crashes is how often a plane may crash before it is ready, and is started again each time: an
-// embedded part of Kubernetes ends the whole process where it would end a process of its own, and a
-// kubelet or systemd would start that again.
-const crashes = 5
-
-// crashed reports whether the plane that this command started has crashed, which does not say that
-// it cannot run: a panic of a part, a failed check of one (klog's Fatal), or a signal. A plane that
-// tells what is wrong with its start ends with 1.
-func (s *Session) crashed(exited <-chan struct{}) bool {
-	select {
-	case <-exited:
-		return s.exit != nil && s.exit.ExitCode() != 1 && !s.exit.Success()
-	default:
-		return false
-	}
-}
+// crashes is how often a plane may crash before it is ready while `slipway up` waits for it. Whoever started
+// it, a supervisor or systemd, goes on starting it.
+const crashes = 3
 
 // CrashError says that a plane crashed, which may not happen again.
 type CrashError struct{ What string }
@@ -138,15 +134,27 @@ type CrashError struct{ What string }
 func (e *CrashError) Error() string { return e.What }
 
 // ended is why the plane ended that this command started, or had systemd start; nil while it
-// has not. The error is a *CrashError when it crashed.
+// has not. The error is a *CrashError when it crashed, one for each crash.
 func (s *Session) ended(ctx context.Context, exited <-chan struct{}, status statedir.Status) error {
+	seen, err := statedir.ReadCrashes(s.Instance.Dir)
+	if err != nil {
+		return err
+	}
+	if seen.Count > s.crashes {
+		s.crashes = seen.Count
+		return &CrashError{fmt.Sprintf("crashed: %s (log: %s); it is started again until `slipway down`", seen.What, s.log())}
+	}
 	select {
 	case <-exited:
-		log, _ := os.ReadFile(s.Instance.PlaneLog())
-		words, _ := s.lastWords(status, log)
-		if s.crashed(exited) {
-			return &CrashError{words}
+		if s.exit.ExitCode() != 1 {
+			return fmt.Errorf("its supervisor, slipway-sandbox, ended: %s (log: %s)", s.exit, s.log())
 		}
+		log, err := os.Open(s.Instance.PlaneLog())
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		words, _ := s.lastWords(status, log)
 		return errors.New(words)
 	default:
 	}
@@ -159,7 +167,7 @@ func (s *Session) ended(ctx context.Context, exited <-chan struct{}, status stat
 		return err
 	}
 	log, _ := s.Service.Log(ctx, journalLines)
-	words, crashed := s.lastWords(status, log)
+	words, crashed := s.lastWords(status, bytes.NewReader(log))
 	words += "; systemd goes on trying until `slipway down`"
 	if crashed {
 		return &CrashError{words}
@@ -172,11 +180,14 @@ const journalLines = 20_000
 
 // lastWords is why the plane ended, and whether it crashed: its own word for it, or the line of its log that
 // tells.
-func (s *Session) lastWords(status statedir.Status, log []byte) (string, bool) {
+func (s *Session) lastWords(status statedir.Status, log io.Reader) (string, bool) {
 	if status.Error != "" {
 		return status.Error, false
 	}
-	line, crashed := planelog.LastWords(log)
+	line, crashed, err := planelog.LastWords(log)
+	if err != nil {
+		line = err.Error()
+	}
 	what := "ended at once"
 	if crashed {
 		what = "crashed"

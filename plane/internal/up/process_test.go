@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	eventually "github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/service/fakesystemd"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
+	"github.com/slipway-dev/slipway/plane/internal/supervisor/fakeplane"
 )
 
 const serviceName = "slipway-plane-slipway.service"
@@ -128,45 +132,116 @@ func TestCrashesUnderSystemdAreSurvived(t *testing.T) {
 	}
 }
 
+// newSupervised is a session that starts a plane whose starts do what the lines say.
+func newSupervised(t *testing.T, lines ...string) *Session {
+	t.Helper()
+	s := newSession(t)
+	s.hostless = true
+	var err error
+	if s.program, err = os.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	s.Hosts = &localhost.Manager{Sandbox: s.program}
+	fakeplane.Let(t, s.Instance.Dir, lines...)
+	t.Cleanup(func() {
+		if err := statedir.Stop(context.Background(), s.Instance.Dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
 // A plane that crashes at its start, as by a race of an embedded part, is started again and comes
-// up; one that says why it cannot run is not, and one that goes on crashing is given up with the
-// crash's own first line.
+// up; one that says why it cannot run is not. Of one that goes on crashing the command tells with the
+// crash's own first line, and its supervisor goes on.
 func TestCrashesAtTheStartAreSurvived(t *testing.T) {
-	const panics = "echo 'panic: index of a nil map'; echo; echo 'goroutine 1 [running]:'; echo '	handler.go:42 +0x1'; exit 2"
 	for name, tt := range map[string]struct {
-		script, want string
-		starts       int
+		script []string
+		want   string
+		starts int
 	}{
-		"three panics":       {`[ "$(cat "$COUNT")" = xxxx ] || { ` + panics + `; }; echo '{"ready":true,"server":"https://here"}' >"$3/status.json"; while [ -e "$COUNT" ]; do sleep 0.1; done`, "", 4},
-		"killed":             {`[ "$(cat "$COUNT")" = xx ] || kill -9 $$; echo '{"ready":true}' >"$3/status.json"; while [ -e "$COUNT" ]; do sleep 0.1; done`, "", 2},
-		"panics for ever":    {panics, "crashed: panic: index of a nil map (log: ", crashes + 1},
-		"failed by klog":     {"echo 'F1128 10:00:00.0 7 main.go:1] no certificate'; exit 255", "crashed: F1128", crashes + 1},
-		"says what is wrong": {"echo 'Error: port 1 is busy'; exit 1", "ended at once: port 1 is busy", 1},
+		"two panics":         {[]string{"panic", "panic", "ready wait"}, "", 3},
+		"killed":             {[]string{"kill", "ready wait"}, "", 2},
+		"panics for ever":    {[]string{"panic"}, "crashed: panic: index of a nil map (log: ", crashes + 1},
+		"failed by klog":     {[]string{"fatal"}, "crashed: F1128 10:00:00.0 7 main.go:1] no certificate (log: ", crashes + 1},
+		"says what is wrong": {[]string{"error"}, "ended at once: port 1 is busy", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSession(t)
-			var err error
-			if err := os.WriteFile(s.Instance.Path("instance.json"), []byte("{}"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if s.Lock, err = s.Instance.Lock(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(s.Lock.Release)
-			count := filepath.Join(t.TempDir(), "count")
-			s.program = filepath.Join(t.TempDir(), "plane")
-			script := "#!/bin/sh\nCOUNT=" + count + "\nprintf x >>\"$COUNT\"\n" + tt.script + "\n"
-			if err := os.WriteFile(s.program, []byte(script), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			s.hostless = true
-			err = s.waitForPlane(t.Context(), s.Progress.Step("plane"))
+			s := newSupervised(t, tt.script...)
+			err := s.waitForPlane(t.Context(), s.Progress.Step("plane"))
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
-			if starts, _ := os.ReadFile(count); len(starts) != tt.starts {
-				t.Errorf("started %d times, want %d", len(starts), tt.starts)
+			var crash *CrashError
+			if errors.As(err, &crash) && !strings.Contains(err.Error(), "until `slipway down`") {
+				t.Errorf("who ends it? %v", err)
+			}
+			if starts := len(fakeplane.Starts(t, s.Instance.Dir)); starts != tt.starts {
+				t.Errorf("started %d times, want %d", starts, tt.starts)
+			}
+		})
+	}
+}
+
+// A plane that nobody would start again is stopped, for it to get a supervisor; one that waits to be started again
+// does not wait any longer; one that is well goes on.
+func TestAPlaneOfUpHasASupervisor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		script []string
+		// then happens once the plane is there
+		then   func(t *testing.T, s *Session, holder statedir.Holder)
+		starts int
+	}{
+		"well": {[]string{"ready wait"}, func(*testing.T, *Session, statedir.Holder) {}, 1},
+		"its supervisor was killed": {[]string{"ready wait"}, func(t *testing.T, s *Session, holder statedir.Holder) {
+			if err := holder.Supervisor.Signal(unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			eventually.True(t, time.Minute, "the supervisor is gone", func() bool { return !holder.Supervisor.Runs() })
+		}, 2},
+		"it waits to be started again": {[]string{"ready wait", "panic", "panic", "ready wait"}, func(t *testing.T, s *Session, holder statedir.Holder) {
+			if err := holder.Signal(unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			eventually.True(t, time.Minute, "it crashed three times", func() bool {
+				seen, err := statedir.ReadCrashes(s.Instance.Dir)
+				return err == nil && seen.Count == 3
+			})
+		}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSupervised(t, tt.script...)
+			step := s.Progress.Step("plane")
+			if err := s.waitForPlane(t.Context(), step); err != nil {
+				t.Fatal(err)
+			}
+			holder, _, err := statedir.Running(s.Instance.Dir)
+			if err != nil || holder.Supervisor == nil {
+				t.Fatalf("%+v, %v", holder, err)
+			}
+			tt.then(t, s, holder)
+			if err := s.stopOutdated(t.Context(), step); err != nil {
+				t.Fatal(err)
+			}
+			exited, err := s.ensureRunning(t.Context())
+			if err != nil || (exited != nil) != (tt.starts > 1) {
+				t.Errorf("started anew: %v, %v", exited != nil, err)
+			}
+			eventually.True(t, time.Minute, "the plane is ready", func() bool {
+				current := statedir.Current(s.Instance.Dir)
+				return current != nil && current.Ready
+			})
+			now, _, err := statedir.Running(s.Instance.Dir)
+			if err != nil || now.Supervisor == nil || (now.Supervisor.PID == holder.Supervisor.PID) != (tt.starts == 1) {
+				t.Errorf("%+v, %v; was %+v", now, err, holder)
+			}
+			if starts := len(fakeplane.Starts(t, s.Instance.Dir)); starts != tt.starts {
+				t.Errorf("started %d times, want %d", starts, tt.starts)
+			}
+			if seen, err := statedir.ReadCrashes(s.Instance.Dir); err != nil || seen.Count > 0 {
+				t.Errorf("those of the one before count: %+v, %v", seen, err)
 			}
 		})
 	}

@@ -27,8 +27,7 @@ type Session struct {
 	Hosts *localhost.Manager
 	// Lifecycle is the path of slipway-lifecycle, which the plane runs.
 	Lifecycle string
-	// Lock of the instance. A plane that is started holds it, too, until it can be
-	// found by its own.
+	// Lock of the instance.
 	Lock *instance.Lock
 	// Options the user chose, completed.
 	Options Options
@@ -50,7 +49,8 @@ type Session struct {
 	away           bool             // set by the machine phase: local hosts belong elsewhere
 	hostless       bool             // set by the machine phase: there are no local hosts, and shall be none
 	program        string           // what runs the plane; this command's own when empty
-	exit           *os.ProcessState // how the plane ended that this command started
+	exit           *os.ProcessState // how the supervisor ended that this command started
+	crashes        int              // those of the plane that were shown
 	restarted      bool             // the plane phase had systemd start the plane
 	asked          time.Time        // when it talked to systemd last
 }

@@ -119,7 +119,7 @@ func TestLastWords(t *testing.T) {
 	if got, _ := s.lastWords(statedir.Status{Error: "no quorum"}, nil); got != "no quorum" {
 		t.Errorf("got %q", got)
 	}
-	if got, _ := s.lastWords(statedir.Status{}, []byte("one\nError: port 1 is busy\n")); !strings.Contains(got, "ended at once: port 1 is busy") || !strings.Contains(got, s.Instance.PlaneLog()) {
+	if got, _ := s.lastWords(statedir.Status{}, strings.NewReader("one\nError: port 1 is busy\n")); !strings.Contains(got, "ended at once: port 1 is busy") || !strings.Contains(got, s.Instance.PlaneLog()) {
 		t.Errorf("got %q", got)
 	}
 }

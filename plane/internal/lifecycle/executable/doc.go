@@ -1,5 +1,5 @@
-// Package executable finds slipway-lifecycle. Commands ask it before they start a plane, and need
-// nothing else of the component that runs the program.
+// Package executable finds the programs that belong beside slipway. Commands ask it before they start a plane, and need
+// nothing else of the component that runs slipway-lifecycle.
 //
 // It imports nothing of this module.
 package executable

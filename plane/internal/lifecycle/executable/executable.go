@@ -14,7 +14,7 @@ func Check(path string) error {
 		return fmt.Errorf("%s is missing: it belongs beside slipway, take it from the same release or run `make binaries`", path)
 	}
 	if err != nil {
-		return fmt.Errorf("look for slipway-lifecycle: %w", err)
+		return fmt.Errorf("look for the programs beside slipway: %w", err)
 	}
 	return nil
 }

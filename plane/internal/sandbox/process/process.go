@@ -58,6 +58,29 @@ func (id ID) Open() (*Process, error) {
 	return &Process{PID: id.PID, fd: fd}, nil
 }
 
+// Runs reports whether the process is there.
+func (id ID) Runs() bool {
+	p, err := id.Open()
+	if err != nil {
+		return !errors.Is(err, ErrNotRunning)
+	}
+	p.Close()
+	return true
+}
+
+// Signal sends sig to the process; one that has ended is not an error.
+func (id ID) Signal(sig unix.Signal) error {
+	p, err := id.Open()
+	if errors.Is(err, ErrNotRunning) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return p.Signal(sig)
+}
+
 // Close releases the handle.
 func (p *Process) Close() { _ = unix.Close(p.fd) }
 
