@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/status"
@@ -17,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/service"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Session is one run of `slipway up`.
@@ -59,8 +61,10 @@ type Session struct {
 // is there, whether or not it was there before.
 type phase struct {
 	name string
-	skip func(*Session) bool
-	run  func(*Session, context.Context, *progress.Step) error
+	// requests says that it fails when the plane does not answer, and may be run again.
+	requests bool
+	skip     func(*Session) bool
+	run      func(*Session, context.Context, *progress.Step) error
 }
 
 // stages run one after the other; the phases of a stage run at the same time.
@@ -68,11 +72,11 @@ var stages = [][]phase{
 	{{name: "machine", run: (*Session).checkMachine}},
 	{{name: "plane", run: (*Session).startPlane}, {name: "hosts", skip: (*Session).withoutHosts, run: (*Session).bootHosts}},
 	{
-		{name: "enrollment", skip: (*Session).withoutEnrollment, run: (*Session).enrollHosts},
-		{name: "cluster", skip: (*Session).withoutCluster, run: (*Session).applyCluster},
+		{name: "enrollment", requests: true, skip: (*Session).withoutEnrollment, run: (*Session).enrollHosts},
+		{name: "cluster", requests: true, skip: (*Session).withoutCluster, run: (*Session).applyCluster},
 		{name: "console", skip: (*Session).withoutConsole, run: (*Session).openConsole},
 	},
-	{{name: "nodes", skip: (*Session).withoutCluster, run: (*Session).waitForNodes}},
+	{{name: "nodes", requests: true, skip: (*Session).withoutCluster, run: (*Session).waitForNodes}},
 }
 
 func (s *Session) withoutHosts() bool { return s.hostless }
@@ -148,6 +152,13 @@ func (s *Session) runStages(ctx context.Context) error {
 
 func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) error {
 	err := p.run(s, ctx, step)
+	for p.requests && ctx.Err() == nil && unanswered(err) {
+		if ended := s.servesAgain(ctx, step, err); ended != nil {
+			err = ended
+			break
+		}
+		err = p.run(s, ctx, step)
+	}
 	if ctx.Err() != nil && err != nil {
 		giveUp(ctx, step)
 		return context.Cause(ctx)
@@ -157,6 +168,24 @@ func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) err
 		return fmt.Errorf("%s: %w", p.name, s.explain(err))
 	}
 	return nil
+}
+
+// unanswered reports whether a request failed since no plane answered.
+func unanswered(err error) bool {
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
+}
+
+// servesAgain waits for a plane that crashed after it was ready to be started again. It is an error
+// when nobody starts it again.
+func (s *Session) servesAgain(ctx context.Context, step *progress.Step, cause error) error {
+	step.Waitf("the plane has ended, waiting for it to be started again")
+	return poll(ctx, pollInterval, func() (bool, error) {
+		_, running, err := statedir.Running(s.Instance.Dir)
+		if err == nil && !running && s.Service == nil {
+			err = fmt.Errorf("the plane has ended: %w", cause)
+		}
+		return err == nil && s.serves(ctx), err
+	})
 }
 
 // giveUp shows why a step ends early. After a timeout what it waited for is the news.

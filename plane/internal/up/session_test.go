@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -72,6 +74,36 @@ func TestRunPhaseTellsFailureFromInterruption(t *testing.T) {
 	cancel()
 	if err := run(ctx, broken); !errors.Is(err, context.Canceled) {
 		t.Errorf("interruption: %v", err)
+	}
+}
+
+// A plane that crashes after it was ready is waited for, unless nobody starts it again.
+func TestPhaseGoesOnAfterACrash(t *testing.T) {
+	newClient(t)
+	crashed := &url.Error{Op: "Get", URL: "https://127.0.0.1:1", Err: &net.OpError{Op: "dial", Err: unix.ECONNREFUSED}}
+	tries := 0
+	run := func(s *Session, requests bool) error {
+		tries = 0
+		return runPhase(t.Context(), s, phase{name: "p", requests: requests, run: func(*Session, context.Context, *progress.Step) error {
+			if tries++; tries < 3 {
+				return crashed
+			}
+			return nil
+		}}, s.Progress.Step("p"))
+	}
+	s := newSession(t)
+	if err := run(s, true); err == nil || tries != 1 || !strings.Contains(err.Error(), "the plane has ended") {
+		t.Errorf("nobody starts it again: %d tries, %v", tries, err)
+	}
+	if err := os.WriteFile(s.Instance.Kubeconfig(), env.Kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs(t, s, statedir.Status{PID: os.Getpid(), Ready: true})
+	if err := run(s, true); err != nil || tries != 3 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	if err := run(s, false); !errors.Is(err, unix.ECONNREFUSED) || tries != 1 {
+		t.Errorf("the plane is none of its business: %d tries, %v", tries, err)
 	}
 }
 
