@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 // offline is the address of no API server; managers are built, not started.
@@ -24,6 +26,13 @@ func mustScheme(t *testing.T) *runtime.Scheme {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// A manager whose caches are not filled yet must not end the plane before that gives up itself.
+func TestManagersWaitAsLongAsThePlane(t *testing.T) {
+	if got := managerOptions(mustScheme(t), nil).Controller.CacheSyncTimeout; got < component.DefaultReadyTimeout {
+		t.Errorf("caches have %s to be filled, the component has %s", got, component.DefaultReadyTimeout)
+	}
 }
 
 func TestAPIVersion(t *testing.T) {

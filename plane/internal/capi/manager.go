@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/slipway-dev/slipway/internal/throttle"
+	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
 // Figures of upstream's mains.
@@ -104,8 +105,9 @@ func managerOptions(s *runtime.Scheme, hooks webhook.Server) ctrl.Options {
 	return ctrl.Options{
 		Scheme: s,
 		Controller: config.Controller{
-			UsePriorityQueue:   ptr.To(feature.Gates.Enabled(feature.PriorityQueue)),
-			CacheSyncTimeout:   2 * time.Minute,
+			UsePriorityQueue: ptr.To(feature.Gates.Enabled(feature.PriorityQueue)),
+			// Upstream's two minutes end the manager, and with it the plane, on a machine that is only slow.
+			CacheSyncTimeout:   component.DefaultReadyTimeout,
 			SkipNameValidation: ptr.To(true),
 		},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
