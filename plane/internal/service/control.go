@@ -22,6 +22,8 @@ type State struct {
 	// Active is such as active, activating, inactive or failed; Sub is more exact, such as
 	// running or auto-restart.
 	Active, Sub string
+	// Restarts is how often systemd started it again since somebody started it last, as after a crash.
+	Restarts string
 	// Enabled says that it starts with the machine.
 	Enabled bool
 	// outdated says that systemd has not read the file since it was written.
@@ -42,7 +44,7 @@ func (s *Service) Stop(ctx context.Context) error { return systemctl(ctx, "stop"
 
 // State asks systemd.
 func (s *Service) State(ctx context.Context) (State, error) {
-	out, err := output(ctx, "systemctl", "show", "--property=ActiveState,SubState,UnitFileState,NeedDaemonReload", s.Name)
+	out, err := output(ctx, "systemctl", "show", "--property=ActiveState,SubState,UnitFileState,NeedDaemonReload,NRestarts", s.Name)
 	if err != nil {
 		return State{}, err
 	}
@@ -54,6 +56,8 @@ func (s *Service) State(ctx context.Context) (State, error) {
 			state.Active = value
 		case "SubState":
 			state.Sub = value
+		case "NRestarts":
+			state.Restarts = value
 		case "UnitFileState":
 			state.Enabled = value == "enabled"
 		case "NeedDaemonReload":
@@ -73,7 +77,11 @@ func (s *Service) Summary(ctx context.Context) string {
 	if !state.Enabled {
 		boot = "does not start with this machine until `slipway install` is run"
 	}
-	return fmt.Sprintf("%s: %s (%s), %s", s.Name, state.Active, state.Sub, boot)
+	restarts := ""
+	if state.Restarts != "" && state.Restarts != "0" {
+		restarts = fmt.Sprintf("; restarts after it ended by itself: %s (`%s`)", state.Restarts, s.LogCommand())
+	}
+	return fmt.Sprintf("%s: %s (%s), %s%s", s.Name, state.Active, state.Sub, boot, restarts)
 }
 
 // LogCommand shows the log of the plane.

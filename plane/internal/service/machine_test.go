@@ -156,6 +156,10 @@ func TestSummary(t *testing.T) {
 	if got := installed.Summary(t.Context()); got != name+": active (running), starts with this machine" {
 		t.Errorf("got %q", got)
 	}
+	s.Write("restarts", "3\n")
+	if got := installed.Summary(t.Context()); !strings.Contains(got, "starts with this machine; restarts after it ended by itself: 3 (`journalctl --unit "+name+"`)") {
+		t.Errorf("got %q", got)
+	}
 	s.Remove("enabled")
 	if got := installed.Summary(t.Context()); !strings.Contains(got, "does not start with this machine until `slipway install`") {
 		t.Errorf("got %q", got)

@@ -22,6 +22,7 @@ case $1 in
 show)
 	read -r active sub <state
 	echo "ActiveState=$active"; echo "SubState=$sub"
+	if [ -e restarts ]; then read -r restarts <restarts; echo "NRestarts=$restarts"; else echo NRestarts=0; fi
 	if [ -e enabled ]; then echo UnitFileState=enabled; else echo UnitFileState=disabled; fi
 	if [ -e unread ]; then echo NeedDaemonReload=yes; else echo NeedDaemonReload=no; fi;;
 enable) touch enabled;;
@@ -56,7 +57,7 @@ func New(t *testing.T) *Systemd {
 	return s
 }
 
-// Write gives a file of the programs its content: state, journal, unread for a unit whose
+// Write gives a file of the programs its content: state, restarts, journal, unread for a unit whose
 // file systemd has not read, or fails-VERB with what systemctl complains of.
 func (s *Systemd) Write(name, content string) {
 	s.t.Helper()
