@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -56,6 +57,9 @@ func (s *supervisor) run() (code int, err error) {
 		// `slipway up` shows what is wrong with a first start.
 		if end.code == 1 && s.crashes.Count == 0 && !s.wasReady() {
 			return 1, nil
+		}
+		if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
+			return 1, err // somebody removed the plane by hand
 		}
 		s.crashes.Count++
 		s.crashes.Last, s.crashes.What = time.Now(), end.what

@@ -170,6 +170,26 @@ func TestPlaneThatWasEnded(t *testing.T) {
 	}
 }
 
+// Without its state directory there is no plane to start.
+func TestRemovedStateDirectoryEndsTheSupervisor(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "plane")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	supervisor := start(t, dir, "ready wait")
+	pid := serving(t, dir, 1)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _ = supervisor.Wait(); supervisor.ProcessState.ExitCode() != 1 {
+		t.Errorf("ended with %v", supervisor.ProcessState)
+	}
+}
+
 // The plane goes on without its supervisor, known as one without, and can be stopped.
 func TestKilledSupervisorLeavesThePlane(t *testing.T) {
 	t.Parallel()
