@@ -39,7 +39,9 @@ func TestDoctorReadsCoresMessages(t *testing.T) {
 				Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingDrainingNodeReason,
 				Message: c.drain.ConditionMessage(since), LastTransitionTime: since,
 			}}
-			if found := doctor.Diagnose(&doctor.Snapshot{Now: now, Machines: []clusterv1.Machine{m}}).Findings; len(found) != c.want {
+			s := &doctor.Snapshot{Now: now}
+			s.Machines = []clusterv1.Machine{m}
+			if found := doctor.Diagnose(s).Findings; len(found) != c.want {
 				t.Errorf("message %q: %+v, want %d findings", m.Status.Conditions[0].Message, found, c.want)
 			}
 		})
