@@ -254,7 +254,7 @@ test-packages race-concurrent test-modules test-e2e test-upstream-fastest: expor
 test-packages: prometheus python $(if $(SLIPWAY_DEEP),registry chromium) ## The tests of the gate but those with built programs, in random order; SLIPWAY_DEEP=1 for all of them
 	@$(FETCH_MODULES) -test work
 	@failed=; $(call GOTEST,tree,standard-quiet) -count=1 $(TREE_PACKAGES) || failed=1; \
-	  $(call GOTEST,packages,standard-quiet) -p $$(($$(nproc) + 2)) -timeout 40m $(HOW) $(LONGEST_PACKAGES) \
+	  $(call GOTEST,packages,standard-quiet) -p $$(($$(nproc) + 2)) $(if $(SLIPWAY_DEEP),-timeout 40m) $(HOW) $(LONGEST_PACKAGES) \
 	    $(call packages_without,$(E2E_PACKAGES) $(LONGEST_PACKAGES) $(TREE_PACKAGES) ./test/imports) || failed=1; [ -z "$$failed" ]
 
 # Their tests run the go command on the tree, which cannot see what they depend on; `make verify`

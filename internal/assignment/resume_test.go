@@ -79,7 +79,7 @@ func TestResume(t *testing.T) {
 			}
 			state := assignment.StateAssigned
 			if writes == 3 {
-				poll.True(t, time.Minute, "the Host here is gone", func() bool { return w.get(w.from, "h1") == nil })
+				poll.True(t, "the Host here is gone", func() bool { return w.get(w.from, "h1") == nil })
 				state = assignment.StateUnchanged
 			}
 			w.assigned(state, "h1")
@@ -310,7 +310,7 @@ func user(t *testing.T, name string, verbs map[string][]string) client.Client {
 func policyInForce(t *testing.T, namespace string) {
 	t.Helper()
 	c := user(t, "probe", map[string][]string{namespace: {"create"}})
-	poll.Until(t, 30*time.Second, "the API server learns of the policy", func() error {
+	poll.Until(t, "the API server learns of the policy", func() error {
 		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}, Spec: infrav1.HostSpec{HostID: "probe"}}
 		if err := c.Create(t.Context(), h, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "may not order") {
 			return fmt.Errorf("a Host with a key may be made: %v", err) //nolint:errorlint // may be nil
@@ -335,7 +335,7 @@ func TestRights(t *testing.T) {
 		"order-here":  {map[string][]string{w.from: ordering(here), w.to: there}, "it takes the verbs create and order on hosts in namespace " + w.to + ": hosts.infrastructure.slipway.dev \"h1\" is forbidden"},
 	} {
 		c := user(t, name, tc.verbs)
-		poll.Until(t, 30*time.Second, "the API server learns of rights and policy", func() error {
+		poll.Until(t, "the API server learns of rights and policy", func() error {
 			if _, err := w.assign(c, time.Second, "h1"); err == nil || !strings.Contains(err.Error(), tc.want) {
 				return fmt.Errorf("got %v, want %q", err, tc.want) //nolint:errorlint // may be nil
 			}
@@ -346,7 +346,7 @@ func TestRights(t *testing.T) {
 		}
 	}
 	c := user(t, "assigner", map[string][]string{w.from: ordering(here), w.to: ordering(there)})
-	poll.Until(t, 30*time.Second, "the API server learns of rights", func() error {
+	poll.Until(t, "the API server learns of rights", func() error {
 		_, err := w.assign(c, 20*time.Second, "h1")
 		return err
 	})

@@ -220,7 +220,7 @@ func (w *world) alone(b *testing.B) process {
 	b.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	p.pid = c.Process.Pid
 	w.address = p.address
-	poll.Until(b, 20*time.Second, "the server answers", func() error {
+	poll.Until(b, "the server answers", func() error {
 		response, err := w.get(w.agent("host-1"), tags)
 		if err == nil {
 			_ = response.Body.Close()

@@ -208,7 +208,7 @@ func TestClusterLife(t *testing.T) {
 		}
 		done <- out.String()
 	}()
-	poll.True(t, time.Minute, "the version is changed", func() bool { return u.cluster("c").Spec.Topology.Version == "v1.36.4" })
+	poll.True(t, "the version is changed", func() bool { return u.cluster("c").Spec.Topology.Version == "v1.36.4" })
 	select {
 	case out := <-done:
 		t.Fatalf("the wait ended before the cluster was there: %s", out)

@@ -120,7 +120,7 @@ func TestAssignTells(t *testing.T) {
 	for namespace, verbs := range map[string][]string{from: {"get", "patch"}, to: {"get"}} {
 		env.GrantIn(t, "dora", namespace, rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"hosts"}})
 	}
-	poll.Until(t, time.Minute, "the API server learns of the bindings", func() error {
+	poll.Until(t, "the API server learns of the bindings", func() error {
 		_, err := run(t, "host", "assign", "h2", "-n", from, "--to", to, "--kubeconfig", kubeconfig)
 		for _, want := range []string{"it takes the verbs create and order on hosts in namespace " + to, `user "dora" may not create hosts.infrastructure.slipway.dev in namespace ` + to, "kubectl create role slipway-create -n " + to} {
 			if err == nil || !strings.Contains(err.Error(), want) {

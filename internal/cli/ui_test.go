@@ -50,7 +50,7 @@ func TestConsole(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- root.ExecuteContext(ctx) }()
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/session\?token=\S+`)
-	poll.True(t, time.Minute, "the address is printed", func() bool { return address.MatchString(out.String()) })
+	poll.True(t, "the address is printed", func() bool { return address.MatchString(out.String()) })
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestTheBrowserIsLeftOpen(t *testing.T) {
 	is := func(path string) func() bool {
 		return func() bool { _, err := os.Stat(path); return err == nil }
 	}
-	poll.True(t, time.Minute, "the browser starts", is(started))
+	poll.True(t, "the browser starts", is(started))
 	text, err := os.ReadFile(started)
 	if err != nil {
 		t.Fatal(err)
@@ -129,5 +129,5 @@ func TestTheBrowserIsLeftOpen(t *testing.T) {
 	if err := os.Remove(started); err != nil {
 		t.Fatal(err)
 	}
-	poll.True(t, time.Minute, "the browser goes on", is(done))
+	poll.True(t, "the browser goes on", is(done))
 }

@@ -241,7 +241,7 @@ func TestAHostIsApproved(t *testing.T) {
 		t.Errorf("against a denial it is answered %d, the host is %s", code, approval())
 	}
 	want(t, "the answer", text, "it is Denied by now, and was Pending when you looked at it")
-	poll.True(t, patience, "the page tells of the denial", func() bool {
+	poll.True(t, "the page tells of the denial", func() bool {
 		good = fields(c.page(t, path))
 		return good.Get("approval") == string(infrav1.HostApprovalDenied)
 	})
@@ -252,5 +252,5 @@ func TestAHostIsApproved(t *testing.T) {
 		}
 	}
 	// The page reads what a watch has brought.
-	poll.True(t, patience, "an approved host has no form", func() bool { return !strings.Contains(c.page(t, path), "<form class") })
+	poll.True(t, "an approved host has no form", func() bool { return !strings.Contains(c.page(t, path), "<form class") })
 }

@@ -1,7 +1,6 @@
 package hookdocs_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,9 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/hookdocs"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/sdk/openapi"
 )
 
@@ -96,9 +95,7 @@ func TestBrowser(t *testing.T) {
 	server := newServer(t)
 	dump := func(t *testing.T, fragment string) string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		command := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+		command := exec.CommandContext(poll.Context(t), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
 			"--no-first-run", "--user-data-dir="+t.TempDir(), "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 			"--virtual-time-budget=5000", "--dump-dom", server.URL+"/"+fragment)
 		command.Env = append(os.Environ(), "HOME="+t.TempDir())

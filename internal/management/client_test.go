@@ -3,43 +3,45 @@ package management
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // A cluster whose API server is cut off takes no longer than it is given: `slipway status`
 // waited for more than a minute.
 func TestNodesOfASilentCluster(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := Nodes(ctx, &rest.Config{Host: "http://" + silent.Addr().String()})
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		begin := time.Now()
+		_, err := Nodes(ctx, &rest.Config{Host: "http://silent", Dial: func(context.Context, string, string) (net.Conn, error) {
+			connection, silent := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, silent) }()
+			return connection, nil
+		}})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v, want that the time is over", err)
 		}
-	// Discovery alone gives up after 32 s.
-	case <-time.After(20 * time.Second):
-		t.Error("still waiting long after the time was over")
-	}
+		// Discovery alone gives up after 32 s.
+		if took := time.Since(begin); took != limit {
+			t.Errorf("it ends after %s, want %s", took, limit)
+		}
+	})
 }
 
 // TestNodesLeavesNoConnection looks at a cluster as `status --watch` does: each look has its
@@ -75,11 +77,12 @@ func TestNodesLeavesNoConnection(t *testing.T) {
 			t.Fatalf("got %v, %v", nodes, err)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); count() > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d connections are left of 5 looks", count())
+	poll.Until(t, "no connection is left of 5 looks", func() error {
+		if n := count(); n > 0 {
+			return fmt.Errorf("%d are", n)
 		}
-	}
+		return nil
+	})
 }
 
 // TestLooksAskOnce looks at a cluster as `status --watch` does: what the API server serves is

@@ -118,7 +118,7 @@ func every(ctx context.Context, interval time.Duration) bool {
 // eventually waits for what the manager does on its own.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	poll.Until(t, 60*time.Second, what, check)
+	poll.Until(t, what, check)
 }
 
 func hosts(t *testing.T, namespace string) []infrav1.Host {

@@ -11,7 +11,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -44,7 +43,7 @@ func connect(t *testing.T, agents []*testenv.Agent) *network {
 				if cut.Load() {
 					continue
 				}
-				beat(t, agent)
+				beat(t, agent, shortLease)
 				if agent.Obey(t, time.Now()) {
 					n.mu.Lock()
 					n.executed[agent.Key.Name] = append(n.executed[agent.Key.Name], agent.Status.ObservedOperation.ID)
@@ -63,14 +62,15 @@ func (n *network) of(host string) []string {
 	return slices.Clone(n.executed[host])
 }
 
-func beat(t *testing.T, agent *testenv.Agent) {
+// beat renews a Lease, which lasts for some seconds.
+func beat(t *testing.T, agent *testenv.Agent, lasts int32) {
 	lease := &coordinationv1.Lease{}
 	if err := env.Client.Get(context.Background(), agent.Key, lease); err != nil {
 		t.Errorf("get the heartbeat: %v", err)
 		return
 	}
 	before := lease.DeepCopy()
-	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &metav1.MicroTime{Time: time.Now()}, ptr.To[int32](shortLease)
+	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &metav1.MicroTime{Time: time.Now()}, &lasts
 	if err := env.Client.Patch(context.Background(), lease, client.MergeFrom(before)); err != nil {
 		t.Errorf("renew the heartbeat: %v", err)
 	}

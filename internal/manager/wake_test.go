@@ -105,13 +105,20 @@ func TestMachineIsTriedAgainOnceNoPoolNamesItsHost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			namespace := env.Namespace(t)
 			testenv.NewCluster(t, env.Client, namespace)
-			testenv.NewHost(t, env.Client, namespace, "host-1", time.Now(), func(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 })
+			agent := testenv.NewHost(t, env.Client, namespace, "host-1", time.Now(), func(h *infrav1.Host) { h.Spec.ClaimGeneration = 1 })
+			// The end of a Lease wakes all that wait, and so does that of the time after which a
+			// MachineHealthCheck is told to pass over a Machine.
+			beat(t, agent, 24*3600)
+			unspared := func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+				m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: "by the test"}
+			}
 			machinePool, _ := testenv.NewMachinePool(t, env.Client, namespace, "workers", 0)
 			testenv.NameNodes(t, env.Client, machinePool, "host-1")
 			startManager(t, optionsFor(namespace))
-			m := testenv.NewMachine(t, env.Client, namespace, "m1")
+			m := testenv.NewMachine(t, env.Client, namespace, "m1", unspared)
 			eventually(t, "the machine waits for the MachinePool", func() error {
 				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil {
 					return err
@@ -124,8 +131,7 @@ func TestMachineIsTriedAgainOnceNoPoolNamesItsHost(t *testing.T) {
 			// what making the objects has set off is over
 			time.Sleep(3 * time.Second)
 			forget(t, machinePool)
-			// the lease of the host ends 20 s after it was made, which wakes all that wait
-			poll.Until(t, 10*time.Second, "the host is claimed", func() error {
+			poll.Until(t, "the host is claimed", func() error {
 				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || m.Spec.ProviderID != "" {
 					return err
 				}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +42,7 @@ func TestListThatCannotBeDecodedIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	count := watchFailures.WithLabelValues("*v1.ConfigMap")
-	poll.Until(t, time.Minute, "two failures are counted", func() error {
+	poll.Until(t, "two failures are counted", func() error {
 		if testutil.ToFloat64(count) < 2 {
 			return errors.New("fewer")
 		}

@@ -512,7 +512,7 @@ func TestInterrupted(t *testing.T) {
 		}
 		done <- results
 	}()
-	poll.True(t, 2*time.Minute, "the agent was started, with a token", func() bool {
+	poll.True(t, "the agent was started, with a token", func() bool {
 		return len(w.tokens()) == 1 && strings.Contains(b.read("/run/systemctl.log"), "restart slipway-agent")
 	})
 	cancel()

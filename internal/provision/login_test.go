@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -205,13 +204,8 @@ func (w *wire) carry(from io.Reader, to io.WriteCloser) {
 func TestSilentJumpHost(t *testing.T) {
 	ended := func(t *testing.T, what string, done <-chan error) {
 		t.Helper()
-		select {
-		case err := <-done:
-			if err == nil {
-				t.Errorf("%s: no error", what)
-			}
-		case <-time.After(time.Minute):
-			t.Fatalf("%s goes on", what)
+		if err := poll.Receive(t, what+" ends", done); err == nil {
+			t.Errorf("%s: no error", what)
 		}
 	}
 	w := newWorld(t)
@@ -232,7 +226,7 @@ func TestSilentJumpHost(t *testing.T) {
 			_, err := m.Run(ctx, "touch /run/began; cat", stdin)
 			done <- errors.Join(err, m.Close())
 		}()
-		poll.True(t, time.Minute, "the command runs", func() bool { return b.has("/run/began") })
+		poll.True(t, "the command runs", func() bool { return b.has("/run/began") })
 		way.silent.Store(true)
 		cancel()
 		ended(t, "the command", done)
@@ -279,8 +273,7 @@ func TestMachineThatPrintsForEver(t *testing.T) {
 	if out, err := m.Run(t.Context(), "head -c 7000000 /dev/zero", nil); err != nil || len(out) != 7000000 {
 		t.Fatalf("%d bytes, %v", len(out), err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := poll.Context(t)
 	out, err := m.Run(ctx, "exec cat /dev/zero", nil)
 	var p *provision.Problem
 	if !errors.As(err, &p) || p.Reason != provision.ReasonCommandFailed || !strings.Contains(p.Message, "printed more than 8 MiB") || out != "" || ctx.Err() != nil {

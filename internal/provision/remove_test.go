@@ -340,7 +340,7 @@ func TestRemoveEvacuates(t *testing.T) {
 		}
 		done <- results[0]
 	}()
-	poll.True(t, time.Minute, "the host is evacuated", func() bool { return ptr.Deref(w.host("busy").Spec.Evacuate, false) })
+	poll.True(t, "the host is evacuated", func() bool { return ptr.Deref(w.host("busy").Spec.Evacuate, false) })
 	// The pool deletes the machine, which requests the reset.
 	w.change("busy", func(h *infrav1.Host) {
 		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset"}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -115,7 +114,7 @@ func TestNameIsTakenMeanwhile(t *testing.T) {
 	b.write("/usr/local/sbin/systemctl", idle)
 	w.options.Dial = w.dialer(remote.Options{}).Dial
 	done := w.begin(at(b.port))
-	poll.True(t, 2*time.Minute, "the agent was started", func() bool { return strings.Contains(b.read("/run/systemctl.log"), "restart slipway-agent") })
+	poll.True(t, "the agent was started", func() bool { return strings.Contains(b.read("/run/systemctl.log"), "restart slipway-agent") })
 	w.enrolled("slow", "another")
 	if r := <-done; r.State != provision.StateFailed || r.Reason != provision.ReasonNameTaken || !strings.Contains(r.Message, "belongs to another machine") {
 		t.Errorf("%+v", r)

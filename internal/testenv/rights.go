@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,9 +16,6 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
-
-// learnTakes bounds how long an API server takes to learn of a Role from its own watch.
-const learnTakes = 30 * time.Second
 
 // As returns a config by which the API server knows its caller as the user, who is
 // authenticated and in the groups.
@@ -85,7 +81,7 @@ func (e *Env) bind(t testing.TB, user, namespace string, role rbacv1.RoleRef, ru
 	}
 	for _, asked := range requests(namespace, rules) {
 		what := fmt.Sprintf("%s may %s %s in %s", user, asked.Verb, asked.Resource, namespace)
-		poll.Until(t, learnTakes, what, func() error {
+		poll.Until(t, what, func() error {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &asked}}
 			review, err := authorization.SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 			if err != nil {

@@ -7,14 +7,14 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // ServeWebhooks installs the webhook configurations of options and runs a manager
@@ -52,16 +52,16 @@ func (e *Env) ServeWebhooks(config *rest.Config, options *envtest.WebhookInstall
 		_ = options.Cleanup()
 	})
 	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
-	return address, awaitServer(ctx, address)
+	return address, awaitServer(address)
 }
 
-func awaitServer(ctx context.Context, address string) error {
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+func awaitServer(address string) error {
+	return poll.Wait(func() error {
 		// The certificate is not the point: only that something answers.
 		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // see above
 		if err != nil {
-			return false, nil //nolint:nilerr // not yet
+			return err
 		}
-		return true, conn.Close()
+		return conn.Close()
 	})
 }

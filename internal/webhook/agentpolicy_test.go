@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -139,7 +138,7 @@ func TestAgentsWriteOnlyTheirReports(t *testing.T) {
 	}
 	// The API server learns of its policies from a watch.
 	for _, first := range []string{"label", "phase"} {
-		poll.Until(t, 30*time.Second, "the policy holds", func() error { return judge(first, try(first, agent, client.DryRunAll)) })
+		poll.Until(t, "the policy holds", func() error { return judge(first, try(first, agent, client.DryRunAll)) })
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package webhook_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,7 +41,7 @@ func TestWhoWritesSecretsHandsNoHostOver(t *testing.T) {
 		s.Data[infrav1.HandOverExpirationKey] = []byte("2099-01-01T00:00:00Z")
 		return s
 	}
-	poll.Until(t, 30*time.Second, "the policy of hand-overs holds", func() error {
+	poll.Until(t, "the policy of hand-overs holds", func() error {
 		return refusedBecause(tenant.Create(t.Context(), order(), client.DryRunAll), denied+namespace)
 	})
 	if err := tenant.Create(t.Context(), secret("database", "target")); err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +25,7 @@ func TestWhoMaintainsHostsApprovesNone(t *testing.T) {
 	olga, anna, mover := keeper(t, namespace, "keeper", verbs...), keeper(t, namespace, "approver", append(verbs, "approve")...), keeper(t, namespace, "orderer", append(verbs, "order")...)
 	awaitHostPolicy(t, olga, namespace, "keeper")
 	awaitHostPolicy(t, anna, namespace, "approver")
-	poll.Until(t, 30*time.Second, "the mover has rights", func() error { return mover.Create(t.Context(), claimed(namespace), client.DryRunAll) })
+	poll.Until(t, "the mover has rights", func() error { return mover.Create(t.Context(), claimed(namespace), client.DryRunAll) })
 	refused := func(err error) error {
 		if want := `spec.approval: "keeper" may not approve hosts.infrastructure.slipway.dev in namespace `; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 			return fmt.Errorf("want %q, got %w", want, err)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +28,7 @@ func TestTheManagerApprovesOnlyHosts(t *testing.T) {
 	testenv.Skip(t)
 	theManager := clientset(t, manager)
 	client, server := []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}, []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth}
-	poll.Until(t, 30*time.Second, "the policy of approvals holds", func() error {
+	poll.Until(t, "the policy of approvals holds", func() error {
 		return refusedBecause(decideOn(t, theManager, fileRequest(t, "ann", "people", client), certificatesv1.CertificateApproved), `"ann" is neither`)
 	})
 	for name, tc := range map[string]struct {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,7 +85,7 @@ func forbidden(err error, field, user string) error {
 // rights.
 func awaitHostPolicy(t *testing.T, c client.Client, namespace, user string) {
 	t.Helper()
-	poll.Until(t, 30*time.Second, "the policy of Hosts holds", func() error {
+	poll.Until(t, "the policy of Hosts holds", func() error {
 		return forbidden(c.Create(t.Context(), claimed(namespace), client.DryRunAll), "spec.hostID", user)
 	})
 }
@@ -259,7 +258,7 @@ func TestAMovedHostKeepsItsClaim(t *testing.T) {
 		"administrator": env.Client, "mover": keeper(t, namespace, "mover", "get", "create", "update", "order"), "manager": as(t, manager),
 	} {
 		h := claimed(namespace)
-		poll.Until(t, 30*time.Second, "a Host is created by the "+who, func() error { return c.Create(t.Context(), h) })
+		poll.Until(t, "a Host is created by the "+who, func() error { return c.Create(t.Context(), h) })
 		if h.Spec.Claim == nil || h.Spec.Desired == nil || h.Spec.HostID != "id" {
 			t.Errorf("by the %s: %+v", who, h.Spec)
 		}

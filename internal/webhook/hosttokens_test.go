@@ -3,7 +3,6 @@ package webhook_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +48,7 @@ func TestTheManagerChangesOnlyTokensOfHosts(t *testing.T) {
 	count := annotate(infrav1.TokenUsedByAnnotation, "a b")
 	namespace := env.Namespace(t)
 	kubeconfig := secret(namespace, "prod-kubeconfig", "cluster.x-k8s.io/secret", nil)
-	poll.Until(t, 30*time.Second, "the policy of tokens holds", func() error { return refusedBecause(change(kubeconfig, count), denied) })
+	poll.Until(t, "the policy of tokens holds", func() error { return refusedBecause(change(kubeconfig, count), denied) })
 
 	token := own("bootstrap-token-aaaaaa")
 	for name, tc := range map[string]struct {

@@ -2,16 +2,15 @@ package webhook_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/api/v1beta1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/webhook"
 )
 
@@ -87,20 +87,23 @@ func convertBy(url string, ca []byte) error {
 // awaitConversion returns once the API server converts: it takes a change of a CRD
 // up after a moment.
 func awaitConversion() error {
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	return poll.Wait(func() error {
 		probe := &v1beta1.HostCluster{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Namespace: metav1.NamespaceDefault}}
 		probe.Spec.ControlPlaneEndpoint.Host = "10.0.0.1"
 		if err := env.Client.Create(ctx, probe); err != nil {
-			return false, nil //nolint:nilerr // the schemas are being set up again
+			return err // the schemas are being set up again
 		}
 		probe.Status.Ready = true
 		if err := env.Client.Status().Update(ctx, probe); err != nil {
-			return false, nil //nolint:nilerr // likewise
+			return err
 		}
 		stored := &infrav1.HostCluster{}
 		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(probe), stored); err != nil {
-			return false, nil //nolint:nilerr // likewise
+			return err
 		}
-		return stored.Status.Initialization.Provisioned != nil, nil
+		if stored.Status.Initialization.Provisioned == nil {
+			return errors.New("no conversion yet")
+		}
+		return nil
 	})
 }

@@ -3,13 +3,15 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/slipway-dev/slipway/sdk/internal/poll"
 )
 
 type (
@@ -61,11 +63,14 @@ func (w watchedConns) dial(ctx context.Context, network, address string) (net.Co
 func (w watchedConns) awaitClosed(t *testing.T) {
 	t.Helper()
 	for conn, more := <-w, true; more; {
-		select {
-		case <-conn.closed:
-		case <-time.After(30 * time.Second):
-			t.Fatal("the client keeps a connection on which nothing good can come any more")
-		}
+		poll.Until(t, "the client closes a connection on which nothing good can come any more", func() error {
+			select {
+			case <-conn.closed:
+				return nil
+			default:
+				return errors.New("it is open")
+			}
+		})
 		select {
 		case conn = <-w:
 		default:

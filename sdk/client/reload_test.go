@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/internal/poll"
 )
 
 // TestReloadsAreTold replaces the certificate of a caller by what is none, with which
@@ -39,7 +40,7 @@ func TestReloadsAreTold(t *testing.T) {
 	// looks waits until that many looks had the result.
 	looks := func(result string, n float64) {
 		t.Helper()
-		eventually(t, result, func() error {
+		poll.Until(t, result, func() error {
 			if _, err := create(t.Context(), t, c); err != nil {
 				t.Errorf("a call while the certificate is replaced: %v", err)
 			}
@@ -98,7 +99,7 @@ func TestNewCertificateMakesNewConnections(t *testing.T) {
 	}
 	former := present()
 	ca.Files(dir, "caller")
-	eventually(t, "the new certificate", func() error {
+	poll.Until(t, "the new certificate", func() error {
 		if present().Equal(former) {
 			return errors.New("the former is presented")
 		}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/internal/poll"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -34,20 +34,6 @@ var noBackoff = client.Backoff{Initial: 1, Max: 1}
 
 func discovered(ext *hooktest.Extension, ca []byte) *runtimev1.ExtensionConfig {
 	return hooktest.Handler(hooktest.Config("ext", ext.URL, ca), capi.BeforeClusterCreate, "h", fail, 5)
-}
-
-// eventually waits for files to be read again, which happens once a second.
-func eventually(t *testing.T, what string, done func() error) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		err := done()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
 }
 
 // TestServingCertificateRotates replaces the certificate of a running extension and
@@ -67,7 +53,7 @@ func TestServingCertificateRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Files(dir, "tls")
-	eventually(t, "the new certificate is served", func() error {
+	poll.Until(t, "the new certificate is served", func() error {
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(ext.URL, "https://"), &tls.Config{RootCAs: second.Pool(), ServerName: "localhost", MinVersion: tls.VersionTLS12})
 		if err != nil {
 			return err
@@ -114,14 +100,14 @@ func TestClientCertificateRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(second)
-	eventually(t, "a new caller of the old CA is refused", func() error {
+	poll.Until(t, "a new caller of the old CA is refused", func() error {
 		if _, err := create(t.Context(), t, newClient(t, client.Options{CertFile: certFile, KeyFile: keyFile}, config)); err == nil {
 			return errors.New("it is served")
 		}
 		return nil
 	})
 	second.Files(dir, "caller")
-	eventually(t, "the caller uses its new certificate", call)
+	poll.Until(t, "the caller uses its new certificate", call)
 }
 
 // writeCounter counts what is written to a connection.

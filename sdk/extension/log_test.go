@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/internal/poll"
 )
 
 // heard is what a server logs.
@@ -62,16 +63,14 @@ func (h *heard) with(message string) []map[string]any {
 // name it as Kubernetes' loggers do.
 func (h *heard) wait(message, text string) {
 	h.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	poll.Until(h.t, fmt.Sprintf("a line %q tells of %q", message, text), func() error {
 		for _, line := range h.with(message) {
 			if strings.Contains(fmt.Sprint(line["error"], line["err"]), text) {
-				return
+				return nil
 			}
 		}
-		if time.Now().After(end) {
-			h.t.Fatalf("no line %q tells of %q: %v", message, text, h.lines)
-		}
-	}
+		return fmt.Errorf("none does: %v", h.lines)
+	})
 }
 
 // TestServerTellsWhatItDoes follows a server from its first to its last line. Each

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -31,6 +30,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
 	"github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/sdk/internal/poll"
 )
 
 type (
@@ -297,17 +297,13 @@ func TestClientCertificatesAndRotation(t *testing.T) {
 		t.Errorf("/openapi/v3 with a certificate: %d, %v", code, err)
 	}
 	write(second)
-	deadline := time.Now().Add(10 * time.Second)
-	for {
+	poll.Until(t, "the new client CA is used", func() error {
 		code, err := get(httpClient(ext.CA, pair(second)), ext.URL+"/openapi/v3")
-		if err == nil && code == http.StatusOK {
-			break
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("HTTP status %d", code)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the new client CA is not used: %d, %v", code, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return err
+	})
 	if code, err := get(httpClient(ext.CA, pair(first)), ext.URL+"/openapi/v3"); err == nil && code == http.StatusOK {
 		t.Error("the old client CA is still trusted")
 	}
@@ -336,13 +332,7 @@ func TestSlowlorisLeavesOthersServed(t *testing.T) {
 	}
 	_ = r.Body.Close()
 	for _, conn := range stalled {
-		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
-		if _, err := io.Copy(io.Discard, conn); err != nil {
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() {
-				t.Fatal("a stalled connection stays open")
-			}
-		}
+		_, _ = io.Copy(io.Discard, conn) // until the server closes it
 	}
 }
 
@@ -482,15 +472,13 @@ func TestReplacedClientCAEndsConnections(t *testing.T) {
 	if err := os.WriteFile(file, second.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	poll.Until(t, "the open connection of a caller whose CA was replaced is closed", func() error {
 		code, closed := call()
 		if code == http.StatusUnauthorized && closed {
-			break
+			return nil
 		}
-		if time.Now().After(end) {
-			t.Fatalf("HTTP status %d on the open connection of a caller whose CA was replaced", code)
-		}
-	}
+		return fmt.Errorf("HTTP status %d, closed: %t", code, closed)
+	})
 }
 
 // TestEveryRefusalHasABody refuses with texts that are not UTF-8, and answers with

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -136,9 +135,7 @@ func within[T any](p *tab, action chromedp.Action[T]) (T, error) {
 		var none T
 		return none, err
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
-	return chromedp.Run(ctx, action)
+	return chromedp.Run(p.ctx, action)
 }
 
 // open goes to an address. What is on the page is of this load until it is loaded anew.
@@ -180,11 +177,9 @@ func (p *tab) says(text string) {
 // await waits until the page has all of the texts.
 func (p *tab) await(texts ...string) {
 	p.t.Helper()
-	poll.Until(p.t, patience, "the page shows "+strings.Join(texts, ", "), func() error {
+	poll.Until(p.t, "the page shows "+strings.Join(texts, ", "), func() error {
 		// While the page changes there may be none.
-		ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
-		defer cancel()
-		shown, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		shown, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
 		if err != nil {
 			return err
 		}
@@ -201,10 +196,8 @@ func (p *tab) await(texts ...string) {
 // clicks by itself: what is looked for by its place may have moved before the mouse is there.
 func (p *tab) follow(selector string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
 	click := chromedp.Evaluate[chromedp.Void](fmt.Sprintf("void document.querySelector(%s).click()", quote(selector)))
-	if _, err := chromedp.RunResponse(ctx, click); err != nil {
+	if _, err := chromedp.RunResponse(p.ctx, click); err != nil {
 		p.t.Fatalf("click %s: %v", selector, err)
 	}
 	p.do(mark)

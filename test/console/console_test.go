@@ -186,7 +186,7 @@ func (s *story) usable(fleet *tab) {
 		t.Errorf("the first key leads to %q", at)
 	}
 	fleet.do(chromedp.KeyEvent(kb.Enter))
-	poll.True(t, patience, "the link leads to the content", func() bool { return evaluate[string](fleet, "document.activeElement.id") == "page" })
+	poll.True(t, "the link leads to the content", func() bool { return evaluate[string](fleet, "document.activeElement.id") == "page" })
 }
 
 // attacked has pages of others try to decide: with the session, which browsers send to all
@@ -247,7 +247,7 @@ func (s *story) injected() {
 	if !failed || asked.Load() > 0 || evaluate[bool](p, "window.injected === true") {
 		t.Errorf("refused: %t; %d requests came; the script ran: %t", failed, asked.Load(), evaluate[bool](p, "window.injected === true"))
 	}
-	poll.Until(t, patience, "the browser tells of both", func() error {
+	poll.Until(t, "the browser tells of both", func() error {
 		_, complaints := p.noted()
 		for _, directive := range []string{"script-src", "connect-src"} {
 			if !strings.Contains(strings.Join(complaints, "\n"), directive) {

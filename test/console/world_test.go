@@ -40,7 +40,7 @@ const (
 	namespace, clusterName = "production", "edge"
 	version                = "v1.36.3"
 	operator               = "ann"
-	// patience bounds the wait for what controllers and the browser do on a busy machine.
+	// patience bounds the start of a browser.
 	patience = 4 * time.Minute
 )
 
@@ -155,7 +155,7 @@ func (w *world) create(objects ...client.Object) {
 // eventually waits for what the managers do.
 func (w *world) eventually(what string, check func() error) {
 	w.t.Helper()
-	poll.Until(w.t, patience, what, func() error {
+	poll.Until(w.t, what, func() error {
 		if err := w.Failures(); err != nil {
 			w.t.Fatal(err)
 		}

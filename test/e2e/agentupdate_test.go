@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
@@ -32,19 +33,18 @@ func updated(t *testing.T, p *plane, l lan, run func(...string) string, pid int,
 	}
 	var host infrav1.Host
 	var release infrav1.AgentRelease
-	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+	begin := time.Now()
+	poll.Until(t, "the agent is updated", func() error {
 		// The Host is read after the release that counts it, and each into nothing: an agent on
 		// trial has told its version already, and what is unset later is not in the JSON.
 		host, release = infrav1.Host{}, infrav1.AgentRelease{}
 		err := errors.Join(get(&release, "agentrelease", version), get(&host, "host", "other-1"))
 		if err == nil && host.Status.Inventory.AgentVersion == version && release.Status.Updated != nil && *release.Status.Updated == 1 {
 			t.Logf("updated after %.1fs", time.Since(begin).Seconds())
-			break
+			return nil
 		}
-		if time.Since(begin) > live.Patience(2*time.Minute) {
-			t.Fatalf("the agent is %s, is asked for %+v, and tells %+v; the release %+v (%v)", host.Status.Inventory.AgentVersion, host.Spec.Agent, host.Status.AgentUpdate, release.Status, err)
-		}
-	}
+		return fmt.Errorf("the agent is %s, is asked for %+v, and tells %+v; the release %+v (%w)", host.Status.Inventory.AgentVersion, host.Spec.Agent, host.Status.AgentUpdate, release.Status, err)
+	})
 	if host.Status.Software.AgentManagement != infrav1.HostSoftwareManaged || host.Status.AgentUpdate != nil {
 		t.Errorf("the Host tells %+v, %+v", host.Status.Software, host.Status.AgentUpdate)
 	}

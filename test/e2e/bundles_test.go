@@ -9,12 +9,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
@@ -36,13 +36,13 @@ func fetched(t *testing.T, run func(...string) string, agent func(...string) *ex
 		out, err := agent("software", "install", "--from", "management", "--config", config, "--public-key", key, "--root", root).CombinedOutput()
 		return string(out), err
 	}
-	out, err := install()
-	for until := time.Now().Add(2 * time.Minute); err != nil && strings.Contains(out, "serves no host bundles to this host") && time.Now().Before(until); out, err = install() {
-		time.Sleep(time.Second)
-	}
-	if err != nil {
-		t.Fatalf("install from the plane: %v\n%s", err, out)
-	}
+	poll.Until(t, "it installs from the plane", func() error {
+		out, err := install()
+		if err != nil && !strings.Contains(out, "serves no host bundles to this host") {
+			t.Fatalf("install from the plane: %v\n%s", err, out)
+		}
+		return err
+	})
 	if got, err := os.ReadFile(filepath.Join(root, "opt", "slipway", "kubernetes", bundleVersion, "kubelet")); err != nil || string(got) != "a kubelet" {
 		t.Errorf("the kubelet is %q: %v", got, err)
 	}

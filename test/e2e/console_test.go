@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -10,9 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/slipway-dev/slipway/test/live"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 var consoleAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/session\?token=\S+`)
@@ -39,15 +39,14 @@ func upWithConsole(t *testing.T, p *plane, args ...string) *watching {
 	w := &watching{invocation: up.start()}
 	t.Cleanup(func() { _ = up.Process.Kill() })
 	printed := func(what string, found func(string) bool) string {
-		for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-			text, err := os.ReadFile(file)
-			if err == nil && found(string(text)) {
-				return string(text)
+		var text []byte
+		poll.Until(t, "`up --ui` prints "+what, func() (err error) {
+			if text, err = os.ReadFile(file); err == nil && !found(string(text)) {
+				err = fmt.Errorf("it printed %s", text)
 			}
-			if time.Since(begin) > live.Patience(5*time.Minute) {
-				t.Fatalf("`up --ui` does not print %s:\n%s", what, text)
-			}
-		}
+			return err
+		})
+		return string(text)
 	}
 	text := printed("the address of the console", consoleAddress.MatchString)
 	address := consoleAddress.FindString(text)

@@ -15,10 +15,10 @@ import (
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
-	"github.com/slipway-dev/slipway/test/live"
 )
 
 // gate is an extension that runs beside the plane, on the machine's loopback. It
@@ -120,13 +120,13 @@ func TestExtension(t *testing.T) {
 	console.leave(t)
 	blocked := func(cluster, text string) {
 		t.Helper()
-		message := ""
-		for deadline := time.Now().Add(live.Patience(time.Minute)); !strings.Contains(message, text); time.Sleep(200 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("cluster %s says %q, want %q", cluster, message, text)
+		poll.Until(t, fmt.Sprintf("cluster %s says %q", cluster, text), func() error {
+			message := p.mustKubectl("", "get", "cluster", cluster, "-o", `jsonpath={.status.conditions[?(@.type=="TopologyReconciled")].message}`)
+			if !strings.Contains(message, text) {
+				return fmt.Errorf("it says %q", message)
 			}
-			message = p.mustKubectl("", "get", "cluster", cluster, "-o", `jsonpath={.status.conditions[?(@.type=="TopologyReconciled")].message}`)
-		}
+			return nil
+		})
 		if got := p.mustKubectl("", "get", "cluster", cluster, "-o", "jsonpath={.spec.infrastructureRef.kind}"); got != "" {
 			t.Errorf("cluster %s was created: %s", cluster, got)
 		}

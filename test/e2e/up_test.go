@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/monitoring"
 	"github.com/slipway-dev/slipway/test/probe"
@@ -146,25 +147,25 @@ func service(t *testing.T, p *plane) {
 	if len(nodes) != 2 || nodes[0] == nodes[1] {
 		t.Fatalf("pods run on %v", nodes)
 	}
-	bothAnswer(t, p, 20*time.Second)
+	bothAnswer(t, p)
 }
 
 // bothAnswer asks the Service by name from inside a pod until both servers have
-// answered. Rules and endpoints follow the pods with some delay, hence the limit.
-func bothAnswer(t *testing.T, p *plane, limit time.Duration) {
+// answered. Rules and endpoints follow the pods with some delay.
+func bothAnswer(t *testing.T, p *plane) {
 	t.Helper()
 	begin := time.Now()
 	answered := map[string]bool{}
-	var last error
-	for ; len(answered) < 2; time.Sleep(200 * time.Millisecond) {
-		if time.Since(begin) > live.Patience(limit) {
-			t.Fatalf("within %s only %v answered behind the Service; last error: %v", limit, answered, last)
-		}
+	poll.Until(t, "both pods answer behind the Service", func() error {
 		out, err := p.kubectl("local", "exec", "deployment/echo", "--", "/usr/local/bin/echo", "get", "http://echo.default.svc.cluster.local/")
-		if last = err; err == nil {
-			answered[strings.TrimSpace(out)] = true
+		if err != nil {
+			return err
 		}
-	}
+		if answered[strings.TrimSpace(out)] = true; len(answered) < 2 {
+			return fmt.Errorf("only %v did", answered)
+		}
+		return nil
+	})
 	t.Logf("both pods answered: %.1fs", time.Since(begin).Seconds())
 }
 
@@ -247,7 +248,7 @@ func powerCycle(t *testing.T, p *plane) {
 		}
 		return ""
 	}))
-	bothAnswer(t, p, 90*time.Second)
+	bothAnswer(t, p)
 }
 
 // cutAndHeal also has a Prometheus watch, with the alerts of a release but their patience. A
@@ -335,7 +336,7 @@ func downAndUp(t *testing.T, p *plane) {
 			t.Errorf("`up` called a Node ready that had not reported since its host was off")
 		}
 	}
-	bothAnswer(t, p, 2*time.Minute)
+	bothAnswer(t, p)
 }
 
 // restoreBackup makes a backup of the state directory, loses all of the plane but its local

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -19,7 +18,7 @@ func Kill(t testing.TB, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	poll.True(t, Patience(10*time.Second), "the killed process is gone", func() bool {
+	poll.True(t, "the killed process is gone", func() bool {
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/test/logs"
 )
@@ -24,11 +24,10 @@ func TestAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	const enough = 3
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if text, err := os.ReadFile(log); err == nil && strings.Count(string(text), "\n") >= enough {
-			break
-		}
-	}
+	poll.True(t, "it wrote enough lines", func() bool {
+		text, err := os.ReadFile(log)
+		return err == nil && strings.Count(string(text), "\n") >= enough
+	})
 	if err := agent.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
@@ -46,9 +45,7 @@ func TestAgent(t *testing.T) {
 func TestAgentEnds(t *testing.T) {
 	for name, state := range map[string]string{"it cannot work on this host": "/dev/null", "its configuration is refused": "state"} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			agent, log := agentOn(ctx, t, state)
+			agent, log := agentOn(poll.Context(t), t, state)
 			if err := agent.Run(); agent.ProcessState.ExitCode() != 1 {
 				t.Errorf("the agent ends with %v, want 1", err)
 			}

@@ -56,7 +56,7 @@ func (p *Prometheus) AssertData(t *testing.T, folder string, dashboards ...strin
 	for _, name := range dashboards {
 		for _, panel := range Panels(t, folder, name) {
 			for _, query := range panel.Queries {
-				poll.True(t, time.Minute, name+", "+panel.Title+": "+query+" has data", func() bool {
+				poll.True(t, name+", "+panel.Title+": "+query+" has data", func() bool {
 					value, _, err := p.Query(t.Context(), query, time.Now())
 					if err != nil {
 						t.Fatalf("%s, %s: %s: %v", name, panel.Title, query, err)

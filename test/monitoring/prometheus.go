@@ -50,7 +50,7 @@ func Start(t *testing.T, bin string, environ []string, configuration string) *Pr
 		t.Fatal(err)
 	}
 	p := &Prometheus{promv1.NewAPI(client)}
-	poll.Until(t, time.Minute, "prometheus answers", func() error {
+	poll.Until(t, "prometheus answers", func() error {
 		_, err := p.Runtimeinfo(t.Context())
 		return err
 	})

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 	certutil "k8s.io/client-go/util/cert"
@@ -26,9 +25,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 )
-
-// answersWithin bounds the start of a registry.
-const answersWithin = time.Minute
 
 // user may read and write.
 const user = "hosts"
@@ -119,7 +115,7 @@ func (r *Registry) Serve(t testing.TB) (stop func()) {
 			t.Logf("the registry:\n%s", log[max(0, len(log)-8<<10):])
 		}
 	})
-	poll.Until(t, answersWithin, "the registry answers", func() error {
+	poll.Until(t, "the registry answers", func() error {
 		conn, err := r.dial(t.Context(), "tcp", r.Address)
 		if err == nil {
 			err = conn.Close()

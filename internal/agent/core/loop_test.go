@@ -24,6 +24,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // fakeExecutor pretends to have a host: it fails bootstraps on one that is not
@@ -194,7 +195,7 @@ func runUntil(t *testing.T, l *Loop, s *infrav1.HostSpec, holds func(journal.Sta
 
 func runUntilOn(t *testing.T, l *Loop, h *infrav1.Host, holds func(journal.State, *infrav1.ObservedOperation) bool) journal.State {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithCancel(poll.Context(t))
 	defer cancel()
 	l.Changed = func(refused *infrav1.ObservedOperation) {
 		if holds(l.Journal.State(), refused) {
@@ -546,7 +547,7 @@ func TestRebootLoopEnds(t *testing.T) {
 	for range maxInterruptions + 2 {
 		f.hang = make(chan struct{})
 		l := testLoop(f, j)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithCancel(poll.Context(t))
 		l.Changed = func(r *infrav1.ObservedOperation) {
 			if ended("b")(j.State(), r) {
 				cancel()

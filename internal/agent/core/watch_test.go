@@ -3,10 +3,10 @@ package core
 import (
 	"context"
 	"testing"
-	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // An agent on trial tells what it refuses, and does nothing: it has no host, and no journal.
@@ -17,7 +17,7 @@ func TestWatch(t *testing.T) {
 	}
 	before := j.State()
 	l := testLoop(f, j)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithCancel(poll.Context(t))
 	defer cancel()
 	stale, told := hostWith(requested(1, "a", boot("b"))), 0
 	l.Changed = func(refused *infrav1.ObservedOperation) {

@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
@@ -125,8 +126,6 @@ func (c *crashing) Reset(ctx context.Context, p operation.Progress) error {
 	return c.Executor.Reset(ctx, crashingProgress{p, c})
 }
 
-const hangs = 10 * time.Minute
-
 // process runs one life of an agent until the spec is carried out, or until it
 // crashes at the n-th record (0: never). It reports the crash.
 func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec, crashAt int) (journal.State, bool) {
@@ -136,11 +135,8 @@ func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec
 		t.Fatal(err)
 	}
 	defer func() { _ = j.Close() }()
-	ctx, cancel := context.WithCancelCause(t.Context())
+	ctx, cancel := context.WithCancelCause(poll.Context(t))
 	defer cancel(nil)
-	// against hanging only: under the race detector and beside planes all goes twenty times slower
-	ctx, stop := context.WithTimeout(ctx, hangs)
-	defer stop()
 	h.Candidate = func() vip.Candidate { return effects.Candidate("host-1", j.State()) }
 	h.PowerCut = func() { cancel(errCrash) }
 	loop := core.NewLoop()
@@ -164,7 +160,7 @@ func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec
 	loop.Observe(&infrav1.Host{Spec: *spec})
 	loop.Run(ctx)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		t.Fatalf("not done after %s: %+v", hangs, j.State().Operation)
+		t.Fatalf("not done: %+v", j.State().Operation)
 	}
 	return j.State(), errors.Is(context.Cause(ctx), errCrash)
 }

@@ -232,5 +232,5 @@ func writeFile(t *testing.T, path, content string) {
 // eventually polls a server until it answers as wanted.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	poll.Until(t, 60*time.Second, what, check)
+	poll.Until(t, what, check)
 }

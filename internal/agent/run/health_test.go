@@ -74,7 +74,7 @@ func TestServeOnASocketThatAKilledAgentLeft(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}
 	var status int
-	poll.Until(t, time.Minute, "the socket answers", func() error {
+	poll.Until(t, "the socket answers", func() error {
 		response, err := client.Get("http://agent/healthz")
 		if err != nil {
 			return err

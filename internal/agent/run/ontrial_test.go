@@ -43,9 +43,6 @@ func TestAgentOnTrial(t *testing.T) {
 	}()
 	time.Sleep(100 * time.Millisecond)
 	unlock()
-	if err := read.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	word := make([]byte, 100)
 	n, err := read.Read(word)
 	if err != nil || string(word[:n]) != "started\n" {

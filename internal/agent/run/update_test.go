@@ -37,6 +37,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
@@ -293,7 +294,7 @@ func (u *updating) onlyLooks(t *testing.T) {
 	check(t, err)
 	j, err := journal.Frozen(u.state() + "/journal")
 	check(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithCancel(poll.Context(t))
 	defer cancel()
 	var log bytes.Buffer
 	served, renewed, reported := make(chan struct{}, 100), make(chan struct{}, 100), make(chan string, 100)

@@ -20,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
@@ -118,7 +119,7 @@ func (w *world) order() {
 // run is Run until it is ready, or rests.
 func (w *world) run(t *testing.T) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithCancel(poll.Context(t))
 	defer cancel()
 	w.rest = func(context.Context, time.Duration, bool, <-chan struct{}) { cancel() }
 	return w.Run(ctx)

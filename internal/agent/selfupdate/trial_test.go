@@ -33,7 +33,7 @@ func ready(t *testing.T, content string) *world {
 func pid(t *testing.T, dir string) int {
 	t.Helper()
 	var found int
-	poll.Until(t, 10*time.Second, "the agent on trial runs", func() (err error) {
+	poll.Until(t, "the agent on trial runs", func() (err error) {
 		data, err := os.ReadFile(filepath.Join(dir, "bin", "pid"))
 		if err == nil {
 			found, err = strconv.Atoi(strings.TrimSpace(string(data)))

@@ -1,6 +1,7 @@
 package vip
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
@@ -88,12 +90,7 @@ func TestKernelRemovesTheAddressItself(t *testing.T) {
 	}
 	renewed := time.Now()
 	must(t, h.Hold(virtual, 2*time.Second))
-	for held(t, h) {
-		if time.Since(renewed) > 10*time.Second {
-			t.Fatal("the kernel keeps the address")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	poll.True(t, "the kernel removes the address", func() bool { return !held(t, h) })
 	// LeaseDuration - RenewDeadline is what the kernel may be late.
 	if took := time.Since(renewed); took < time.Second || took > 2*time.Second+(LeaseDuration-RenewDeadline) {
 		t.Errorf("a lifetime of 2 s ended after %s", took)
@@ -160,17 +157,15 @@ func TestHostIsNoDuplicateOfItsOwn(t *testing.T) {
 	must(t, err)
 	defer a.close()
 	a.own = nil
-	for begin := time.Now(); ; {
+	poll.Until(t, answers+" answers on the network", func() error {
 		must(t, a.request(netip.IPv4Unspecified(), virtual))
 		mac, err := a.answer(virtual, probePause)
 		must(t, err)
-		if mac == answers {
-			break
+		if mac != answers {
+			return fmt.Errorf("%q does", mac)
 		}
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("%q answers on the network, want %s: nothing is shown", mac, answers)
-		}
-	}
+		return nil
+	})
 	if mac, err := h.Duplicate(virtual); err != nil || mac != "" {
 		t.Errorf("its own interface %q is taken for another machine: %v", mac, err)
 	}
@@ -196,16 +191,14 @@ func TestProbeFindsAnotherHolderOfIPv6(t *testing.T) {
 		must(t, err)
 		want = link.Attrs().HardwareAddr.String()
 	})
-	for begin := time.Now(); ; {
+	poll.Until(t, want+" answers", func() error {
 		mac, err := h.Duplicate(ip)
 		must(t, err)
-		if mac == want {
-			break
+		if mac != want {
+			return fmt.Errorf("%q does", mac)
 		}
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("%q answers, want %s", mac, want)
-		}
-	}
+		return nil
+	})
 	// The neighbour table still names the second host; it is asked anew.
 	inSecond(func() { must(t, h.Release(ip)) })
 	nobody("after the release")
@@ -258,11 +251,12 @@ func TestAnnouncementMovesTheAddress(t *testing.T) {
 	link, err := netlink.LinkByName("eth0")
 	must(t, err)
 	must(t, Holder{Network: Kernel{}, Log: slog.New(slog.DiscardHandler)}.Hold(virtual, time.Minute))
-	for begin := time.Now(); neighbour() != link.Attrs().HardwareAddr.String(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begin) > 5*time.Second {
-			t.Fatalf("the neighbour still sends to %s", neighbour())
+	poll.Until(t, "the neighbour sends to the host", func() error {
+		if to := neighbour(); to != link.Attrs().HardwareAddr.String() {
+			return fmt.Errorf("it sends to %s", to)
 		}
-	}
+		return nil
+	})
 }
 
 // The virtual address is never the host's own: what the host sends has another source, and whoever

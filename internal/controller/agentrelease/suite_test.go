@@ -98,7 +98,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	// The authorizer learns of the rights of the manager a moment later.
-	poll.Until(t, time.Minute, "the manager may list hosts", func() error {
+	poll.Until(t, "the manager may list hosts", func() error {
 		return managed.List(t.Context(), &infrav1.HostList{}, client.InNamespace(w.namespace))
 	})
 	return w

@@ -158,7 +158,7 @@ func (w *world) create(o client.Object) {
 // eventually reads o again until ok.
 func (w *world) eventually(what string, o client.Object, ok func() bool) {
 	w.Helper()
-	poll.Until(w.T, time.Minute, what, func() error {
+	poll.Until(w.T, what, func() error {
 		if err := env.Client.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (w *world) eventually(what string, o client.Object, ok func() bool) {
 // until waits for something else than an object.
 func (w *world) until(what string, ok func() bool) {
 	w.Helper()
-	poll.True(w.T, time.Minute, what, ok)
+	poll.True(w.T, what, ok)
 }
 
 func (w *world) cluster(labels map[string]string) *clusterv1.Cluster {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -108,7 +107,7 @@ func TestHandOverTakesItsNamesBack(t *testing.T) {
 	h := agent.Host(t)
 	h.Spec.Approval = infrav1.HostApprovalDenied
 	w.update(h)
-	poll.True(t, time.Minute, "the label is back, and the host that is denied off the list", func() bool {
+	poll.True(t, "the label is back, and the host that is denied off the list", func() bool {
 		_, labelled := get(&rbacv1.Role{}).GetLabels()[infrav1.HostLabel]
 		return labelled && slices.Equal(binding().Subjects, []rbacv1.Subject{moved})
 	})
@@ -116,7 +115,7 @@ func TestHandOverTakesItsNamesBack(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	poll.True(t, time.Minute, "nobody reads a hand-over that is not there", func() bool {
+	poll.True(t, "nobody reads a hand-over that is not there", func() bool {
 		return !w.readable(secret) && slices.Equal(binding().Subjects, []rbacv1.Subject{moved})
 	})
 	if err := env.Client.Delete(t.Context(), binding()); err != nil {
@@ -134,7 +133,7 @@ func TestHandOverTakesItsNamesBack(t *testing.T) {
 	if err := env.Client.Create(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
-	poll.True(t, time.Minute, "the RoleBinding is the manager's", func() bool {
+	poll.True(t, "the RoleBinding is the manager's", func() bool {
 		b := binding()
 		return b.RoleRef.Kind == "Role" && len(b.Subjects) == 1 && b.Subjects[0].Name == infrav1.AgentUser(w.namespace, "host-1", testenv.HostID(w.namespace, "host-1"))
 	})
@@ -148,7 +147,7 @@ func TestRightsOnAHandOverAreWatched(t *testing.T) {
 	w.watchHandOvers()
 	eventually := func(what string, holds func() bool) {
 		t.Helper()
-		poll.True(t, time.Minute, what, holds)
+		poll.True(t, what, holds)
 	}
 	role := func() *rbacv1.Role {
 		t.Helper()

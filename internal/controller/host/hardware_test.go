@@ -4,7 +4,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,7 +88,7 @@ func TestAgentLabelsNothing(t *testing.T) {
 	w.reconcile(agent)
 	itself := w.agentOf("host-1", testenv.HostID(w.namespace, "host-1"))
 	h := &infrav1.Host{}
-	poll.Until(t, 30*time.Second, "the agent has its rights", func() error { return itself.Get(t.Context(), agent.Key, h) })
+	poll.Until(t, "the agent has its rights", func() error { return itself.Get(t.Context(), agent.Key, h) })
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"rack":"mine","`+infrav1.ArchitectureLabel+`":"arm64"}},"status":{"residue":["mine"]}}`))
 	if err := itself.Patch(t.Context(), h.DeepCopy(), patch); !apierrors.IsForbidden(err) {
 		t.Errorf("it labels its Host: %v", err)

@@ -3,7 +3,6 @@ package host_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -37,7 +36,7 @@ func TestReplacedHostHasNoRights(t *testing.T) {
 	old := w.agentOf("host-1", oldID)
 	eventually := func(what string, try func() error, want func(error) bool) {
 		t.Helper()
-		poll.Until(t, time.Minute, what, func() error {
+		poll.Until(t, what, func() error {
 			if err := try(); !want(err) {
 				return fmt.Errorf("got %w", err)
 			}

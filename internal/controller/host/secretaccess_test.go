@@ -297,8 +297,8 @@ func TestListWithoutALabelIsSweptAway(t *testing.T) {
 		}
 		return r.SetupWithManager(ctx, mgr, options)
 	})
-	poll.True(t, time.Minute, "nobody is left on the list of a Secret that no host names", func() bool { return binding("secret-1").UID == "" })
-	poll.True(t, time.Minute, "the list of a Secret that a host names is there again", func() bool {
+	poll.True(t, "nobody is left on the list of a Secret that no host names", func() bool { return binding("secret-1").UID == "" })
+	poll.True(t, "the list of a Secret that a host names is there again", func() bool {
 		b := binding("secret-2")
 		_, labelled := b.Labels[infrav1.HostLabel]
 		return labelled && b.UID != former && len(b.Subjects) == 1

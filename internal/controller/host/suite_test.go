@@ -10,10 +10,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
@@ -27,6 +25,7 @@ import (
 	"github.com/slipway-dev/slipway/config"
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 var (
@@ -56,15 +55,11 @@ func installManager(ctx context.Context) error {
 		return err
 	}
 	// The authorizer learns of the bindings a moment later.
-	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		err := managed.List(ctx, &infrav1.HostList{})
-		if err == nil {
-			err = client.IgnoreNotFound(managed.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "none"}, &corev1.Secret{}))
+	return poll.Wait(func() error {
+		if err := managed.List(ctx, &infrav1.HostList{}); err != nil {
+			return err
 		}
-		if apierrors.IsForbidden(err) {
-			return false, nil
-		}
-		return err == nil, err
+		return client.IgnoreNotFound(managed.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "none"}, &corev1.Secret{}))
 	})
 }
 

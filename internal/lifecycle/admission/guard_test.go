@@ -3,7 +3,6 @@ package admission_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,7 +92,7 @@ func TestTheGuardIsTheEnginesAlone(t *testing.T) {
 	)
 	set(`{"metadata":{"labels":{` + guard + `:"","a":"b"},"annotations":{"c":"d"}}}`)
 	// The API server takes a moment to learn of the policy.
-	poll.Until(t, 30*time.Second, "the engine cannot label a Namespace", func() error {
+	poll.Until(t, "the engine cannot label a Namespace", func() error {
 		if err := patch(engineClient, `{"metadata":{"labels":{"e":"f"}}}`); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("want it refused, got %w", err)
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -251,7 +250,7 @@ func TestJobsAreOnlyTriedInTheOwnNamespace(t *testing.T) {
 	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "b"}}}
 	// A Job that was made before keeps its name: nobody here takes the finalizer of its deletion away.
 	own := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: engineNamespace, GenerateName: "own-"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: pod}}}
-	poll.Until(t, 30*time.Second, "the API server knows the policy", func() error {
+	poll.Until(t, "the API server knows the policy", func() error {
 		if err := engineClient.Create(t.Context(), own.DeepCopy()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "only validates Jobs") {
 			return fmt.Errorf("want it refused, got %w", err)
 		}
@@ -311,7 +310,7 @@ func TestAClusterWithoutATopologyIsWarnedOf(t *testing.T) {
 	if err := env.Client.Create(t.Context(), bare); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(t, 30*time.Second, "the webhook's cache has the Cluster", func() error {
+	poll.Until(t, "the webhook's cache has the Cluster", func() error {
 		return cached.Get(t.Context(), client.ObjectKeyFromObject(bare), &clusterv1.Cluster{})
 	})
 	c, w := warning(t)

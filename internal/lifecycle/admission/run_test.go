@@ -1,7 +1,7 @@
 package admission_test
 
 import (
-	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,27 +9,27 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiwait "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // awaitList waits until the engine's cache has the policies of a namespace: warnings
 // look there.
 func awaitList(t *testing.T, namespace string, count int) {
 	t.Helper()
-	err := apiwait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	poll.Until(t, fmt.Sprintf("the cache has %d policies", count), func() error {
 		list := &lifecyclev1.LifecyclePolicyList{}
-		err := cached.List(ctx, list, client.InNamespace(namespace))
-		return len(list.Items) == count, err
+		err := cached.List(t.Context(), list, client.InNamespace(namespace))
+		if n := len(list.Items); err == nil && n != count {
+			err = fmt.Errorf("it has %d", n)
+		}
+		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // decider has all verbs on policies.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +36,7 @@ func TestTheEngineWritesOnlyItsOwnSecrets(t *testing.T) {
 		return nil
 	}
 	// The API server takes a moment to learn of the policy.
-	poll.Until(t, 30*time.Second, "a token is refused", func() error {
+	poll.Until(t, "a token is refused", func() error {
 		_ = env.Client.Delete(t.Context(), token.DeepCopy())
 		return refused(engineClient.Create(t.Context(), token.DeepCopy()))
 	})

@@ -288,7 +288,7 @@ func change[T client.Object](t testing.TB, object T, do func(T)) {
 // eventually waits for what a cache sees a moment later.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	poll.Until(t, 30*time.Second, what, check)
+	poll.Until(t, what, check)
 }
 
 // held fails unless the answer holds the cluster back.

@@ -177,7 +177,7 @@ func TestOpenHooksAreRefused(t *testing.T) {
 
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	poll.Until(t, 90*time.Second, what, check)
+	poll.Until(t, what, check)
 }
 
 func newCluster(t *testing.T, namespace, name string) *clusterv1.Cluster {

@@ -243,7 +243,7 @@ func TestNotReadyWithoutRights(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "own"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "own"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "an-engine"}},
 	})
-	poll.Until(t, 30*time.Second, "the API server knows of the Role", func() error {
+	poll.Until(t, "the API server knows of the Role", func() error {
 		if _, ready := w.reconcile("calls"); ready.Reason == lifecyclev1.RightsMissingReason {
 			return errors.New(ready.Message)
 		}

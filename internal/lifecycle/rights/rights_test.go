@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -180,7 +179,7 @@ func TestRefusalsSayHowARightIsGranted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	poll.Until(t, 30*time.Second, "the right has come", func() error {
+	poll.Until(t, "the right has come", func() error {
 		if err := refused["get secrets a"](); !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -190,7 +189,7 @@ func TestRefusalsSayHowARightIsGranted(t *testing.T) {
 	if err := env.Client.Status().Update(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(t, 30*time.Second, "the quota refuses", func() error {
+	poll.Until(t, "the quota refuses", func() error {
 		_ = env.Client.Delete(t.Context(), object())
 		if err := refused["create secrets"](); !apierrors.IsForbidden(err) || rights.IsMissing(err) || step.IsUnreached(err) {
 			return fmt.Errorf("want the refusal of the quota as it is, got %w", err)

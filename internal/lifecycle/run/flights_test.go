@@ -123,7 +123,7 @@ func TestAChangedStepIsNotAnsweredByTheAttemptBefore(t *testing.T) {
 	<-l.ended
 	<-l.began
 	close(l.goOn)
-	poll.Until(t, time.Minute, "it succeeds", func() error {
+	poll.Until(t, "it succeeds", func() error {
 		w.reconcile()
 		if got := w.run(); got.Status.Phase != lifecyclev1.RunSucceeded {
 			return errRefused

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -14,15 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // start runs both controllers for the namespace of the world, until the test ends.
 func (w *world) start(change ...func(*run.Reconciler)) {
 	w.t.Helper()
-	options := controller.Options{SkipNameValidation: ptr.To(true)}
+	options := controller.Options{SkipNameValidation: ptr.To(true), NewQueue: deaf}
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
 		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{w.key.Namespace: {}}},
@@ -52,12 +55,25 @@ func (w *world) start(change ...func(*run.Reconciler)) {
 	})
 }
 
+// deaf is a queue without delayed requests: what happens, an event has caused.
+func deaf(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	return onlyEvents{workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name})}
+}
+
+type onlyEvents struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+func (q onlyEvents) AddAfter(item reconcile.Request, after time.Duration) {
+	if after < 10*time.Second {
+		q.TypedRateLimitingInterface.AddAfter(item, after)
+	}
+}
+
 // until watches the objects of the world's namespace until one is as wanted.
 func until[T client.Object](w *world, list client.ObjectList, what string, check func(T) bool) {
 	w.t.Helper()
-	watching, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	changes, err := env.Client.Watch(watching, list, client.InNamespace(w.key.Namespace))
+	changes, err := env.Client.Watch(poll.Context(w.t), list, client.InNamespace(w.key.Namespace))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -86,8 +102,7 @@ func (w *world) untilLifecycleReady(status bool) {
 	})
 }
 
-// TestChangesWakeTheController holds that nobody has to wait for the next look: a
-// minute is the default.
+// TestChangesWakeTheController holds that nobody has to wait for the next look.
 func TestChangesWakeTheController(t *testing.T) {
 	w := newWorld(t, upgrade, approvalStep())
 	w.start()

@@ -131,7 +131,7 @@ func (w *world) expect(phase lifecyclev1.RunPhase, current, tells string) *lifec
 	w.t.Helper()
 	const underWay = "under way"
 	var got *lifecyclev1.LifecycleRun
-	poll.True(w.t, time.Minute, "the attempt ends", func() bool {
+	poll.True(w.t, "the attempt ends", func() bool {
 		got, _ = w.reconcile()
 		return tells == underWay || !strings.Contains(got.Status.Report, underWay)
 	})

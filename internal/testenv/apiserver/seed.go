@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
@@ -41,7 +42,7 @@ func StartWith(server *envtest.Environment, kinds []*apiextensionsv1.CustomResou
 		return nil, nil, errors.Join(err, remove())
 	}
 	stop = func() error { return errors.Join(server.Stop(), remove()) }
-	if err := envtest.WaitForCRDs(config, kinds, envtest.CRDInstallOptions{MaxTime: limit, PollInterval: 50 * time.Millisecond}); err != nil {
+	if err := envtest.WaitForCRDs(config, kinds, envtest.CRDInstallOptions{MaxTime: poll.Limit(), PollInterval: 50 * time.Millisecond}); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("wait until the API server serves the kinds: %w", err), stop())
 	}
 	return config, stop, nil

@@ -4,19 +4,17 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-)
 
-// limit is for an API server to come up, to know the kinds of a test, and to end, beside
-// all else that runs on the machine. It ends a test that hangs.
-const limit = 3 * time.Minute
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+)
 
 // Start starts an API server with etcd. When it fails it leaves nothing running.
 func Start(server *envtest.Environment) (*rest.Config, error) {
 	collectLess()
+	limit := poll.Limit()
 	server.ControlPlaneStartTimeout, server.ControlPlaneStopTimeout = limit, limit
 	server.CRDInstallOptions.MaxTime = limit
 	config, err := server.Start()

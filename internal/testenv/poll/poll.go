@@ -1,11 +1,19 @@
 // Package poll waits for what has no event to wait for: what another process does on its
 // own, or a cache sees a moment later.
 //
+// A wait has no limit of its own: it ends shortly before the run does (-timeout of `go test`),
+// with what was missing at last. On a slow machine nothing else is right, and a test that hangs
+// is a rare thing. SLIPWAY_TEST_PATIENCE gives every wait a limit, for who expects tests to fail.
+//
 // Only tests may import it. It imports nothing but the standard library.
 package poll
 
 import (
+	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 )
@@ -16,16 +24,55 @@ const shortest, longest = 20 * time.Millisecond, 500 * time.Millisecond
 
 func pause(waited time.Duration) time.Duration { return min(max(waited/20, shortest), longest) }
 
-// Until looks until check returns nil. It ends the test with the last error after the limit.
-func Until(t testing.TB, limit time.Duration, what string, check func() error) {
+// Variable is how long a wait may last, such as 1m. Without it a wait ends with the run.
+const Variable = "SLIPWAY_TEST_PATIENCE"
+
+var started = time.Now()
+
+// Limit is how long a wait that begins now may last.
+func Limit() time.Duration {
+	if text := os.Getenv(Variable); text != "" {
+		patience, err := time.ParseDuration(text)
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", Variable, err))
+		}
+		return patience
+	}
+	run := flag.Lookup("test.timeout")
+	if run == nil {
+		return forever
+	}
+	whole, ok := run.Value.(flag.Getter).Get().(time.Duration)
+	if !ok || whole <= 0 {
+		return forever
+	}
+	return time.Until(started.Add(usable(whole)))
+}
+
+// usable is the part of a run for waits: the last twentieth, but no more than 20 s, is for the
+// test to report and to clean up.
+func usable(run time.Duration) time.Duration { return run - min(run/20, 20*time.Second) }
+
+const forever = 1000 * time.Hour
+
+// Until looks until check returns nil. It ends the test with the last error when the run ends.
+func Until(t testing.TB, what string, check func() error) {
 	t.Helper()
-	for begin := time.Now(); ; time.Sleep(pause(time.Since(begin))) {
+	if err := Wait(check); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Wait is Until where there is no test, as in TestMain.
+func Wait(check func() error) error {
+	begin, most := time.Now(), Limit()
+	for ; ; time.Sleep(pause(time.Since(begin))) {
 		err := check()
 		if err == nil {
-			return
+			return nil
 		}
-		if time.Since(begin) > limit {
-			t.Fatalf("not within %s: %s: %v", limit, what, err)
+		if waited := time.Since(begin); waited > most {
+			return fmt.Errorf("not after %s: %w", waited.Round(time.Second), err)
 		}
 	}
 }
@@ -33,12 +80,37 @@ func Until(t testing.TB, limit time.Duration, what string, check func() error) {
 var errNotYet = errors.New("it is not")
 
 // True is Until for what has nothing to tell.
-func True(t testing.TB, limit time.Duration, what string, ok func() bool) {
+func True(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	Until(t, limit, what, func() error {
+	Until(t, what, func() error {
 		if ok() {
 			return nil
 		}
 		return errNotYet
 	})
+}
+
+// Context is that of a test, and ends when a wait would: for what would hang with a context that
+// never ends.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Limit())
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Receive waits for the next value of a channel, or for its end, after which it returns the
+// zero value.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	most := Limit()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case value := <-from:
+		return value
+	case <-timer.C:
+		t.Fatalf("not after %s: %s", most.Round(time.Second), what)
+		panic("unreachable")
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
@@ -366,9 +365,6 @@ func TestReadinessIsToldByThePlaneAlone(t *testing.T) {
 		}
 	}
 	if err := by.ready(); err != nil {
-		t.Fatal(err)
-	}
-	if err := systemd.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	said := make([]byte, 100)

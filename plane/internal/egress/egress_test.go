@@ -12,10 +12,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http/httpproxy"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/plane/internal/egress"
 )
 
@@ -37,13 +37,7 @@ func start(t *testing.T, dial func(context.Context, string, string) (net.Conn, e
 	t.Cleanup(cancel)
 	return l.Addr().String(), func() error {
 		cancel()
-		select {
-		case err := <-served:
-			return err
-		case <-time.After(30 * time.Second):
-			t.Fatal("the proxy did not end")
-			return nil
-		}
+		return poll.Receive(t, "the proxy ends", served)
 	}
 }
 

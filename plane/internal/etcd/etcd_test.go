@@ -71,19 +71,13 @@ func fill(dir string) error {
 	for i := 0; err == nil; i++ {
 		err = put(s, fmt.Sprint(i), value)
 	}
-	select {
-	case <-s.Done():
-	case <-time.After(30 * time.Second):
-		return fmt.Errorf("etcd did not die: %w", err)
-	}
+	<-s.Done()
 	var full *NoSpaceError
 	if !errors.As(s.Err(), &full) {
 		return fmt.Errorf("not a NoSpaceError: %w", s.Err())
 	}
 	fmt.Println(full)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	return s.Stop(ctx)
+	return s.Stop(context.Background())
 }
 
 func up(ctx context.Context, opts Options) (*Server, error) {
@@ -94,20 +88,24 @@ func up(ctx context.Context, opts Options) (*Server, error) {
 	if err := s.Start(ctx); err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for {
 		err := s.Ready(ctx)
 		if err == nil {
 			return s, nil
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-s.Done():
+			return nil, errors.Join(err, s.Err())
+		case <-ctx.Done():
 			return nil, err
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
 func start(t *testing.T, opts Options) *Server {
 	t.Helper()
-	s, err := up(t.Context(), opts)
+	s, err := up(poll.Context(t), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,17 +115,13 @@ func start(t *testing.T, opts Options) *Server {
 
 func stop(t *testing.T, s *Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := s.Stop(ctx); err != nil {
+	if err := s.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
 }
 
 func put(s *Server, key string, value []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	_, err := s.etcd.Server.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: value})
+	_, err := s.etcd.Server.Put(context.Background(), &pb.PutRequest{Key: []byte(key), Value: value})
 	return err
 }
 
@@ -229,7 +223,7 @@ func TestQuota(t *testing.T) {
 	// What a compaction frees counts as free from the commit after the next one on: the
 	// deletes that an operator goes on with make them.
 	deleted := 0
-	poll.Until(t, 10*time.Second, "the alarm is lifted", func() error {
+	poll.Until(t, "the alarm is lifted", func() error {
 		_, err := s.etcd.Server.DeleteRange(t.Context(), &pb.DeleteRangeRequest{Key: fmt.Appendf(nil, "small-%d", deleted)})
 		deleted++
 		return errors.Join(err, s.relieve(t.Context()))

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -30,7 +29,7 @@ func program(t *testing.T, dir string) string {
 func pids(t *testing.T, dir string, n int) []int {
 	t.Helper()
 	var all []int
-	poll.Until(t, time.Minute, "the program is started", func() error {
+	poll.Until(t, "the program is started", func() error {
 		data, _ := os.ReadFile(filepath.Join(dir, "pids"))
 		all = nil
 		for _, line := range strings.Fields(string(data)) {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
@@ -73,9 +72,7 @@ func newManager(t *testing.T, bundle string) *Manager {
 		if t.Failed() {
 			logTails(t, m)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := m.DestroyAll(ctx, true); err != nil {
+		if err := m.DestroyAll(context.Background(), true); err != nil {
 			t.Errorf("clean up: %v", err)
 		}
 	})

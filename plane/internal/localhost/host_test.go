@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/plane/internal/network"
@@ -104,12 +103,12 @@ func TestSystemctlOnHost(t *testing.T) {
 	}
 	mustOnHost(t, m, host, "touch", "/var/lib/kubelet/config.yaml")
 	mustOnHost(t, m, host, "/usr/bin/systemctl", "restart", "kubelet")
-	poll.True(t, 5*time.Second, "kubelet is active", func() bool {
+	poll.True(t, "kubelet is active", func() bool {
 		_, code := onHost(t, m, host, "systemctl", "is-active", "kubelet")
 		return code == 0
 	})
 	mustOnHost(t, m, host, "sh", "-c", `pid=$(systemctl status kubelet | sed -n 's/.*Main PID: //p'); kill -9 $pid; while [ -d /proc/$pid ]; do sleep 0.01; done`)
-	poll.True(t, 5*time.Second, "a killed unit is started again", func() bool {
+	poll.True(t, "a killed unit is started again", func() bool {
 		_, code := onHost(t, m, host, "systemctl", "is-active", "kubelet")
 		return code == 0
 	})
@@ -177,7 +176,7 @@ func TestGracefulPowerOffStopsUnits(t *testing.T) {
 	m := newManager(t, fakeBundle(t))
 	units := []unit.Unit{{Name: "writer", Argv: []string{"/bin/sh", "-c", "trap 'echo bye > /var/lib/bye; exit 0' TERM; touch /run/trapped; while :; do sleep 0.05; done"}}}
 	host := bootHost(t, m, 1, units)
-	poll.True(t, 5*time.Second, "the unit is running", func() bool {
+	poll.True(t, "the unit is running", func() bool {
 		_, code := onHost(t, m, host, "test", "-e", "/run/trapped")
 		return code == 0
 	})
@@ -212,7 +211,7 @@ func TestCutAndHeal(t *testing.T) {
 		_, code := onHost(t, m, a, "timeout", "0.5", "bash", "-c", "exec 3<>/dev/tcp/"+strings.Replace(address, ":", "/", 1))
 		return code == 0
 	}
-	poll.True(t, 5*time.Second, "host-1 reaches host-2", connects)
+	poll.True(t, "host-1 reaches host-2", connects)
 	if c, err := network.DialContext(t.Context(), m.Name, "tcp", address); err != nil {
 		t.Errorf("the plane does not reach host-2: %v", err)
 	} else {
@@ -233,7 +232,7 @@ func TestCutAndHeal(t *testing.T) {
 	if err := m.Heal(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	poll.True(t, 5*time.Second, "host-1 reaches host-2 after it was healed", connects)
+	poll.True(t, "host-1 reaches host-2 after it was healed", connects)
 	if err := errors.Join(m.Cut(t.Context(), b), m.PowerCycle(t.Context(), b)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package localhost
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,7 +65,7 @@ func TestKubeadmOnHost(t *testing.T) {
 	start := time.Now()
 	host := bootHost(t, m, 1, nil)
 	t.Logf("created and booted in %s", time.Since(start))
-	poll.True(t, 10*time.Second, "containerd answers", func() bool {
+	poll.True(t, "containerd answers", func() bool {
 		_, code := onHost(t, m, host, "ctr", "version")
 		return code == 0
 	})
@@ -83,7 +82,7 @@ func TestKubeadmOnHost(t *testing.T) {
 	worker := bootHost(t, m, 2, nil)
 	kubeadm(t, m, worker, "join", fmt.Sprintf(kubeadmJoin, hostOf(t, m, worker).IP, worker, h.IP))
 	// kubeadm does not wait until the kubelet of a worker has registered.
-	poll.True(t, 60*time.Second, "both nodes are registered", func() bool {
+	poll.True(t, "both nodes are registered", func() bool {
 		_, code := onHost(t, m, host, "kubectl", "get", "node", host, worker)
 		return code == 0
 	})
@@ -98,7 +97,7 @@ func TestKubeadmOnHost(t *testing.T) {
 	if err := m.PowerCycle(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	poll.True(t, 60*time.Second, "API server is back after a power cut", func() bool {
+	poll.True(t, "API server is back after a power cut", func() bool {
 		_, code := onHost(t, m, host, "kubectl", "get", "--raw", "/readyz", "--request-timeout=2s")
 		return code == 0
 	})
@@ -106,9 +105,7 @@ func TestKubeadmOnHost(t *testing.T) {
 
 	resetHost(t, m, host)
 	start = time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := m.DestroyAll(ctx, true); err != nil {
+	if err := m.DestroyAll(poll.Context(t), true); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("destroyed in %s", time.Since(start))
@@ -155,7 +152,7 @@ func kubeadm(t *testing.T, m *Manager, host, verb, config string) {
 	}
 	// containerd answers on its socket a moment before its CRI service does
 	// ("server is not initialized yet"); kubeadm's own checks tell when it is there.
-	poll.True(t, 20*time.Second, "the container runtime is initialized", func() bool {
+	poll.True(t, "the container runtime is initialized", func() bool {
 		_, code := onHost(t, m, host, "kubeadm", verb, "phase", "preflight", "--config", "/root/"+verb+".yaml")
 		return code == 0
 	})

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +23,7 @@ func TestRebootFromInside(t *testing.T) {
 	mustOnHost(t, m, rebooted, "sh", "-c", "echo kept > /var/lib/kept")
 	for _, host := range []string{rebooted, off} {
 		askReboot(t, m, host)
-		poll.True(t, 20*time.Second, host+" is down", func() bool { return hostOf(t, m, host).State == StateOff })
+		poll.True(t, host+" is down", func() bool { return hostOf(t, m, host).State == StateOff })
 	}
 	if err := m.PowerOff(t.Context(), off, true); err != nil {
 		t.Fatal(err)
@@ -42,7 +41,7 @@ func TestRebootFromInside(t *testing.T) {
 			reports <- host
 		})
 	}()
-	poll.True(t, 20*time.Second, "the host is up again", func() bool { return hostOf(t, m, rebooted).State == StateRunning })
+	poll.True(t, "the host is up again", func() bool { return hostOf(t, m, rebooted).State == StateRunning })
 	if host := <-reports; host != rebooted {
 		t.Errorf("%s was switched on", host)
 	}
@@ -56,7 +55,7 @@ func TestRebootFromInside(t *testing.T) {
 
 	// Asked while it is served; and what happened meanwhile to the other host.
 	askReboot(t, m, rebooted)
-	poll.True(t, 20*time.Second, "the host is up once more", func() bool {
+	poll.True(t, "the host is up once more", func() bool {
 		h := hostOf(t, m, rebooted)
 		return h.State == StateRunning && h.BootID != after.BootID
 	})
@@ -107,7 +106,7 @@ func TestPowerReturns(t *testing.T) {
 			}
 		})
 	}()
-	poll.True(t, 20*time.Second, "the host is up again", func() bool { return hostOf(t, m, on).State == StateRunning })
+	poll.True(t, "the host is up again", func() bool { return hostOf(t, m, on).State == StateRunning })
 	cancel()
 	<-served
 	if h := hostOf(t, m, off); h.State != StateOff || sandbox.DownWithMachine(m.Dir(off)) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // listen opens a listener on the loopback of the machine.
@@ -49,9 +51,6 @@ func dial(t *testing.T, address string) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	return c.(*net.TCPConn)
 }
 
@@ -97,13 +96,8 @@ func TestForwarderEndsWithItsContext(t *testing.T) {
 	defer server.Close()
 	cancel()
 	// Serve returns only when the goroutines of the open connection have ended.
-	select {
-	case err := <-served:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("an idle connection keeps the forwarder from ending")
+	if err := poll.Receive(t, "the forwarder ends in spite of an idle connection", served); err != nil {
+		t.Error(err)
 	}
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("the client's connection is still open")

@@ -2,7 +2,6 @@ package pki
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -174,10 +173,8 @@ func TestRenewalWhileRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.Step(LeafLife - 24*time.Hour)
-	poll.True(t, time.Minute, "the certificate is renewed", func() bool { return !cert(t, a.ServingCertFile()).Equal(old) })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if err := a.Stop(ctx); err != nil {
+	poll.True(t, "the certificate is renewed", func() bool { return !cert(t, a.ServingCertFile()).Equal(old) })
+	if err := a.Stop(poll.Context(t)); err != nil {
 		t.Error(err)
 	}
 }

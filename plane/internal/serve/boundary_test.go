@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/encryption"
 	"github.com/slipway-dev/slipway/plane/internal/network"
@@ -154,8 +154,7 @@ func withoutItsKey(t *testing.T, args []string) {
 	kept, err := os.ReadFile(key)
 	must(t, err)
 	must(t, os.Remove(key))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := poll.Context(t)
 	out, err := exec.CommandContext(ctx, os.Args[0], append([]string{"plane"}, args...)...).Output()
 	if err == nil || !strings.Contains(string(out), key+" does not hold: restore that file from a backup") {
 		t.Errorf("the plane ended with %v and said\n%s", err, out)

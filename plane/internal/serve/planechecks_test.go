@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"strings"
 	"testing"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -106,17 +107,12 @@ func (p *plane) watchConverted(t *testing.T) {
 	must(t, err)
 	defer w.Stop()
 	next := func(want watch.EventType) *unstructured.Unstructured {
-		select {
-		case e := <-w.ResultChan():
-			obj, ok := e.Object.(*unstructured.Unstructured)
-			if e.Type != want || !ok || obj.GetAPIVersion() != "cluster.x-k8s.io/v1beta1" {
-				t.Fatalf("got %s of %v, want %s in v1beta1", e.Type, e.Object, want)
-			}
-			return obj
-		case <-time.After(30 * time.Second):
-			t.Fatalf("no %s", want)
-			return nil
+		e := poll.Receive(t, string(want), w.ResultChan())
+		obj, ok := e.Object.(*unstructured.Unstructured)
+		if e.Type != want || !ok || obj.GetAPIVersion() != "cluster.x-k8s.io/v1beta1" {
+			t.Fatalf("got %s of %v, want %s in v1beta1", e.Type, e.Object, want)
 		}
+		return obj
 	}
 	if got := next(watch.Added).GetName(); got != "kept" {
 		t.Errorf("the first object is %q", got)

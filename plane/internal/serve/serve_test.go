@@ -139,20 +139,15 @@ func start(t *testing.T, args []string) *plane {
 
 func (p *plane) waitReady(t *testing.T) {
 	t.Helper()
-	deadline := time.After(2 * time.Minute)
-	for {
-		status, err := statedir.ReadStatus(p.dir)
-		if err == nil && status.Ready && status.PID == p.process.Process.Pid {
-			return
-		}
+	poll.True(t, "the plane comes up", func() bool {
 		select {
 		case err := <-p.exited:
 			t.Fatalf("plane ended while starting: %v", err)
-		case <-deadline:
-			t.Fatal("plane did not come up")
-		case <-time.After(20 * time.Millisecond):
+		default:
 		}
-	}
+		status, err := statedir.ReadStatus(p.dir)
+		return err == nil && status.Ready && status.PID == p.process.Process.Pid
+	})
 }
 
 func (p *plane) kill(t *testing.T) {
@@ -165,12 +160,7 @@ func (p *plane) stop(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	must(t, p.process.Process.Signal(syscall.SIGTERM))
-	select {
-	case err := <-p.exited:
-		must(t, err)
-	case <-time.After(30 * time.Second):
-		t.Fatal("plane did not stop")
-	}
+	must(t, poll.Receive(t, "the plane stops", p.exited))
 	t.Logf("stopped after %s", time.Since(began))
 	status, err := statedir.ReadStatus(p.dir)
 	must(t, err)
@@ -248,7 +238,7 @@ func (p *plane) secondIsRefused(t *testing.T) {
 func eventually(t *testing.T, what string, f wait.ConditionWithContextFunc) {
 	t.Helper()
 	began := time.Now()
-	poll.Until(t, 40*time.Second, what, func() error {
+	poll.Until(t, what, func() error {
 		ok, err := f(t.Context())
 		if err == nil && !ok {
 			err = errors.New("it is not")

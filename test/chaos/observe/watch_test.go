@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,7 +99,7 @@ func TestFollow(t *testing.T) {
 		"Lost  0 false", "Found  0 false", "Written a 3 false", "Written b 7 false", "Written a 11 false", "Written c 12 false",
 		"Written a 18 true", "Deleted b 12 true", "Deleted c 21 false",
 	}
-	poll.Until(t, time.Minute, "the history", func() error {
+	poll.Until(t, "the history", func() error {
 		var got []string
 		for _, e := range log.Entries() {
 			got = append(got, fmt.Sprintf("%s %s %d %t", e.Verb, e.Name(), e.Revision, e.Unseen))

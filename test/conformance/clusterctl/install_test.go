@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -187,7 +186,7 @@ func (u *user) assertSecrets(own string, everywhere bool) {
 		review := `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:` + own + `:slipway-manager",
 			"resourceAttributes": {"namespace": "` + namespace + `", "verb": "get", "resource": "secrets"}}}`
 		// The API server learns of bindings by a watch of its own.
-		poll.True(u.t, time.Minute, fmt.Sprintf("the manager may get Secrets in %s: %t", namespace, want), func() bool {
+		poll.True(u.t, fmt.Sprintf("the manager may get Secrets in %s: %t", namespace, want), func() bool {
 			return u.kubectl(review, "create", "-f", "-", "-o", "jsonpath={.status.allowed}") == strconv.FormatBool(want)
 		})
 	}

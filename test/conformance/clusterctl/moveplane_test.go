@@ -20,7 +20,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
-	"github.com/slipway-dev/slipway/test/live"
 )
 
 // team is the namespace that is moved.
@@ -178,11 +177,8 @@ func (m *management) requestHandOver(kubeconfig []byte) {
 	})
 }
 
-// eventuallyTimeout is how long anything may take on an idle machine.
-const eventuallyTimeout = 2 * time.Minute
-
 // eventually waits for what managers and agents do.
 func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
 	t.Helper()
-	poll.Until(t, live.Patience(eventuallyTimeout), what, func() error { return check(t.Context()) })
+	poll.Until(t, what, func() error { return check(t.Context()) })
 }

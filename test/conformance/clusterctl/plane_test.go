@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/test/live"
 )
@@ -122,16 +123,12 @@ func (u *user) await(namespace, what, condition string) {
 	if !strings.Contains(what, "/") {
 		args = append(args, "--all")
 	}
-	var out []byte
-	var err error
-	for deadline := time.Now().Add(live.Patience(time.Minute)); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		if out, err = exec.Command(shared.kubectl, args...).CombinedOutput(); err == nil {
-			return
-		}
+	poll.Until(u.t, what+" is "+condition, func() error {
+		out, err := exec.Command(shared.kubectl, args...).CombinedOutput()
 		// there may be none yet
-		if !strings.Contains(string(out), "no matching resources") {
-			break
+		if err != nil && !strings.Contains(string(out), "no matching resources") {
+			u.t.Fatalf("kubectl wait %s %s: %v\n%s\n%s", what, condition, err, out, u.kubectl("", "-n", namespace, "get", "cluster-api", "-o", "wide"))
 		}
-	}
-	u.t.Errorf("kubectl wait %s %s: %v\n%s\n%s", what, condition, err, out, u.kubectl("", "-n", namespace, "get", "cluster-api", "-o", "wide"))
+		return err
+	})
 }

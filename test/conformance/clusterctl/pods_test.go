@@ -11,13 +11,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/util/cert"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
-	"github.com/slipway-dev/slipway/test/live"
 )
 
 // released is a provider of the release, as it runs in a management cluster.
@@ -224,7 +222,7 @@ func (u *user) injectCA(certificate, bundle string) {
 func (u *user) refusedByWebhook(r released) {
 	u.t.Helper()
 	// Endpoints follow pods, and rules of kube-proxy the endpoints, with some delay.
-	poll.Until(u.t, live.Patience(time.Minute), "the webhook answers", func() error {
+	poll.Until(u.t, "the webhook answers", func() error {
 		cmd := exec.Command(shared.kubectl, "--kubeconfig", u.kubeconfig, "create", "-f", "-")
 		cmd.Stdin = strings.NewReader(r.refused)
 		out, err := cmd.CombinedOutput()
@@ -246,7 +244,7 @@ func (u *user) pods(r released) []string {
 // leader is the pod that holds the lease of its provider, once that is another one than before.
 func (u *user) leader(r released, before string) (leader string) {
 	u.t.Helper()
-	poll.True(u.t, live.Patience(time.Minute), "a pod leads", func() bool {
+	poll.True(u.t, "a pod leads", func() bool {
 		holder := u.kubectl("", "-n", r.namespace, "get", "leases.coordination.k8s.io", "-o", "jsonpath={.items[*].spec.holderIdentity}")
 		leader, _, _ = strings.Cut(strings.TrimSpace(holder), "_")
 		return leader != "" && leader != before

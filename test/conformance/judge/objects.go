@@ -9,16 +9,16 @@ import (
 	"io"
 	"net/url"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // installed are the kinds a plane gets; pods and what serves them it has none of.
@@ -78,12 +78,12 @@ func create(ctx context.Context, c client.Client, object *unstructured.Unstructu
 	if object.GetKind() != "CustomResourceDefinition" {
 		return nil
 	}
-	// seldom: a look reads the schemas of all versions
-	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return false, err
+	err = poll.Wait(func() error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if err == nil && !established(object) {
+			err = errors.New("it is not established")
 		}
-		return established(object), nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("wait for CRD %s: %w", object.GetName(), err)

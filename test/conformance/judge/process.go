@@ -12,11 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
-
-// startTimeout bounds how long anything may take to come up on a loaded machine.
-const startTimeout = 3 * time.Minute
 
 // program is what a process runs.
 type program struct {
@@ -105,21 +102,25 @@ func (p *process) lines(word string) []string {
 
 // awaitReady waits until the manager answers at /readyz.
 func (p *process) awaitReady(ctx context.Context, address string) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-		if err := p.failure(); err != nil {
-			return false, err
+	var failure error
+	err := poll.Wait(func() error {
+		if failure = errors.Join(p.failure(), ctx.Err()); failure != nil {
+			return nil
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
 		if err != nil {
-			return false, err
+			return err
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return false, nil //nolint:nilerr // it does not listen yet
+			return err
 		}
-		return response.StatusCode == http.StatusOK, response.Body.Close()
+		if err := response.Body.Close(); err != nil || response.StatusCode == http.StatusOK {
+			return err
+		}
+		return fmt.Errorf("/readyz says %s", response.Status)
 	})
-	if err != nil {
+	if err := errors.Join(failure, err); err != nil {
 		return fmt.Errorf("wait until %s is ready: %w\n%s", p.name, err, p.tail())
 	}
 	return nil

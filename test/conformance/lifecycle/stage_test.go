@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,9 +24,6 @@ import (
 )
 
 const oldVersion, newVersion = "v1.35.4", "v1.36.3"
-
-// patience bounds one story on a loaded machine.
-const patience = 2 * time.Minute
 
 // stage is a Cluster that is to be upgraded, in a namespace of its own.
 type stage struct {
@@ -92,7 +88,7 @@ func (s *stage) createPolicy(name string, steps ...lifecyclev1.Step) {
 // eventually waits for what other processes do.
 func (s *stage) eventually(what string, check func() error) {
 	s.t.Helper()
-	poll.Until(s.t, patience, what, check)
+	poll.Until(s.t, what, check)
 }
 
 // callWebhooks has the API server call the webhooks of a replica for this namespace.

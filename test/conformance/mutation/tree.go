@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // tree is a copy of the repository that may be broken.
@@ -82,16 +83,15 @@ func (t *tree) try(ctx context.Context, m mutation, patience time.Duration) erro
 // judge runs one rule. What counts is that the rule itself fails: a provider that does
 // not compile or start shows nothing.
 func (t *tree) judge(ctx context.Context, m mutation, patience time.Duration) error {
-	name, in, args := m.Test, m.Package, []string(nil)
+	name, in := m.Test, m.Package
 	if name == "" {
 		name, in = "TestConformance/"+cmp.Or(m.Contract, "v1beta2")+"/"+m.Rule, "test/conformance/provider"
-		args = []string{"-args", "-patience", patience.String()}
 	}
 	name = strings.ReplaceAll(name, " ", "_") // as the report has it
 	pattern := "^" + strings.ReplaceAll(name, "/", "$/^") + "$"
-	command := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-v", "-run", pattern, "./" + in}, args...)...)
+	command := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", pattern, "./"+in)
 	command.Dir, command.WaitDelay = t.dir, 10*time.Second
-	command.Env = append(os.Environ(), level.Variable+"=1")
+	command.Env = append(os.Environ(), level.Variable+"=1", poll.Variable+"="+patience.String())
 	// Those who are told to end clean up behind themselves.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	out, err := command.CombinedOutput()

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,6 +18,7 @@ import (
 	// The manifests are read by another program: so the cache of `go test` knows
 	// when they change.
 	_ "github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -123,14 +122,12 @@ func (e *engine) stop(plane *judge.Plane) {
 // eventually waits for what the engine does.
 func (e *engine) eventually(what string, check func(context.Context) error) {
 	e.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(e.t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, e.Failures()
+	poll.Until(e.t, what, func() error {
+		if err := e.Failures(); err != nil {
+			e.t.Fatal(err)
+		}
+		return check(e.t.Context())
 	})
-	if err != nil {
-		e.t.Fatalf("%s: %v", what, errors.Join(last, err))
-	}
 }
 
 // create makes the objects of YAML documents.

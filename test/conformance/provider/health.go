@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // healthRules are what a MachineHealthCheck relies on: whoever owns a machine that it
@@ -277,18 +278,12 @@ func (f *fixture) watchAnswers() *answers {
 // expect waits for the answer for a Machine, which may be gone by now.
 func (a *answers) expect(uid types.UID) {
 	a.t.Helper()
-	limit := time.After(*patience)
 	for {
-		select {
-		case given, open := <-a.given:
-			if given == uid {
-				return
-			}
-			if !open {
-				a.t.Fatal("the watch of Machines ended")
-			}
-		case <-limit:
-			a.t.Fatalf("the owner of Machine %s never told that it deletes it", uid)
+		switch given := poll.Receive(a.t, fmt.Sprintf("the owner of Machine %s tells that it deletes it", uid), a.given); given {
+		case uid:
+			return
+		case "":
+			a.t.Fatal("the watch of Machines ended")
 		}
 	}
 }

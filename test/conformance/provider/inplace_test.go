@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -96,7 +95,7 @@ func register(t *testing.T, plane *judge.Plane, url string) {
 	if err := plane.Client.Create(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	poll.Until(t, 2*time.Minute, "core has discovered the handlers", func() error {
+	poll.Until(t, "core has discovered the handlers", func() error {
 		found := &unstructured.Unstructured{}
 		found.SetGroupVersionKind(schema.GroupVersionKind{Group: "runtime.cluster.x-k8s.io", Version: "v1beta2", Kind: "ExtensionConfig"})
 		if err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(config), found); err != nil {

@@ -1,24 +1,18 @@
 package provider
 
 import (
-	"flag"
 	"fmt"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
-// patience is how long a rule waits for controllers on a loaded machine: it ends a rule that
-// hangs. The longest waits take a minute on an idle one, and over four were seen in CI.
-var patience = flag.Duration("patience", 10*time.Minute, "how long a rule waits for what controllers do")
-
 // eventually waits for what controllers do.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	poll.Until(t, *patience, what, check)
+	poll.Until(t, what, check)
 }
 
 // reach reads an object until it is as wanted; explain says what is missing, "" for

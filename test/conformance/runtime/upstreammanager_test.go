@@ -2,11 +2,11 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
@@ -109,11 +110,12 @@ func start(t *testing.T) *stage {
 // eventually waits for what upstream's controllers do.
 func (s *stage) eventually(what string, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(60 * time.Second); !done(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("did not happen: %s\n%s", what, s.describe())
+	poll.Until(s.t, what, func() error {
+		if done() {
+			return nil
 		}
-	}
+		return errors.New(s.describe())
+	})
 }
 
 func (s *stage) describe() string {

@@ -21,6 +21,7 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/cluster-api/exp/runtime/server"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/conformance"
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -115,11 +116,7 @@ func startUpstream(t *testing.T) *runtimev1.ExtensionConfig {
 			t.Errorf("upstream's server: %v", err)
 		}
 	})
-	for end := time.Now().Add(10 * time.Second); s.StartedChecker()(nil) != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("upstream's server does not start")
-		}
-	}
+	poll.Until(t, "upstream's server starts", func() error { return s.StartedChecker()(nil) })
 	return hooktest.Config("ext", "https://127.0.0.1:"+strconv.Itoa(address.Port), ca.PEM)
 }
 

@@ -15,7 +15,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +29,7 @@ import (
 	// when they change.
 	_ "github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
@@ -224,14 +224,12 @@ func (w *world) create(object client.Object) {
 // eventually waits for what the managers do.
 func (w *world) eventually(what string, check func(context.Context) error) {
 	w.t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, w.Failures()
+	poll.Until(w.t, what, func() error {
+		if err := w.Failures(); err != nil {
+			w.t.Fatal(err)
+		}
+		return check(w.t.Context())
 	})
-	if err != nil {
-		w.t.Fatalf("%s: %v", what, errors.Join(last, err))
-	}
 }
 
 // impersonate returns the configuration of a user, whom the API server takes for it.

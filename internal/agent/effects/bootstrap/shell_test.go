@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
@@ -101,19 +100,16 @@ func TestShellWaitsForTheRecord(t *testing.T) {
 func TestShellCancelled(t *testing.T) {
 	s := testShell(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	start := time.Now()
-	_, err := s.Run(ctx, "runcmd", []string{"sleep 60 & sleep 60"}, func(int) error { cancel(); return nil })
-	if !errors.Is(err, context.Canceled) || time.Since(start) > 20*time.Second {
-		t.Fatalf("after %v: %v", time.Since(start), err)
+	if _, err := s.Run(ctx, "runcmd", []string{"sleep infinity & sleep infinity"}, func(int) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
 	}
 }
 
 func TestShellLeavesDaemonsAlone(t *testing.T) {
 	s := testShell(t)
-	start := time.Now()
 	pid := s.Root.Path("/pid")
-	if _, err := s.Run(t.Context(), "runcmd", []string{"sleep 60 & echo $! > " + pid}, nothing); err != nil || time.Since(start) > 20*time.Second {
-		t.Fatalf("after %v: %v", time.Since(start), err)
+	if _, err := s.Run(poll.Context(t), "runcmd", []string{"sleep infinity & echo $! > " + pid}, nothing); err != nil {
+		t.Fatal(err)
 	}
 	data, err := os.ReadFile(pid)
 	if err != nil {
@@ -172,7 +168,7 @@ func TestShellEndsWithItsAgent(t *testing.T) {
 	if err := os.WriteFile(s.Root.Path("/go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	poll.True(t, time.Minute, "the shell is gone", func() bool { return !alive(shell) })
+	poll.True(t, "the shell is gone", func() bool { return !alive(shell) })
 	if _, err := os.Stat(s.Root.Path("/second")); err == nil {
 		t.Fatal("the next command ran without an agent")
 	}
@@ -181,7 +177,7 @@ func TestShellEndsWithItsAgent(t *testing.T) {
 func await(t *testing.T, path string) string {
 	t.Helper()
 	var data []byte
-	poll.True(t, time.Minute, path+" has a line", func() bool {
+	poll.True(t, path+" has a line", func() bool {
 		var err error
 		data, err = os.ReadFile(path)
 		return err == nil && strings.HasSuffix(string(data), "\n")

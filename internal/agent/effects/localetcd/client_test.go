@@ -32,7 +32,7 @@ import (
 // asks, and a snapshot is a database of its.
 func TestMember(t *testing.T) {
 	client, endpoint, _ := member(t)
-	poll.Until(t, time.Minute, "etcd is healthy", func() error { return client.Healthy(t.Context()) })
+	poll.Until(t, "etcd is healthy", func() error { return client.Healthy(t.Context()) })
 	members, err := client.Members(t.Context())
 	if err != nil || len(members) != 1 || members[0].Learner || members[0].Name != "host-1" || !slices.Equal(members[0].ClientURLs, []string{endpoint}) {
 		t.Errorf("members %+v: %v", members, err)

@@ -35,9 +35,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
-// patience is the limit of waits for what takes milliseconds, on a loaded machine too.
-const patience = 30 * time.Second
-
 // signer is an API server that knows certificate requests only, and decides on
 // each as decide says.
 type signer struct {
@@ -212,9 +209,7 @@ func identity(t *testing.T, e *Enroller) string {
 
 func enroll(t *testing.T, e *Enroller) *Session {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	session, err := e.Enroll(ctx)
+	session, err := e.Enroll(poll.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +276,7 @@ func TestEachWorkingKeyIsNew(t *testing.T) {
 	s.mu.Unlock()
 	e.Now = s.now
 	renewing(t, session)
-	poll.True(t, patience, "the certificate is replaced", func() bool { return serial(session.current()) != serial(first) })
+	poll.True(t, "the certificate is replaced", func() bool { return serial(session.current()) != serial(first) })
 	if session.current().Leaf.PublicKey.(*ecdsa.PublicKey).Equal(first.Leaf.PublicKey) {
 		t.Error("the next certificate is of the same key")
 	}
@@ -308,7 +303,7 @@ func TestKeyThatStayedIsNotUsedAgain(t *testing.T) {
 	session := enroll(t, e)
 	renewing(t, session)
 	session.Refused()
-	poll.True(t, patience, "the certificate is replaced", func() bool { return serial(session.current()) != serial(first) })
+	poll.True(t, "the certificate is replaced", func() bool { return serial(session.current()) != serial(first) })
 	if session.current().Leaf.PublicKey.(*ecdsa.PublicKey).Equal(first.Leaf.PublicKey) {
 		t.Error("the next certificate is of the same key")
 	}
@@ -360,7 +355,7 @@ func keyOf(t *testing.T, c *tls.Certificate) []byte {
 // requests were filed.
 func starts(t *testing.T, s *signer, e *Enroller, filed int) {
 	t.Helper()
-	poll.True(t, patience, fmt.Sprintf("%d requests are filed", filed), func() bool {
+	poll.True(t, fmt.Sprintf("%d requests are filed", filed), func() bool {
 		start(t, e)
 		return s.requests() >= filed
 	})
@@ -445,7 +440,7 @@ func TestDenialsDoNotPileUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { _, err := e.Enroll(ctx); ended <- err }()
-	poll.True(t, patience, "a request is filed", func() bool { return s.requests() > 0 })
+	poll.True(t, "a request is filed", func() bool { return s.requests() > 0 })
 	time.Sleep(time.Second)
 	cancel()
 	if err := <-ended; err == nil {
@@ -536,7 +531,7 @@ func TestHostThatWasOffForAWeekend(t *testing.T) {
 		t.Error("the start waited for the management cluster")
 	}
 	renewing(t, session)
-	poll.True(t, patience, "the host has another certificate", func() bool { return session.Expires().After(e.Now()) })
+	poll.True(t, "the host has another certificate", func() bool { return session.Expires().After(e.Now()) })
 	if got := s.whoFiled(); got != "token enrollment enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
@@ -562,7 +557,7 @@ func TestHostThatMovedWhileItWasOff(t *testing.T) {
 	var told atomic.Bool
 	session.OnGone(func() { told.Store(true) })
 	renewing(t, session)
-	poll.True(t, patience, "it hears that its Host is gone", told.Load)
+	poll.True(t, "it hears that its Host is gone", told.Load)
 }
 
 // TestHostThatWasOffForAYear: its enrollment certificate has ended, too.
@@ -580,7 +575,7 @@ func TestHostThatWasOffForAYear(t *testing.T) {
 		t.Error("the token is gone before it did its work")
 	}
 	renewing(t, session)
-	poll.True(t, patience, "the host has another certificate", func() bool { return session.Expires().After(e.Now()) })
+	poll.True(t, "the host has another certificate", func() bool { return session.Expires().After(e.Now()) })
 	if got := s.whoFiled(); got != "token enrollment token enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
@@ -600,7 +595,7 @@ func TestEnrollmentCertificateIsRenewedByItself(t *testing.T) {
 	s.mu.Unlock()
 	e.Now = s.now
 	renewing(t, session)
-	poll.True(t, patience, "both certificates are replaced", func() bool {
+	poll.True(t, "both certificates are replaced", func() bool {
 		return serial(session.asking()) != serial(old) && session.Expires().After(now)
 	})
 	if !session.key.PublicKey.Equal(session.asking().Leaf.PublicKey) {
@@ -614,7 +609,7 @@ func TestRefusedCertificateIsReplaced(t *testing.T) {
 	old := serial(session.current())
 	renewing(t, session)
 	session.Refused()
-	poll.True(t, patience, "the certificate is replaced", func() bool { return serial(session.current()) != old })
+	poll.True(t, "the certificate is replaced", func() bool { return serial(session.current()) != old })
 	if got := s.whoFiled(); got != "token enrollment enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
@@ -630,7 +625,7 @@ func TestRefusedEnrollmentIsReplaced(t *testing.T) {
 	session := enroll(t, e)
 	renewing(t, session)
 	session.Refused()
-	poll.True(t, patience, "the other management cluster signs", func() bool { return s.whoFiled() == "token enrollment" })
+	poll.True(t, "the other management cluster signs", func() bool { return s.whoFiled() == "token enrollment" })
 }
 
 // TestDeletedHostComesBackByAToken: an operator who deletes the Host, and wants it back, puts a
@@ -652,7 +647,7 @@ func TestDeletedHostComesBackByAToken(t *testing.T) {
 	old := serial(session.current())
 	renewing(t, session)
 	session.Refused()
-	poll.True(t, patience, "the host is enrolled again", func() bool { return serial(session.current()) != old })
+	poll.True(t, "the host is enrolled again", func() bool { return serial(session.current()) != old })
 	if got := s.whoFiled(); got != "token enrollment enrollment token enrollment" {
 		t.Errorf("requests were filed by %s", got)
 	}
@@ -726,7 +721,7 @@ func TestPowerCutAtHandOver(t *testing.T) {
 			if i < 2 {
 				there.Refused()
 			}
-			poll.True(t, patience, "the target accepts it", func() bool {
+			poll.True(t, "the target accepts it", func() bool {
 				_, accepted := target.authenticate(&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{there.current().Leaf}}})
 				return accepted
 			})

@@ -26,6 +26,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // source is a management cluster that serves one Secret, or none.
@@ -588,18 +589,11 @@ func TestWaitsForAWordInPatience(t *testing.T) {
 	}
 	done, before := make(chan error, 1), other.asked.Load()
 	go func() { done <- s.keeper.settle(t.Context(), other) }()
-	for other.asked.Load() == before {
-		time.Sleep(time.Millisecond)
-	}
+	poll.True(t, "it sends a request", func() bool { return other.asked.Load() > before })
 	time.Sleep(100 * time.Millisecond) // it is in wait again, or soon
 	s.keeper.Unserved(nil)
-	select {
-	case err := <-done:
-		if err != nil || !other.committed {
-			t.Errorf("let go, it stays: %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Error("let go, it waits as before")
+	if err := poll.Receive(t, "let go, it goes on", done); err != nil || !other.committed {
+		t.Errorf("let go, it stays: %v", err)
 	}
 	if again := s.keeper.again(); again > time.Second {
 		t.Errorf("let go, it asks again after %s", again)

@@ -110,7 +110,7 @@ func (s *Supervisor) state(name string) string {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	poll.True(t, 5*time.Second, what, ok)
+	poll.True(t, what, ok)
 }
 
 func TestSystemctlAnswers(t *testing.T) {

@@ -1,0 +1,145 @@
+package imports
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// clocked are the calls with which a test fails, or passes without reason, when the machine is
+// slower than its author thought.
+var clocked = regexp.MustCompile(`^(time\.(After|AfterFunc|NewTimer|NewTicker|Tick|Since)|context\.With(Timeout|Deadline)(Cause)?|wait\.Poll.*|Now\(\)\.(After|Before|Sub))$`)
+
+// timed are the files of tests that read the clock nevertheless: how often, and why. Those that
+// measure live in test/bench, test/chaos and test/vm.
+var timed = map[string]struct {
+	calls int
+	why   string
+}{
+	"internal/agent/effects/holders_test.go":                 {1, "the lifetime of an address, played"},
+	"internal/agent/hostos/command/command_test.go":          {1, "the end of a context is the subject"},
+	"internal/agent/link/enroll/enroll_test.go":              {1, "a start that nobody decides is ended; how far it came is counted"},
+	"internal/agent/link/handover/keeper_test.go":            {1, "as above"},
+	"internal/agent/link/watch_test.go":                      {1, "in a bubble of its callers"},
+	"internal/agent/run/agent_test.go":                       {1, "the pause of a played manager"},
+	"internal/agent/vip/kernel_test.go":                      {3, "the kernel's clock is the subject"},
+	"internal/bundleserver/process_test.go":                  {3, "a benchmark, and kills all over the time that a write takes"},
+	"internal/cli/cluster_test.go":                           {1, "nothing happens between two polls of the command; it has no later effect to wait for"},
+	"internal/console/watch/reader_test.go":                  {1, "the end of a context is the subject"},
+	"internal/controller/extensionconfig/controller_test.go": {1, "the fault takes the 10 s after which the SDK gives a discovery up"},
+	"internal/hostbundle/registry/drip_test.go":              {1, "in a bubble of its callers"},
+	"internal/lifecycle/hooks/latency_test.go":               {2, "measures, in the deep suite"},
+	"internal/lifecycle/manager/queue_test.go":               {1, "a fault of upstream's, provoked; too late is no failure"},
+	"internal/manager/flow_test.go":                          {1, "the pause of played agents"},
+	"internal/provision/remove_test.go":                      {1, "nothing happens between two polls of the command; it has no later effect to wait for"},
+	"plane/internal/component/group_test.go":                 {1, "in a bubble of its callers"},
+	"plane/internal/etcd/etcd_test.go":                       {2, "the pause of a poll without a test; the fault takes the 6 s that etcd waits for a watch"},
+	"plane/internal/instance/instance_test.go":               {1, "a lock is let go in the middle of the wait for it"},
+	"plane/internal/localhost/crash_test.go":                 {1, "kills all over the time that a boot takes"},
+	"plane/internal/localhost/manager_test.go":               {1, "the end of a context is the subject"},
+	"plane/internal/sandbox/cgroup/group_test.go":            {1, "as above"},
+	"plane/internal/up/phase_plane_test.go":                  {1, "as above"},
+	"plane/internal/up/process_test.go":                      {1, "as above"},
+	"sdk/client/blame_test.go":                               {1, "as above"},
+	"sdk/extension/server_test.go":                           {1, "nothing happens before the handler ends; what comes then is waited for"},
+	"test/areas/run.go":                                      {1, "reports"},
+	"test/conformance/clusterctl/command_test.go":            {1, "a command of a person: six times what it takes"},
+	"test/conformance/clusterctl/guide_test.go":              {1, "as above"},
+	"test/conformance/clusterctl/move_test.go":               {1, "a move is held up for as long as that"},
+	"test/conformance/mutation/main.go":                      {1, "reports"},
+	"test/e2e/command_test.go":                               {2, "an interrupt in the middle, and a command that hangs"},
+	"test/e2e/controlplane_test.go":                          {2, "a promise to users; nothing else runs then"},
+	"test/e2e/controlplaneupgrade_test.go":                   {2, "measures a gap"},
+	"test/e2e/pool_test.go":                                  {1, "joins one host in the middle of a rollout: six times what it takes"},
+	"test/e2e/slipway_test.go":                               {2, "commands of a person: six times what they take"},
+	"test/e2e/upgrade_test.go":                               {1, "as above"},
+	"test/probe/probe.go":                                    {3, "measures the gap between two answers"},
+	"test/simagent/executor.go":                              {1, "how long a played operation takes"},
+}
+
+// TestWaitsEndWithTheRun holds that no test is bounded by the wall clock: what it waits for comes
+// by internal/testenv/poll (in the SDK, sdk/internal/poll), whose waits end with the run; what
+// takes time has a clock that the test sets, or runs in a bubble of testing/synctest.
+func TestWaitsEndWithTheRun(t *testing.T) {
+	found := map[string]int{}
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, "../../"))
+		switch {
+		case e.IsDir() && (e.Name() == "testdata" || e.Name() == "bin" || e.Name() == ".git" || slices.Contains(measuring, name)):
+			return fs.SkipDir
+		case e.IsDir(), !strings.HasSuffix(name, ".go"):
+			return nil
+		case !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "test/") && !strings.HasPrefix(name, "internal/testenv/"):
+			return nil
+		}
+		calls, err := clockedCalls(path)
+		if err != nil {
+			return err
+		}
+		found[name] = len(calls)
+		if len(calls) > timed[name].calls {
+			t.Errorf("%s reads the clock, see TestWaitsEndWithTheRun: %s", name, strings.Join(calls, ", "))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(timed)) {
+		if found[name] < timed[name].calls {
+			t.Errorf("%s reads the clock %d times, not %d: say so in the list", name, found[name], timed[name].calls)
+		}
+	}
+}
+
+// measuring are the folders whose tests measure time, and those of the waits themselves.
+var measuring = []string{"test/bench", "test/chaos", "test/vm", "internal/testenv/poll", "sdk/internal/poll"}
+
+// clockedCalls returns the calls of a file that are not in a bubble of testing/synctest.
+func clockedCalls(path string) ([]string, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var calls []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		selector, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		of := "value"
+		switch x := selector.X.(type) {
+		case *ast.Ident:
+			of = x.Name
+		case *ast.CallExpr:
+			if now, ok := x.Fun.(*ast.SelectorExpr); ok && now.Sel.Name == "Now" {
+				of = "Now()"
+			}
+		}
+		name := of + "." + selector.Sel.Name
+		if name == "synctest.Test" || selector.Sel.Name == "Logf" {
+			return false
+		}
+		if clocked.MatchString(name) {
+			calls = append(calls, fmt.Sprintf("line %d: %s", files.Position(call.Pos()).Line, name))
+		}
+		return true
+	})
+	return calls, nil
+}
