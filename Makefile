@@ -92,10 +92,6 @@ host-bundle: bundle ## Write what a real host needs of each Kubernetes version, 
 	  --private-key $(HOST_BUNDLE_KEY) --output $(BIN)/hostbundle
 	@rm -rf $(BIN)/hostbundle.images
 
-.PHONY: build-report
-build-report: ## Tell which packages the build compiles, and which more than once
-	@$(ROOT)/hack/build-report.sh
-
 .PHONY: manifests
 manifests: ## Render upstream's manifests from the module cache (not committed)
 	@cd plane && $(STEP) "manifests of Cluster API" $(SHELL) -c '$(FETCH_MODULES) work && go generate ./internal/manifests'
@@ -223,6 +219,10 @@ test: ready build ## The gate: what each change passes and CI runs. Linters, uni
 	  $(MAKE) --no-print-directory slowest failures; go run ./test/areas affected; [ -z "$$failed" ]
 ready:
 	@hack/ready.sh
+
+.PHONY: test-slow
+test-slow: ready ## make test with a third of the processors: no test minds a slow machine
+	@hack/slow.sh $(MAKE) --no-print-directory test
 gate-packages:
 	@$(call each,verify apidiff test-packages)
 
