@@ -32,6 +32,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
@@ -66,7 +67,7 @@ func TestHostBundles(t *testing.T) {
 	testenv.NewHost(t, env.Client, namespace, "host-1", time.Now())
 	state := enrolled(t, namespace, "host-1", testenv.HostID(namespace, "host-1"))
 	var server announced.BundleServer
-	eventually(t, "the host is told where bundles are", func() (err error) {
+	poll.Until(t, "the host is told where bundles are", func() (err error) {
 		server, err = announced.FindBundleServer(t.Context(), state)
 		return err
 	})
@@ -97,7 +98,7 @@ func TestHostBundles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "a server of another CA is refused", func() error {
+	poll.Until(t, "a server of another CA is refused", func() error {
 		var refused *hostbundle.Error
 		if err := fetch(second); !errors.As(err, &refused) || refused.Reason != hostbundle.ReasonDenied || !strings.Contains(err.Error(), "certificate") {
 			return fmt.Errorf("err = %w", err)
@@ -109,7 +110,7 @@ func TestHostBundles(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a host that is gone is told nothing", func() error {
+	poll.Until(t, "a host that is gone is told nothing", func() error {
 		if _, err := announced.FindBundleServer(t.Context(), state); err == nil || !strings.Contains(err.Error(), "does not know this host") {
 			return fmt.Errorf("err = %w", err)
 		}

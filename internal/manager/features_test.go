@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/manager"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
@@ -85,5 +86,5 @@ func TestHostExtensionConfigsCanBeOff(t *testing.T) {
 	}
 	startManager(t, options)
 	play(t, []*testenv.Agent{agent}, []*clusterv1.MachinePool{machinePool})
-	eventually(t, "the machine has its host", wantPhases(t, namespace, 1, 0))
+	poll.Until(t, "the machine has its host", wantPhases(t, namespace, 1, 0))
 }

@@ -115,12 +115,6 @@ func every(ctx context.Context, interval time.Duration) bool {
 	}
 }
 
-// eventually waits for what the manager does on its own.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	poll.Until(t, what, check)
-}
-
 func hosts(t *testing.T, namespace string) []infrav1.Host {
 	t.Helper()
 	list := &infrav1.HostList{}
@@ -165,20 +159,20 @@ func TestPoolLifeWithAManager(t *testing.T) {
 	play(t, agents, []*clusterv1.MachinePool{machinePool.DeepCopy()})
 
 	start := time.Now()
-	eventually(t, "scale to 3", wantPhases(t, namespace, 3, 0))
+	poll.Until(t, "scale to 3", wantPhases(t, namespace, 3, 0))
 	t.Logf("3 hosts run after %s", time.Since(start).Round(time.Millisecond))
-	eventually(t, "the pool is ready", poolIs(t, pool, 3))
+	poll.Until(t, "the pool is ready", poolIs(t, pool, 3))
 
 	scale(t, machinePool, 1)
-	eventually(t, "scale to 1", wantPhases(t, namespace, 1, 2))
-	eventually(t, "the pool is ready", poolIs(t, pool, 1))
-	eventually(t, "an event tells of it", func() error { return hasEvent(t, namespace, "ScaledDown") })
+	poll.Until(t, "scale to 1", wantPhases(t, namespace, 1, 2))
+	poll.Until(t, "the pool is ready", poolIs(t, pool, 1))
+	poll.Until(t, "an event tells of it", func() error { return hasEvent(t, namespace, "ScaledDown") })
 
 	if err := env.Client.Delete(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all hosts are back", wantPhases(t, namespace, 0, 3))
-	eventually(t, "the pool is gone", func() error {
+	poll.Until(t, "all hosts are back", wantPhases(t, namespace, 0, 3))
+	poll.Until(t, "the pool is gone", func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("finalizers %v, err %w", pool.Finalizers, err)
 		}
@@ -239,7 +233,7 @@ func TestTwoManagersNeverClaimTwice(t *testing.T) {
 	startManager(t, optionsFor(namespace))
 	startManager(t, optionsFor(namespace))
 	play(t, agents, pools)
-	eventually(t, "all hosts run", wantPhases(t, namespace, hostCount, 0))
+	poll.Until(t, "all hosts run", wantPhases(t, namespace, hostCount, 0))
 
 	holders := map[string]string{}
 	for _, h := range hosts(t, namespace) {
@@ -285,9 +279,9 @@ func TestAgentMayDoNoMore(t *testing.T) {
 			return agent.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
 		}
 	}
-	eventually(t, "the agent reads the Secret of its operation", secret("bootstrap-m1"))
+	poll.Until(t, "the agent reads the Secret of its operation", secret("bootstrap-m1"))
 	// The API server may learn of the one role before it learns of the other.
-	eventually(t, "the agent reads its host", func() error { return agent.Get(t.Context(), own.Key, &infrav1.Host{}) })
+	poll.Until(t, "the agent reads its host", func() error { return agent.Get(t.Context(), own.Key, &infrav1.Host{}) })
 
 	played := &testenv.Agent{Client: agent, Key: own.Key, Status: own.Status}
 	played.Report(t, func(s *infrav1.HostStatus) { s.BootID = "boot-2" })
@@ -320,7 +314,7 @@ func TestAgentMayDoNoMore(t *testing.T) {
 
 	played.Client = env.Client
 	played.Obey(t, time.Now())
-	eventually(t, "the Secret is out of reach after the bootstrap", func() error {
+	poll.Until(t, "the Secret is out of reach after the bootstrap", func() error {
 		if err := secret("bootstrap-m1")(); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("err = %w", err)
 		}

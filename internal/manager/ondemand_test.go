@@ -31,6 +31,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
@@ -63,7 +64,7 @@ func TestVersionOnDemand(t *testing.T) {
 	testenv.NewHost(t, env.Client, namespace, "host-1", time.Now())
 	root := managedHost(t, namespace, "host-1", keys)
 
-	eventually(t, "the machine says what it waits for", func() error {
+	poll.Until(t, "the machine says what it waits for", func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func TestVersionOnDemand(t *testing.T) {
 	create(t, &infrav1.KubernetesRelease{ObjectMeta: metav1.ObjectMeta{Name: version},
 		Spec: infrav1.KubernetesReleaseSpec{Version: version, Digest: digest, Architectures: loaded[0].Architectures}})
 
-	eventually(t, "the host has the version, and the bootstrap goes on", func() error {
+	poll.Until(t, "the host has the version, and the bootstrap goes on", func() error {
 		h := &infrav1.Host{}
 		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "host-1"}, h); err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // network connects agents that beat fast, so that a cut is seen soon.
@@ -92,20 +93,20 @@ func TestPartitionAndReturn(t *testing.T) {
 	startManager(t, optionsFor(namespace))
 	n := connect(t, agents)
 	play(t, nil, []*clusterv1.MachinePool{machinePool})
-	eventually(t, "two machines run", poolIs(t, pool, 2))
+	poll.Until(t, "two machines run", poolIs(t, pool, 2))
 
 	lost := agents[0].Host(t)
 	oldID := infrav1.ProviderID(namespace, lost.Name, lost.Spec.Claim.ClaimID)
 	lists := watchList(t, pool)
 	n.cut[lost.Name].Store(true)
-	eventually(t, "the host counts as away", func() error {
+	poll.Until(t, "the host counts as away", func() error {
 		if h := agents[0].Host(t); !conditions.IsFalse(h, infrav1.AgentConnectedCondition) {
 			return fmt.Errorf("conditions %+v", h.Status.Conditions)
 		}
 		return nil
 	})
 	failCheck(t, namespace, lost.Spec.Claim.MachineName)
-	eventually(t, "the third host takes over", func() error {
+	poll.Until(t, "the third host takes over", func() error {
 		if h := agents[2].Host(t); h.Status.Phase != infrav1.HostPhaseRunning {
 			return fmt.Errorf("host-3 is %s", h.Status.Phase)
 		}
@@ -114,14 +115,14 @@ func TestPartitionAndReturn(t *testing.T) {
 
 	// One more machine wants a host; the lost one must not be it.
 	scale(t, machinePool, 3)
-	eventually(t, "the third machine waits", func() error { return waits(t, namespace, "resetting (host-1)") })
+	poll.Until(t, "the third machine waits", func() error { return waits(t, namespace, "resetting (host-1)") })
 	h := agents[0].Host(t)
 	if h.Spec.Claim == nil || h.Spec.Claim.ClaimID != lost.Spec.Claim.ClaimID || h.Spec.Desired.Phase != infrav1.HostDesiredReset {
 		t.Fatalf("the lost host: %+v", h.Spec)
 	}
 
 	n.cut[lost.Name].Store(false)
-	eventually(t, "the host that returned serves again", poolIs(t, pool, 3))
+	poll.Until(t, "the host that returned serves again", poolIs(t, pool, 3))
 	h = agents[0].Host(t)
 	want := []string{"bootstrap-" + lost.Spec.Claim.ClaimID, "reset-" + lost.Spec.Claim.ClaimID, "bootstrap-" + h.Spec.Claim.ClaimID}
 	if got := n.of(lost.Name); !slices.Equal(got, want) || h.Spec.ClaimGeneration != 2 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/simagent"
 )
 
@@ -67,15 +68,15 @@ func TestWritesPerMachine(t *testing.T) {
 	options.StatusDelay = time.Hour
 	startManagerWith(t, config, options)
 	fleet := startFleet(t, namespace, size)
-	eventually(t, "all hosts can be claimed", wantPhases(t, namespace, 0, size))
-	eventually(t, "nothing is left of the enrollment", quiet(&requests))
+	poll.Until(t, "all hosts can be claimed", wantPhases(t, namespace, 0, size))
+	poll.Until(t, "nothing is left of the enrollment", quiet(&requests))
 
 	before := writes(requests.Counts())
 	machinePool, pool := testenv.NewMachinePool(t, env.Client, namespace, "workers", size)
 	play(t, nil, []*clusterv1.MachinePool{machinePool})
-	eventually(t, "all hosts run", wantPhases(t, namespace, size, 0))
-	eventually(t, "the pool is ready", poolIs(t, pool, size))
-	eventually(t, "nothing is left to write", quiet(&requests))
+	poll.Until(t, "all hosts run", wantPhases(t, namespace, size, 0))
+	poll.Until(t, "the pool is ready", poolIs(t, pool, size))
+	poll.Until(t, "nothing is left to write", quiet(&requests))
 	after := writes(requests.Counts())
 	spent := since(before, after)
 	t.Logf("%.1f writes for each machine: %s", float64(sum(spent))/size, list(spent))
@@ -85,7 +86,7 @@ func TestWritesPerMachine(t *testing.T) {
 
 	// At rest agents renew Leases and do nothing else.
 	atRest := fleet.Requests.Counts()
-	eventually(t, "hundreds of heartbeats", func() error {
+	poll.Until(t, "hundreds of heartbeats", func() error {
 		if n := fleet.Requests.Counts()["PUT leases"] - atRest["PUT leases"]; n < 10*size {
 			return fmt.Errorf("%d", n)
 		}

@@ -23,6 +23,7 @@ import (
 	hostcontroller "github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
@@ -35,7 +36,7 @@ import (
 func await(t *testing.T, c *collector.Collector, root, want string) {
 	t.Helper()
 	want = strings.TrimLeft(strings.ReplaceAll(want, "\t", ""), "\n")
-	eventually(t, "the trace "+root, func() error {
+	poll.Until(t, "the trace "+root, func() error {
 		got, err := c.TreeOnce(root)
 		if err == nil && got != want {
 			err = fmt.Errorf("the trace is\n%swant\n%s", got, want)
@@ -73,7 +74,7 @@ func gate(t *testing.T, namespace string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), config) })
-	eventually(t, "the extension is discovered", func() error {
+	poll.Until(t, "the extension is discovered", func() error {
 		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(config), config)
 		if err == nil && len(config.Status.Handlers) != 2 {
 			err = fmt.Errorf("status %+v", config.Status)
@@ -93,7 +94,7 @@ func agentOf(t *testing.T, namespace, name string) {
 	if err := env.Client.Create(t.Context(), simagent.Enrolled(namespace, name)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the agent has its rights", func() error {
+	poll.Until(t, "the agent has its rights", func() error {
 		return env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: hostcontroller.RoleName(name)}, &rbacv1.RoleBinding{})
 	})
 	fleet, err := simagent.New(simagent.Options{Config: env.Config, Namespace: namespace, Nodes: nowhere{}, Version: testenv.Version})
@@ -124,7 +125,7 @@ func TestTraceOfAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := testenv.NewMachine(t, env.Client, namespace, "m1")
-	eventually(t, "the machine is provisioned", func() error {
+	poll.Until(t, "the machine is provisioned", func() error {
 		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m)
 		if err == nil && !ptr.Deref(m.Status.Initialization.Provisioned, false) {
 			err = fmt.Errorf("status %+v", m.Status)

@@ -27,7 +27,7 @@ func TestWaitingMachineSeesTheFailureDomains(t *testing.T) {
 	startManager(t, optionsFor(namespace))
 	agent := testenv.NewHost(t, env.Client, namespace, "h1", time.Now(), func(h *infrav1.Host) { h.Labels = map[string]string{"rack": "a"} })
 	machine := testenv.NewMachine(t, env.Client, namespace, "m1", func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.FailureDomain = "a" })
-	eventually(t, "the machine waits", func() error {
+	poll.Until(t, "the machine waits", func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
 			return err
 		}
@@ -36,14 +36,14 @@ func TestWaitingMachineSeesTheFailureDomains(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "the host can be claimed", func() error {
+	poll.Until(t, "the host can be claimed", func() error {
 		if h := agent.Host(t); !conditions.IsTrue(h, infrav1.AvailableCondition) {
 			return fmt.Errorf("%v", h.Status.Conditions)
 		}
 		return nil
 	})
 	agent.Heartbeat(t, time.Now())
-	eventually(t, "the HostCluster has another label", func() error {
+	poll.Until(t, "the HostCluster has another label", func() error {
 		hostCluster := &infrav1.HostCluster{}
 		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: testenv.ClusterName}, hostCluster); err != nil {
 			return err
@@ -51,7 +51,7 @@ func TestWaitingMachineSeesTheFailureDomains(t *testing.T) {
 		hostCluster.Spec.FailureDomainLabel = "rack"
 		return env.Client.Update(t.Context(), hostCluster)
 	})
-	eventually(t, "the machine has the host", func() error {
+	poll.Until(t, "the machine has the host", func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
 			return err
 		}
@@ -85,9 +85,9 @@ func TestWaitingMachineSeesThatItsClusterGoes(t *testing.T) {
 			return nil
 		}
 	}
-	eventually(t, "the machine waits for a host", waits(infrav1.HostMachineNoHostFitsReason))
+	poll.Until(t, "the machine waits for a host", waits(infrav1.HostMachineNoHostFitsReason))
 	testenv.DeleteHeldUp(t, env.Client, cluster)
-	eventually(t, "the machine waits for its Cluster", waits(infrav1.HostMachineOwnerDeletingReason))
+	poll.Until(t, "the machine waits for its Cluster", waits(infrav1.HostMachineOwnerDeletingReason))
 }
 
 // A machine that waits because a MachinePool names the Node which its host was is tried again
@@ -119,7 +119,7 @@ func TestMachineIsTriedAgainOnceNoPoolNamesItsHost(t *testing.T) {
 			testenv.NameNodes(t, env.Client, machinePool, "host-1")
 			startManager(t, optionsFor(namespace))
 			m := testenv.NewMachine(t, env.Client, namespace, "m1", unspared)
-			eventually(t, "the machine waits for the MachinePool", func() error {
+			poll.Until(t, "the machine waits for the MachinePool", func() error {
 				if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil {
 					return err
 				}

@@ -36,6 +36,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/agent/uninstall"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
@@ -240,7 +241,7 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	stop := runAgent(t, m, h, stateDir)
 
 	t.Log("enrolls, proves to be clean, and beats")
-	eventually(t, "the Host exists", func() error {
+	poll.Until(t, "the Host exists", func() error {
 		_, err := m.client.Resource(hosts).Namespace("ns").Get(t.Context(), "host-1", metav1.GetOptions{})
 		return err
 	})
@@ -252,7 +253,7 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	t.Log("tells how it stands, by its own certificate")
 	c := config.Default()
 	c.Namespace, c.HostName, c.StateDir = "ns", "host-1", stateDir
-	eventually(t, "a status with a heartbeat", func() error {
+	poll.Until(t, "a status with a heartbeat", func() error {
 		status, err := run.ReadStatus(t.Context(), c)
 		if err != nil || status.Connection.State != run.ConnectionConnected || status.Connection.LastHeartbeat == nil || status.Server != m.url ||
 			status.CertificateExpires == nil || time.Until(*status.CertificateExpires) > m.life || status.EnrollmentExpires == nil || status.Journal.CleanProof == nil {
@@ -279,7 +280,7 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	}
 
 	t.Log("renews, each working certificate of a key of its own, and goes on after the first ones have ended")
-	eventually(t, "two renewals of both", func() error {
+	poll.Until(t, "two renewals of both", func() error {
 		if enrollments, working := m.keys(t); len(enrollments) < 3 || len(working) < 3 {
 			return fmt.Errorf("%d and %d requests", len(enrollments), len(working))
 		}
@@ -295,7 +296,7 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 		t.Errorf("%d working certificates are of %d keys", len(working), len(distinct))
 	}
 	beat := m.renewTime(t)
-	eventually(t, "another heartbeat", func() error {
+	poll.Until(t, "another heartbeat", func() error {
 		if now := m.renewTime(t); now == beat {
 			return fmt.Errorf("still %s", now)
 		}
@@ -303,7 +304,7 @@ func TestAgentAgainstARealAPIServer(t *testing.T) {
 	})
 
 	t.Log("tells when the certificate ends that it works with")
-	eventually(t, "the Lease says so", func() error {
+	poll.Until(t, "the Lease says so", func() error {
 		if ends, err := time.Parse(time.RFC3339, m.lease(t).GetAnnotations()[infrav1.CertificateExpirationAnnotation]); err != nil || ends.Before(time.Now()) {
 			return fmt.Errorf("%s: %w", ends, err)
 		}
@@ -405,7 +406,7 @@ func (m *manager) renewTime(t *testing.T) string {
 
 func awaitHost(t *testing.T, m *manager, what string, holds func(*infrav1.Host) bool) {
 	t.Helper()
-	eventually(t, what, func() error {
+	poll.Until(t, what, func() error {
 		if h := m.host(t); !holds(h) {
 			return fmt.Errorf("status %+v, operation %+v", h.Status, h.Status.ObservedOperation)
 		}

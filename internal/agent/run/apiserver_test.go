@@ -109,7 +109,7 @@ func (s *apiServer) awaitReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the API server is ready", func() error {
+	poll.Until(t, "the API server is ready", func() error {
 		response, err := client.Get(s.url + "/readyz")
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (s *apiServer) installCRD(t *testing.T) {
 	}
 	s.create(t, crds, "", crd.Object)
 	s.create(t, namespaces, "", map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "ns"}})
-	eventually(t, "Hosts are served", func() error {
+	poll.Until(t, "Hosts are served", func() error {
 		_, err := s.client.Resource(hosts).Namespace("ns").List(t.Context(), listAll)
 		return err
 	})
@@ -227,10 +227,4 @@ func writeFile(t *testing.T, path, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// eventually polls a server until it answers as wanted.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	poll.Until(t, what, check)
 }

@@ -230,7 +230,7 @@ func TestAgentUpdatesItself(t *testing.T) {
 	t.Log("does not go back")
 	u.patchSpec(t, fmt.Sprintf(`{"agent":{"version":"v0.1.0","releaseDigest":%q}}`, u.digests["v0.2.0"]))
 	beat := m.renewTime(t)
-	eventually(t, "another heartbeat", func() error {
+	poll.Until(t, "another heartbeat", func() error {
 		if now := m.renewTime(t); now == beat {
 			return fmt.Errorf("still %s", now)
 		}
@@ -263,7 +263,7 @@ func TestAgentUpdatesItself(t *testing.T) {
 	t.Log("ends when it is told to, and another one on trial with it")
 	u.order(t, "v0.4.0")
 	var tried int
-	eventually(t, "a trial", func() error {
+	poll.Until(t, "a trial", func() error {
 		data, err := os.ReadFile(u.program() + ".next.pid")
 		if err == nil {
 			tried, err = strconv.Atoi(strings.TrimSpace(string(data)))

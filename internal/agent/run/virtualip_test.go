@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/agent/vip/localapi"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // kubeadmFiles are what kubeadm leaves on a control-plane host.
@@ -54,7 +55,7 @@ func TestLocalAPIServer(t *testing.T) {
 	if _, err := empty.Lease(ctx); err != vip.ErrNoControlPlane { //nolint:errorlint // the error itself is the contract
 		t.Errorf("without a control plane: %v", err)
 	}
-	eventually(t, "kube-system is there", func() error {
+	poll.Until(t, "kube-system is there", func() error {
 		_, err := s.client.Resource(namespaces).Get(ctx, "kube-system", metav1.GetOptions{})
 		return err
 	})
@@ -64,7 +65,7 @@ func TestLocalAPIServer(t *testing.T) {
 		_, err = server.Lease(ctx)
 		return err
 	}
-	eventually(t, "the Lease and the Role are made", lookUp)
+	poll.Until(t, "the Lease and the Role are made", lookUp)
 	if err := server.Ready(ctx); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
@@ -83,7 +84,7 @@ func TestLocalAPIServer(t *testing.T) {
 		_, err = server.UpdateLease(ctx, lease)
 		return err
 	}
-	eventually(t, "the Lease is written", update)
+	poll.Until(t, "the Lease is written", update)
 	stale, err := server.Lease(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestLocalAPIServer(t *testing.T) {
 	if err := s.client.Resource(bindings).Namespace(localapi.LeaseNamespace).Delete(ctx, localapi.User, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "without its Role the certificate may do nothing", func() error {
+	poll.Until(t, "without its Role the certificate may do nothing", func() error {
 		if _, err := server.UpdateLease(ctx, stale); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("want forbidden, got %w", err)
 		}
@@ -113,12 +114,12 @@ func TestLocalAPIServer(t *testing.T) {
 	if err := os.Rename(admin+".away", admin); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the binding is made again", update)
+	poll.Until(t, "the binding is made again", update)
 
 	// A host without the key of the authority has admin.conf only.
 	if err := os.Remove(root.Path("/etc/kubernetes/pki/ca.key")); err != nil {
 		t.Fatal(err)
 	}
 	server = localapi.Server{Root: root, Now: time.Now}
-	eventually(t, "an external authority is served too", update)
+	poll.Until(t, "an external authority is served too", update)
 }

@@ -22,6 +22,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/sdk/conformance"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
@@ -38,7 +39,7 @@ func TestEachHookWaitsForItsRun(t *testing.T) {
 			policy := newPolicy(t, namespace, "p1", nil, lifecyclev1.Hooks()...)
 			becomeDue(t, cluster, hook)
 			call := func() (answer, error) { return all[hook](t.Context(), r, *cluster) }
-			eventually(t, "the cache knows the policy", func() error {
+			poll.Until(t, "the cache knows the policy", func() error {
 				if _, err := call(); err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +64,7 @@ func TestEachHookWaitsForItsRun(t *testing.T) {
 				t.Errorf("held back with %+v", a)
 			}
 			end(t, run)
-			eventually(t, "it lets pass", func() error { return passed(call()) })
+			poll.Until(t, "it lets pass", func() error { return passed(call()) })
 			onlyRun(t, namespace)
 		})
 	}
@@ -117,7 +118,7 @@ func TestShorterPlanIsTheSameCall(t *testing.T) {
 		return &hooksv1.BeforeClusterUpgradeRequest{Cluster: c, FromKubernetesVersion: from, ToKubernetesVersion: to, ControlPlaneUpgrades: controlPlanePlan[1:]}
 	})
 	for _, call := range []call{all[lifecyclev1.BeforeClusterUpgrade], shorter} {
-		eventually(t, "it holds back", func() error { return held(call(t.Context(), r, *cluster)) })
+		poll.Until(t, "it holds back", func() error { return held(call(t.Context(), r, *cluster)) })
 	}
 	if run := onlyRun(t, namespace); len(run.Spec.Request.ControlPlaneUpgrades) != 2 {
 		t.Errorf("the run records the plan %v, want that of the first call", run.Spec.Request.ControlPlaneUpgrades)
@@ -136,7 +137,7 @@ func TestShortestWishCounts(t *testing.T) {
 			for _, name := range order {
 				newPolicy(t, namespace, name, nil, lifecyclev1.BeforeClusterCreate)
 			}
-			eventually(t, "both policies have a run", func() error {
+			poll.Until(t, "both policies have a run", func() error {
 				if err := held(beforeCreate(t.Context(), r, *cluster)); err != nil {
 					return err
 				}
@@ -147,7 +148,7 @@ func TestShortestWishCounts(t *testing.T) {
 			})
 			for i, name := range order {
 				reach(t, namespace, name)
-				eventually(t, "the cache knows that "+name+" waits", func() error {
+				poll.Until(t, "the cache knows that "+name+" waits", func() error {
 					a, err := beforeCreate(t.Context(), r, *cluster)
 					if err != nil || !strings.Contains(a.message, "LifecyclePolicy "+name+", step ask: waits since") {
 						return fmt.Errorf("answered %+v, %w", a, err)
@@ -184,7 +185,7 @@ func TestReplicasRaceForOneRun(t *testing.T) {
 	probe := newCluster(t, namespace, "probe", nil)
 	newPolicy(t, namespace, "p1", nil, lifecyclev1.BeforeClusterCreate)
 	for _, r := range replicas {
-		eventually(t, "the cache knows the policy", func() error { return held(beforeCreate(t.Context(), r, *probe)) })
+		poll.Until(t, "the cache knows the policy", func() error { return held(beforeCreate(t.Context(), r, *probe)) })
 	}
 	const calls = 20
 	failures := make([]error, calls)
@@ -207,11 +208,11 @@ func TestRunThatWasGivenUpIsFollowedByAnother(t *testing.T) {
 	r := startReplica(t, namespace)
 	cluster := newCluster(t, namespace, "c1", nil)
 	newPolicy(t, namespace, "p1", nil, lifecyclev1.BeforeClusterUpgrade)
-	eventually(t, "it holds back", func() error { return held(all[lifecyclev1.BeforeClusterUpgrade](t.Context(), r, *cluster)) })
+	poll.Until(t, "it holds back", func() error { return held(all[lifecyclev1.BeforeClusterUpgrade](t.Context(), r, *cluster)) })
 	first := onlyRun(t, namespace)
 	change(t, first, func(run *lifecyclev1.LifecycleRun) { run.Spec.Cancelled = "the upgrade was called off" })
 
-	eventually(t, "a second attempt begins", func() error {
+	poll.Until(t, "a second attempt begins", func() error {
 		if err := held(all[lifecyclev1.BeforeClusterUpgrade](t.Context(), r, *cluster)); err != nil {
 			return err
 		}
@@ -248,7 +249,7 @@ func TestPolicySelects(t *testing.T) {
 	}, lifecyclev1.BeforeClusterCreate)
 	newPolicy(t, namespace, "other-hook", nil, lifecyclev1.BeforeClusterDelete)
 	newPolicy(t, env.Namespace(t), "other-namespace", nil, lifecyclev1.BeforeClusterCreate)
-	eventually(t, "both policies hold blue back", func() error {
+	poll.Until(t, "both policies hold blue back", func() error {
 		a, err := beforeCreate(t.Context(), r, *blue)
 		if err := held(a, err); err != nil {
 			return err
@@ -280,7 +281,7 @@ func TestAuditHoldsNothingBack(t *testing.T) {
 		audit(s)
 		s.MatchCondition = "cluster.spec.nothing.of.this"
 	}, lifecyclev1.BeforeClusterCreate)
-	eventually(t, "the policy is audited", func() error {
+	poll.Until(t, "the policy is audited", func() error {
 		if err := passed(beforeCreate(t.Context(), r, *cluster)); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +295,7 @@ func TestAuditHoldsNothingBack(t *testing.T) {
 	}
 	end(t, onlyRun(t, namespace))
 	change(t, policy, func(p *lifecyclev1.LifecyclePolicy) { p.Spec.Mode = lifecyclev1.ModeEnforce })
-	eventually(t, "it is executed", func() error { return held(beforeCreate(t.Context(), r, *cluster)) })
+	poll.Until(t, "it is executed", func() error { return held(beforeCreate(t.Context(), r, *cluster)) })
 	if got := len(runs(t, namespace)); got != 2 {
 		t.Errorf("%d runs, want 2", got)
 	}
@@ -363,7 +364,7 @@ func TestWhatCannotBeKnownIsAnError(t *testing.T) {
 	}
 	fails := func(t *testing.T, want string, r *replica, do call, cluster *clusterv1.Cluster) {
 		t.Helper()
-		eventually(t, want, func() error {
+		poll.Until(t, want, func() error {
 			_, err := do(t.Context(), r, *cluster)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				return fmt.Errorf("error %w, want it to say %q", err, want)

@@ -10,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // The target of docs/lifecycle.md: 50 calls per second, all but one of a hundred
@@ -33,7 +34,7 @@ func BenchmarkHooks(b *testing.B) {
 	clusters := make([]*clusterv1.Cluster, 50)
 	for i := range clusters {
 		clusters[i] = newCluster(b, namespace, fmt.Sprintf("c%d", i), nil)
-		eventually(b, "runs are there", func() error { return held(beforeCreate(b.Context(), replicas[i%2], *clusters[i])) })
+		poll.Until(b, "runs are there", func() error { return held(beforeCreate(b.Context(), replicas[i%2], *clusters[i])) })
 	}
 	list := runs(b, namespace)
 	for i := range list {

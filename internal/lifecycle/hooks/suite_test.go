@@ -25,7 +25,6 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	"github.com/slipway-dev/slipway/internal/testenv"
-	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -283,12 +282,6 @@ func change[T client.Object](t testing.TB, object T, do func(T)) {
 	if err := env.Client.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// eventually waits for what a cache sees a moment later.
-func eventually(t testing.TB, what string, check func() error) {
-	t.Helper()
-	poll.Until(t, what, check)
 }
 
 // held fails unless the answer holds the cluster back.

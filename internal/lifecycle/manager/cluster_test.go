@@ -20,6 +20,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // bare is a namespace whose policy guards Clusters without a topology, and an engine.
@@ -50,7 +51,7 @@ func newBare(t *testing.T) *bare {
 		t.Fatal(err)
 	}
 	startEngine(t, b.namespace).callWebhooks(t, b.namespace)
-	eventually(t, "the webhook is called", func() error { return refused(t, b.namespace) })
+	poll.Until(t, "the webhook is called", func() error { return refused(t, b.namespace) })
 	return b
 }
 
@@ -112,7 +113,7 @@ func (b *bare) allows(err error) {
 func (b *bare) run(cluster *clusterv1.Cluster, hook lifecyclev1.HookName, attempt int32, check func(*lifecyclev1.LifecycleRun) bool) *lifecyclev1.LifecycleRun {
 	b.t.Helper()
 	var found *lifecyclev1.LifecycleRun
-	eventually(b.t, fmt.Sprintf("run %d of %s", attempt, hook), func() error {
+	poll.Until(b.t, fmt.Sprintf("run %d of %s", attempt, hook), func() error {
 		runs := &lifecyclev1.LifecycleRunList{}
 		if err := env.Client.List(b.t.Context(), runs, client.InNamespace(b.namespace)); err != nil {
 			return err
@@ -141,7 +142,7 @@ func (b *bare) approve(run *lifecyclev1.LifecycleRun) {
 // told waits until the condition LifecycleReady of the Cluster tells something.
 func (b *bare) told(cluster *clusterv1.Cluster, part string) {
 	b.t.Helper()
-	eventually(b.t, "the Cluster tells "+part, func() error {
+	poll.Until(b.t, "the Cluster tells "+part, func() error {
 		if err := env.Client.Get(b.t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func startEngineAs(t *testing.T, config *rest.Config, namespace string, change f
 	}()
 	e := &engine{webhooks: net.JoinHostPort(o.WebhookHost, strconv.Itoa(o.WebhookPort)), url: "https://" + o.ExtensionAddress, ca: ca.PEM, callers: callers, stop: func() { cancel(); <-done }}
 	t.Cleanup(e.stop)
-	eventually(t, "the extension answers", func() error {
+	poll.Until(t, "the extension answers", func() error {
 		c, err := e.discover(t, callers, "core")
 		e.Client = c
 		return err
@@ -175,11 +175,6 @@ func TestOpenHooksAreRefused(t *testing.T) {
 	}
 }
 
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	poll.Until(t, what, check)
-}
-
 func newCluster(t *testing.T, namespace, name string) *clusterv1.Cluster {
 	t.Helper()
 	cluster := &clusterv1.Cluster{
@@ -241,19 +236,19 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	first := newCluster(t, namespace, "first")
-	eventually(t, "both replicas hold it back", waits(first))
+	poll.Until(t, "both replicas hold it back", waits(first))
 	label(first)
 	for _, e := range replicas {
-		eventually(t, "it passes", func() error { return e.passes(t.Context(), first) })
+		poll.Until(t, "it passes", func() error { return e.passes(t.Context(), first) })
 	}
 
 	// The first to be started leads.
 	replicas[0].stop()
 	replicas = replicas[1:]
 	second := newCluster(t, namespace, "second")
-	eventually(t, "the other one executes", waits(second))
+	poll.Until(t, "the other one executes", waits(second))
 	label(second)
-	eventually(t, "it passes", func() error { return replicas[0].passes(t.Context(), second) })
+	poll.Until(t, "it passes", func() error { return replicas[0].passes(t.Context(), second) })
 }
 
 func TestNetworksThatAreNone(t *testing.T) {

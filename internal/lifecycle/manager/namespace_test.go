@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // confined returns a user that has the engine's released rights in one namespace alone, and
@@ -78,7 +79,7 @@ func TestOneNamespace(t *testing.T) {
 	for _, in := range []string{namespace, elsewhere} {
 		e.callWebhooks(t, in)
 	}
-	eventually(t, "the webhook is called", func() error { return refused(t, namespace) })
+	poll.Until(t, "the webhook is called", func() error { return refused(t, namespace) })
 	if err := env.Client.Create(t.Context(), held(namespace, "p")); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestOneNamespace(t *testing.T) {
 	if err := env.Client.List(t.Context(), runs, client.InNamespace(elsewhere)); err != nil || len(runs.Items) != 0 {
 		t.Errorf("there are %d runs elsewhere, %v", len(runs.Items), err)
 	}
-	eventually(t, "the webhook is called elsewhere, and admits no policy", func() error {
+	poll.Until(t, "the webhook is called elsewhere, and admits no policy", func() error {
 		return forbidden(env.Client.Create(t.Context(), held(elsewhere, "p"), client.DryRunAll), "metadata.namespace: ")
 	})
 
@@ -108,7 +109,7 @@ func TestOneNamespace(t *testing.T) {
 // works holds a Cluster back until it has the label.
 func (e *engine) works(t *testing.T, cluster *clusterv1.Cluster) {
 	t.Helper()
-	eventually(t, "it waits", func() error {
+	poll.Until(t, "it waits", func() error {
 		if e.passes(t.Context(), cluster) == nil {
 			t.Fatal("it passes without the label")
 		}
@@ -119,7 +120,7 @@ func (e *engine) works(t *testing.T, cluster *clusterv1.Cluster) {
 	if err := env.Client.Patch(t.Context(), cluster, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it passes", func() error { return e.passes(t.Context(), cluster) })
+	poll.Until(t, "it passes", func() error { return e.passes(t.Context(), cluster) })
 }
 
 func deleteNamespace(t *testing.T, name string) error {

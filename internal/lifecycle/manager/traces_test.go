@@ -23,6 +23,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
 	"github.com/slipway-dev/slipway/test/collector"
 )
@@ -113,7 +114,7 @@ func TestTraceOfARun(t *testing.T) {
 	if err := first.calls(t, "reconcile 1", cluster); err == nil {
 		t.Fatal("it passes at once")
 	}
-	eventually(t, "it waits for the approval", func() error { return stepIs(t, namespace, "go") })
+	poll.Until(t, "it waits for the approval", func() error { return stepIs(t, namespace, "go") })
 	first.stop()
 
 	restarted := time.Now()
@@ -123,7 +124,7 @@ func TestTraceOfARun(t *testing.T) {
 	if err := env.Client.Update(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it passes", func() error { return second.calls(t, "reconcile 2", cluster) })
+	poll.Until(t, "it passes", func() error { return second.calls(t, "reconcile 2", cluster) })
 	second.stop()
 
 	awaitTree(t, c, "reconcile 1", `
@@ -207,7 +208,7 @@ func judgeSteps(t *testing.T, c *collector.Collector, namespace, run string, res
 func awaitTree(t *testing.T, c *collector.Collector, root, want string) {
 	t.Helper()
 	want = strings.TrimLeft(strings.ReplaceAll(want, "\t", ""), "\n")
-	eventually(t, "the trace "+root, func() error {
+	poll.Until(t, "the trace "+root, func() error {
 		got, err := c.Tree(root)
 		if err == nil && got != want {
 			err = fmt.Errorf("the trace is\n%swant\n%s", got, want)

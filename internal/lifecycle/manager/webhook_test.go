@@ -20,6 +20,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/templates"
 )
 
@@ -56,7 +57,7 @@ func TestTemplatesOfPolicies(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
 	startEngine(t, namespace).callWebhooks(t, namespace)
-	eventually(t, "the webhook is called", func() error { return refused(t, namespace) })
+	poll.Until(t, "the webhook is called", func() error { return refused(t, namespace) })
 	names, err := fs.Glob(templates.Policies, "policies/*.yaml")
 	if err != nil || len(names) < 5 {
 		t.Fatalf("templates: %v, %v", names, err)
@@ -133,7 +134,7 @@ func TestAJobThatTheManagementClusterDoesNotServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := startEngineAs(t, plane.Config, namespace, nil)
-	eventually(t, "the run fails, and says why", func() error {
+	poll.Until(t, "the run fails, and says why", func() error {
 		if err := plane.Client.Get(t.Context(), client.ObjectKeyFromObject(run), run); err != nil {
 			return err
 		}
@@ -147,7 +148,7 @@ func TestAJobThatTheManagementClusterDoesNotServe(t *testing.T) {
 	}
 
 	testenv.CallLifecycleWebhooks(t, plane.Client, namespace, e.webhooks, e.ca)
-	eventually(t, "such a policy is refused", func() error {
+	poll.Until(t, "such a policy is refused", func() error {
 		err := plane.Client.Create(t.Context(), policy("refused", lifecyclev1.TargetManagement), client.DryRunAll)
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.hooks[0].steps[0].job.target") || !strings.Contains(err.Error(), "serves no Jobs") {
 			return fmt.Errorf("creating it says %w", err)

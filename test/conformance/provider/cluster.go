@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -57,7 +58,7 @@ func newReadyFixture(t *testing.T, s *Suite) *fixture {
 	t.Helper()
 	f := newFixture(t, s)
 	f.giveKubeconfig()
-	reach(t, s, f.cluster, "the Cluster's infrastructure is provisioned", func(c *clusterv1.Cluster) string {
+	testenv.Object(t, s.Client, f.cluster, "the Cluster's infrastructure is provisioned", func(c *clusterv1.Cluster) string {
 		return unless(ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false), "not provisioned")
 	})
 	return f
@@ -121,7 +122,7 @@ func (f *fixture) addControlPlane() {
 	}
 	infra := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: labels}}
 	f.create(f.bootstrapSecret("bootstrap-"+name), infra, machine)
-	reach(f.t, f.Suite, f.cluster, "the control plane is initialized", func(c *clusterv1.Cluster) string {
+	testenv.Object(f.t, f.Client, f.cluster, "the control plane is initialized", func(c *clusterv1.Cluster) string {
 		return unless(conditions.IsTrue(c, clusterv1.ClusterControlPlaneInitializedCondition), "it is not")
 	})
 }
@@ -164,7 +165,7 @@ func (f *fixture) bootstrapSecret(name string) *corev1.Secret {
 // awaitNodes waits until core has counted that many Nodes of the pool.
 func (f *fixture) awaitNodes(p *pool, want int) {
 	f.t.Helper()
-	reach(f.t, f.Suite, p.MachinePool, fmt.Sprintf("core counts %d Nodes", want), func(mp *clusterv1.MachinePool) string {
+	testenv.Object(f.t, f.Client, p.MachinePool, fmt.Sprintf("core counts %d Nodes", want), func(mp *clusterv1.MachinePool) string {
 		got, replicas := len(mp.Status.NodeRefs), int(ptr.Deref(mp.Status.Replicas, -1))
 		return unless(got == want && replicas == want, "%d Nodes, %d replicas", got, replicas)
 	})

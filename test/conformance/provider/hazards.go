@@ -13,7 +13,9 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // hazardRules are what sinks providers without breaking a contract (docs/hazards.md).
@@ -45,7 +47,7 @@ func rotatedSecret(t *testing.T, s *Suite) {
 	f.awaitMissingSecret(p, second)
 	f.create(f.bootstrapSecret("bootstrap-" + poolName))
 	f.awaitNodes(p, 2)
-	reach(t, s, p.infra, "the pool has judged both machines by the new Secret", func(infra *infrav1.HostMachinePool) string {
+	testenv.Object(t, s.Client, p.infra, "the pool has judged both machines by the new Secret", func(infra *infrav1.HostMachinePool) string {
 		return unless(infra.Status.Replicas == 2 && conditions.IsTrue(infra, clusterv1.MachinesUpToDateCondition), "%+v", infra.Status)
 	})
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(&member), &member); err != nil || !member.DeletionTimestamp.IsZero() {
@@ -60,7 +62,7 @@ func rotatedSecret(t *testing.T, s *Suite) {
 // before it makes a member, or the host when it went in between.
 func (f *fixture) awaitMissingSecret(p *pool, h *simulatedHost) {
 	f.t.Helper()
-	eventually(f.t, "the pool or the host waits for the Secret", func() error {
+	poll.Until(f.t, "the pool or the host waits for the Secret", func() error {
 		var host infrav1.Host
 		if err := f.Client.Get(f.t.Context(), h.key, &host); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
@@ -46,10 +47,10 @@ func unhealthyPoolMachine(t *testing.T, s *Suite) {
 	first := f.machines(p)[0]
 	host := first.Status.NodeRef.Name
 	f.sicken(host)
-	reach(t, s, &first, "the check fails", func(m *clusterv1.Machine) string {
+	testenv.Object(t, s.Client, &first, "the check fails", func(m *clusterv1.Machine) string {
 		return unless(conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition), "%v", m.Status.Conditions)
 	})
-	reach(t, s, p.infra, "the pool waits for the check", func(infra *infrav1.HostMachinePool) string {
+	testenv.Object(t, s.Client, p.infra, "the pool waits for the check", func(infra *infrav1.HostMachinePool) string {
 		message := conditions.GetMessage(infra, clusterv1.RemediatingCondition)
 		return unless(strings.Contains(message, "holds remediation back"), "it tells %q", message)
 	})
@@ -70,7 +71,7 @@ func unhealthyPoolMachine(t *testing.T, s *Suite) {
 	machines := f.machines(p)
 	second := machines[slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name != host })]
 	f.sicken(second.Status.NodeRef.Name)
-	gone(t, s.Client, &second)
+	testenv.Gone(t, s.Client, &second)
 	answers.expect(second.UID)
 	f.awaitHealthy(check, 2)
 }
@@ -86,7 +87,7 @@ func unhealthyMachine(t *testing.T, s *Suite) {
 
 	sick := f.machinesOf(clusterv1.MachineSetNameLabel)[0]
 	f.sicken(sick.Status.NodeRef.Name)
-	gone(t, s.Client, &sick)
+	testenv.Gone(t, s.Client, &sick)
 	f.awaitHealthy(check, 1)
 	host := hosts[slices.IndexFunc(hosts, func(h *simulatedHost) bool { return h.key.Name == sick.Status.NodeRef.Name })]
 	if host.executor.finishedResets() == 0 {
@@ -105,7 +106,7 @@ func waitingMachine(t *testing.T, s *Suite) {
 
 	waits := func(m clusterv1.Machine) bool { return !m.Status.NodeRef.IsDefined() }
 	var waiting clusterv1.Machine
-	eventually(t, "one machine has a Node, and one waits for a host", func() error {
+	poll.Until(t, "one machine has a Node, and one waits for a host", func() error {
 		machines := f.machinesOf(clusterv1.MachineSetNameLabel)
 		i := slices.IndexFunc(machines, waits)
 		if len(machines) != 2 || i < 0 || waits(machines[1-i]) {
@@ -152,7 +153,7 @@ func (f *fixture) judgeStartup(check *clusterv1.MachineHealthCheck, m *clusterv1
 	for _, seconds := range []*int32{ptr.To(int32(limit.Seconds())), before} {
 		change(f.t, f.Suite, check, func(c *clusterv1.MachineHealthCheck) { c.Spec.Checks.NodeStartupTimeoutSeconds = seconds })
 		generation := check.Generation
-		reach(f.t, f.Suite, check, "the check has judged the Machines", func(c *clusterv1.MachineHealthCheck) string {
+		testenv.Object(f.t, f.Client, check, "the check has judged the Machines", func(c *clusterv1.MachineHealthCheck) string {
 			return unless(c.Status.ObservedGeneration >= generation, "it has seen generation %d of %d", c.Status.ObservedGeneration, generation)
 		})
 	}
@@ -196,7 +197,7 @@ func (f *fixture) newHealthCheck(label, value string, unhealthy int32) *clusterv
 // awaitHealthy waits until the check looks at so many machines and finds them all well.
 func (f *fixture) awaitHealthy(check *clusterv1.MachineHealthCheck, want int32) {
 	f.t.Helper()
-	reach(f.t, f.Suite, check, fmt.Sprintf("%d machines are healthy", want), func(c *clusterv1.MachineHealthCheck) string {
+	testenv.Object(f.t, f.Client, check, fmt.Sprintf("%d machines are healthy", want), func(c *clusterv1.MachineHealthCheck) string {
 		expected, healthy := ptr.Deref(c.Status.ExpectedMachines, -1), ptr.Deref(c.Status.CurrentHealthy, -1)
 		if expected != want || healthy != want {
 			return fmt.Sprintf("%d of %d", healthy, expected)
@@ -233,7 +234,7 @@ func (f *fixture) sicken(name string) {
 // awaitSuccessor waits for another Machine of the pool on a host.
 func (f *fixture) awaitSuccessor(p *pool, predecessor types.UID, host string) {
 	f.t.Helper()
-	eventually(f.t, "another Machine runs on "+host, func() error {
+	poll.Until(f.t, "another Machine runs on "+host, func() error {
 		for _, m := range f.machines(p) {
 			if m.UID != predecessor && m.Status.NodeRef.Name == host {
 				return nil

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
 func provisioned(c *clusterv1.Cluster) string {
@@ -25,7 +26,7 @@ func provisioned(c *clusterv1.Cluster) string {
 func (s *Suite) passTime(t *testing.T) {
 	t.Helper()
 	f := newFixture(t, s)
-	reach(t, s, f.cluster, "another Cluster is provisioned", provisioned)
+	testenv.Object(t, s.Client, f.cluster, "another Cluster is provisioned", provisioned)
 }
 
 // passTimeOfPools is passTime for what a pool must not do: one that is made now has told
@@ -33,7 +34,7 @@ func (s *Suite) passTime(t *testing.T) {
 func (s *Suite) passTimeOfPools(t *testing.T) {
 	t.Helper()
 	f := newReadyFixture(t, s)
-	reach(t, s, f.newPool(1).infra, "another pool waits for a host", waitsForHost)
+	testenv.Object(t, s.Client, f.newPool(1).infra, "another pool waits for a host", waitsForHost)
 }
 
 // asCoreReads is an object in the version core reads.
@@ -49,7 +50,7 @@ func (s *Suite) asCoreReads(t *testing.T, kind string, key client.ObjectKey) *un
 // spec.controlPlaneEndpoint: core copies it to the Cluster.
 func controlPlaneEndpoint(t *testing.T, s *Suite) {
 	f := newFixture(t, s)
-	reach(t, s, f.cluster, "the Cluster has the endpoint", func(c *clusterv1.Cluster) string {
+	testenv.Object(t, s.Client, f.cluster, "the Cluster has the endpoint", func(c *clusterv1.Cluster) string {
 		return unless(c.Spec.ControlPlaneEndpoint == f.endpoint(), "%v", c.Spec.ControlPlaneEndpoint)
 	})
 	object := s.asCoreReads(t, "HostCluster", client.ObjectKeyFromObject(f.infra))
@@ -76,7 +77,7 @@ func emptyEndpoint(t *testing.T, s *Suite) {
 // status.ready, or status.initialization.provisioned: core goes on with it.
 func clusterReady(t *testing.T, s *Suite) {
 	f := newFixture(t, s)
-	reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
+	testenv.Object(t, s.Client, f.cluster, "the Cluster is provisioned", provisioned)
 	object := s.asCoreReads(t, "HostCluster", client.ObjectKeyFromObject(f.infra))
 	path := []string{"status", "ready"}
 	if s.Contract == V1Beta2 {
@@ -93,7 +94,7 @@ func clusterFailures(t *testing.T, s *Suite) {
 	f := newFixture(t, s, func(_ *clusterv1.Cluster, infra *infrav1.HostCluster) {
 		infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 	})
-	reach(t, s, f.infra, "the provider tells what is missing", func(c *infrav1.HostCluster) string {
+	testenv.Object(t, s.Client, f.infra, "the provider tells what is missing", func(c *infrav1.HostCluster) string {
 		return unless(conditions.IsFalse(c, clusterv1.ReadyCondition), "no condition")
 	})
 	key := client.ObjectKeyFromObject(f.infra)
@@ -112,7 +113,7 @@ func clusterFailures(t *testing.T, s *Suite) {
 	if err := s.Client.Status().Patch(t.Context(), object, patch); err != nil {
 		t.Fatal(err)
 	}
-	reach(t, s, f.cluster, "the Cluster has the failure", func(c *clusterv1.Cluster) string {
+	testenv.Object(t, s.Client, f.cluster, "the Cluster has the failure", func(c *clusterv1.Cluster) string {
 		if c.Status.Deprecated == nil || c.Status.Deprecated.V1Beta1 == nil {
 			return "none"
 		}
@@ -128,7 +129,7 @@ func failureDomains(t *testing.T, s *Suite) {
 	for host, rack := range map[string]string{"h1": "rack-2", "h2": "rack-1", "h3": "rack-2"} {
 		f.create(&infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: host}, Spec: infrav1.HostSpec{FailureDomain: rack}})
 	}
-	reach(t, s, f.cluster, "the Cluster has the failure domains", func(c *clusterv1.Cluster) string {
+	testenv.Object(t, s.Client, f.cluster, "the Cluster has the failure domains", func(c *clusterv1.Cluster) string {
 		var names []string
 		for _, domain := range c.Status.FailureDomains {
 			if ptr.Deref(domain.ControlPlane, false) {
@@ -153,7 +154,7 @@ func externallyManaged(t *testing.T, s *Suite) {
 		infra.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "another system"}
 		infra.Spec.FailureDomainLabel, infra.Spec.Endpoint.Type = "rack", infrav1.EndpointHostVIP
 	})
-	reach(t, s, f.infra, "core makes itself the owner", func(c *infrav1.HostCluster) string {
+	testenv.Object(t, s.Client, f.infra, "core makes itself the owner", func(c *infrav1.HostCluster) string {
 		return unless(len(c.OwnerReferences) == 1, "no owner")
 	})
 	// Events of the object and of its Cluster never arrive; those of hosts do.
@@ -169,7 +170,7 @@ func externallyManaged(t *testing.T, s *Suite) {
 	if err := s.Client.Status().Patch(t.Context(), object, patch); err != nil {
 		t.Fatal(err)
 	}
-	reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
+	testenv.Object(t, s.Client, f.cluster, "the Cluster is provisioned", provisioned)
 	f.giveKubeconfig()
 	f.addControlPlane()
 	hosts := &infrav1.HostList{}
@@ -247,8 +248,8 @@ func endpointRecorded(t *testing.T, s *Suite) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, s, mutate)
-			reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
-			reach(t, s, f.infra, "the endpoint is recorded", func(c *infrav1.HostCluster) string {
+			testenv.Object(t, s.Client, f.cluster, "the Cluster is provisioned", provisioned)
+			testenv.Object(t, s.Client, f.infra, "the endpoint is recorded", func(c *infrav1.HostCluster) string {
 				return unless(c.Spec.ControlPlaneEndpoint == clusterv1.APIEndpoint{Host: "10.88.0.200", Port: 6443}, "%v", c.Spec.ControlPlaneEndpoint)
 			})
 			if f.cluster.Spec.ControlPlaneEndpoint != f.infra.Spec.ControlPlaneEndpoint {
@@ -264,22 +265,22 @@ func errorsStop(t *testing.T, s *Suite) {
 	f := newFixture(t, s, func(_ *clusterv1.Cluster, infra *infrav1.HostCluster) {
 		infra.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 	})
-	reach(t, s, f.infra, "the provider tells what is missing", func(c *infrav1.HostCluster) string {
+	testenv.Object(t, s.Client, f.infra, "the provider tells what is missing", func(c *infrav1.HostCluster) string {
 		return unless(conditions.IsFalse(c, clusterv1.ReadyCondition) && strings.Contains(conditions.GetMessage(c, clusterv1.ReadyCondition), "spec.controlPlaneEndpoint.host"),
 			"%v", c.Status.Conditions)
 	})
 	s.passTime(t)
-	reach(t, s, f.cluster, "the Cluster waits", func(c *clusterv1.Cluster) string {
+	testenv.Object(t, s.Client, f.cluster, "the Cluster waits", func(c *clusterv1.Cluster) string {
 		return unless(provisioned(c) != "", "it is provisioned")
 	})
 	change(t, s, f.infra, func(c *infrav1.HostCluster) { c.Spec.ControlPlaneEndpoint = f.endpoint() })
-	reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
+	testenv.Object(t, s.Client, f.cluster, "the Cluster is provisioned", provisioned)
 }
 
 // Normal 8: the changes are persisted, and there are no more when nothing changes.
 func clusterPersisted(t *testing.T, s *Suite) {
 	f := newFixture(t, s)
-	reach(t, s, f.infra, "the condition is persisted", func(c *infrav1.HostCluster) string {
+	testenv.Object(t, s.Client, f.infra, "the condition is persisted", func(c *infrav1.HostCluster) string {
 		return unless(conditions.IsTrue(c, clusterv1.ReadyCondition), "%v", c.Status.Conditions)
 	})
 	s.passTime(t)
@@ -309,16 +310,16 @@ func clusterPausing(t *testing.T, s *Suite) {
 					c.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: clusterName, UID: f.cluster.UID}}
 				})
 			}
-			reach(t, s, f.infra, "the pause is told", func(c *infrav1.HostCluster) string {
+			testenv.Object(t, s.Client, f.infra, "the pause is told", func(c *infrav1.HostCluster) string {
 				return unless(conditions.IsTrue(c, clusterv1.PausedCondition), "%v", c.Status.Conditions)
 			})
 			s.passTime(t)
-			reach(t, s, f.infra, "nothing is done", func(c *infrav1.HostCluster) string {
+			testenv.Object(t, s.Client, f.infra, "nothing is done", func(c *infrav1.HostCluster) string {
 				return unless(c.Status.Initialization.Provisioned == nil && conditions.Get(c, clusterv1.ReadyCondition) == nil, "%v", c.Status)
 			})
 			change(t, s, f.infra, func(c *infrav1.HostCluster) { delete(c.Annotations, clusterv1.PausedAnnotation) })
 			change(t, s, f.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
-			reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
+			testenv.Object(t, s.Client, f.cluster, "the Cluster is provisioned", provisioned)
 		})
 	}
 }
@@ -339,14 +340,14 @@ func clusterConditions(t *testing.T, s *Suite) {
 		}
 		return unless(mirror.Status == ready.Status && mirror.Reason == ready.Reason && mirror.Message == ready.Message, "%v is not %v", mirror, ready)
 	}
-	reach(t, s, f.cluster, "the Cluster tells what is missing", func(c *clusterv1.Cluster) string {
+	testenv.Object(t, s.Client, f.cluster, "the Cluster tells what is missing", func(c *clusterv1.Cluster) string {
 		if !conditions.IsFalse(c, clusterv1.ClusterInfrastructureReadyCondition) {
 			return "not False"
 		}
 		return mirrors(c)
 	})
 	change(t, s, f.infra, func(c *infrav1.HostCluster) { c.Spec.ControlPlaneEndpoint = f.endpoint() })
-	reach(t, s, f.cluster, "the Cluster tells that it is there", func(c *clusterv1.Cluster) string {
+	testenv.Object(t, s.Client, f.cluster, "the Cluster tells that it is there", func(c *clusterv1.Cluster) string {
 		if !conditions.IsTrue(c, clusterv1.ClusterInfrastructureReadyCondition) {
 			return "not True"
 		}
@@ -370,7 +371,7 @@ func deletedWithOwner(t *testing.T, s *Suite) {
 	}
 	h := &infrav1.Host{}
 	h.Namespace, h.Name = host.key.Namespace, host.key.Name
-	reach(t, s, h, "the host is told to reset", func(h *infrav1.Host) string {
+	testenv.Object(t, s.Client, h, "the host is told to reset", func(h *infrav1.Host) string {
 		return unless(h.Spec.Desired != nil && h.Spec.Desired.Phase == infrav1.HostDesiredReset, "%v", h.Spec.Desired)
 	})
 	s.passTime(t)
@@ -378,9 +379,9 @@ func deletedWithOwner(t *testing.T, s *Suite) {
 		t.Errorf("HostCluster went before its hosts were clean: %v, finalizers %v", err, f.infra.Finalizers)
 	}
 	release()
-	gone(t, s.Client, f.infra)
-	gone(t, s.Client, f.cluster)
-	reach(t, s, h, "the host is clean and free", func(h *infrav1.Host) string {
+	testenv.Gone(t, s.Client, f.infra)
+	testenv.Gone(t, s.Client, f.cluster)
+	testenv.Object(t, s.Client, h, "the host is clean and free", func(h *infrav1.Host) string {
 		return unless(h.Spec.Claim == nil && conditions.IsTrue(h, infrav1.AvailableCondition), "claim %v, phase %s", h.Spec.Claim, h.Status.Phase)
 	})
 	if resets := host.executor.finishedResets(); resets != 1 {
@@ -398,5 +399,5 @@ func deletedWithoutOwner(t *testing.T, s *Suite) {
 	if err := s.Client.Delete(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, s.Client, object)
+	testenv.Gone(t, s.Client, object)
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // NewerVersion is what hosts are updated to in place; see Suite.MoreVersions.
@@ -65,7 +66,7 @@ func InPlaceUpdates(t *testing.T, s *Suite) {
 		md.Spec.Template.Annotations = map[string]string{infrav1.InPlaceUpdatesAnnotation: infrav1.InPlaceUpdatesRequired}
 	})
 	f.update(md, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = version })
-	eventually(t, "core is told that the Machines must not be replaced", func() error {
+	poll.Until(t, "core is told that the Machines must not be replaced", func() error {
 		for _, line := range s.Logged("and the change cannot be made in place") {
 			if strings.Contains(line, f.namespace) && strings.Contains(line, "down to "+version) {
 				return nil
@@ -136,7 +137,7 @@ func (f *fixture) update(md *clusterv1.MachineDeployment, mutate func(*clusterv1
 // awaitDeployment waits until all Machines of the MachineDeployment serve with a version.
 func (f *fixture) awaitDeployment(version string, want int) {
 	f.t.Helper()
-	eventually(f.t, fmt.Sprintf("%d Machines of %s serve", want, version), func() error {
+	poll.Until(f.t, fmt.Sprintf("%d Machines of %s serve", want, version), func() error {
 		machines := f.deployed()
 		var seen []string
 		serving := 0

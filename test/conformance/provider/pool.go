@@ -15,6 +15,8 @@ import (
 	v1beta1conditions "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // newRunningPool makes a Cluster with hosts and a pool on all of them, and waits
@@ -31,7 +33,7 @@ func newRunningPool(t *testing.T, s *Suite, hosts int) (*fixture, *pool, []*simu
 // status.instances tells of every machine of the pool.
 func instances(t *testing.T, s *Suite) {
 	_, p, hosts := newRunningPool(t, s, 2)
-	reach(t, s, p.infra, "the instances are ready", func(p *infrav1.HostMachinePool) string {
+	testenv.Object(t, s.Client, p.infra, "the instances are ready", func(p *infrav1.HostMachinePool) string {
 		ready := 0
 		for _, i := range p.Status.Instances {
 			if i.Ready {
@@ -60,10 +62,10 @@ func instances(t *testing.T, s *Suite) {
 func instancesCap(t *testing.T, s *Suite) {
 	// Without a kubeconfig core makes no Machines, of which nothing is to be seen.
 	f := newFixture(t, s)
-	reach(t, s, f.cluster, "the Cluster is provisioned", provisioned)
+	testenv.Object(t, s.Client, f.cluster, "the Cluster is provisioned", provisioned)
 	const many = infrav1.MaxInstances + 5
 	p := f.newPool(many)
-	reach(t, s, p.infra, "the pool has its members", func(infra *infrav1.HostMachinePool) string {
+	testenv.Object(t, s.Client, p.infra, "the pool has its members", func(infra *infrav1.HostMachinePool) string {
 		members := len(f.members(p))
 		return unless(members == many && len(infra.Status.Instances) == infrav1.MaxInstances, "%d members, %d instances", members, len(infra.Status.Instances))
 	})
@@ -75,7 +77,7 @@ func providerID(t *testing.T, s *Suite) {
 	f := newFixture(t, s)
 	p := f.newPool(0)
 	want := "slipway://" + f.namespace + "/pools/pool"
-	eventually(t, "the pool has its providerID", func() error {
+	poll.Until(t, "the pool has its providerID", func() error {
 		object := s.asCoreReads(t, "HostMachinePool", client.ObjectKeyFromObject(p.infra))
 		if got, _, _ := unstructured.NestedString(object.Object, "spec", "providerID"); got != want {
 			return fmt.Errorf("%q", got)
@@ -124,14 +126,14 @@ func providerIDList(t *testing.T, s *Suite) {
 		}
 		break
 	}
-	gone(t, s.Workload.Client, joined)
+	testenv.Gone(t, s.Workload.Client, joined)
 	f.awaitNodes(p, 1)
 }
 
 // awaitReset returns the host that is told to reset.
 func (f *fixture) awaitReset(hosts []*simulatedHost) (leaving *simulatedHost) {
 	f.t.Helper()
-	eventually(f.t, "a host is told to reset", func() error {
+	poll.Until(f.t, "a host is told to reset", func() error {
 		for _, host := range hosts {
 			h := &infrav1.Host{}
 			if err := f.Client.Get(f.t.Context(), host.key, h); err != nil {
@@ -157,18 +159,18 @@ func waitsForHost(p *infrav1.HostMachinePool) string {
 func initialization(t *testing.T, s *Suite) {
 	f := newReadyFixture(t, s)
 	p := f.newPool(1)
-	reach(t, s, p.infra, "the pool waits for a host", waitsForHost)
+	testenv.Object(t, s.Client, p.infra, "the pool waits for a host", waitsForHost)
 	s.passTimeOfPools(t)
 	key := client.ObjectKeyFromObject(p.infra)
 	if fields := initialized(s.asCoreReads(t, "HostMachinePool", key)); len(fields) > 0 {
 		t.Errorf("initialized without a host: %v", fields)
 	}
-	reach(t, s, p.MachinePool, "core waits, too", func(mp *clusterv1.MachinePool) string {
+	testenv.Object(t, s.Client, p.MachinePool, "core waits, too", func(mp *clusterv1.MachinePool) string {
 		return unless(!ptr.Deref(mp.Status.Initialization.InfrastructureProvisioned, false), "provisioned")
 	})
 	s.addHost(t, f.namespace, "h1")
 	f.awaitNodes(p, 1)
-	reach(t, s, p.MachinePool, "core goes on", func(mp *clusterv1.MachinePool) string {
+	testenv.Object(t, s.Client, p.MachinePool, "core goes on", func(mp *clusterv1.MachinePool) string {
 		return unless(ptr.Deref(mp.Status.Initialization.InfrastructureProvisioned, false), "not provisioned")
 	})
 	want := []string{"ready"}
@@ -179,7 +181,7 @@ func initialization(t *testing.T, s *Suite) {
 		t.Errorf("initialized: %v, want %v", got, want)
 	}
 	f.scale(p, 2)
-	reach(t, s, p.infra, "the pool waits for another host", func(p *infrav1.HostMachinePool) string {
+	testenv.Object(t, s.Client, p.infra, "the pool waits for another host", func(p *infrav1.HostMachinePool) string {
 		return unless(len(p.Status.Instances) == 2 && p.Status.Replicas == 1 && conditions.IsFalse(p, clusterv1.ReadyCondition), "%v", p.Status)
 	})
 	if got := initialized(s.asCoreReads(t, "HostMachinePool", key)); !slices.Equal(got, want) {
@@ -203,13 +205,13 @@ func poolPausing(t *testing.T, s *Suite) {
 	f := newReadyFixture(t, s)
 	p := f.newPool(1)
 	ready := func(replicas int32) {
-		reach(t, s, p.infra, fmt.Sprintf("the pool has %d members", replicas), func(p *infrav1.HostMachinePool) string {
+		testenv.Object(t, s.Client, p.infra, fmt.Sprintf("the pool has %d members", replicas), func(p *infrav1.HostMachinePool) string {
 			return unless(len(p.Status.Instances) == int(replicas), "%d", len(p.Status.Instances))
 		})
 	}
 	ready(1)
 	paused := func(status bool) {
-		reach(t, s, p.infra, fmt.Sprintf("paused is %v", status), func(p *infrav1.HostMachinePool) string {
+		testenv.Object(t, s.Client, p.infra, fmt.Sprintf("paused is %v", status), func(p *infrav1.HostMachinePool) string {
 			return unless(conditions.IsTrue(p, clusterv1.PausedCondition) == status, "%v", p.Status.Conditions)
 		})
 	}
@@ -242,7 +244,7 @@ func poolConditions(t *testing.T, s *Suite) {
 	f := newReadyFixture(t, s)
 	p := f.newPool(1)
 	mirrored := func(status corev1.ConditionStatus) {
-		reach(t, s, p.MachinePool, "InfrastructureReady is "+string(status), func(mp *clusterv1.MachinePool) string {
+		testenv.Object(t, s.Client, p.MachinePool, "InfrastructureReady is "+string(status), func(mp *clusterv1.MachinePool) string {
 			mirror := v1beta1conditions.Get(mp, clusterv1.InfrastructureReadyV1Beta1Condition)
 			if mirror == nil || mirror.Status != status {
 				return fmt.Sprint(mirror)
@@ -297,7 +299,7 @@ func replicasManagedBy(t *testing.T, s *Suite) {
 	})
 	f.awaitNodes(p, 1)
 	f.scale(p, 2)
-	reach(t, s, p.MachinePool, "the replicas follow the machines", func(mp *clusterv1.MachinePool) string {
+	testenv.Object(t, s.Client, p.MachinePool, "the replicas follow the machines", func(mp *clusterv1.MachinePool) string {
 		return unless(ptr.Deref(mp.Spec.Replicas, 0) == 1, "%d", ptr.Deref(mp.Spec.Replicas, 0))
 	})
 	f.awaitNodes(p, 1)

@@ -16,6 +16,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // MachinePool Machines: every member is a HostMachine, which core makes a Machine of.
@@ -30,7 +32,7 @@ func poolMachines(t *testing.T, s *Suite) {
 	if kind, _, _ := unstructured.NestedString(object.Object, "status", "infrastructureMachineKind"); kind != "HostMachine" {
 		t.Errorf("infrastructureMachineKind %q", kind)
 	}
-	eventually(t, "each member is a Machine that runs", func() error {
+	poll.Until(t, "each member is a Machine that runs", func() error {
 		machines := f.machines(p)
 		if len(machines) != 2 {
 			return fmt.Errorf("%d Machines", len(machines))
@@ -83,7 +85,7 @@ func drainOnScaleDown(t *testing.T, s *Suite) {
 	host := s.addHost(t, f.namespace, "h1")
 	p := f.newPool(1)
 	f.awaitNodes(p, 1)
-	eventually(t, "core knows the Node of the Machine", func() error {
+	poll.Until(t, "core knows the Node of the Machine", func() error {
 		if machines := f.machines(p); len(machines) != 1 || !machines[0].Status.NodeRef.IsDefined() {
 			return fmt.Errorf("%d Machines", len(machines))
 		}
@@ -97,7 +99,7 @@ func drainOnScaleDown(t *testing.T, s *Suite) {
 		t.Fatal(err)
 	}
 	f.scale(p, 0)
-	eventually(t, "core evicts the pod", func() error {
+	poll.Until(t, "core evicts the pod", func() error {
 		if err := s.Workload.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}
@@ -119,7 +121,7 @@ func drainOnScaleDown(t *testing.T, s *Suite) {
 	if err := s.Workload.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the member is gone", func() error {
+	poll.Until(t, "the member is gone", func() error {
 		if n := len(f.members(p)) + len(f.machines(p)); n > 0 {
 			return fmt.Errorf("%d objects", n)
 		}
@@ -144,7 +146,7 @@ func markedMachineGoes(t *testing.T, s *Suite) {
 		t.Fatalf("%d Machines after a mark alone", got)
 	}
 	f.scale(p, 1)
-	gone(t, s.Client, marked)
+	testenv.Gone(t, s.Client, marked)
 	f.awaitNodes(p, 1)
 	if left := f.machines(p); len(left) != 1 || !left[0].DeletionTimestamp.IsZero() {
 		t.Errorf("left: %v", left)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // roleLabel tells hosts for control planes from those for workers.
@@ -136,7 +137,7 @@ func (f *fixture) machinesOf(label string) []clusterv1.Machine {
 // awaitMachines waits until so many control planes and workers run.
 func (f *fixture) awaitMachines(controlPlanes, workers int) {
 	f.t.Helper()
-	eventually(f.t, "all machines run", func() error {
+	poll.Until(f.t, "all machines run", func() error {
 		planes := f.machinesOf(clusterv1.MachineControlPlaneLabel)
 		for i := range planes {
 			if err := f.playKubeadm(&planes[i]); err != nil {

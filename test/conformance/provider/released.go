@@ -19,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/templates"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
@@ -163,7 +164,7 @@ func (f *fixture) controlPlane() controlplanev1.KubeadmControlPlane {
 // expectHealthChecks wants one check that selects by each of the labels.
 func (f *fixture) expectHealthChecks(labels ...string) {
 	f.t.Helper()
-	eventually(f.t, "core has made the health checks of the class", func() error {
+	poll.Until(f.t, "core has made the health checks of the class", func() error {
 		list := &clusterv1.MachineHealthCheckList{}
 		f.list(list)
 		for _, label := range labels {

@@ -20,6 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/contract"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -196,7 +197,7 @@ func coreHasRights(t *testing.T, s *Suite) {
 	for _, kind := range kinds {
 		resource := s.crd(t, kind).Spec.Names.Plural
 		for _, verb := range []string{"create", "delete", "get", "list", "patch", "update", "watch"} {
-			eventually(t, "core may "+verb+" "+resource, func() error {
+			poll.Until(t, "core may "+verb+" "+resource, func() error {
 				if !s.may(t, judge.Core.Namespace, judge.Core.ServiceAccount, verb, group, resource, "") {
 					return errors.New("it may not")
 				}
@@ -259,7 +260,7 @@ func leavesSecretsAlone(t *testing.T, s *Suite) {
 		"delete": func() error { return manager.Delete(t.Context(), kubeconfig.DeepCopy(), client.DryRunAll) },
 	} {
 		// The API server takes a moment to see a new policy.
-		eventually(t, "the manager may not "+what+" the kubeconfig of a cluster", func() error {
+		poll.Until(t, "the manager may not "+what+" the kubeconfig of a cluster", func() error {
 			switch err := try(); {
 			case err == nil:
 				return errors.New("it may")

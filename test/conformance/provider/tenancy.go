@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
@@ -32,9 +33,9 @@ func multiTenancy(t *testing.T, s *Suite) {
 		tenants.newTenant(t, tenants.namespaceFor(t), labelled),
 	}
 	for _, f := range theirs {
-		reach(t, tenants, f.cluster, "the Cluster of a tenant is provisioned", provisioned)
+		testenv.Object(t, tenants.Client, f.cluster, "the Cluster of a tenant is provisioned", provisioned)
 		p := tenantPool(f)
-		reach(t, tenants, p, "the pool of a tenant runs", func(p *infrav1.HostMachinePool) string {
+		testenv.Object(t, tenants.Client, p, "the pool of a tenant runs", func(p *infrav1.HostMachinePool) string {
 			return unless(ptr.Deref(p.Status.Initialization.Provisioned, false), "%v", p.Status)
 		})
 		for _, member := range f.members(&pool{MachinePool: &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}}) {

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/templates"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
@@ -72,7 +74,7 @@ func variable(name, json string) clusterv1.ClusterVariable {
 
 func (f *fixture) awaitTopology() {
 	f.t.Helper()
-	reach(f.t, f.Suite, f.cluster, "the topology is reconciled", func(c *clusterv1.Cluster) string {
+	testenv.Object(f.t, f.Client, f.cluster, "the topology is reconciled", func(c *clusterv1.Cluster) string {
 		condition := conditions.Get(c, clusterv1.ClusterTopologyReconciledCondition)
 		return unless(condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == c.Generation, "%v", condition)
 	})
@@ -130,7 +132,7 @@ func (f *fixture) reconcileAgain() {
 // changed in nothing, and a change of the class rotates a template exactly once.
 func ssaDryRun(t *testing.T, s *Suite) {
 	f := newTopology(t, s)
-	eventually(t, "the objects of the topology are complete", func() error {
+	poll.Until(t, "the objects of the topology are complete", func() error {
 		if kinds := f.kindsMade(); !slices.Equal(kinds, []string{
 			"HostCluster", "HostMachinePool", "HostMachineTemplate", "KubeadmControlPlane", "MachineDeployment", "MachinePool",
 		}) {
@@ -158,14 +160,14 @@ func ssaDryRun(t *testing.T, s *Suite) {
 		c.Spec.Workers.MachinePools[0].Infrastructure.TemplateRef.Name = "worker-2"
 	})
 	// by its name: the topology controller deletes the former one in the same reconcile
-	eventually(t, "the template of the control plane is rotated", func() error {
+	poll.Until(t, "the template of the control plane is rotated", func() error {
 		now := f.clonedTemplates()
 		if !slices.ContainsFunc(now, func(name string) bool { return !slices.Contains(templatesBefore, name) }) {
 			return fmt.Errorf("templates %v", now)
 		}
 		return nil
 	})
-	eventually(t, "the pool follows its class", func() error {
+	poll.Until(t, "the pool follows its class", func() error {
 		list := &infrav1.HostMachinePoolList{}
 		f.list(list)
 		if len(list.Items) != 1 || list.Items[0].Spec.ResetPolicy != infrav1.ResetPolicyManual {

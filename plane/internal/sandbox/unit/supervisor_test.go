@@ -108,11 +108,6 @@ func (s *Supervisor) state(name string) string {
 	return strings.TrimSpace(s.Systemctl(context.Background(), []string{"is-active", name}).Stdout)
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	poll.True(t, what, ok)
-}
-
 func TestSystemctlAnswers(t *testing.T) {
 	f := newFake()
 	f.fail["broken"] = true
@@ -178,15 +173,15 @@ func TestConditionThatComesTrueStartsTheUnit(t *testing.T) {
 	if err := os.WriteFile(config, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "kubelet runs", func() bool { return s.state("kubelet") == "active" })
+	poll.True(t, "kubelet runs", func() bool { return s.state("kubelet") == "active" })
 }
 
 func TestRestarts(t *testing.T) {
 	f := newFake()
 	s, _ := run(t, f, Unit{Name: "a", Argv: []string{"a"}, RestartDelay: time.Millisecond, KillGroup: true})
-	eventually(t, "a runs", func() bool { return s.state("a") == "active" })
+	poll.True(t, "a runs", func() bool { return s.state("a") == "active" })
 	f.end("a")
-	eventually(t, "a is started again", func() bool { return f.starts("a") == 2 && s.state("a") == "active" })
+	poll.True(t, "a is started again", func() bool { return f.starts("a") == 2 && s.state("a") == "active" })
 	if r := s.Systemctl(t.Context(), []string{"restart", "a"}); r.Code != 0 {
 		t.Fatalf("restart: %+v", r)
 	}
@@ -205,7 +200,7 @@ func TestDeafUnitIsKilled(t *testing.T) {
 	f := newFake()
 	f.deaf["a"] = true
 	s, _ := run(t, f, Unit{Name: "a", Argv: []string{"a"}, StopTimeout: time.Millisecond, KillGroup: true})
-	eventually(t, "a runs", func() bool { return s.state("a") == "active" })
+	poll.True(t, "a runs", func() bool { return s.state("a") == "active" })
 	if r := s.Systemctl(t.Context(), []string{"stop", "a"}); r.Code != 0 {
 		t.Fatalf("stop: %+v", r)
 	}
@@ -220,7 +215,7 @@ func TestOrderOfStartAndStop(t *testing.T) {
 	s, stop := run(t, f,
 		Unit{Name: "first", Argv: []string{"first"}, ReadySocket: socket},
 		Unit{Name: "second", Argv: []string{"second"}, After: []string{"first"}})
-	eventually(t, "first is started", func() bool { return f.starts("first") == 1 })
+	poll.True(t, "first is started", func() bool { return f.starts("first") == 1 })
 	if s.state("second") != "activating" || f.starts("second") != 0 {
 		t.Fatal("second was started before first was ready")
 	}
@@ -229,7 +224,7 @@ func TestOrderOfStartAndStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	eventually(t, "second runs", func() bool { return s.state("second") == "active" })
+	poll.True(t, "second runs", func() bool { return s.state("second") == "active" })
 	stop()
 	if want := []string{"second: terminated", "first: terminated"}; !slices.Equal(f.signals, want) {
 		t.Errorf("signals %q, want %q", f.signals, want)
@@ -244,7 +239,7 @@ func TestEnvironmentOfAUnit(t *testing.T) {
 	}
 	s, _ := run(t, f, Unit{Name: "kubelet", Argv: []string{"kubelet", "--c", "$KUBELET_KUBEADM_ARGS", "$KUBELET_EXTRA_ARGS"},
 		Environment: []string{"HTTP_PROXY=default"}, EnvironmentFiles: []string{file, file + ".missing"}})
-	eventually(t, "kubelet runs", func() bool { return s.state("kubelet") == "active" })
+	poll.True(t, "kubelet runs", func() bool { return s.state("kubelet") == "active" })
 	if want := []string{"kubelet", "--c", "--a=1", "--b=x=y"}; !slices.Equal(f.started[0], want) {
 		t.Errorf("started %q, want %q", f.started[0], want)
 	}
