@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
@@ -53,7 +54,15 @@ func Elected(namespace string) []string {
 
 var diagnostics = []string{"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics", "--leader-elect=false"}
 
+// unlimited has upstream's managers reconcile an object as soon as something happens. By default
+// they do so at most once a second, for a MachineHealthCheck every 15 s, and for a Machine that
+// waits for infrastructure every 5 s, so that large clusters cost less; the deep suite has that.
+const unlimited = "--feature-gates=ReconcilerRateLimiting=false"
+
 func upstream(folder, namespace, account string, flags ...string) Subject {
+	if !level.IsDeep() {
+		flags = append(flags, unlimited)
+	}
 	return Subject{
 		Name: "upstream-" + strings.ReplaceAll(folder, "/", "-"), Package: module + "/" + folder, folder: folder,
 		Namespace: namespace, ServiceAccount: account, Flags: append(slices.Clone(diagnostics), flags...),

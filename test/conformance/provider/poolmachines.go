@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -121,7 +122,16 @@ func drainOnScaleDown(t *testing.T, s *Suite) {
 	if err := s.Workload.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
+	touches := 0
 	poll.Until(t, "the member is gone", func() error {
+		// Core checks the pod every 20 s, or when something happens to the Machine.
+		touches++
+		for _, m := range f.machines(p) {
+			touch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"touches":"%d"}}}`, touches))
+			if err := s.Client.Patch(t.Context(), &m, touch); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
 		if n := len(f.members(p)) + len(f.machines(p)); n > 0 {
 			return fmt.Errorf("%d objects", n)
 		}

@@ -46,34 +46,42 @@ func TestConformance(t *testing.T) {
 		contracts = append(contracts, provider.V1Beta1)
 	}
 	for _, contract := range contracts {
-		t.Run(string(contract), func(t *testing.T) {
-			subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{contract}, append(judge.Elected("slipway-system"), "--logging-format=json", "--v=4")...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir()
-			plane, err := judge.Start(t.Context(), judge.Options{
-				Kit: kit, Dir: dir, Scheme: scheme, Audit: true,
-				Subjects: []judge.Subject{subject, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				stop(t, plane)
-				logs.Check(t, filepath.Join(dir, subject.Name+".log"))
-			})
-			suite, err := provider.NewSuite(contract, kit, plane, workload)
-			if err != nil {
-				t.Fatal(err)
-			}
-			provider.Run(t, suite)
-			rights.add(t, plane, subject)
-		})
+		subject, err := provider.Slipway(t.Context(), kit, "slipway", []provider.Contract{contract}, append(judge.Elected("slipway-system"), "--logging-format=json", "--v=4")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		judgeAll(t, kit, subject, contract, workload, &rights)
 	}
 	if wholeSuite() && level.IsDeep() { // some rights are used under the older version alone
 		rights.check(t)
 	}
+}
+
+// judgeAll judges the rules of one contract version.
+func judgeAll(t *testing.T, kit *judge.Kit, subject judge.Subject, contract provider.Contract, workload *judge.Plane, rights *rights) {
+	t.Helper()
+	dir := t.TempDir()
+	plane, err := judge.Start(t.Context(), judge.Options{
+		Kit: kit, Dir: dir, Scheme: workload.Client.Scheme(), Audit: true,
+		Subjects: []judge.Subject{subject, judge.Core, judge.KubeadmBootstrap, judge.KubeadmControlPlane},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		stop(t, plane)
+		logs.Check(t, filepath.Join(dir, subject.Name+".log"))
+	}()
+	suite, err := provider.NewSuite(contract, kit, plane, workload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run(string(contract), func(t *testing.T) { provider.Run(t, suite) })
+	provider.Check(t, suite)
+	if contract == provider.V1Beta1 && wholeSuite() {
+		migrate(t, plane)
+	}
+	rights.add(t, plane, subject)
 }
 
 // wholeSuite is false when only some rules are judged.

@@ -59,19 +59,22 @@ func NewSuite(contract Contract, kit *judge.Kit, plane, workload *judge.Plane) (
 }
 
 // Run judges the rules of the level, each in a subtest of its own: those of the gate, or every
-// rule; under both contract versions.
+// rule. They run beside each other, once t has returned.
 func Run(t *testing.T, s *Suite) {
 	for contract, rules := range chosen() {
-		t.Run(contract, func(t *testing.T) {
-			for _, rule := range rules {
-				t.Run(rule.Name, func(t *testing.T) {
-					t.Parallel()
-					s.alive(t)
-					rule.Judge(t, s)
-				})
-			}
-		})
+		for _, rule := range rules {
+			t.Run(contract+"/"+rule.Name, func(t *testing.T) {
+				t.Parallel()
+				s.alive(t)
+				rule.Judge(t, s)
+			})
+		}
 	}
+}
+
+// Check holds that no manager ended, and none was refused anything, while rules were judged.
+func Check(t *testing.T, s *Suite) {
+	t.Helper()
 	if err := s.Failures(); err != nil {
 		t.Error(err)
 	}
