@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -104,7 +103,7 @@ func endpoints(t *testing.T) Endpoints {
 			t.Error(err)
 		}
 	})
-	poll.Until(t, time.Minute, "the webhooks are served", func() error {
+	poll.Until(t, "the webhooks are served", func() error {
 		response, err := http.Get("http://" + e.Probes + "/readyz") //nolint:noctx // poll bounds it
 		if err != nil {
 			return err

@@ -100,7 +100,7 @@ func TestLocalUsersKeepNobodyFromHealth(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- server(t, time.Now()).serve(ctx, "unix:"+path) }()
 	var idle net.Conn
-	poll.Until(t, time.Minute, "the socket answers", func() (err error) {
+	poll.Until(t, "the socket answers", func() (err error) {
 		idle, err = net.Dial("unix", path)
 		return err
 	})

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,7 +78,7 @@ func end(t *testing.T, dir string, supervisor *exec.Cmd) {
 // serving waits for the nth start of the plane, and for it to be ready.
 func serving(t *testing.T, dir string, n int) (pid int) {
 	t.Helper()
-	poll.Until(t, time.Minute, fmt.Sprintf("start %d of the plane", n), func() error {
+	poll.Until(t, fmt.Sprintf("start %d of the plane", n), func() error {
 		all, status := fakeplane.Starts(t, dir), statedir.Current(dir)
 		if len(all) < n || status == nil || !status.Ready || status.PID != all[n-1] {
 			return fmt.Errorf("started %d times: %+v", len(all), status)
@@ -227,7 +226,7 @@ func TestStopWinsOverACrash(t *testing.T) {
 			killed := make(chan error, 1)
 			go func() { killed <- unix.Kill(pid, unix.SIGKILL) }()
 			if n%2 == 1 {
-				poll.Until(t, time.Minute, "the crash is recorded", func() error {
+				poll.Until(t, "the crash is recorded", func() error {
 					if crashes, err := statedir.ReadCrashes(dir); err != nil || crashes.Count == 0 {
 						return fmt.Errorf("%+v, %w", crashes, err)
 					}
@@ -235,7 +234,7 @@ func TestStopWinsOverACrash(t *testing.T) {
 				})
 			}
 			if n%4 == 3 {
-				poll.Until(t, time.Minute, "it is started again", func() error {
+				poll.Until(t, "it is started again", func() error {
 					if all := fakeplane.Starts(t, dir); len(all) < 2 {
 						return fmt.Errorf("%v", all)
 					}

@@ -198,13 +198,13 @@ func TestAPlaneOfUpHasASupervisor(t *testing.T) {
 			if err := holder.Supervisor.Signal(unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			eventually.True(t, time.Minute, "the supervisor is gone", func() bool { return !holder.Supervisor.Runs() })
+			eventually.True(t, "the supervisor is gone", func() bool { return !holder.Supervisor.Runs() })
 		}, 2},
 		"it waits to be started again": {[]string{"ready wait", "panic", "panic", "ready wait"}, func(t *testing.T, s *Session, holder statedir.Holder) {
 			if err := holder.Signal(unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			eventually.True(t, time.Minute, "it crashed three times", func() bool {
+			eventually.True(t, "it crashed three times", func() bool {
 				seen, err := statedir.ReadCrashes(s.Instance.Dir)
 				return err == nil && seen.Count == 3
 			})
@@ -229,7 +229,7 @@ func TestAPlaneOfUpHasASupervisor(t *testing.T) {
 			if err != nil || (exited != nil) != (tt.starts > 1) {
 				t.Errorf("started anew: %v, %v", exited != nil, err)
 			}
-			eventually.True(t, time.Minute, "the plane is ready", func() bool {
+			eventually.True(t, "the plane is ready", func() bool {
 				current := statedir.Current(s.Instance.Dir)
 				return current != nil && current.Ready
 			})

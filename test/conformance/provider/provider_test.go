@@ -78,9 +78,6 @@ func judgeAll(t *testing.T, kit *judge.Kit, subject judge.Subject, contract prov
 	}
 	t.Run(string(contract), func(t *testing.T) { provider.Run(t, suite) })
 	provider.Check(t, suite)
-	if contract == provider.V1Beta1 && wholeSuite() {
-		migrate(t, plane)
-	}
 	rights.add(t, plane, subject)
 }
 
