@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -39,10 +40,10 @@ func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*place
 	}
 	cluster := &clusterv1.Cluster{}
 	key := client.ObjectKey{Namespace: m.Namespace, Name: m.Labels[clusterv1.ClusterNameLabel]}
-	if err := c.Get(ctx, key, cluster); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get the Cluster of HostMachine %s: %w", m.Name, err)
-	} else if err != nil {
+	if err := c.Get(ctx, key, cluster); apierrors.IsNotFound(err) {
 		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("get the Cluster of HostMachine %s: %w", m.Name, err)
 	}
 	owner, err := OwnerOf(ctx, c, m)
 	if err != nil || owner == nil || Leaving(owner, cluster) != "" {
