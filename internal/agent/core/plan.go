@@ -60,7 +60,7 @@ func Plan(s journal.State, spec *infrav1.HostSpec, verified bool) Action {
 		return Action{Kind: ActionNone}
 	case cleared(s, spec):
 		return Action{Kind: ActionForget}
-	case spec.Claim == nil && !(spec.Desired != nil && spec.Desired.Phase == infrav1.HostDesiredReset):
+	case spec.Claim == nil && (spec.Desired == nil || spec.Desired.Phase != infrav1.HostDesiredReset):
 		return planFree(s, spec, verified)
 	case spec.Desired == nil:
 		return Action{Kind: ActionNone}
@@ -157,7 +157,7 @@ func refuse(s journal.State, spec *infrav1.HostSpec) (Action, bool) {
 		return no(operation.ReasonClaimMismatch, "claim generation %d of this host belongs to claim %s, not to %s; a new claim needs a new generation. "+recordWaysOut,
 			s.ClaimGeneration, s.ClaimID, spec.Claim.ClaimID)
 	case spec.Desired.Phase == infrav1.HostDesiredReset:
-	case s.Lost != nil && begins(spec.Desired.Phase) && s.BootstrappedClaimID != spec.Claim.ClaimID:
+	case s.Lost != nil && spec.Desired.Phase == infrav1.HostDesiredBootstrapped && s.BootstrappedClaimID != spec.Claim.ClaimID: // an adoption changes nothing of what it finds
 		return no(operation.ReasonRecordLost, "what was done to this host is not known: %s. Delete the Machine; then `slipway host reset` takes off what is found of a node, "+
 			"and `slipway host clear-quarantine` confirms that the rest is clean", s.Lost.Why)
 	case spec.ClaimGeneration <= s.ResetGeneration:

@@ -159,8 +159,15 @@ func TestAdoptAndRelease(t *testing.T) {
 		t.Errorf("operation %+v", s.Operation)
 	}
 	// An agent that lost its journal finds the node adopted.
-	s, _ = process(t, h, filepath.Join(t.TempDir(), "journal"), spec, 0)
+	damaged := filepath.Join(t.TempDir(), "journal")
+	if err := os.WriteFile(damaged, []byte("{\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ = process(t, h, damaged, spec, 0)
 	assertAdopted(t, h, s)
+	if s.Lost == nil {
+		t.Error("the adoption made up for the journal")
+	}
 
 	s, _ = process(t, h, path, upgradeSpec(newVersion), 0)
 	if s.Operation.State != infrav1.OperationSucceeded {

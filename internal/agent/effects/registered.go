@@ -40,8 +40,8 @@ func (e *Executor) registered(ctx context.Context, requested operation.Bootstrap
 // Node implements operation.Executor.
 func (e *Executor) Node() (claimID string, registered bool, err error) {
 	args, _, err := kubelet.Applied(e.Root)
-	_, _, claimID, _ = host.ParseProviderID(args.ProviderID)
-	return claimID, claimID != "" && args.Registered, err
+	_, _, claimID, ok := host.ParseProviderID(args.ProviderID)
+	return claimID, ok && args.Registered, err
 }
 
 // registerAnew lets the kubelet make its Node once more, with the next boot, when that is

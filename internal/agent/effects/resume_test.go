@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -157,7 +158,13 @@ func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec
 			cancel(nil)
 		}
 	}
-	loop.Observe(&infrav1.Host{Spec: *spec})
+	// A host is enrolled before it is claimed, or has no record of it.
+	if s := j.State(); s.HostUID == "" && s.Lost == nil {
+		if err := j.Update(func(s *journal.State) { s.HostUID = "uid" }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loop.Observe(&infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: "uid"}, Spec: *spec})
 	loop.Run(ctx)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.Fatalf("not done: %+v", j.State().Operation)

@@ -136,7 +136,7 @@ func (a *Agent) live(parent context.Context) error {
 		KubernetesDirectories: a.Config.KubernetesDirectories, CRISocket: a.Config.CRISocket,
 		DrainTimeout: a.Config.DrainTimeout.Duration, Log: a.Log,
 		Node:    a.nodeIPs,
-		Records: filepath.Join(a.Config.StateDir, config.RecordsDirectory), Ignore: a.ignored(),
+		Records: filepath.Join(a.Config.StateDir, config.RecordsDirectory), Ignore: a.ignored(parent),
 		Candidate: func() vip.Candidate { return effects.Candidate(a.name, a.journal.State()) },
 	})
 	a.manageSoftware()
@@ -160,8 +160,8 @@ func (a *Agent) live(parent context.Context) error {
 }
 
 // ignored is what the operator wants left alone. What is wrong with it goes into the report.
-func (a *Agent) ignored() []reset.Ignored {
-	accepted, wrong := a.Config.Clean.Accepted(reset.RecordedKinds())
+func (a *Agent) ignored(ctx context.Context) []reset.Ignored {
+	accepted, wrong := a.Config.Clean.Accepted(reset.RecordedKinds(ctx))
 	for _, what := range wrong {
 		a.Log.Error("the configuration is not accepted as a whole", "wrong", what)
 	}

@@ -161,7 +161,7 @@ type endless struct {
 func (e *endless) Blob(ctx context.Context, _ hostbundle.Staging, _ ocispec.Descriptor, _ func(have, size int64)) error {
 	e.begun()
 	<-ctx.Done()
-	e.ended = context.Cause(ctx) == context.Canceled
+	e.ended = errors.Is(context.Cause(ctx), context.Canceled)
 	return ctx.Err()
 }
 

@@ -105,7 +105,7 @@ func TestEveryHostIsOnOnePage(t *testing.T) {
 func TestAttentionOfFindings(t *testing.T) {
 	host := func(name string, conditions ...metav1.Condition) infrav1.Host {
 		h := infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}
-		h.Status.Conditions = append(conditions, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue})
+		h.Status.Conditions = append(slices.Clone(conditions), metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue})
 		return h
 	}
 	condition := func(kind, status, reason string) metav1.Condition {

@@ -203,12 +203,17 @@ func TestSettingsAreApplied(t *testing.T) {
 			return fails
 		},
 	})}
-	if err := r.configureMachines(t.Context(), s); err != nil || len(applied) != 2 {
+	if err := r.configureMachines(t.Context(), s); err != nil || len(applied) != 3 {
 		t.Fatalf("applied %v, error %v", applied, err)
 	}
+	const timeouts = `"deletion":{"nodeDeletionTimeoutSeconds":32,"nodeDrainTimeoutSeconds":30,"nodeVolumeDetachTimeoutSeconds":31}`
+	if want := `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine","metadata":{"name":"a","namespace":"ns","uid":"uid-of-a"},"spec":{` + timeouts + `}}`; applied[0] != want {
+		t.Errorf("applied %s\nwant %s", applied[0], want)
+	}
+	s.machines, applied = s.machines[1:], applied[1:]
 	for i, name := range []string{"c", "d"} {
 		want := `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine","metadata":{"name":"` + name + `","namespace":"ns","uid":"uid-of-` + name + `"},"spec":{` +
-			`"deletion":{"nodeDeletionTimeoutSeconds":32,"nodeDrainTimeoutSeconds":30,"nodeVolumeDetachTimeoutSeconds":31},"minReadySeconds":7,` +
+			timeouts + `,"minReadySeconds":7,` +
 			`"readinessGates":[{"conditionType":"GPUReady","polarity":"Positive"}],` +
 			`"taints":[{"effect":"NoSchedule","key":"dedicated","propagation":"Always","value":"gpu"}]}}`
 		if applied[i] != want {
@@ -219,7 +224,7 @@ func TestSettingsAreApplied(t *testing.T) {
 	if err := r.configureMachines(t.Context(), s); err == nil || len(applied) != 3 {
 		t.Errorf("applied %d times, error %v", len(applied), err)
 	}
-	s.machines[2].ManagedFields = []metav1.ManagedFieldsEntry{entry(FieldOwner, metav1.ManagedFieldsOperationApply, `{"f:`)}
+	s.machines[1].ManagedFields = []metav1.ManagedFieldsEntry{entry(FieldOwner, metav1.ManagedFieldsOperationApply, `{"f:`)}
 	if err := r.configureMachines(t.Context(), s); err == nil || len(applied) != 3 {
 		t.Errorf("fields that cannot be read: applied %d times, error %v", len(applied), err)
 	}

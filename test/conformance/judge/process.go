@@ -105,7 +105,7 @@ func (p *process) awaitReady(ctx context.Context, address string) error {
 	var failure error
 	err := poll.Wait(func() error {
 		if failure = errors.Join(p.failure(), ctx.Err()); failure != nil {
-			return nil
+			return nil //nolint:nilerr // it ends the wait, and is the error below
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
 		if err != nil {

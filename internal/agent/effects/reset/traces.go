@@ -100,9 +100,9 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 }
 
 // RecordedKinds are the kinds that clean.ignore may name.
-func RecordedKinds() []string {
+func RecordedKinds(ctx context.Context) []string {
 	kinds := []string{kindImage}
-	for _, t := range (Cleaner{}).traces(context.Background(), journal.State{}, nil) {
+	for _, t := range (Cleaner{}).traces(ctx, journal.State{}, nil) {
 		if !t.always {
 			kinds = append(kinds, t.kind)
 		}

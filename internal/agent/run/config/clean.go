@@ -32,7 +32,7 @@ type Ignored struct {
 func (c *Clean) Accepted(kinds []string) (accepted []Ignored, wrong []string) {
 	for n, i := range c.Ignore {
 		_, pattern := path.Match(i.Name, "")
-		what := ""
+		var what string
 		switch {
 		case !slices.Contains(kinds, i.Kind):
 			what = fmt.Sprintf("kind must be one of %s", strings.Join(kinds, ", "))
