@@ -68,8 +68,11 @@ func (p *plane) flooded(t *testing.T) {
 	must(t, err)
 	account := rest.AnonymousClientConfig(config)
 	account.BearerToken = token.Status.Token
+	// A later client is served once the plane has accepted the whole flood.
+	after := rest.CopyConfig(config)
+	after.NextProtos = []string{"http/1.1"} // a transport of its own, and so a connection
 	get := map[string]func() (reused bool){}
-	for name, config := range map[string]*rest.Config{"the administrator": config, "the service account": account} {
+	for name, config := range map[string]*rest.Config{"the administrator": config, "the service account": account, "a later client": after} {
 		client, err := rest.HTTPClientFor(config)
 		must(t, err)
 		get[name] = func() (reused bool) {
@@ -85,13 +88,16 @@ func (p *plane) flooded(t *testing.T) {
 			}
 			return reused
 		}
-		get[name]()
+		if name != "a later client" {
+			get[name]()
+		}
 	}
 	for range network.Local.Anonymous + 100 {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(config.Host, "https://"))
 		must(t, err)
 		defer c.Close()
 	}
+	get["a later client"]()
 	for name, get := range get {
 		if !get() {
 			t.Errorf("%s lost the connection", name)
