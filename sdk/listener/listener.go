@@ -193,7 +193,7 @@ func (l *tlsListener) failed(c *conn, err error) {
 type conn struct {
 	net.Conn
 	listener *listener
-	// active is when data last passed, in nanoseconds since the start of the listener.
+	// active is when data was last read, or a write of it begun, in nanoseconds since the start of the listener.
 	active     atomic.Int64
 	identified atomic.Bool
 	closing    sync.Once
@@ -215,13 +215,11 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. It counts from its begin: after it, a client that has read the data may have connected
+// again, and the new connection would count as silent for longer.
 func (c *conn) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	if n > 0 {
-		c.touch()
-	}
-	return n, err
+	c.touch()
+	return c.Conn.Write(b)
 }
 
 // Close implements net.Conn. A connection may be closed by its server and by its listener.
