@@ -49,8 +49,8 @@ type Endpoints struct {
 // NewManager makes a manager whose endpoints limit their connections, by sdk/listener. Those of controller-runtime
 // have as many as clients make, and take no listener.
 func NewManager(config *rest.Config, options ctrl.Options, e Endpoints) (ctrl.Manager, error) {
-	options.Metrics = metricsserver.Options{BindAddress: "0"}
-	options.HealthProbeBindAddress = "0"
+	options.Metrics = metricsserver.Options{BindAddress: disabled}
+	options.HealthProbeBindAddress = disabled
 	options.WebhookServer = newWebhookServer(webhook.Options{Host: e.WebhookHost, Port: e.WebhookPort, CertDir: e.WebhookCertDir})
 	inner, err := ctrl.NewManager(config, options)
 	if err != nil {

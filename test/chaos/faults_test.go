@@ -109,12 +109,8 @@ var faults = []fault{
 		Kind: schedule.Kind{
 			Name:  "delete the second Cluster",
 			Needs: thePlane,
-			Fits:  func(s *schedule.State) bool { return s.Second > 0 },
-			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
-				number := s.Second
-				s.Second = 0
-				return schedule.Arguments{Value: number}
-			},
+			Fits:  aSecond,
+			Draw:  takeSecond,
 		},
 		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
 			return p.remove(ctx, clusterResource, second(s.Value))
@@ -147,12 +143,8 @@ var faults = []fault{
 	{
 		Kind: schedule.Kind{
 			Name: "delay the deletion of the second Cluster", Needs: thePlane, Holds: theDeletion, Longest: 40 * time.Second,
-			Fits: func(s *schedule.State) bool { return s.Second > 0 },
-			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
-				number := s.Second
-				s.Second = 0
-				return schedule.Arguments{Value: number}
-			},
+			Fits: aSecond,
+			Draw: takeSecond,
 		},
 		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
 			return p.deleteHeldUp(ctx, clusterResource, second(s.Value), holdUpAtTheEnd)
@@ -251,6 +243,15 @@ const (
 )
 
 func aHost(s *schedule.State) bool { return len(s.FreeHosts()) > 0 }
+
+func aSecond(s *schedule.State) bool { return s.Second > 0 }
+
+// takeSecond chooses the second Cluster, which is gone from then on.
+func takeSecond(_ *rand.Rand, s *schedule.State) schedule.Arguments {
+	number := s.Second
+	s.Second = 0
+	return schedule.Arguments{Value: number}
+}
 
 func nothing(*rand.Rand, *schedule.State) schedule.Arguments { return schedule.Arguments{} }
 

@@ -51,10 +51,7 @@ func open(path, missing string) (*Journal, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	state, valid, damage := recoverState(data)
-	if err == nil && len(data) == 0 {
-		damage = isEmpty
-	}
+	state, valid, damage := recoverState(data, err == nil)
 	j := &Journal{path: path, state: state}
 	if err != nil && missing != "" {
 		j.state.Lost = &Loss{Why: missing}
@@ -98,18 +95,12 @@ func Read(path string) (State, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return State{}, fmt.Errorf("read the journal: %w", err)
 	}
-	state, _, damage := recoverState(data)
-	if err == nil && len(data) == 0 {
-		damage = isEmpty
-	}
+	state, _, damage := recoverState(data, err == nil)
 	if damage != "" {
 		state.Lost = &Loss{Why: fmt.Sprintf("the journal is damaged (%s)", damage)}
 	}
 	return state, nil
 }
-
-// isEmpty is a journal that the agent never leaves: it has its first record before its name.
-const isEmpty = "it is empty"
 
 // DamagedSuffix follows the name of a journal in those of its damaged ones.
 const DamagedSuffix = ".damaged"
@@ -281,8 +272,8 @@ func encode(s State) ([]byte, error) {
 
 // recoverState returns the last record that can be read, how many bytes up to its end are in order, and
 // what is wrong when a record cannot be read. The end of a write that never returned is not wrong: it has
-// no end of line, or zeros where a block was not written.
-func recoverState(data []byte) (state State, valid int64, damage string) {
+// no end of line, or zeros where a block was not written. Of a file that was not found nothing is wrong.
+func recoverState(data []byte, found bool) (state State, valid int64, damage string) {
 	at := int64(0)
 	for n, rest := 1, data; len(rest) > 0; n++ {
 		end := bytes.IndexByte(rest, '\n')
@@ -298,8 +289,12 @@ func recoverState(data []byte) (state State, valid int64, damage string) {
 			damage = fmt.Sprintf("record %d cannot be read", n)
 		}
 	}
-	if valid == 0 && damage == "" && len(data) > 0 {
-		// The first record is on the disk before the file has its name.
+	// The first record is on the disk before the file has its name.
+	switch {
+	case !found || valid > 0 || damage != "":
+	case len(data) == 0:
+		damage = "it is empty"
+	default:
 		damage = "there is no record in it"
 	}
 	return state, valid, damage
