@@ -114,3 +114,33 @@ what a program printed
 		t.Errorf("result: %+v, want %+v", r, want)
 	}
 }
+
+// CONTRIBUTING.md has a row for each area, as the table of the code says it.
+func TestTableOfAreas(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("../..", tablePage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows, _, err := cutTable(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := table(rows, nil); rows != want {
+		t.Errorf("the table of %s is stale, run `go run ./test/areas record`:\n%s\nwant:\n%s", tablePage, rows, want)
+	}
+}
+
+// A green run of a commit is recorded; one that failed, or had changes beside, is not.
+func TestGreenRunsAreRecorded(t *testing.T) {
+	at := time.Date(2026, 11, 28, 23, 30, 0, 0, time.UTC)
+	green := result{Area: areas[0].name, Commit: "0123456789abcdef", Date: at, OK: true, Passed: 12, Seconds: 61}
+	failed, dirty := green, green
+	failed.OK, failed.Area = false, areas[1].name
+	dirty.Dirty, dirty.Area = true, areas[2].name
+	rows := strings.Split(table("| `"+areas[1].name+"` | needs | takes | 2026-01-01, 1234567 |\n", []result{green, failed, dirty}), "\n")
+	for i, want := range []string{"2026-11-28, 01234567: 12 tests in 2 min", "2026-01-01, 1234567", "never"} {
+		if !strings.HasSuffix(rows[i], "| "+want+" |") {
+			t.Errorf("row %q, want %q at its end", rows[i], want)
+		}
+	}
+}

@@ -21,8 +21,10 @@ func command(arguments []string) error {
 		return runAll(arguments[1:])
 	case len(arguments) == 1 && arguments[0] == "affected":
 		return tellAffected()
+	case len(arguments) == 1 && arguments[0] == "record":
+		return record(".")
 	}
-	return errors.New("usage: areas run AREA... | areas affected")
+	return errors.New("usage: areas run AREA... | areas affected | areas record")
 }
 
 // runAll runs areas one after the other, whichever fail.

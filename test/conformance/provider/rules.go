@@ -1,6 +1,9 @@
 package provider
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Rule is one rule of a contract.
 type Rule struct {
@@ -26,6 +29,9 @@ var gateRules = map[string][]string{
 	"MachineHealthCheck": {"poolMachine"},
 	"Hazards":            {"rotatedSecret"},
 }
+
+// InGate reports whether the gate judges a rule. The deep suite judges every one.
+func InGate(contract, rule string) bool { return slices.Contains(gateRules[contract], rule) }
 
 // poolRules follow "Contract rules for InfraMachinePool", contract version v1beta2.
 var poolRules = []Rule{

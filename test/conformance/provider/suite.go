@@ -90,7 +90,7 @@ func chosen() map[string][]Rule {
 		return all
 	}
 	for contract, rules := range all {
-		all[contract] = slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return !slices.Contains(gateRules[contract], r.Name) })
+		all[contract] = slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return !InGate(contract, r.Name) })
 	}
 	return all
 }
