@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
@@ -98,7 +98,7 @@ func TestMove(t *testing.T) {
 			w.stayWithSilence(a)
 			a.follow("Backup and restore", infrav1.RestoredAnnotation, "NAMESPACE", team)
 			w.awaitRunning(a, w.workers)
-			if got := w.claims(a); !maps.Equal(got, claims) {
+			if got := w.claims(a); !equality.Semantic.DeepEqual(got, claims) {
 				t.Errorf("claims are %v, and were %v", got, claims)
 			}
 		}},
@@ -350,7 +350,7 @@ func (w *world) awaitReadyToMove(m *management) {
 func (w *world) arrived(to, from *management, claims map[string]infrav1.HostClaim) {
 	w.t.Helper()
 	w.awaitRunning(to, w.workers)
-	if got := w.claims(to); !maps.Equal(got, claims) {
+	if got := w.claims(to); !equality.Semantic.DeepEqual(got, claims) {
 		w.t.Errorf("claims are %v, and were %v", got, claims)
 	}
 	if left := w.claims(from); len(left) > 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,7 +54,7 @@ func TestMoveTopology(t *testing.T) {
 		w.awaitTopology(route.to, machines)
 		assertSame(t, "specs", route.to.specs(), objects)
 		assertSame(t, "UIDs", route.to.uids(), moved)
-		if got := w.claims(route.to); !maps.Equal(got, claims) {
+		if got := w.claims(route.to); !equality.Semantic.DeepEqual(got, claims) {
 			t.Errorf("claims are %v, and were %v", got, claims)
 		}
 		w.nothingHappened(nodes)
