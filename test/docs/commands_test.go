@@ -13,12 +13,16 @@ import (
 type command struct {
 	// flags by name and by letter; true when a value follows.
 	flags map[string]bool
+	// letters are the short forms of flags.
+	letters map[string]string
 	// parent is true when a word that follows must be a subcommand.
 	parent bool
 }
 
 var (
-	flagLine    = regexp.MustCompile(`^\s+(?:-(\w), )?--?([a-zA-Z][\w-]*)(?:(?: |\[?=)([\w.,=\[\]"-]+))?(?:\s{2,}|$)`)
+	flagLine = regexp.MustCompile(`^\s+(?:-(\w), )?--?([a-zA-Z][\w-]*)(?:(?: |\[?=)([\w.,=\[\]"-]+))?(?:\s{2,}|$)`)
+	// commonLine names flags that the reference describes once, for many commands.
+	commonLine  = regexp.MustCompile(`^ {6}(--[a-z-]+(?:, --[a-z-]+)*)$`)
 	letterLine  = regexp.MustCompile(`^\s+-(\w) (\w+)$`)
 	commandLine = regexp.MustCompile(`^  ([a-z]+) {2,}\S`)
 	target      = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*)(?: [a-z0-9 -]+)?:(?:[^=]|$)`)
@@ -169,29 +173,39 @@ func anyHas(commands map[string]*command, flag string) bool {
 func programs(t *testing.T) map[string]*command {
 	t.Helper()
 	found := map[string]*command{}
+	const many = "Flags of many commands"
 	for _, page := range []string{"cli.md", "programs.md"} {
 		var current string
 		for _, l := range read(t, root+"/docs/reference/"+page).lines {
-			if match := heading.FindStringSubmatch(l.text); !l.fenced && match != nil && strings.HasPrefix(match[1], "slipway") && strings.HasPrefix(l.text, "## ") {
+			if match := heading.FindStringSubmatch(l.text); !l.fenced && match != nil && (strings.HasPrefix(match[1], "slipway") || match[1] == many) && strings.HasPrefix(l.text, "## ") {
 				current = match[1]
-				found[current] = &command{flags: map[string]bool{}}
-				if i := strings.LastIndex(current, " "); i > 0 {
+				found[current] = &command{flags: map[string]bool{"help": false}, letters: map[string]string{}}
+				if i := strings.LastIndex(current, " "); i > 0 && current != many {
 					found[current[:i]].parent = true
 				}
 			}
 			if !l.fenced || current == "" {
 				continue
 			}
-			if match := flagLine.FindStringSubmatch(l.text); match != nil {
+			if match := commonLine.FindStringSubmatch(l.text); match != nil {
+				for flag := range strings.SplitSeq(match[1], ", ") {
+					flag = strings.TrimPrefix(flag, "--")
+					found[current].flags[flag] = found[many].flags[flag]
+					if letter := found[many].letters[flag]; letter != "" {
+						found[current].flags[letter] = found[many].flags[flag]
+					}
+				}
+			} else if match := flagLine.FindStringSubmatch(l.text); match != nil {
 				found[current].flags[match[2]] = match[3] != ""
 				if match[1] != "" {
 					found[current].flags[match[1]] = match[3] != ""
+					found[current].letters[match[2]] = match[1]
 				}
 			} else if match := letterLine.FindStringSubmatch(l.text); match != nil {
 				found[current].flags[match[1]] = true
 			} else if match := commandLine.FindStringSubmatch(l.text); match != nil && page == "programs.md" {
 				found[current].parent = true
-				found[current+" "+match[1]] = &command{flags: found[current].flags}
+				found[current+" "+match[1]] = &command{flags: found[current].flags, letters: found[current].letters}
 			}
 		}
 	}

@@ -28,6 +28,7 @@ func TestReference(t *testing.T) {
 	t.Setenv(envStateDir, "")
 	t.Setenv(envBundle, "bundle beside the binary")
 	root := Root()
+	root.InitDefaultCompletionCmd()
 	commands := withSubcommands(root)
 	common := commonFlags(commands)
 	var page strings.Builder
@@ -83,9 +84,6 @@ func describe(page *strings.Builder, command *cobra.Command, common *pflag.FlagS
 	if command.Long != "" && command.Long != command.Short {
 		fmt.Fprintf(page, "\n%s\n", strings.TrimSpace(command.Long))
 	}
-	if !command.Runnable() || command.HasAvailableSubCommands() {
-		return
-	}
 	own, names := pflag.NewFlagSet(command.Name(), pflag.ContinueOnError), []string{}
 	flagsOf(command).VisitAll(func(f *pflag.Flag) {
 		if c := common.Lookup(f.Name); c != nil && c.Usage == f.Usage && c.DefValue == f.DefValue {
@@ -94,6 +92,9 @@ func describe(page *strings.Builder, command *cobra.Command, common *pflag.FlagS
 		}
 		own.AddFlag(f)
 	})
+	if !command.Runnable() || command.HasAvailableSubCommands() && !own.HasAvailableFlags() {
+		return // it shows its help
+	}
 	fmt.Fprintf(page, "\n```\n%s\n", command.UseLine())
 	if command.Example != "" {
 		fmt.Fprintf(page, "\n%s\n", strings.TrimRight(command.Example, "\n"))
@@ -107,11 +108,12 @@ func describe(page *strings.Builder, command *cobra.Command, common *pflag.FlagS
 	page.WriteString("```\n")
 }
 
-// withSubcommands lists what a user can call, in the order of the help.
+// withSubcommands lists what a user can call, in the order of the help. What completion is for
+// each shell is told by the command itself.
 func withSubcommands(c *cobra.Command) []*cobra.Command {
 	list := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
+		if sub.IsAvailableCommand() && c.Name() != "completion" {
 			list = append(list, withSubcommands(sub)...)
 		}
 	}
