@@ -34,12 +34,12 @@ func pageOf(r *http.Request) int {
 }
 
 func (s *server) fleet(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	o, err := snapshot.Read(ctx, read, s.Namespace, snapshot.Hosts)
+	o, err := snapshot.Read(ctx, read, s.Namespace, snapshot.Hosts, snapshot.HostMachines, snapshot.Machines)
 	if err != nil {
 		return "", nil, err
 	}
 	query := r.URL.Query()
-	return "Fleet", view.FleetOf(status.HostsOf(o.Hosts, s.scope()), doctor.OfHosts(o.Hosts, s.now()), view.FleetFilter{
+	return "Fleet", view.FleetOf(status.HostsOf(o.Hosts, s.scope()), doctor.OfHosts(o, s.now()), view.FleetFilter{
 		Text: query.Get("q"), Phase: query.Get("phase"), Domain: query.Get("domain"), Attention: query.Get("attention") != "", Page: pageOf(r),
 	}), nil
 }

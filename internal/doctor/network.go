@@ -5,13 +5,10 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-)
 
-// networkNotReady is the reason by which a kubelet says that its container runtime found no
-// network plugin, in the message of its Node's condition Ready.
-const networkNotReady = "NetworkPluginNotReady"
+	"github.com/slipway-dev/slipway/internal/status"
+)
 
 // networkPatience is how long a new Node may be without: the pod of its plugin starts there
 // first.
@@ -33,13 +30,14 @@ var noNetworkPlugin = Check{
 				if m.Namespace != c.Namespace || m.Spec.ClusterName != c.Name {
 					continue
 				}
-				ready := condition(m.Status.Conditions, clusterv1.MachineNodeReadyCondition, metav1.ConditionFalse)
-				if ready == nil || !strings.Contains(ready.Message, networkNotReady) || s.Now.Sub(ready.LastTransitionTime.Time) < networkPatience {
+				trouble := status.NodeTroubleOf(m)
+				if trouble == nil || !trouble.NoNetwork || s.Now.Sub(trouble.Since) < networkPatience {
 					continue
 				}
 				without = append(without, m.Name)
-				if f.Since == nil || ready.LastTransitionTime.Time.Before(*f.Since) {
-					f = f.of(ready)
+				if f.Since == nil || trouble.Since.Before(*f.Since) {
+					f = f.since(trouble.Since)
+					f.Message = trouble.Message
 				}
 			}
 			f.Message = fmt.Sprintf("%d of its Nodes have no network plugin (%s): %s", len(without), named(without), f.Message)

@@ -1,22 +1,74 @@
 package doctor
 
 import (
+	"fmt"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/status"
+)
+
+const (
+	// nodeWarning and nodeError are the ages from which a Node in trouble is a warning and an
+	// error: before that it is a note, as a restart of the kubelet or of the host takes as long.
+	nodeWarning, nodeError = time.Minute, 5 * time.Minute
+	// nodePatience is how long a host that was provisioned may be without a Node: its kubelet
+	// starts then.
+	nodePatience = 2 * time.Minute
 )
 
 var nodeNotReady = Check{
 	Name:   "NodeUnwell",
-	Means:  "the Node of a machine has not been ready for minutes while others of its cluster are, or was deleted while the machine lives",
-	Remedy: "Look at the kubelet on the host. A machine that stays unwell is replaced when you delete its Machine, or by a MachineHealthCheck.",
+	Means:  "the Node of a machine is not ready or not healthy, was deleted while the machine lives, or never came; from the first minute on, a note first, a warning after a minute, an error after five",
+	Remedy: "Look at the Node, and at the kubelet on the host. A machine that stays unwell is replaced when you delete its Machine, or by a MachineHealthCheck.",
 	find: func(s *Snapshot) []Finding {
+		machines := s.MachinesOnHosts()
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
-			if c := condition(m.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionFalse, infrav1.NodeNotReadyReason, infrav1.NodeDeletedReason); c != nil {
-				return atHostMachine(m, Error).of(c).describe(), true
+			unwell := condition(m.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionFalse, infrav1.NodeNotReadyReason, infrav1.NodeDeletedReason)
+			ready := condition(m.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionTrue)
+			var trouble *status.NodeTrouble
+			if machine := machines[client.ObjectKeyFromObject(m)]; machine != nil {
+				trouble = status.NodeTroubleOf(machine)
 			}
-			return none()
+			switch {
+			case unwell != nil && (trouble == nil || unwell.Reason == infrav1.NodeDeletedReason):
+				return atHostMachine(m, Error).of(unwell).describe(), true
+			case trouble == nil || trouble.NoNetwork || unwell == nil && ready == nil:
+				return none()
+			case trouble.Node == "" && ready != nil:
+				// Core has waited for the Node since before there was a host.
+				if trouble.Since.Before(ready.LastTransitionTime.Time) {
+					trouble.Since = ready.LastTransitionTime.Time
+				}
+				if s.Now.Sub(trouble.Since) < nodePatience {
+					return none()
+				}
+			}
+			return troubled(s, m, trouble), true
 		})
 	},
+}
+
+// troubled is the finding of a Node in trouble; the older that is, the worse.
+func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *status.NodeTrouble) Finding {
+	severity := Note
+	switch age := s.Now.Sub(trouble.Since); {
+	case age >= nodeError:
+		severity = Error
+	case age >= nodeWarning:
+		severity = Warning
+	}
+	f := atHostMachine(m, severity).since(trouble.Since)
+	f.Message = trouble.Message
+	if h := m.Status.HostRef.Name; h != "" && h != trouble.Node {
+		f.Message += fmt.Sprintf(" (host %s)", h)
+	}
+	if trouble.Node == "" || f.Cluster == "" {
+		return f.describe()
+	}
+	return f.next("kubectl --kubeconfig \"$(slipway kubeconfig %s -n %s)\" describe node %s", f.Cluster, m.Namespace, trouble.Node)
 }

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -40,12 +39,23 @@ func Read(ctx context.Context, c client.Reader, scope status.Scope, now time.Tim
 	return &Snapshot{Snapshot: *s, Now: now, Scope: scope}, nil
 }
 
-// OfHosts returns what the checks find on hosts when nothing but the Hosts is known.
-func OfHosts(hosts []infrav1.Host, now time.Time) []Finding {
+// OfHosts returns what the checks find on hosts, and on the machines that they serve as of the
+// host, when nothing but Hosts, HostMachines and Machines is known.
+func OfHosts(o *snapshot.Snapshot, now time.Time) []Finding {
 	s := &Snapshot{Now: now}
+	s.Hosts, s.HostMachines, s.Machines = o.Hosts, o.HostMachines, o.Machines
 	// No check may conclude that there is no Cluster.
-	s.Hosts, s.Unread = hosts, []Unread{{Kind: "Cluster"}}
-	return Diagnose(s).Findings
+	s.Unread = []Unread{{Kind: "Cluster"}}
+	found := Diagnose(s).Findings
+	for i := range found {
+		if found[i].Object.Kind != "HostMachine" {
+			continue
+		}
+		if m := s.HostMachine(found[i].Object.Namespace, found[i].Object.Name); m != nil && m.Status.HostRef.Name != "" {
+			found[i].Object = Object{APIVersion: found[i].Object.APIVersion, Kind: "Host", Namespace: m.Namespace, Name: m.Status.HostRef.Name}
+		}
+	}
+	return found
 }
 
 // knows says whether the objects of a kind were read.

@@ -103,6 +103,23 @@ func (s *Snapshot) Cluster(namespace, name string) *clusterv1.Cluster {
 // Host returns a Host; nil when there is none, or none that may be read.
 func (s *Snapshot) Host(namespace, name string) *infrav1.Host { return find(s.Hosts, namespace, name) }
 
+// HostMachine returns one by its name, or nil.
+func (s *Snapshot) HostMachine(namespace, name string) *infrav1.HostMachine {
+	return find(s.HostMachines, namespace, name)
+}
+
+// MachinesOnHosts returns the Machines whose infrastructure are HostMachines, by that HostMachine.
+func (s *Snapshot) MachinesOnHosts() map[client.ObjectKey]*clusterv1.Machine {
+	machines := make(map[client.ObjectKey]*clusterv1.Machine, len(s.Machines))
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		if ref := &m.Spec.InfrastructureRef; ref.Kind == "HostMachine" && ref.APIGroup == infrav1.GroupVersion.Group {
+			machines[client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}] = m
+		}
+	}
+	return machines
+}
+
 func find[T any, P interface {
 	*T
 	client.Object

@@ -53,7 +53,7 @@ func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister
 	if err != nil {
 		return Status{}, err
 	}
-	s := Status{Clusters: []Cluster{}}
+	s, onHosts := Status{Clusters: []Cluster{}}, o.MachinesOnHosts()
 	for i := range o.Clusters {
 		of := &o.Clusters[i]
 		if !scope.shows(of) {
@@ -61,7 +61,7 @@ func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister
 		}
 		cluster := clusterOf(of, o.Machines)
 		cluster.Pools = poolsOf(cluster, o.MachinePools, o.MachineDeployments)
-		cluster.Waiting = append(waitingOf(of, o.HostMachines, o.HostMachinePools), waitingRuns(of, o.LifecycleRuns)...)
+		cluster.Waiting = append(waitingOf(of, o, onHosts), waitingRuns(of, o.LifecycleRuns)...)
 		s.Clusters = append(s.Clusters, cluster)
 	}
 	s.Hosts = HostsOf(o.Hosts, scope)
@@ -146,29 +146,36 @@ func poolsOf(cluster Cluster, pools []clusterv1.MachinePool, deployments []clust
 }
 
 // waitingOf gathers what is not ready, from the conditions that say what to do:
-// the topology's, and those of the machines and pools on hosts.
-func waitingOf(c *clusterv1.Cluster, machines []infrav1.HostMachine, pools []infrav1.HostMachinePool) []string {
+// the topology's, and those of the machines and pools on hosts. A Node in trouble is told at once,
+// while its HostMachine is ready for some minutes more.
+func waitingOf(c *clusterv1.Cluster, o *snapshot.Snapshot, onHosts map[client.ObjectKey]*clusterv1.Machine) []string {
 	var out []string
 	topology := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition)
 	if topology != nil && topology.Status == "False" && topology.Message != "" {
 		out = append(out, topology.Message)
 	}
-	for i := range machines {
-		m := &machines[i]
+	for i := range o.HostMachines {
+		m := &o.HostMachines[i]
 		ready := meta.FindStatusCondition(m.Status.Conditions, clusterv1.ReadyCondition)
 		if m.Namespace != c.Namespace || m.Labels[clusterv1.ClusterNameLabel] != c.Name || ready == nil {
 			continue
 		}
 		upToDate := meta.FindStatusCondition(m.Status.Conditions, infrav1.UpToDateCondition)
+		var trouble *NodeTrouble
+		if machine := onHosts[client.ObjectKeyFromObject(m)]; machine != nil {
+			trouble = NodeTroubleOf(machine)
+		}
 		switch {
+		case trouble != nil && (ready.Status == "True" || ready.Reason == infrav1.NodeNotReadyReason):
+			out = append(out, m.Name+": "+trouble.Message)
 		case ready.Status != "True":
 			out = append(out, m.Name+": "+cmp.Or(ready.Message, ready.Reason))
 		case upToDate != nil && upToDate.Status == "False" && upToDate.Message != "":
 			out = append(out, m.Name+": "+upToDate.Message)
 		}
 	}
-	for i := range pools {
-		p := &pools[i]
+	for i := range o.HostMachinePools {
+		p := &o.HostMachinePools[i]
 		remediating := meta.FindStatusCondition(p.Status.Conditions, clusterv1.RemediatingCondition)
 		if p.Namespace == c.Namespace && p.Labels[clusterv1.ClusterNameLabel] == c.Name && remediating != nil && remediating.Message != "" {
 			out = append(out, p.Name+": "+remediating.Message)

@@ -134,6 +134,36 @@ func TestCollect(t *testing.T) {
 	}
 }
 
+// A Node in trouble is waited for at once, while its HostMachine has minutes of grace, and by what
+// the Node says once that has none; a cluster that core cannot reach tells nothing of its Nodes.
+func TestCollectNodesInTrouble(t *testing.T) {
+	cluster := &clusterv1.Cluster{ObjectMeta: named("a")}
+	objects := []client.Object{cluster}
+	for _, m := range []struct{ name, ready, readyReason, reason, message string }{
+		{"a-1", "True", "Provisioned", clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: Kubelet stopped posting node status."},
+		{"a-2", "False", infrav1.NodeNotReadyReason, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: PLEG is not healthy"},
+		{"a-3", "False", "AgentNotConnected", clusterv1.MachineNodeReadyUnknownReason, ""},
+		{"a-4", "True", "Provisioned", clusterv1.MachineNodeConnectionDownReason, "Remote connection not established yet"},
+	} {
+		node := condition(clusterv1.MachineNodeReadyCondition, "Unknown", m.message)
+		node.Reason = m.reason
+		of := machine(m.name, "a", node)
+		of.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: m.name}
+		of.Status.NodeRef.Name = "node-" + m.name
+		ready := condition(clusterv1.ReadyCondition, metav1.ConditionStatus(m.ready), "of "+m.name)
+		ready.Reason = m.readyReason
+		objects = append(objects, of, hostMachine(m.name, "a", ready))
+	}
+	want := []string{
+		"a-1: Node node-a-1 is not ready: Node.Ready: Kubelet stopped posting node status.",
+		"a-2: Node node-a-2 is not ready: Node.Ready: PLEG is not healthy",
+		"a-3: of a-3",
+	}
+	if got := collect(t, noNodes, objects...).Clusters[0].Waiting; !slices.Equal(got, want) {
+		t.Errorf("waiting for %q, want %q", got, want)
+	}
+}
+
 func lifecycleRun(name, cluster string, hook lifecyclev1.HookName, change func(*lifecyclev1.LifecycleRunSpec)) *lifecyclev1.LifecycleRun {
 	r := &lifecyclev1.LifecycleRun{ObjectMeta: named(name), Spec: lifecyclev1.LifecycleRunSpec{
 		ClusterName: cluster, PolicyName: "p", Hook: hook, Mode: lifecyclev1.ModeEnforce,

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/doctor"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -121,8 +122,21 @@ func TestAttentionOfFindings(t *testing.T) {
 		host("orphan", condition(clusterv1.ReadyCondition, "False", infrav1.HostOrphanedClaimReason)),
 		host("waiting", condition(infrav1.ReleaseHooksPassedCondition, "False", infrav1.HooksBlockedReason)),
 	}
-	f := FleetOf(status.HostsOf(hosts, status.Scope{}), doctor.OfHosts(hosts, time.Now()), FleetFilter{Attention: true})
-	if got, want := names(f), []string{"cloned", "late", "old", "orphan", "waiting"}; !slices.Equal(got, want) || f.Attention != len(want) {
+	o := &snapshot.Snapshot{Hosts: append(hosts, host("node"), host("starts"))}
+	for name, age := range map[string]time.Duration{"node": 2 * time.Minute, "starts": 0} {
+		m := infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "of-" + name}}
+		m.Status.HostRef.Name = name
+		m.Status.Conditions = []metav1.Condition{condition(clusterv1.ReadyCondition, "True", "x")}
+		machine := clusterv1.Machine{ObjectMeta: m.ObjectMeta}
+		machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: m.Name}
+		machine.Status.NodeRef.Name = name
+		unready := condition(clusterv1.MachineNodeReadyCondition, "Unknown", clusterv1.MachineNodeReadyUnknownReason)
+		unready.LastTransitionTime = metav1.NewTime(time.Now().Add(-age))
+		machine.Status.Conditions = []metav1.Condition{unready}
+		o.HostMachines, o.Machines = append(o.HostMachines, m), append(o.Machines, machine)
+	}
+	f := FleetOf(status.HostsOf(o.Hosts, status.Scope{}), doctor.OfHosts(o, time.Now()), FleetFilter{Attention: true})
+	if got, want := names(f), []string{"cloned", "late", "node", "old", "orphan", "waiting"}; !slices.Equal(got, want) || f.Attention != len(want) {
 		t.Errorf("attention: %d, %q, want %q", f.Attention, got, want)
 	}
 }
