@@ -26,6 +26,7 @@ var (
 	letterLine  = regexp.MustCompile(`^\s+-(\w) (\w+)$`)
 	commandLine = regexp.MustCompile(`^  ([a-z]+) {2,}\S`)
 	target      = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*)(?: [a-z0-9 -]+)?:(?:[^=]|$)`)
+	testFlag    = regexp.MustCompile(`-(run|bench) '?([A-Z]\w*)`)
 	separators  = regexp.MustCompile("[|;&`()]+|\\s#\\s|\\$\\(|[<>]")
 	quoted      = regexp.MustCompile(`"[^"]*"|'[^']*'`)
 	flagName    = regexp.MustCompile(`^--([a-z][a-z-]+)`)
@@ -58,6 +59,9 @@ func TestCommands(t *testing.T) {
 			case program == "make" && len(words) > 1:
 				checked++
 				checkMake(t, d.path, call.number, targets, words[1:])
+			case program == "go" && len(words) > 1 && words[1] == "test":
+				checked++
+				checkTest(t, d.path, call, words[2:])
 			case commands[program] != nil:
 				checked++
 				checkCall(t, d.path, call.number, commands, program, words[1:])
@@ -129,6 +133,42 @@ func checkMake(t *testing.T, path string, number int, targets map[string]bool, w
 			}
 		} else if !targets[strings.Trim(word, ".,")] {
 			t.Errorf("%s:%d: there is no `make %s`", path, number, word)
+		}
+	}
+}
+
+// checkTest looks for the packages of a call of go test, and for the tests that it names by -run or
+// -bench. Calls below another module's folder name packages from there.
+func checkTest(t *testing.T, path string, c call, words []string) {
+	t.Helper()
+	var folders []string
+	for _, word := range words {
+		if strings.HasPrefix(word, "./") {
+			folder := strings.TrimSuffix(strings.Trim(word, ".,"), "/...")
+			folders = append(folders, filepath.Join(root, folder), filepath.Join(root, "sdk", folder), filepath.Join(root, "plane", folder))
+		}
+	}
+	var text strings.Builder
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.Write(data)
+		}
+	}
+	if len(folders) > 0 && text.Len() == 0 {
+		t.Errorf("%s:%d: no package of %q has tests", path, c.number, c.text)
+	}
+	for _, match := range testFlag.FindAllStringSubmatch(c.text, -1) {
+		kind := map[string]string{"run": "Test", "bench": "Benchmark"}[match[1]]
+		if name := strings.TrimPrefix(match[2], kind); !strings.Contains(text.String(), "func "+kind+name) {
+			t.Errorf("%s:%d: no test of %q is called %s%s", path, c.number, c.text, kind, name)
 		}
 	}
 }
