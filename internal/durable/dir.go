@@ -229,10 +229,8 @@ func (d *Dir) SetOwner(name string, perm fs.FileMode, uid, gid int) error {
 		return err
 	}
 	if d.exclusive {
-		if err := d.root.Lchown(name, uid, gid); err != nil {
-			return d.wrap(err, name)
-		}
-		if err := d.root.Chmod(name, perm); err != nil {
+		err := d.unlocked(name, func() error { return errors.Join(d.root.Lchown(name, uid, gid), d.root.Chmod(name, perm)) })
+		if err != nil {
 			return d.wrap(err, name)
 		}
 		return nil
@@ -334,6 +332,9 @@ func (d *Dir) Link(target, name string) error {
 func (d *Dir) Remove(name string) error {
 	var errs []error
 	for _, n := range []string{filepath.Base(Staged(name)), name} {
+		if _, err := d.root.Lstat(n); n != name && errors.Is(err, unix.EPERM) {
+			continue // a file system that has no hidden names, such as that of eBPF
+		}
 		if err := before(Delete, d.Path(n)); err != nil {
 			return err
 		}
@@ -347,7 +348,7 @@ func (d *Dir) RemoveAll(name string) error {
 	if err := before(DeleteAll, d.Path(name)); err != nil {
 		return err
 	}
-	if err := d.root.RemoveAll(name); err != nil {
+	if err := d.unlocked(name, func() error { return d.root.RemoveAll(name) }); err != nil {
 		return d.wrap(err, name)
 	}
 	return d.sync()
@@ -361,7 +362,7 @@ func (d *Dir) discard(name string) error {
 }
 
 func (d *Dir) unlink(name string) error {
-	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
+	if err := d.unlocked(name, func() error { return d.root.Remove(name) }); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
 		return d.wrap(err, name)
 	}
 	return nil
@@ -371,7 +372,7 @@ func (d *Dir) rename(from, to string) error {
 	if err := before(Move, d.Path(to)); err != nil {
 		return err
 	}
-	if err := d.root.Rename(from, to); err != nil {
+	if err := d.unlocked(to, func() error { return d.root.Rename(from, to) }); err != nil {
 		return d.wrap(err, to)
 	}
 	return d.sync()

@@ -74,6 +74,13 @@ func TestHostIsAsBefore(t *testing.T) {
 		"new, with directories":           {data: "write_files: [{path: /srv/a/b/c, content: c}]"},
 		"by a command": {files: map[string]string{"/etc/fstab": "swap\n", "/etc/gone.conf": "own"},
 			data: "runcmd: ['sed -i s/swap/#swap/ ROOT/etc/fstab', 'rm ROOT/etc/gone.conf', 'mkdir -p ROOT/etc/cron.d && echo x > ROOT/etc/cron.d/x']"},
+		"the resolver, by a command": {files: map[string]string{"/etc/resolv.conf": "nameserver 192.0.2.1\n"}, data: "runcmd: ['echo nameserver 10.96.0.10 > ROOT/etc/resolv.conf']"},
+		"an alternative":             {files: map[string]string{"/etc/alternatives/iptables": "nft"}, data: "runcmd: ['ln -sfn /usr/sbin/iptables-legacy ROOT/etc/alternatives/iptables']"},
+		"the agent's configuration":  {files: map[string]string{"/etc/slipway/agent.yaml": "clean: {}\n"}, data: "runcmd: ['echo evil > ROOT/etc/slipway/agent.yaml']"},
+		"nobody may change it": {files: map[string]string{"/etc/own.conf": "own"},
+			data: "runcmd: ['echo theirs > ROOT/etc/own.conf', 'mkdir -p ROOT/etc/new.d ROOT/var/lib/kubelet/a', 'touch ROOT/etc/new.d/a ROOT/var/lib/kubelet/a/b', 'chattr +i ROOT/etc/own.conf ROOT/etc/new.d/a ROOT/etc/new.d ROOT/var/lib/kubelet/a/b ROOT/var/lib/kubelet/a || true']"},
+		"a drop-in of the kubelet, and a unit with a name of the agent's": {
+			data: "runcmd: ['mkdir -p ROOT/etc/systemd/system/kubelet.service.d ROOT/usr/lib/systemd/system ROOT/usr/bin', 'for f in etc/systemd/system/kubelet.service.d/a.conf etc/systemd/system/slipway-evil.service usr/lib/systemd/system/b.service usr/bin/c etc/profile.d/d.dpkg-e.sh; do mkdir -p $(dirname ROOT/$f); echo x > ROOT/$f; done']"},
 		"host name":   {files: map[string]string{"/etc/hostname": "host-1\n"}, data: "hostname: theirs"},
 		"chrony":      {files: map[string]string{"/etc/chrony.conf": "pool own iburst\n"}, data: "ntp: {servers: [theirs]}", restarted: "chronyd"},
 		"drop-in":     {files: map[string]string{"/etc/containerd/config.toml": "version = 3\n"}, data: "write_files: [{path: /etc/containerd/config.toml, content: x}]", restarted: "containerd"},
@@ -96,7 +103,7 @@ func TestHostIsAsBefore(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, dir := range []string{"/etc/default", "/var/log", "/srv", "/etc/cni/net.d"} {
+			for _, dir := range []string{"/etc/default", "/var/log", "/srv", "/etc/cni/net.d", "/usr/bin", "/usr/lib"} {
 				if err := os.MkdirAll(h.Root.Path(dir), 0o755); err != nil {
 					t.Fatal(err)
 				}

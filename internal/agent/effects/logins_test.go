@@ -123,3 +123,43 @@ runcmd:
 		t.Errorf("after the operator, left are %q, %v", left, err)
 	}
 }
+
+// TestLoginsThatABootstrapTakesAway: accounts, keys, members and rules of the operator that are gone with a bootstrap
+// are named until they are back; so is a service whose account has another number.
+func TestLoginsThatABootstrapTakesAway(t *testing.T) {
+	h, p := withOperator(t), newRecord(t)
+	before := map[string]string{
+		"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\noperator:x:0:0::/home/operator:/bin/sh\nother:x:7:7::/home/other:/bin/sh\nwww:x:33:33::/srv:/usr/sbin/nologin\n",
+		"/etc/shadow": "root:*:0::::::\noperator:$6$own:0::::::\nother:$6$other:0::::::\n", "/etc/group": "root:x:0:\nsudo:x:27:operator\n",
+		"/etc/sudoers.d/own": "operator ALL=(ALL) ALL\n", "/home/operator/.ssh/authorized_keys": "ssh-ed25519 OWN\n",
+	}
+	for path, content := range before {
+		h.Put(t, path, content)
+	}
+	data := strings.ReplaceAll(`#cloud-config
+runcmd:
+  - sed -i '/^other/d; s/33:33/1500:33/' ROOT/etc/passwd
+  - sed -i 's/operator$//' ROOT/etc/group
+  - rm ROOT/etc/sudoers.d/own
+  - echo "" > ROOT/home/operator/.ssh/authorized_keys
+`, "ROOT", string(h.Root))
+	if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data)}, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Executor.Reset(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	want := []string{
+		"account other, which was there before, is gone", "changed user ID, group, home or shell of account www", "SSH keys that were in /home/operator/.ssh/authorized_keys before are gone",
+		"account operator, which was in group sudo before, is not", "sudo rules in /etc/sudoers.d/own, which were there before, are gone",
+	}
+	if left, err := h.Executor.Verify(t.Context(), p.State()); err != nil || !slices.Equal(left, want) {
+		t.Errorf("left is %q, %v", left, err)
+	}
+	for path, content := range before {
+		h.Put(t, path, content)
+	}
+	if left, err := h.Executor.Verify(t.Context(), p.State()); err != nil || len(left) > 0 {
+		t.Errorf("once they are back, left is %q, %v", left, err)
+	}
+}

@@ -256,6 +256,8 @@ type Logins struct {
 	Members map[string][]string `json:"members,omitempty"`
 	// Sudoers maps files of sudo's rules to their digests.
 	Sudoers map[string]string `json:"sudoers,omitempty"`
+	// Numbers maps accounts to user ID, group ID, home and shell. Agents of before recorded none.
+	Numbers map[string]string `json:"numbers,omitempty"`
 }
 
 // LoginChanges is what a bootstrap changed about Logins.
@@ -273,6 +275,9 @@ type LoginChanges struct {
 	// digest that they have since.
 	Sudoers []string          `json:"sudoers,omitempty"`
 	Edited  map[string]string `json:"edited,omitempty"`
+	// Taken is what was there before and is not any more: accounts, or that somebody can log in to them;
+	// keys; members; files of rules; the numbers of accounts as they were. It is named, nobody can restore it.
+	Taken *Logins `json:"taken,omitempty"`
 }
 
 // FullReset says whether the operation is a reset of policy Full.

@@ -23,6 +23,7 @@ func Changes(root hostfs.Root, s journal.State) (journal.LoginChanges, error) {
 		return made, err
 	}
 	compare(*s.Baseline.Logins, *now, &made)
+	made.Taken = taken(*s.Baseline.Logins, *now)
 	return made, nil
 }
 
@@ -62,6 +63,74 @@ func compare(before, now journal.Logins, made *journal.LoginChanges) {
 			set(&made.Edited, path, is)
 		}
 	}
+}
+
+// taken returns what before has and now has not; nil for nothing.
+func taken(before, now journal.Logins) *journal.Logins {
+	t, some := &journal.Logins{}, false
+	for _, name := range sorted(before.Accounts) {
+		if is, there := now.Accounts[name]; !there || is == "" && before.Accounts[name] != "" {
+			set(&t.Accounts, name, before.Accounts[name])
+			some = true
+		} else if was, known := before.Numbers[name]; known && was != now.Numbers[name] && is == before.Accounts[name] {
+			set(&t.Numbers, name, was)
+			some = true
+		}
+	}
+	for _, path := range sorted(before.Keys) {
+		if gone := without(before.Keys[path], now.Keys[path]); len(gone) > 0 {
+			set(&t.Keys, path, gone)
+			some = true
+		}
+	}
+	for _, group := range sorted(before.Members) {
+		if gone := without(before.Members[group], now.Members[group]); len(gone) > 0 {
+			set(&t.Members, group, gone)
+			some = true
+		}
+	}
+	for _, path := range sorted(before.Sudoers) {
+		if _, there := now.Sudoers[path]; !there {
+			set(&t.Sudoers, path, before.Sudoers[path])
+			some = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return t
+}
+
+// leftTaken says what of it is still not there.
+func leftTaken(t, now journal.Logins) (left []string) {
+	for _, name := range sorted(t.Accounts) {
+		if is, there := now.Accounts[name]; !there {
+			left = append(left, "account "+name+", which was there before, is gone")
+		} else if is == "" && t.Accounts[name] != "" {
+			left = append(left, "account "+name+", to which one could log in before, is locked")
+		}
+	}
+	for _, name := range sorted(t.Numbers) {
+		if is, there := now.Numbers[name]; there && is != t.Numbers[name] {
+			left = append(left, "changed user ID, group, home or shell of account "+name)
+		}
+	}
+	for _, path := range sorted(t.Keys) {
+		if len(without(t.Keys[path], now.Keys[path])) > 0 {
+			left = append(left, "SSH keys that were in "+path+" before are gone")
+		}
+	}
+	for _, group := range sorted(t.Members) {
+		for _, name := range without(t.Members[group], now.Members[group]) {
+			left = append(left, "account "+name+", which was in group "+group+" before, is not")
+		}
+	}
+	for _, path := range sorted(t.Sudoers) {
+		if _, there := now.Sudoers[path]; !there {
+			left = append(left, "sudo rules in "+path+", which were there before, are gone")
+		}
+	}
+	return left
 }
 
 // without returns the elements of all that are not in known.
@@ -115,6 +184,9 @@ func Left(root hostfs.Root, made journal.LoginChanges) ([]string, error) {
 		if now.Accounts[name] == made.Changed[name] {
 			left = append(left, "changed password, shell or user ID of account "+name)
 		}
+	}
+	if made.Taken != nil {
+		left = append(left, leftTaken(*made.Taken, *now)...)
 	}
 	return left, nil
 }

@@ -62,7 +62,7 @@ func Read(root hostfs.Root) (*journal.Logins, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &journal.Logins{Accounts: map[string]string{}, Keys: map[string][]string{}, Members: map[string][]string{}, Sudoers: map[string]string{}}
+	l := &journal.Logins{Accounts: map[string]string{}, Keys: map[string][]string{}, Members: map[string][]string{}, Sudoers: map[string]string{}, Numbers: map[string]string{}}
 	for _, a := range accounts {
 		for _, name := range keyFiles {
 			path := filepath.Join(a.home, name)
@@ -79,6 +79,7 @@ func Read(root hostfs.Root) (*journal.Logins, error) {
 	}
 	for _, a := range accounts {
 		l.Accounts[a.name] = ""
+		l.Numbers[a.name] = strings.Join([]string{a.uid, a.gid, a.home, a.shell}, ":")
 		if a.mayLogIn(l.Keys) {
 			l.Accounts[a.name] = a.digest()
 		}

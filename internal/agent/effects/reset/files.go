@@ -1,9 +1,11 @@
 package reset
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,6 +48,8 @@ type place struct {
 	// added: only what came counts, and contents are not read. Clusters bring builds of their own of
 	// network plugins, and a plugin that the operator runs, too, writes to its own files.
 	added bool
+	// sized: of its files the sizes and times count, as they are large and many.
+	sized bool
 	// only the directory itself, or with its entries.
 	only, shallow bool
 }
@@ -60,9 +65,17 @@ var places = slices.Concat(
 	pluginPlaces,
 	// Data of pods and of storage is made beside what the distribution has.
 	[]place{{path: "/opt", shallow: true, added: true}, {path: "/srv", shallow: true, added: true}, {path: "/var/lib", shallow: true, added: true}},
+	// What plugins write into directories of the system: Cilium has the filter of source addresses off.
+	[]place{{path: "/etc/sysctl.d/99-zzz-override_cilium.conf", plugin: true}, {path: "/etc/openvswitch", plugin: true}, {path: "/etc/ovn", plugin: true}, {path: "/etc/calico", plugin: true}},
+	// What the system starts, and what it trusts.
+	[]place{
+		{path: "/usr/lib/systemd"}, {path: "/usr/lib/udev"}, {path: "/usr/lib/sysctl.d"}, {path: "/usr/lib/modules-load.d"}, {path: "/usr/lib/modprobe.d"},
+		{path: "/usr/lib/tmpfiles.d"}, {path: "/usr/lib/sysusers.d"}, {path: "/usr/lib/environment.d"}, {path: "/usr/lib/NetworkManager"},
+		{path: "/usr/share/ca-certificates"}, {path: "/usr/share/pki"}, {path: "/usr/bin", sized: true}, {path: "/usr/sbin", sized: true},
+	},
 	// What the system, its services and its users read.
 	[]place{{path: "/etc"}, {path: "/usr/local"}, {path: "/run/systemd/system"}, {path: "/run/udev/rules.d"}, {path: "/var/spool/cron"}},
-	[]place{{path: "/root/.profile"}, {path: "/root/.bashrc"}, {path: "/root/.bash_profile"}, {path: "/root/.kube"}, {path: "/root/.docker"}, {path: "/root/.config"}},
+	[]place{{path: "/root/.profile"}, {path: "/root/.bashrc"}, {path: "/root/.bash_profile"}, {path: "/root/.kube"}, {path: "/root/.docker"}, {path: "/root/.config/systemd"}},
 	onlyDirectories(),
 )
 
@@ -79,7 +92,7 @@ var pluginPlaces = func() (all []place) {
 		"/run/calico", "/var/lib/calico", "/var/log/calico", "/run/cilium", "/var/lib/cilium", "/run/multus", "/var/lib/multus",
 		"/run/antrea", "/var/lib/antrea", "/var/log/antrea", "/run/openvswitch", "/var/lib/openvswitch", "/var/log/openvswitch",
 		"/run/ovn", "/var/lib/ovn", "/var/log/ovn", "/run/ovn-kubernetes", "/var/log/ovn-kubernetes", "/var/lib/ovn-ic",
-		"/var/lib/weave", "/run/weave", "/var/lib/kube-router", "/var/lib/kube-proxy", "/run/nodelocaldns", "/run/netns", "/sys/fs/bpf",
+		"/var/lib/weave", "/run/weave", "/var/lib/kube-router", "/var/lib/kube-proxy", "/run/nodelocaldns", "/run/nodeagent", "/run/istio-cni", "/run/aws-node", "/run/netns", "/sys/fs/bpf",
 	} {
 		all = append(all, place{path: dir, plugin: true, added: true})
 	}
@@ -117,17 +130,14 @@ var unrecorded = []string{
 	// Who may log in is compared account by account: see the package logins.
 	"/etc/passwd*", "/etc/shadow*", "/etc/group*", "/etc/gshadow*", "/etc/subuid*", "/etc/subgid*", "/etc/sudoers", "/etc/sudoers.d", "/etc/.pwd.lock",
 	"/root/.ssh",
-	// The agent's own, and the software that it installs.
-	"/etc/slipway", "/etc/systemd/system/slipway-*", "/etc/systemd/system/kubelet.service", "/etc/systemd/system/kubelet.service.d", "/etc/systemd/system/*.wants/slipway-*",
-	"/etc/systemd/system/*.wants/kubelet.service", "/etc/modules-load.d/slipway.conf", "/etc/sysctl.d/90-slipway.conf", "/usr/local/bin/slipway-*", "/opt/slipway",
-	"/usr/local/bin/kubelet*", "/usr/local/bin/kubeadm*", "/usr/local/bin/kubectl*", "/usr/local/bin/crictl", "/etc/crictl.yaml", "/var/lib/slipway*",
-	// What the system writes by itself: leases, clocks, caches, and what is made of other files that
-	// are looked at.
-	"/etc/mtab", "/etc/resolv.conf*", "/etc/.resolv.conf*", "/etc/ld.so.cache*", "/etc/adjtime", "/etc/machine-id", "/etc/.updated", "/etc/blkid*", "/etc/udev/hwdb.bin",
-	"/etc/aliases.db", "/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/ssl/certs/*", "/etc/pki/ca-trust/extracted", "/etc/pki/java/cacerts",
-	"/etc/alternatives", "/etc/rc?.d", "/etc/cups", "/etc/printcap", "/etc/network/run", "/etc/NetworkManager/system-connections", "/etc/fwupd/remotes.d", "/etc/systemd/journal-upload.conf",
+	// The store of the software that the agent installs, and its records.
+	"/opt/slipway", "/var/lib/slipway*",
+	// What the system writes by itself: clocks, caches, and what is made of other files that are looked at.
+	"/etc/mtab", "/etc/.resolv.conf*", "/etc/ld.so.cache*", "/etc/adjtime", "/etc/.updated", "/etc/blkid*", "/etc/udev/hwdb.bin", "/usr/lib/udev/hwdb.bin",
+	"/etc/aliases.db", "/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache",
+	"/etc/cups", "/etc/printcap", "/etc/network/run", "/etc/fwupd/remotes.d",
 	// What a package manager leaves beside the files of a package.
-	"*.dpkg-*", "*.ucf-*", "*.rpmnew", "*.rpmsave", "*.rpmorig",
+	"*.dpkg-new", "*.dpkg-old", "*.dpkg-dist", "*.dpkg-bak", "*.dpkg-tmp", "*.ucf-new", "*.ucf-old", "*.ucf-dist", "*.rpmnew", "*.rpmsave", "*.rpmorig",
 	// Locks, whoever holds them.
 	"/run/xtables.lock",
 }
@@ -232,7 +242,7 @@ func (c Cleaner) walk(p place, found entries) error {
 			}
 			return nil
 		}
-		is, err := describe(file, d, p.added)
+		is, err := describeAs(file, d, p)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -250,8 +260,13 @@ func (c Cleaner) walk(p place, found entries) error {
 	})
 }
 
-// describe tells two entries apart: by mode, owner and content.
+// describe tells two entries apart: by mode, owner, content and attributes. added leaves out what has to be
+// read.
 func describe(file string, d fs.DirEntry, added bool) (string, error) {
+	return describeAs(file, d, place{added: added})
+}
+
+func describeAs(file string, d fs.DirEntry, p place) (string, error) {
 	info, err := d.Info()
 	if err != nil {
 		return "", err
@@ -265,28 +280,72 @@ func describe(file string, d fs.DirEntry, added bool) (string, error) {
 	case info.Mode()&fs.ModeSymlink != 0:
 		target, err := os.Readlink(file)
 		return "link " + target, err
-	case info.IsDir():
-		return "dir " + who, nil
-	case !info.Mode().IsRegular():
+	case !info.IsDir() && !info.Mode().IsRegular():
 		return info.Mode().Type().String() + " " + who, nil
-	case added:
+	case p.added && info.IsDir():
+		return "dir " + who, nil
+	case p.added:
 		return "file " + who, nil
-	case info.Size() > maxDigested:
-		return fmt.Sprintf("file %s %d bytes of %d", who, info.Size(), info.ModTime().UnixNano()), nil
 	}
-	sum, err := digest(file)
-	return "file " + who + " " + sum, err
-}
-
-// buffers are for reading files, of which there are many.
-var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
-
-func digest(file string) (string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
+	attributes, err := attributesOf(f)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case info.IsDir():
+		return "dir " + who + " " + attributes, nil
+	case info.Size() > maxDigested || p.sized:
+		// Whoever changes it can set the one time back, but not the other.
+		return fmt.Sprintf("file %s %d bytes of %d %d %s", who, info.Size(), info.ModTime().UnixNano(), time.Unix(owner.Ctim.Unix()).UnixNano(), attributes), nil
+	}
+	sum, err := digestOf(f)
+	return "file " + who + " " + sum + " " + attributes, err
+}
+
+// plain is a file or directory without attributes.
+const plain = "-"
+
+// attributesOf puts the attributes of a file into a word.
+func attributesOf(f *os.File) (string, error) {
+	a, err := durable.AttributesOf(f)
+	if err != nil || !a.Immutable && !a.AppendOnly && len(a.Extended) == 0 {
+		return plain, err
+	}
+	is, err := json.Marshal(a)
+	if len(is) > maxAttributes {
+		sum := sha256.Sum256(is)
+		is = sum[:]
+	}
+	return "+" + base64.RawURLEncoding.EncodeToString(is), err
+}
+
+// maxAttributes bounds attributes that can be restored, in bytes; more are compared only.
+const maxAttributes = 1 << 10
+
+// sameFile compares two fingerprints; before may be that of an agent that recorded less.
+func sameFile(before, now string) bool {
+	b, n := strings.Fields(before), strings.Fields(now)
+	return before == now || len(b) >= 3 && (b[0] == "file" || b[0] == "dir") && len(n) > len(b) && slices.Equal(b, n[:len(b)])
+}
+
+// contentOf is the digest in the fingerprint of a file that was read.
+func contentOf(is string) (string, bool) {
+	f := strings.Fields(is)
+	if len(f) < 4 || len(f) > 5 || f[0] != "file" {
+		return "", false
+	}
+	return f[3], true
+}
+
+// buffers are for reading files, of which there are many.
+var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+func digestOf(f *os.File) (string, error) {
 	sum := sha256.New()
 	buffer := buffers.Get().(*[64 << 10]byte) //nolint:forcetypeassert // it has no others
 	defer buffers.Put(buffer)
@@ -296,14 +355,30 @@ func digest(file string) (string, error) {
 	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil)[:12]), nil
 }
 
+// firstKept has the files of network plugins first, and those of /etc before others.
+func firstKept(a, b string) int {
+	rank := func(name string) int {
+		switch p, _ := placeOf(name); {
+		case p.plugin:
+			return 0
+		case p.path == "/etc":
+			return 1
+		default:
+			return 2
+		}
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
+}
+
 // contents keeps what can be put back: small files that everybody may read. Those that the agent
 // itself replaces are kept whatever they are: see Keep.
 func (c Cleaner) contents(files entries) (map[string][]byte, error) {
 	all, size := map[string][]byte{}, 0
-	for name, is := range files {
+	for _, name := range slices.SortedFunc(keys(files), firstKept) {
+		is := files[name]
 		f := strings.Fields(is)
-		if f[0] != "file" || len(f) != 4 || len(f[1]) < 3 || f[1][len(f[1])-1] < '4' {
-			continue
+		if _, read := contentOf(is); !read || len(f[1]) < 3 || f[1][len(f[1])-1] < '4' || strings.HasPrefix(name, "/usr/lib/") || below(trustMade, name) || below(trustSources, name) {
+			continue // a package has those of /usr, and certificates are made of others
 		}
 		info, err := os.Lstat(c.Root.Path(name))
 		if err != nil || info.Size() > maxContent || size+int(info.Size()) > maxContents {
@@ -333,16 +408,25 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 		written[name] = true
 	}
 	var packages packageFiles
+	var software installed
 	return trace{
 		kind: kindFile, word: "file", gone: true, look: func(context.Context) (entries, error) { return c.files() },
 		adopted: func(name, _ string) bool {
 			return path.Dir(name) == cniConfigs && !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := path.Match(p, path.Base(name)); return ok })
 		},
-		own: func(ch change, _ entries) bool {
+		own: func(ch change, _, _ entries) bool {
 			p, _ := placeOf(ch.name)
 			switch {
 			case written[ch.name]:
 				return true // it has a trace of its own
+			case ch.before != "" && sameFile(ch.before, ch.now):
+				return true
+			case ofAgent(ch.name):
+				// The operator changes it, and an update; what a bootstrap changes it is no word of theirs.
+				made, known := state.Made[ch.name]
+				return state.Made != nil && !(known && sameFile(made, ch.now))
+			case programOf(state, ch.name), software.own(c, ch):
+				return true
 			case p.added && ch.before != "" && !strings.HasPrefix(ch.before, elsewhere) && !strings.HasPrefix(ch.now, elsewhere):
 				return true
 			case p.plugin:
@@ -356,13 +440,14 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 			isDir := ch.before == "" && strings.HasPrefix(ch.now, "dir ")
 			_, kept := rec.content(ch)
 			made, known := state.Made[ch.name]
+			known = known && sameFile(made, ch.now)
 			switch {
 			case p.plugin:
 				return ch.before == "" || kept
 			case isDir && !p.shallow:
 				return true // goes only when it is empty
 			default:
-				return known && made == ch.now && (ch.before == "" || kept)
+				return known && (ch.before == "" || kept)
 			}
 		},
 		say: func(ch change) string {
@@ -387,16 +472,16 @@ func (r *record) content(ch change) ([]byte, bool) {
 		return nil, true
 	}
 	content, ok := r.Contents[ch.name]
-	b, n := strings.Fields(ch.before), strings.Fields(ch.now)
-	return content, ok || len(b) == 4 && len(n) == 4 && b[3] == n[3]
+	was, read := contentOf(ch.before)
+	is, _ := contentOf(ch.now)
+	return content, ok || read && was == is
 }
 
 // removeFiles takes away what came; what is in a directory before it. One at which something is
 // mounted, or that a link leads to which was not there before, stays, and is named.
 func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries) error {
 	var errs []error
-	now := map[string]string{}
-	units := false
+	now, gone := map[string]string{}, entries{}
 	for _, name := range slices.Backward(slices.Sorted(slices.Values(names))) {
 		p, _ := placeOf(name)
 		if _, looked := now[p.path]; !looked {
@@ -409,15 +494,13 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 			continue
 		}
 		c.stopUnit(ctx, name)
-		units = units || isUnit(name)
+		gone[name] = "gone"
 		err := durable.RemoveIn(string(c.Root), name)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			errs = append(errs, err)
 		}
 	}
-	if units {
-		c.reloadUnits(ctx)
-	}
+	c.restartReaders(ctx, gone)
 	return errors.Join(errs...)
 }
 
@@ -451,14 +534,33 @@ func (c Cleaner) restoreFile(path, was string, content []byte) error {
 			return err
 		}
 		mode := fs.FileMode(bits)
-		if f[0] != "dir" && content != nil {
-			return d.Replace(name, content, mode, uid, gid)
+		var err error
+		if _, missing := d.Lstat(name); f[0] == "dir" && errors.Is(missing, fs.ErrNotExist) {
+			err = d.Mkdir(name, mode, uid, gid)
+		} else if f[0] != "dir" && content != nil {
+			err = d.Replace(name, content, mode, uid, gid)
+		} else {
+			err = d.SetOwner(name, mode, uid, gid)
 		}
-		if _, err := d.Lstat(name); f[0] == "dir" && errors.Is(err, fs.ErrNotExist) {
-			return d.Mkdir(name, mode, uid, gid)
+		if last := f[len(f)-1]; err == nil && (last == plain || strings.HasPrefix(last, "+")) {
+			err = restoreAttributes(d, name, last)
 		}
-		return d.SetOwner(name, mode, uid, gid)
+		return err
 	})
+}
+
+func restoreAttributes(d *durable.Dir, name, was string) error {
+	a := durable.Attributes{}
+	if was != plain {
+		is, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(was, "+"))
+		if err == nil {
+			err = json.Unmarshal(is, &a)
+		}
+		if err != nil {
+			return errors.New("its attributes were too many to keep")
+		}
+	}
+	return d.SetAttributes(name, a)
 }
 
 // ownFiles are those of the directories of Kubernetes. One of each directory is named: any is one too

@@ -139,7 +139,7 @@ func (c Cleaner) mounts() (entries, error) {
 	for line := range strings.Lines(string(data)) {
 		fields, after, _ := strings.Cut(line, " - ")
 		before := strings.Fields(fields)
-		if len(before) < 5 {
+		if len(before) < 6 {
 			continue
 		}
 		kind, _, _ := strings.Cut(strings.TrimSpace(after), " ")
@@ -148,9 +148,78 @@ func (c Cleaner) mounts() (entries, error) {
 		for n := 2; found[name] != ""; n++ {
 			name = point + onTop + strconv.Itoa(n) + ")"
 		}
-		found[name] = kind + " " + unescape(before[3])
+		found[name] = kind + " " + strings.ReplaceAll(unescape(before[3]), " ", `\040`) + " " + access(before[5]) + " " + propagation(before[6:])
 	}
 	return found, nil
+}
+
+const (
+	readOnly = "ro"
+	shared   = "shared"
+	private  = "private"
+)
+
+func access(options string) string {
+	if slices.Contains(strings.Split(options, ","), readOnly) {
+		return readOnly
+	}
+	return "rw"
+}
+
+// propagation says whether what is mounted below is seen in other namespaces.
+func propagation(optional []string) string {
+	if slices.ContainsFunc(optional, func(f string) bool { return strings.HasPrefix(f, shared+":") }) {
+		return shared
+	}
+	return private
+}
+
+// remount gives mounts back how they were: open to writes or not, shared or not. What went is named.
+func (c Cleaner) remount(before entries) error {
+	now, err := c.mounts()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range slices.Sorted(keys(before)) {
+		was, is := strings.Fields(before[name]), strings.Fields(now[name])
+		if len(was) < 4 || len(is) < 4 || was[0] != is[0] || was[1] != is[1] {
+			continue
+		}
+		point := mountPoint(name)
+		at := c.Root.Path(point)
+		if was[2] != is[2] {
+			flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND)
+			if was[2] == readOnly {
+				flags |= unix.MS_RDONLY
+			}
+			errs = append(errs, setMount(point, at, flags|kept(at)))
+		}
+		if was[3] != is[3] {
+			flags := uintptr(unix.MS_PRIVATE)
+			if was[3] == shared {
+				flags = unix.MS_SHARED
+			}
+			errs = append(errs, setMount(point, at, flags))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func setMount(point, at string, flags uintptr) error {
+	if err := unix.Mount("", at, "", flags, ""); err != nil {
+		return fmt.Errorf("mount %s as it was: %w", point, err)
+	}
+	return nil
+}
+
+// kept are the other flags of a mount, which a remount would drop: they have the same numbers in both calls.
+func kept(at string) uintptr {
+	is := unix.Statfs_t{}
+	if unix.Statfs(at, &is) != nil {
+		return 0
+	}
+	return uintptr(is.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME)
 }
 
 // onTop separates a mount point from the number of a mount on top of another one.
@@ -184,17 +253,33 @@ var mountsOfOthers = []string{
 
 // ownMount says whether a mount that came is the machine's own. One below a directory of
 // Kubernetes, or of a container of a pod, never is.
-func ownMount(ch change, _ entries) bool {
-	if nodeMount(ch.name, ch.now) {
+func ownMount(ch change, before, _ entries) bool {
+	if ch.now == "" && expires(mountPoint(ch.name), before) {
+		return true
+	}
+	if len(strings.Fields(ch.before)) == 2 { // an older agent recorded no more
+		return strings.HasPrefix(ch.now, ch.before+" ") || ch.now == ""
+	}
+	if ch.now != "" && nodeMount(ch.name, ch.now) {
 		return false
 	}
-	kind, _, _ := strings.Cut(ch.now, " ")
+	kind, _, _ := strings.Cut(ch.before+ch.now, " ")
 	point := mountPoint(ch.name)
 	// A disk that an operator has for etcd; containers of other users of the same containerd.
 	if slices.Contains(directories, point) || strings.Contains(point, "/io.containerd.runtime.v2.task/") {
 		return true
 	}
 	return kind == "autofs" || slices.ContainsFunc(mountsOfOthers, func(dir string) bool { return point == dir || strings.HasPrefix(point, dir+"/") })
+}
+
+// expires says whether an automount that was there before mounts, and unmounts, at the point or above it.
+func expires(point string, before entries) bool {
+	for name, is := range before {
+		if at := mountPoint(name); strings.HasPrefix(is, "autofs ") && (point == at || strings.HasPrefix(point, at+"/")) {
+			return true
+		}
+	}
+	return false
 }
 
 // kernelFileSystems hold no data of anybody.
@@ -205,6 +290,9 @@ var kernelFileSystems = []string{
 // removableMount says whether a reset may unmount: a disk or a share that somebody mounted
 // elsewhere is named instead.
 func removableMount(ch change) bool {
+	if ch.before != "" {
+		return true
+	}
 	kind, root, _ := strings.Cut(ch.now, " ")
 	return nodeMount(ch.name, ch.now) || slices.Contains(kernelFileSystems, kind) || strings.HasPrefix(root, "/var/lib/kubelet/") || pluginPath(mountPoint(ch.name))
 }
@@ -369,7 +457,7 @@ var volatileSysctls = []string{"net/netfilter/nf_log", "net/ipv4/route/flush", "
 
 // ownSysctl says whether a setting is not a node's: one that came is of an interface or a module
 // that came, and has the kernel's default.
-func ownSysctl(ch change, _ entries) bool {
+func ownSysctl(ch change, _, _ entries) bool {
 	return ch.before == "" || slices.ContainsFunc(volatileSysctls, func(p string) bool { return strings.HasPrefix(ch.name, p) })
 }
 
@@ -421,4 +509,73 @@ func (c Cleaner) images(ctx context.Context) (entries, error) {
 		found[name] = "image"
 	}
 	return found, nil
+}
+
+// swaps are the files and disks that the machine swaps to, by name: kubeadm wants none, and bootstrap data switches
+// them off.
+func (c Cleaner) swaps() (entries, error) {
+	data, err := c.Root.ReadFile("/proc/swaps")
+	if errors.Is(err, fs.ErrNotExist) {
+		return entries{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the swap space: %w", err)
+	}
+	found := entries{}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) == 5 && strings.HasPrefix(f[0], "/") {
+			found[unescape(f[0])] = f[1]
+		}
+	}
+	return found, nil
+}
+
+func (c Cleaner) swap(ctx context.Context, program string, names []string) error {
+	var errs []error
+	for _, name := range names {
+		ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+		_, err := c.Runner.Run(ctx, program, name)
+		cancel()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// modules are those of the kernel that are loaded; the value has what taints it: a module from elsewhere than
+// the kernel's own package, as drivers are that pods bring.
+func (c Cleaner) modules() (entries, error) {
+	data, err := c.Root.ReadFile("/proc/modules")
+	if errors.Is(err, fs.ErrNotExist) {
+		return entries{}, nil // a kernel without modules
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the modules of the kernel: %w", err)
+	}
+	found := entries{}
+	for line := range strings.Lines(string(data)) {
+		if name, _, ok := strings.Cut(line, " "); ok {
+			taint, _ := c.Root.ReadFile("/sys/module/" + name + "/taint")
+			found[name] = "taint=" + strings.TrimSpace(string(taint))
+		}
+	}
+	return found, nil
+}
+
+// ownModule says whether a module is the kernel's own, which whoever uses the network or a disk has it load, or
+// one that somebody took away.
+func ownModule(ch change, _, _ entries) bool {
+	return ch.now == "" || ch.before != "" || ch.now == "taint="
+}
+
+func (c Cleaner) removeModules(_ context.Context, names []string) error {
+	if c.Root != "" {
+		return nil // those of a pretended host are none of this machine
+	}
+	var errs []error
+	for _, name := range names {
+		if err := unix.DeleteModule(name, unix.O_NONBLOCK); err != nil && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, fmt.Errorf("remove the kernel module %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -50,7 +50,7 @@ func socketAddress(text string) (string, bool) {
 // ownListener says whether a socket that came is the machine's own: a service of its unit, or a
 // program in somebody's session, listens there, or the kernel itself does. Programs of pods are not;
 // neither is what a command of the bootstrap left running.
-func (c Cleaner) ownListener(ch change, _ entries) bool {
+func (c Cleaner) ownListener(ch change, _, _ entries) bool {
 	if ch.before != "" {
 		return true // its service was restarted
 	}

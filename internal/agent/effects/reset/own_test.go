@@ -3,19 +3,27 @@ package reset_test
 import (
 	"crypto/md5" //nolint:gosec // what dpkg has of each file
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
+	"github.com/slipway-dev/slipway/internal/durable"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
 func sum(content string) string {
-	digest := md5.Sum([]byte(content)) //nolint:gosec // as above
-	return hex.EncodeToString(digest[:])
+	is := md5.Sum([]byte(content)) //nolint:gosec // as above
+	return hex.EncodeToString(is[:])
 }
 
 // leftOf verifies a host against a baseline.
@@ -201,5 +209,161 @@ func TestExamplesOfIgnore(t *testing.T) {
 	}
 	if err := errors.Join(h.Executor.Cleaner.Forget()); err != nil {
 		t.Error(err)
+	}
+}
+
+// pemOf is a file of certificates; what is in them does not matter.
+func pemOf(names ...string) string {
+	var all []byte
+	for _, name := range names {
+		all = append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(name)})...)
+	}
+	return string(all)
+}
+
+// TestWhatIsNoChangeOfTheMachine: what looks like the doing of a package, of the agent or of a service, and is not,
+// is named; what is, is not.
+func TestWhatIsNoChangeOfTheMachine(t *testing.T) {
+	const conf, bundle, later = "/etc/own.conf", "/etc/ssl/certs/ca-certificates.crt", ", which is not what it was before"
+	files := map[string]string{
+		conf: "own", bundle: pemOf("a"), "/usr/share/ca-certificates/mozilla/a.crt": pemOf("a"), "/etc/resolv.conf": "nameserver 192.0.2.1\n", "/etc/machine-id": "1\n",
+		"/etc/slipway/agent.yaml": "a", "/etc/slipway/containerd.toml": "a", "/usr/bin/own": "own", "/usr/lib/systemd/system/own.service": "own", "/usr/local/lib/large": "x",
+		"/var/lib/dpkg/status": "Package: own\nConffiles:\n " + conf + " " + sum("own") + "\n", "/var/lib/dpkg/info/own.list": "/sbin/iptables-legacy\n",
+		"/var/lib/dpkg/info/own.md5sums": sum("new") + "  usr/bin/own\n" + sum("new") + "  lib/systemd/system/own.service\n" + sum("new") + "  usr/bin/root\n",
+		"/proc/swaps":                    "Filename Type Size Used Priority\n/swap\\040file file 1 0 -2\n", "/proc/modules": "ext4 1 0 - Live 0x0\n",
+		"/proc/self/mountinfo": "1 0 8:1 / / rw shared:1 - ext4 /dev/a rw\n2 1 8:2 / /srv/data rw shared:2 - ext4 /dev/b rw\n3 1 0:5 / /net rw - autofs a rw\n4 3 0:6 / /net/x rw - nfs a rw\n",
+	}
+	mounts := func(from, to string) func(*testing.T, *fakehost.Host) {
+		return func(t *testing.T, h *fakehost.Host) {
+			t.Helper()
+			put(t, h, "/proc/self/mountinfo", strings.Replace(files["/proc/self/mountinfo"], from, to, 1))
+		}
+	}
+	write := func(path, content string) func(*testing.T, *fakehost.Host) {
+		return func(t *testing.T, h *fakehost.Host) { t.Helper(); put(t, h, path, content) }
+	}
+	link := func(path, target string) func(*testing.T, *fakehost.Host) {
+		return func(t *testing.T, h *fakehost.Host) {
+			t.Helper()
+			if err := errors.Join(os.MkdirAll(filepath.Dir(h.Root.Path(path)), 0o755), os.Symlink(target, h.Root.Path(path))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*testing.T, *fakehost.Host)
+		left   string
+	}{
+		"mode of a file of a package": {func(t *testing.T, h *fakehost.Host) {
+			if err := os.Chmod(h.Root.Path(conf), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}, "file " + conf + later},
+		"a program of a package that runs as root": {func(t *testing.T, h *fakehost.Host) {
+			put(t, h, "/usr/bin/root", "new")
+			if err := os.Chmod(h.Root.Path("/usr/bin/root"), 0o755|fs.ModeSetuid); err != nil {
+				t.Fatal(err)
+			}
+		}, "file /usr/bin/root"},
+		"upgrade of a program":         {write("/usr/bin/own", "new"), ""},
+		"another program":              {write("/usr/bin/own", "evil"), "file /usr/bin/own" + later},
+		"upgrade of a unit below /lib": {write("/usr/lib/systemd/system/own.service", "new"), ""},
+		"another unit":                 {write("/usr/lib/systemd/system/own.service", "evil"), "file /usr/lib/systemd/system/own.service" + later},
+		"a certificate of a package": {func(t *testing.T, h *fakehost.Host) {
+			put(t, h, "/usr/share/ca-certificates/mozilla/a.crt", pemOf("a", "b"))
+			put(t, h, bundle, pemOf("a", "b"))
+		}, "file /usr/share/ca-certificates/mozilla/a.crt" + later},
+		"a certificate that nobody brought":      {write(bundle, pemOf("a", "evil")), "file " + bundle + later},
+		"a link to a certificate":                {link("/etc/ssl/certs/a.pem", "/usr/share/ca-certificates/mozilla/a.crt"), ""},
+		"a link to something else":               {link("/etc/ssl/certs/a.pem", "/tmp/evil.crt"), "file /etc/ssl/certs/a.pem"},
+		"names of other machines":                {write("/etc/resolv.conf", "nameserver 10.96.0.10\n"), "file /etc/resolv.conf" + later},
+		"an alternative of a package":            {link("/etc/alternatives/iptables", "/usr/sbin/iptables-legacy"), ""},
+		"an alternative of somebody else":        {link("/etc/alternatives/iptables", "/tmp/iptables"), "file /etc/alternatives/iptables"},
+		"the identity of the machine":            {write("/etc/machine-id", "2\n"), "file /etc/machine-id" + later},
+		"a connection":                           {write("/etc/NetworkManager/system-connections/a", ""), "directory /etc/NetworkManager"},
+		"a name like a package manager's":        {write("/etc/profile.d/a.dpkg-b.sh", ""), "directory /etc/profile.d"},
+		"what a package manager leaves":          {write(conf+".dpkg-old", ""), ""},
+		"the operator's word to the agent":       {write("/etc/slipway/agent.yaml", "b"), ""},
+		"software of the agent, another version": {write("/etc/slipway/containerd.toml", "b"), ""},
+		"a unit with a name of the agent's":      {write("/etc/systemd/system/slipway-evil.service", ""), "directory /etc/systemd"},
+		"a unit of the agent's software": {func(t *testing.T, h *fakehost.Host) {
+			put(t, h, "/var/lib/slipway-software.json", `{"entries": [{"path": "/etc/systemd/system/slipway-containerd.service", "digest": "`+digest.FromString("a").String()+`"}]}`)
+			put(t, h, "/etc/systemd/system/slipway-containerd.service", "a")
+		}, "directory /etc/systemd"},
+		"swap that is off":       {write("/proc/swaps", "Filename Type\n"), "swap space /swap file, which was there before, is gone"},
+		"a module of the kernel": {write("/proc/modules", "ext4 1\nnf_nat 1 0\n"), ""},
+		"a module from elsewhere": {func(t *testing.T, h *fakehost.Host) {
+			put(t, h, "/proc/modules", "ext4 1\nevil 1 0\n")
+			put(t, h, "/sys/module/evil/taint", "OE\n")
+		}, "kernel module evil"},
+		"a disk that is not mounted": {mounts("2 1 8:2 / /srv/data rw shared:2 - ext4 /dev/b rw\n", ""), "mount /srv/data, which was there before, is gone"},
+		"a disk that is read-only":   {mounts("/srv/data rw", "/srv/data ro"), "mount /srv/data" + later},
+		"a disk that others see":     {mounts("/ / rw shared:1", "/ / rw"), "mount /" + later},
+		"an automount that expires":  {mounts("4 3 0:6 / /net/x rw - nfs a rw\n", ""), ""},
+		"a large file with the time of the former": {func(t *testing.T, h *fakehost.Host) {
+			at := h.Root.Path("/usr/local/lib/large")
+			was, err := os.Stat(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, h, "/usr/local/lib/large", "y")
+			if err := errors.Join(os.Truncate(at, was.Size()), os.Chtimes(at, was.ModTime(), was.ModTime())); err != nil {
+				t.Fatal(err)
+			}
+		}, "file /usr/local/lib/large" + later},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := fakehost.New(t)
+			for path, content := range files {
+				put(t, h, path, content)
+			}
+			if err := os.Truncate(h.Root.Path("/usr/local/lib/large"), 33<<20); err != nil {
+				t.Fatal(err)
+			}
+			mkdir(t, h, "/etc/alternatives")
+			baseline := recorded(t, h)
+			c.change(t, h)
+			left, err := h.Executor.Verify(t.Context(), journal.State{Baseline: baseline, Made: map[string]string{}})
+			if got := strings.Join(left, "; "); got != c.left || err != nil {
+				t.Errorf("left is %q, want %q: %v", got, c.left, err)
+			}
+		})
+	}
+}
+
+// TestAttributesOfFiles: access control lists, capabilities and flags of files count, and are restored.
+func TestAttributesOfFiles(t *testing.T) {
+	const own, locked = "/etc/cni/net.d/own.conf", "/etc/cni/net.d/locked.conf"
+	h := fakehost.New(t)
+	put(t, h, own, "own")
+	put(t, h, locked, "own")
+	for _, path := range []string{own, locked} {
+		if err := os.Chmod(h.Root.Path(path), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flag := func(path string, want durable.Attributes) {
+		t.Helper()
+		err := durable.WithParent(string(h.Root), path, func(d *durable.Dir, name string) error { return d.SetAttributes(name, want) })
+		if err != nil {
+			rights.Skip(t, "the file system has no attributes:", err)
+		}
+	}
+	flag(own, durable.Attributes{Extended: map[string][]byte{"user.own": []byte("own")}})
+	flag(locked, durable.Attributes{Immutable: true})
+	t.Cleanup(func() { flag(locked, durable.Attributes{}) })
+	baseline := recorded(t, h)
+	capability := []byte{1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	flag(own, durable.Attributes{Immutable: true, Extended: map[string][]byte{"security.capability": capability}})
+	flag(locked, durable.Attributes{})
+	want := []string{"file " + locked + ", which is not what it was before", "file " + own + ", which is not what it was before"}
+	if left := leftOf(t, h, baseline); !slices.Equal(left, want) {
+		t.Errorf("left is %q, want %q", left, want)
+	}
+	if err := h.Executor.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline}}); err != nil {
+		t.Error(err)
+	}
+	if left := leftOf(t, h, baseline); len(left) > 0 {
+		t.Errorf("left is %q", left)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -20,15 +21,31 @@ type packageFiles struct {
 	// sums are the MD5 sums of files, listed all paths, by dpkg.
 	sums   map[string]string
 	listed map[string]bool
+	// certificates are those that packages and the operator have the system trust.
+	certificates map[string]bool
 }
 
 // own says whether a change is that of a package. Units are not: whoever enables one changes what
-// runs.
+// runs. Neither are mode, owner and attributes of a file that was there, nor one that came and others may
+// change.
 func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change) bool {
 	if ch.now == "" || isUnit(ch.name) && strings.HasPrefix(ch.now, "link ") {
 		return false
 	}
 	p.once.Do(func() { p.read(c) })
+	if trusted, is := p.trusted(c, ch); is {
+		return trusted
+	}
+	if target, link := strings.CutPrefix(ch.now, "link "); link && ch.before == "" {
+		return p.listed[ch.name] || p.chosen(ctx, c, ch.name, target)
+	}
+	was, is := strings.Fields(ch.before), strings.Fields(ch.now)
+	if ch.before != "" && (len(was) < 3 || len(is) < 3 || was[1] != is[1] || was[2] != is[2] || was[len(was)-1] != is[len(is)-1] && len(was) == len(is)) {
+		return false
+	}
+	if ch.before == "" && (len(is) < 2 || openToOthers(is[1])) {
+		return false
+	}
 	if strings.HasPrefix(ch.now, "file ") {
 		if want, known := p.sums[ch.name]; known {
 			content, err := os.ReadFile(c.Root.Path(ch.name))
@@ -52,16 +69,23 @@ func (p *packageFiles) read(c Cleaner) {
 	lists, _ := filepath.Glob(c.Root.Path(database + "info/*.md5sums"))
 	for _, list := range lists {
 		c.eachLine(strings.TrimPrefix(list, string(c.Root)), func(line string) {
-			if sum, name, ok := strings.Cut(line, "  "); ok && recorded("/"+name) {
-				p.sums["/"+name] = sum
+			if sum, name, ok := strings.Cut(line, "  "); ok {
+				// On a system where /lib is a link, packages list the files of /usr/lib there.
+				for _, name := range []string{"/" + name, "/usr/" + name} {
+					if recorded(name) {
+						p.sums[name] = sum
+					}
+				}
 			}
 		})
 	}
 	lists, _ = filepath.Glob(c.Root.Path(database + "info/*.list"))
 	for _, list := range lists {
 		c.eachLine(strings.TrimPrefix(list, string(c.Root)), func(line string) {
-			if recorded(line) {
-				p.listed[line] = true
+			for _, name := range []string{line, "/usr" + line} {
+				if recorded(name) {
+					p.listed[name] = true
+				}
 			}
 		})
 	}
@@ -87,14 +111,11 @@ func (c Cleaner) eachLine(name string, f func(string)) {
 
 // verifiedByRPM asks rpm whether a file is just as its package has it.
 func (p *packageFiles) verifiedByRPM(ctx context.Context, c Cleaner, name string) bool {
-	if !present(c.Root.Path("/var/lib/rpm")) && !present(c.Root.Path("/usr/lib/sysimage/rpm")) || !c.Runner.Has("rpm") {
+	if !c.ofRPM(ctx, name) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
-	if _, err := c.Runner.Run(ctx, "rpm", "--query", "--file", name); err != nil {
-		return false
-	}
 	// It exits with 1 when any file of the package differs, and says which.
 	out, _ := c.Runner.Run(ctx, "rpm", "--verify", "--nodeps", "--noscripts", "--file", name)
 	for line := range strings.Lines(string(out)) {
@@ -105,7 +126,51 @@ func (p *packageFiles) verifiedByRPM(ctx context.Context, c Cleaner, name string
 	return true
 }
 
+// ofRPM asks rpm whether a package has a file.
+func (c Cleaner) ofRPM(ctx context.Context, name string) bool {
+	if !present(c.Root.Path("/var/lib/rpm")) && !present(c.Root.Path("/usr/lib/sysimage/rpm")) || !c.Runner.Has("rpm") {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	_, err := c.Runner.Run(ctx, "rpm", "--query", "--file", name)
+	return err == nil
+}
+
 func present(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// openToOthers says of a mode whether anybody may write, or the file runs as its owner.
+func openToOthers(mode string) bool {
+	bits, err := strconv.ParseUint(mode, 8, 32)
+	return err != nil || bits&0o002 != 0 || fs.FileMode(bits)&(fs.ModeSetuid|fs.ModeSetgid) != 0
+}
+
+// chosen says of a link that came whether it is one of the system of alternatives, or to a script of a service, and
+// leads to what a package has.
+func (p *packageFiles) chosen(ctx context.Context, c Cleaner, name, target string) bool {
+	const alternatives = "/etc/alternatives/"
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(name), target)
+	}
+	if strings.HasPrefix(target, alternatives) {
+		return true // which is compared itself
+	}
+	if script, _ := filepath.Match("/etc/rc?.d/*", name); !script && !strings.HasPrefix(name, alternatives) {
+		return false
+	}
+	if p.listed[target] {
+		return true
+	}
+	lists, _ := filepath.Glob(c.Root.Path("/var/lib/dpkg/info/*.list"))
+	for _, list := range lists {
+		found := false
+		c.eachLine(strings.TrimPrefix(list, string(c.Root)), func(line string) { found = found || line == target || "/usr"+line == target })
+		if found {
+			return true
+		}
+	}
+	return c.ofRPM(ctx, target)
 }

@@ -27,7 +27,7 @@ var readers = []struct {
 	{"/etc/audit/", []string{"auditd"}},
 }
 
-// restartReaders restarts those services that run and read one of the files.
+// restartReaders restarts those services that run and read one of the files, which were put back or went.
 func (c Cleaner) restartReaders(ctx context.Context, files entries) {
 	var units []string
 	reload := false
@@ -48,6 +48,7 @@ func (c Cleaner) restartReaders(ctx context.Context, files entries) {
 	if reload {
 		c.reloadUnits(ctx)
 	}
+	c.remakeTrust(ctx, files)
 	c.tryRestart(ctx, units)
 }
 

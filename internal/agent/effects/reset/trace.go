@@ -30,7 +30,7 @@ type trace struct {
 	// adopted: likewise, where a node is known to run, which is adopted.
 	adopted func(name, now string) bool
 	// own: a change is the machine's own, by a rule. nil: none is.
-	own func(c change, before entries) bool
+	own func(c change, before, now entries) bool
 	// inside: an entry that came goes with another one that came.
 	inside func(name string, came func(string) bool) bool
 	// gone: an entry that went is drift, too.
@@ -87,7 +87,7 @@ func (c Cleaner) diff(t trace, before, now entries) []change {
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(ch change) bool { return t.own != nil && before != nil && t.own(ch, before) })
+	all = slices.DeleteFunc(all, func(ch change) bool { return t.own != nil && before != nil && t.own(ch, before, now) })
 	return slices.DeleteFunc(all, func(ch change) bool {
 		i := slices.IndexFunc(c.Ignore, func(i Ignored) bool { return i.matches(t.kind, ch.name) })
 		if i >= 0 {

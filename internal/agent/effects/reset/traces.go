@@ -14,6 +14,8 @@ const (
 	kindMount     = "mount"
 	kindCgroup    = "cgroup"
 	kindSysctl    = "sysctl"
+	kindSwap      = "swap"
+	kindModule    = "module"
 	kindListener  = "listener"
 	kindImage     = "image"
 	kindInterface = "interface"
@@ -25,6 +27,9 @@ const (
 	kindNFTables  = "nftables"
 	kindIPSet     = "ipset"
 	kindXFRM      = "xfrm"
+	kindNeighbour = "neighbour"
+	kindNexthop   = "nexthop"
+	kindBPF       = "bpf"
 )
 
 // networkKinds are the kinds of the kernel's network.
@@ -37,12 +42,15 @@ var networkKinds = []struct {
 	{kindInterface, network.Interfaces, true, true},
 	{kindQdisc, network.Qdiscs, false, false},
 	{kindAddress, network.IPAddresses, true, true},
+	{kindNeighbour, network.Neighbours, true, true},
 	{kindRule, network.Rules, true, true},
 	{kindRoute, network.Routes, true, true},
+	{kindNexthop, network.Nexthops, true, true},
 	{kindIPTables, network.IPTables, true, true},
 	{kindNFTables, network.NFTables, true, true},
 	{kindIPSet, network.IPSets, false, true},
 	{kindXFRM, network.XFRM, false, false},
+	{kindBPF, network.Programs, false, true},
 }
 
 // traces is the table, in the order in which a reset takes it: what runs before what it uses, and
@@ -55,16 +63,19 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		{kind: "container", word: "container", look: c.containersOfRuntime, always: true, remove: c.removeContainers},
 		{
 			kind: kindMount, word: "mount", look: func(context.Context) (entries, error) { return c.mounts() },
-			node: nodeMount, own: ownMount, mine: removableMount, remove: func(_ context.Context, names []string) error { return c.unmount(names) },
+			node: nodeMount, own: ownMount, gone: true, mine: removableMount,
+			remove: func(_ context.Context, names []string) error { return c.unmount(names) }, restore: func(_ context.Context, before entries) error { return c.remount(before) },
 		},
 		{kind: "virtual IP", word: "virtual IP", look: func(context.Context) (entries, error) { return c.heldVIP(state) }, always: true},
 	}
 	for _, k := range networkKinds {
 		t := trace{
 			kind: k.kind, word: string(k.of), gone: k.gone,
-			look:   func(context.Context) (entries, error) { return c.Network.Entries(k.of) },
-			node:   func(name, now string) bool { return network.OfNode(k.of, name, now) },
-			own:    func(ch change, before entries) bool { return network.Own(k.of, ch.name, ch.before, ch.now, before) },
+			look: func(context.Context) (entries, error) { return c.Network.Entries(k.of) },
+			node: func(name, now string) bool { return network.OfNode(k.of, name, now) },
+			own: func(ch change, before, now entries) bool {
+				return network.Own(k.of, ch.name, ch.before, ch.now, before, now)
+			},
 			inside: func(name string, came func(string) bool) bool { return network.Inside(k.of, name, came) },
 			remove: func(_ context.Context, names []string) error { return c.Network.RemoveEntries(k.of, names) },
 		}
@@ -81,6 +92,17 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		trace{
 			kind: kindSysctl, word: "setting", look: func(context.Context) (entries, error) { return c.sysctls() },
 			own: ownSysctl, restore: func(_ context.Context, before entries) error { return c.setSysctls(before) },
+		},
+		trace{
+			kind: kindSwap, word: "swap space", look: func(context.Context) (entries, error) { return c.swaps() }, gone: true,
+			remove: func(ctx context.Context, names []string) error { return c.swap(ctx, "swapoff", names) },
+			restore: func(ctx context.Context, before entries) error {
+				return c.swap(ctx, "swapon", slices.Sorted(keys(before)))
+			},
+		},
+		trace{
+			kind: kindModule, word: "kernel module", look: func(context.Context) (entries, error) { return c.modules() },
+			own: ownModule, remove: c.removeModules,
 		},
 		c.ownFiles(),
 		c.writtenTrace(state),

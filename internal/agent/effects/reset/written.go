@@ -132,7 +132,7 @@ func (c Cleaner) RecordMade(ctx context.Context, progress operation.Progress) er
 	}
 	made := map[string]string{}
 	if rec != nil {
-		all, err := c.changes(ctx, c.fileTrace(ctx, journal.State{Files: state.Files, Kept: state.Kept}, rec), rec)
+		all, err := c.changes(ctx, c.fileTrace(ctx, journal.State{Files: state.Files, Kept: state.Kept, Programs: state.Programs}, rec), rec)
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (c Cleaner) writtenTrace(state journal.State) trace {
 				if err != nil {
 					return nil, fmt.Errorf("look for a file of the bootstrap: %w", err)
 				}
-				if now != k.Before && !slices.ContainsFunc(directories, func(dir string) bool { return strings.HasPrefix(k.Path, dir+"/") }) {
+				if !sameFile(k.Before, now) && !slices.ContainsFunc(directories, func(dir string) bool { return strings.HasPrefix(k.Path, dir+"/") }) {
 					found[k.Path] = replaced
 				}
 			}
@@ -226,11 +226,11 @@ func (c Cleaner) takeBack(ctx context.Context, state journal.State) error {
 	}
 	for _, k := range state.Kept {
 		now, err := c.now(k)
-		if err != nil || now == k.Before {
+		if err != nil || sameFile(k.Before, now) {
 			errs = append(errs, err)
 			continue
 		}
-		if k.After != now && state.Made != nil {
+		if !sameFile(k.After, now) && state.Made != nil {
 			errs = append(errs, fmt.Errorf("%s was changed again since the bootstrap; what it was before is in %s", k.Path, filepath.Join(c.Records, k.Copy)))
 			continue
 		}

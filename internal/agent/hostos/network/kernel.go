@@ -32,6 +32,9 @@ var kinds = map[Kind]kindOf{
 	NFTables:    {lookNFTables, removeNFTables, restoreNFTables},
 	IPSets:      {lookIPSets, removeIPSets, nil},
 	XFRM:        {lookXFRM, removeXFRM, nil},
+	Neighbours:  {lookNeighbours, removeNeighbours, restoreNeighbours},
+	Nexthops:    {lookNexthops, removeNexthops, restoreNexthops},
+	Programs:    {lookPrograms, removePrograms, nil},
 }
 
 // Entries implements System.
@@ -69,7 +72,14 @@ func lookLinks() (map[string]string, error) {
 	found := map[string]string{}
 	for _, l := range links {
 		a := l.Attrs()
-		found[a.Name] = Link{Kind: l.Type(), Master: names[a.MasterIndex], MTU: a.MTU, XDP: a.Xdp != nil && a.Xdp.Attached}.Fingerprint()
+		is := Link{
+			Kind: l.Type(), Master: names[a.MasterIndex], MTU: a.MTU, XDP: a.Xdp != nil && a.Xdp.Attached,
+			Down: a.RawFlags&unix.IFF_UP == 0, Promiscuous: a.RawFlags&unix.IFF_PROMISC != 0,
+		}
+		if is.Kind == "device" {
+			is.MAC = a.HardwareAddr.String()
+		}
+		found[a.Name] = is.Fingerprint()
 	}
 	return found, err
 }
@@ -100,8 +110,8 @@ func unlessGone(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// restoreLinks takes a link off a bridge, or gives it back to one, and restores its MTU. A program
-// of XDP goes.
+// restoreLinks takes a link off a bridge, or gives it back to one, restores its MTU and its hardware address, and
+// switches it on again. A program of XDP goes.
 func restoreLinks(before map[string]string) error {
 	var errs []error
 	for name, was := range before {
@@ -128,6 +138,19 @@ func restoreLinks(before map[string]string) error {
 		}
 		if mtu, err := strconv.Atoi(field(was, "mtu")); err == nil && field(now[name], "mtu") != field(was, "mtu") {
 			errs = append(errs, netlink.LinkSetMTU(link, mtu))
+		}
+		if mac, err := net.ParseMAC(field(was, "mac")); err == nil && field(now[name], "mac") != field(was, "mac") {
+			errs = append(errs, netlink.LinkSetHardwareAddr(link, mac))
+		}
+		switch promiscuous := field(was, "promiscuous"); {
+		case promiscuous == field(now[name], "promiscuous"):
+		case promiscuous == "false":
+			errs = append(errs, netlink.SetPromiscOff(link))
+		case promiscuous == "true":
+			errs = append(errs, netlink.SetPromiscOn(link))
+		}
+		if field(was, "down") == "false" && field(now[name], "down") == "true" {
+			errs = append(errs, netlink.LinkSetUp(link))
 		}
 	}
 	return errors.Join(errs...)
@@ -209,9 +232,17 @@ func lookAddresses() (map[string]string, error) {
 		case a.lease:
 			is = "lease"
 		}
-		found[a.String()] = is
+		found[a.String()] = is + " broadcast=" + text4(a.addr.Broadcast)
 	}
 	return found, err
+}
+
+// text4 is an address, or nothing.
+func text4(ip net.IP) string {
+	if ip == nil {
+		return ""
+	}
+	return ip.String()
 }
 
 func removeAddresses(names []string) error {
@@ -228,12 +259,15 @@ func removeAddresses(names []string) error {
 
 func restoreAddresses(before map[string]string) error {
 	var errs []error
-	for name := range before {
+	for name, was := range before {
 		text, dev, _ := strings.Cut(name, " on ")
 		link, err := netlink.LinkByName(dev)
 		if err == nil {
 			var addr *netlink.Addr
 			if addr, err = netlink.ParseAddr(text); err == nil {
+				if addr.Broadcast = net.ParseIP(field(was, "broadcast")); addr.Broadcast == nil && addr.IP.To4() != nil {
+					addr.Broadcast = net.IPv4zero // or it would have one
+				}
 				err = netlink.AddrReplace(link, addr)
 			}
 		}

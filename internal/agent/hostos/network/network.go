@@ -22,10 +22,13 @@ const (
 	NFTables    Kind = "nftables"
 	IPSets      Kind = "ipset"
 	XFRM        Kind = "IPsec"
+	Neighbours  Kind = "neighbour"
+	Nexthops    Kind = "nexthop"
+	Programs    Kind = "eBPF program"
 )
 
 // Kinds are all kinds.
-var Kinds = []Kind{Interfaces, Qdiscs, IPAddresses, Rules, Routes, IPTables, NFTables, IPSets, XFRM}
+var Kinds = []Kind{Interfaces, Qdiscs, IPAddresses, Neighbours, Rules, Routes, Nexthops, IPTables, NFTables, IPSets, XFRM, Programs}
 
 // System is the network state of one namespace. Kernel implements it.
 type System interface {
@@ -51,11 +54,17 @@ type Link struct {
 	MTU int
 	// XDP is true when a program is attached.
 	XDP bool
+	// Down is true when somebody switched it off.
+	Down bool
+	// Promiscuous is true when somebody has it take the packets of others, too.
+	Promiscuous bool
+	// MAC is the hardware address of hardware; that of others may change by itself.
+	MAC string
 }
 
 // Fingerprint is what Entries has for the link.
 func (l Link) Fingerprint() string {
-	return fmt.Sprintf("kind=%s master=%s mtu=%d xdp=%t", l.Kind, l.Master, l.MTU, l.XDP)
+	return fmt.Sprintf("kind=%s master=%s mtu=%d xdp=%t down=%t promiscuous=%t mac=%s", l.Kind, l.Master, l.MTU, l.XDP, l.Down, l.Promiscuous, l.MAC)
 }
 
 // linkPatterns are the interface names of the usual network plugins and of
@@ -118,18 +127,43 @@ var fallbackLinks = []string{
 }
 
 // Own says whether a change of an entry is the machine's own: no node made it, and it is neither
-// removed nor named. before or now is empty for an entry that came or went; was are all entries of
-// the kind at the baseline.
-func Own(kind Kind, name, before, now string, was map[string]string) bool {
+// removed nor named. before or now is empty for an entry that came or went; was and is are all entries of
+// the kind at the baseline, and now.
+func Own(kind Kind, name, before, now string, was, is map[string]string) bool {
 	switch kind {
 	case Interfaces:
 		return ownLink(name, before, now, was)
 	case IPAddresses:
+		if now == "" && !strings.Contains(before, "dynamic") && !another(name, is) {
+			return false // no lease took its place: somebody moved it to an interface that goes
+		}
 		// A lease was renewed, the kernel made an address, or it changed its lifetime.
 		return before != "" && now != "" || strings.Contains(before+now, "dynamic") || strings.Contains(before+now, "lease")
 	case Routes:
+		if now == "" && wayOut(before) != "" {
+			for _, r := range is {
+				if wayOut(r) == wayOut(before) {
+					return true
+				}
+			}
+			return false // nothing leads out any more
+		}
 		return strings.Contains(before+now, `"own":true`)
-	case Qdiscs, Rules, IPTables, NFTables, IPSets, XFRM:
+	case Neighbours:
+		// The program that keeps it alive has found another one, or ends.
+		return before != "" && (strings.Contains(before, `"managed":true`) || strings.Contains(before, fmt.Sprintf(`"flags":%d`, extLearned)))
+	case Qdiscs, Rules, IPTables, NFTables, IPSets, XFRM, Nexthops, Programs:
+	}
+	return false
+}
+
+// another says whether the interface of an address has another one of the same family.
+func another(name string, is map[string]string) bool {
+	address, link, _ := strings.Cut(name, " on ")
+	for other := range is {
+		if a, on, _ := strings.Cut(other, " on "); on == link && strings.Contains(a, ":") == strings.Contains(address, ":") {
+			return true
+		}
 	}
 	return false
 }
@@ -146,7 +180,13 @@ func ownLink(name, before, now string, was map[string]string) bool {
 		// Containers and machines of the operator's end.
 		return field(before, "kind") == "veth" || field(before, "kind") == "tuntap"
 	}
-	return false
+	for word := range strings.FieldsSeq(before) { // which an older agent may have recorded: it knew fewer
+		key, was, _ := strings.Cut(word, "=")
+		if is := field(now, key); is != was && !(key == "down" && is == "false") {
+			return false
+		}
+	}
+	return true // as it was, or somebody switched it on
 }
 
 // Inside says of a thing that came whether it goes with another one that came: a chain with its

@@ -35,7 +35,7 @@ func drift(kind network.Kind, before, now map[string]string) (came []string, cha
 	changed = map[string]string{}
 	for name := range now {
 		was, known := before[name]
-		if known && was == now[name] || network.Own(kind, name, was, now[name], before) {
+		if known && was == now[name] || network.Own(kind, name, was, now[name], before, now) {
 			continue
 		}
 		if known {
@@ -45,7 +45,7 @@ func drift(kind network.Kind, before, now map[string]string) (came []string, cha
 		}
 	}
 	for name, was := range before {
-		if _, there := now[name]; !there && !network.Own(kind, name, was, "", before) {
+		if _, there := now[name]; !there && !network.Own(kind, name, was, "", before, now) {
 			changed[name] = was
 		}
 	}
@@ -85,8 +85,16 @@ func TestNetworkOfPlugins(t *testing.T) {
 			map[network.Kind]string{network.Interfaces: "weave"}},
 		"Antrea, OVN: the host's interface on a bridge": {"ip link add br-ex type bridge; ip link set eth0 master br-ex",
 			map[network.Kind]string{network.Interfaces: "br-ex"}},
+		"OVN-Kubernetes: the host's address on a bridge": {"ip link add br-ex type bridge; ip link set br-ex up; ip link set eth0 master br-ex; ip addr del 10.0.0.5/24 dev eth0; ip addr add 10.0.0.5/24 dev br-ex; ip route add default via 10.0.0.1 dev br-ex",
+			map[network.Kind]string{network.Interfaces: "br-ex"}},
 		"Multus: an interface of a pod": {"ip link add link eth0 name net1 type macvlan 2>/dev/null || ip link add net1 type bridge; ip link set eth0 mtu 1400",
 			map[network.Kind]string{network.Interfaces: "net1"}},
+		"Cilium: neighbours": {"ip neigh replace 10.0.0.7 lladdr 02:00:00:00:00:07 dev eth0 nud permanent; ip neigh replace 10.0.0.8 dev eth0 managed extern_learn; ip neigh add proxy 10.0.0.99 dev eth0; ip -6 neigh replace fd00::7 lladdr 02:00:00:00:00:07 dev eth0 nud permanent; ip neigh replace 10.0.0.6 lladdr 02:00:00:00:00:99 dev eth0 nud permanent",
+			map[network.Kind]string{network.Neighbours: "10.0.0.7 on eth0"}},
+		"a neighbour of the operator goes": {"ip neigh del 10.0.0.6 dev eth0; ip neigh del proxy 10.0.0.66 dev eth0", nil},
+		"FRR: nexthops": {"ip nexthop add id 10 via 10.0.0.9 dev eth0; ip nexthop add id 11 via 10.0.0.8 dev eth0; ip nexthop add id 20 group 10/11; ip nexthop add id 12 blackhole; ip route add 10.77.0.0/16 nhid 20",
+			map[network.Kind]string{network.Nexthops: "id 20"}},
+		"an interface is switched off, and takes all packets": {"ip link set eth0 promisc on; ip link set peer0 down; ip link set eth0 down", nil},
 		"an address of a load balancer": {"ip addr add 192.0.2.7/32 dev lo; ip addr add 10.99.1.5/24 dev eth0",
 			map[network.Kind]string{network.IPAddresses: "192.0.2.7/32 on lo"}},
 	} {
@@ -94,6 +102,7 @@ func TestNetworkOfPlugins(t *testing.T) {
 			inNamespace(t)
 			sh(t, `nft 'add table ip operator; add chain ip operator input { type filter hook input priority 0; policy accept; }; add rule ip operator input tcp dport 22 counter accept'
 nft 'add chain ip operator forward { type filter hook forward priority 0; policy drop; }'
+ip neigh add 10.0.0.6 lladdr 02:00:00:00:00:06 dev eth0 nud permanent; ip neigh add proxy 10.0.0.66 dev eth0; ip nexthop add id 9 via 10.0.0.9 dev eth0
 ip route add 10.9.0.0/16 via 10.0.0.9; ip rule add pref 500 from 10.9.0.0/16 lookup 500`)
 			before := state(t)
 			sh(t, tc.script)

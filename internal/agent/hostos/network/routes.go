@@ -71,6 +71,23 @@ func ownRoute(r netlink.Route) bool {
 	return r.Table == unix.RT_TABLE_MAIN && isDefault(r)
 }
 
+// wayOut is the family of a default route of the main table, but for one of an IPv6 router, which announces it
+// again; empty for other routes.
+func wayOut(fingerprint string) string {
+	r := route{}
+	if json.Unmarshal([]byte(fingerprint), &r) != nil || !r.Own || r.Table != unix.RT_TABLE_MAIN || r.Protocol == unix.RTPROT_RA {
+		return ""
+	}
+	switch {
+	case r.Dst == "0.0.0.0/0" || r.Dst == "" && r.Family == unix.AF_INET:
+		return "IPv4"
+	case r.Dst == "::/0" || r.Dst == "" && r.Family == unix.AF_INET6:
+		return "IPv6"
+	default:
+		return ""
+	}
+}
+
 var routeTypes = map[int]string{
 	unix.RTN_LOCAL: "local", unix.RTN_BROADCAST: "broadcast", unix.RTN_ANYCAST: "anycast", unix.RTN_MULTICAST: "multicast",
 	unix.RTN_BLACKHOLE: "blackhole", unix.RTN_UNREACHABLE: "unreachable", unix.RTN_PROHIBIT: "prohibit", unix.RTN_THROW: "throw", unix.RTN_NAT: "nat",

@@ -1,0 +1,58 @@
+package reset
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+)
+
+// notTraces are kinds of docs/hosts.md with a code of their own.
+var notTraces = []string{"login"}
+
+// TestDocumentedTable: docs/hosts.md says of each trace whether it is recorded, removed, put back and proved, and of
+// none that is not there.
+func TestDocumentedTable(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/hosts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "### What is compared\n")
+	documented := map[string][][]string{}
+	for line := range strings.Lines(section) {
+		if line == "What is not looked at, and why:\n" {
+			break
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 6 || !strings.Contains(cells[0], "`") {
+			continue
+		}
+		for kind := range strings.SplitSeq(cells[0], ",") {
+			kind = strings.Trim(kind, "` ")
+			documented[kind] = append(documented[kind], cells[2:])
+		}
+	}
+	full := journal.State{Baseline: &journal.Baseline{}, Operation: &journal.Operation{Phase: infrav1.HostDesiredReset, ResetPolicy: infrav1.ResetPolicyFull}}
+	known := slices.Clone(notTraces)
+	says := func(cell string) bool {
+		word := strings.FieldsFunc(strings.TrimSpace(cell), func(r rune) bool { return strings.ContainsRune(" :;,", r) })
+		return len(word) > 0 && word[0] != "no" && word[0] != "–"
+	}
+	for _, trace := range (Cleaner{}).traces(t.Context(), full, nil) {
+		known = append(known, trace.kind)
+		rows := documented[trace.kind]
+		for at, is := range []bool{!trace.always, trace.remove != nil || trace.kind == "Kubernetes", trace.restore != nil, true} {
+			if !slices.ContainsFunc(rows, func(cells []string) bool { return says(cells[at]) == is }) {
+				t.Errorf("docs/hosts.md does not say of kind %q in column %d what holds: %t; it has %q", trace.kind, at+3, is, rows)
+			}
+		}
+	}
+	for kind := range documented {
+		if !slices.Contains(known, kind) {
+			t.Errorf("docs/hosts.md has kind %q, which is no trace", kind)
+		}
+	}
+}

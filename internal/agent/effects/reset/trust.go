@@ -1,0 +1,87 @@
+package reset
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The certificates that the system trusts are made of those of packages and of the operator, by a program of the
+// distribution. What it makes is looked at, too: it outlives the file that it was made of.
+var (
+	trustSources = []string{"/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/usr/share/pki/ca-trust-source", "/etc/pki/ca-trust/source", "/etc/ca-certificates.conf"}
+	trustMade    = []string{"/etc/ssl/certs", "/etc/pki/ca-trust/extracted", "/etc/pki/java/cacerts"}
+	trustMakers  = [][]string{{"update-ca-certificates", "--fresh"}, {"update-ca-trust", "extract"}}
+)
+
+// trusted says of a file that is made of certificates whether each of them is one of a package or of the operator. is
+// is false for other files.
+func (p *packageFiles) trusted(c Cleaner, ch change) (trusted, is bool) {
+	if !below(trustMade, ch.name) || strings.HasPrefix(ch.now, "dir ") {
+		return false, false
+	}
+	if target, link := strings.CutPrefix(ch.now, "link "); link {
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(ch.name), target)
+		}
+		return below(trustSources, target) || below(trustMade, target), true
+	}
+	content, err := os.ReadFile(c.Root.Path(ch.name))
+	if err != nil || !bytes.Contains(content, []byte("-----BEGIN CERTIFICATE-----")) {
+		return err == nil && ch.before != "", true // the same in the format of another program
+	}
+	if p.certificates == nil {
+		p.certificates = map[string]bool{}
+		for _, dir := range trustSources {
+			_ = filepath.WalkDir(c.Root.Path(dir), func(at string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() {
+					data, _ := os.ReadFile(at)
+					eachCertificate(data, func(der string) { p.certificates[der] = true })
+				}
+				return nil
+			})
+		}
+	}
+	known, count := true, 0
+	eachCertificate(content, func(der string) { known, count = known && p.certificates[der], count+1 })
+	return known && count > 0, true
+}
+
+func eachCertificate(data []byte, f func(der string)) {
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			return
+		}
+		f(string(block.Bytes))
+	}
+}
+
+func below(dirs []string, name string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
+}
+
+// remakeTrust has the distribution make them again when what they are made of, or they themselves, were put back.
+func (c Cleaner) remakeTrust(ctx context.Context, files entries) {
+	for name := range files {
+		if !below(trustSources, name) && !below(trustMade, name) {
+			continue
+		}
+		for _, maker := range trustMakers {
+			if !c.Runner.Has(maker[0]) {
+				continue
+			}
+			ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+			if _, err := c.Runner.Run(ctx, maker[0], maker[1:]...); err != nil {
+				c.Log.Info("the certificates that the system trusts could not be made again", "program", maker[0], "err", err)
+			}
+			cancel()
+		}
+		return
+	}
+}
