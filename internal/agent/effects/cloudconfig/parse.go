@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -84,6 +85,13 @@ func topLevel(text string) (map[string]json.RawMessage, error) {
 		return nil, invalid("the cloud-config is not valid YAML: %s", yamlPlace(err))
 	}
 	keys := map[string]json.RawMessage{}
+	document := yamlv3.Node{}
+	if err := yamlv3.Unmarshal([]byte(text), &document); err != nil {
+		return nil, invalid("the cloud-config is not valid YAML: %s", yamlPlace(err))
+	}
+	if err := checkWords(&document); err != nil {
+		return nil, err
+	}
 	if bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
 		return keys, nil
 	}

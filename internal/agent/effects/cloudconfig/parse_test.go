@@ -54,6 +54,10 @@ func TestParseRefuses(t *testing.T) {
 		"mode too large":       {"#cloud-config\nwrite_files: [{path: /a, permissions: '10000'}]\n", ReasonInvalidCloudConfig, []string{"permissions"}},
 		"command is a map":     {"#cloud-config\nruncmd: [{a: b}]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]"}},
 		"command is empty":     {"#cloud-config\nruncmd: [ok, null]\n", ReasonInvalidCloudConfig, []string{"runcmd[1]"}},
+		"word is a boolean":    {"#cloud-config\nruncmd: [[echo, y]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
+		"word is minutes":      {"#cloud-config\nbootcmd: [[sleep, 1:30]]\n", ReasonInvalidCloudConfig, []string{"bootcmd[0]", "quotes"}},
+		"word is octal":        {"#cloud-config\nruncmd: [[chmod, 0644, /a]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
+		"word has a fraction":  {"#cloud-config\nruncmd: [[sleep, 1.0]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
 		"commands no list":     {"#cloud-config\nbootcmd: reboot\n", ReasonInvalidCloudConfig, []string{"bootcmd"}},
 		"default user":         {"#cloud-config\nusers: [default]\n", ReasonUnsupportedCloudConfig, []string{"default"}},
 		"user without name":    {"#cloud-config\nusers: [{gecos: x}]\n", ReasonInvalidCloudConfig, []string{"users[0]", "name"}},
@@ -78,7 +82,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestParseAccepts(t *testing.T) {
-	c, err := Parse([]byte("#cloud-config\nhostname: h\nfqdn: h.example.com\npreserve_hostname: true\nusers:\nruncmd:\n- [echo, \"it's\", 1, true]\n- \"true\"\n"+
+	c, err := Parse([]byte("#cloud-config\nhostname: h\nfqdn: h.example.com\npreserve_hostname: true\nusers:\nruncmd:\n- [echo, \"it's\", 1, 'true']\n- \"true\"\n"+
 		"write_files:\n- {path: /a/../b, permissions: 0644}\n- {path: /c, permissions: '4755', owner: 1000:1000, defer: true, content: 'x'}\n"), testMeta)
 	if err != nil {
 		t.Fatal(err)
