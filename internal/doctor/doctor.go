@@ -19,7 +19,7 @@ type Check struct {
 func Checks() []Check {
 	return []Check{
 		planeNotReady, planeCrashed, planeNotReached, providerUnavailable,
-		clockSkewed, hostDisconnected, reportRefused, nodeIdentityChanged, duplicateIdentity, agentVersionSkew, agentUpdateFailed,
+		clockSkewed, hostDisconnected, reportRefused, nodeIdentityChanged, recordLost, configurationNotAccepted, duplicateIdentity, agentVersionSkew, agentUpdateFailed,
 		enrollmentRefused, enrollmentWaiting, tokenExpires, hostNotApproved,
 		hostQuarantined, orphanedClaim, operationFailed, hostLost,
 		addressContested, addressHeldTwice, addressNotHeld, endpointNotAnswering, certificateExpires,

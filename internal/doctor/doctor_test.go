@@ -254,6 +254,16 @@ var cases = []struct {
 	{"a host lost the address of its Node", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.NodeIdentityKeptCondition, "False", infrav1.HostNodeAddressMissingReason, "does not have 10.0.0.5")
 	}, []want{{"NodeIdentityChanged", Error, h2, 3 * time.Hour, "10.0.0.5", "ip address"}}},
+	{"the journal of a node is lost", func(s *Snapshot) {
+		s.Hosts[1].Spec.Claim = &infrav1.HostClaim{}
+		set(&s.Hosts[1].Status.Conditions, infrav1.RecordKeptCondition, "False", infrav1.HostJournalLostReason, "it is damaged")
+	}, []want{{"RecordLost", Warning, h2, 3 * time.Hour, "damaged", "slipway-agent status"}}},
+	{"the journal of a free host is lost", func(s *Snapshot) {
+		set(&s.Hosts[1].Status.Conditions, infrav1.RecordKeptCondition, "False", infrav1.HostJournalLostReason, "it is damaged")
+	}, []want{{"RecordLost", Error, h2, 3 * time.Hour, "damaged", "slipway-agent status"}}},
+	{"an entry of clean.ignore is wrong", func(s *Snapshot) {
+		set(&s.Hosts[1].Status.Conditions, infrav1.ConfigurationAcceptedCondition, "False", infrav1.HostEntriesInvalidReason, "reason is required")
+	}, []want{{"ConfigurationNotAccepted", Warning, h2, 3 * time.Hour, "reason is required", "slipway-agent status"}}},
 	{"a clock is wrong", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.ClockSkewedCondition, "True", infrav1.HostClockAheadReason, "40 s ahead")
 	}, []want{{"ClockSkewed", Warning, h2, 3 * time.Hour, "40 s ahead", "timedatectl"}}},
