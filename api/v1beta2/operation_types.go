@@ -199,11 +199,11 @@ type ObservedOperation struct {
 	CompletionTime metav1.Time `json:"completionTime,omitempty,omitzero"`
 
 	// steps are what the agent did for the operation, the oldest first; of more than
-	// 32 the last 32. A step that is tried again after others, as after a reset, is
+	// 64 the last 64. A step that is tried again after others, as after a reset, is
 	// there once more.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=64
 	Steps []OperationStep `json:"steps,omitempty"`
 }
 

@@ -202,7 +202,7 @@ type Operation struct {
 }
 
 // MaxSteps bounds Operation.Steps: they are reported in the status of the Host.
-const MaxSteps = 32
+const MaxSteps = 64
 
 // Step is when a step was carried out. End is zero while it is under way, and stays so
 // when a crash or a reboot cut it short.
