@@ -23,9 +23,12 @@ const (
 // Reasons of the condition EndpointHeld of a HostCluster.
 const (
 	// EndpointHeldReason means that the host in the message has the address, and that the API
-	// server answers at address and port. Without a word on the API server in the message, an
-	// earlier version made the host a node, and nobody looks whether it answers.
+	// server answers at address and port.
 	EndpointHeldReason = "Held"
+	// EndpointNotCheckedReason means that the host in the message has the address, and that
+	// nobody checks whether an API server answers at the port: an earlier version made the host
+	// a node, and did not tell it the port. It ends with a new machine for that host.
+	EndpointNotCheckedReason = "NotChecked"
 	// EndpointHolderAwayReason means that the holder's agent is not connected: it may hold
 	// the address still, or another that is not connected either. Look at that host.
 	EndpointHolderAwayReason = "HolderNotConnected"

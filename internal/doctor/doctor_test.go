@@ -410,6 +410,10 @@ var cases = []struct {
 	}, nil},
 	{"the address is held, and Cluster API does not reach it", func(s *Snapshot) { uninitialized(s, time.Hour) },
 		[]want{{"EndpointNotAnswering", Error, "Cluster prod/a", 3 * time.Hour, "10.0.0.9:8443", "curl -k https://10.0.0.9:8443/readyz"}}},
+	{"the address is held, nobody checks what answers, and Cluster API does not reach it", func(s *Snapshot) {
+		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "Unknown", infrav1.EndpointNotCheckedReason, "h1 holds it")
+		uninitialized(s, time.Hour)
+	}, []want{{"EndpointNotAnswering", Error, "Cluster prod/a", 3 * time.Hour, "10.0.0.9:8443", "curl -k https://10.0.0.9:8443/readyz"}}},
 	{"a load balancer that Cluster API does not reach", func(s *Snapshot) {
 		s.HostClusters[0].Status.Conditions = nil
 		uninitialized(s, time.Hour)

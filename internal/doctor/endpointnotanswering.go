@@ -33,7 +33,7 @@ var endpointNotAnswering = Check{
 			switch {
 			case held != nil && held.Status == metav1.ConditionFalse && held.Reason == infrav1.EndpointNotAnsweringReason:
 				return atHostCluster(c, Error).of(held).describe(), true
-			case progress == overdue && (held == nil || held.Status == metav1.ConditionTrue):
+			case progress == overdue && (held == nil || held.Status == metav1.ConditionTrue || held.Reason == infrav1.EndpointNotCheckedReason):
 				owner := s.Cluster(c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
 				f := atCluster(owner, Error).next("where Cluster API runs: curl -k https://%s/readyz", endpoint)
 				if initialized := meta.FindStatusCondition(owner.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition); initialized != nil {

@@ -340,7 +340,7 @@ func TestEndpointHeld(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		h.Status.VirtualIP = &infrav1.VirtualIPStatus{Address: "10.0.0.1", State: state, Term: term, Message: message}
+		h.Status.VirtualIP = &infrav1.VirtualIPStatus{Address: "10.0.0.1", State: state, Port: 6443, APIServer: infrav1.VirtualIPAPIServerAnswering, Term: term, Message: message}
 		conditions.Set(h, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: connected, Reason: "Test"})
 		if err := env.Client.Status().Update(ctx, h); err != nil {
 			t.Fatal(err)
@@ -437,7 +437,7 @@ func TestEndpointHeld(t *testing.T) {
 	report("h2", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionTrue, "")
 	mac("h2", "02:00:00:00:00:0A")
 	duplicate("h1", "02:00:00:00:00:0A", func(*infrav1.Host) {})
-	check(metav1.ConditionTrue, "Held", "Host h2 holds 10.0.0.1; h1: 10.0.0.1 is held by Host h2 of this cluster: do not remove it by hand")
+	check(metav1.ConditionTrue, "Held", "Host h2 holds 10.0.0.1, and the API server answers at 10.0.0.1:6443; h1: 10.0.0.1 is held by Host h2 of this cluster: do not remove it by hand")
 	for len(recorder.Events) > 0 {
 		<-recorder.Events
 	}

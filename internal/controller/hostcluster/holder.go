@@ -76,11 +76,12 @@ func report(h *infrav1.Host) candidate {
 	return candidate{host: h.Name, report: *h.Status.VirtualIP, connected: host.Connected(h)}
 }
 
-// answers says whether the API server answers at the endpoint, as the host that holds the
-// address found. Of a host that an earlier version made a node nobody knows the port.
-func (c candidate) answers() bool {
-	return c.report.Port == 0 || c.report.APIServer == infrav1.VirtualIPAPIServerAnswering
-}
+// checks says whether the host checks what answers at the port of the endpoint. One that an
+// earlier version made a node knows of no port.
+func (c candidate) checks(port int32) bool { return c.report.Port == port }
+
+// answers says whether the API server answers at the port that the host knows, as it found.
+func (c candidate) answers() bool { return c.report.APIServer == infrav1.VirtualIPAPIServerAnswering }
 
 // serves says whether the host is fit to hold the address: it is not when its API server is
 // known not to answer at the port.
@@ -148,6 +149,9 @@ func holderCondition(endpoint clusterv1.APIEndpoint, all []candidate) metav1.Con
 	case !holder.connected:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, infrav1.EndpointHolderAwayReason
 		condition.Message = fmt.Sprintf("Host %s held %s when its agent was last heard of", holder.host, address)
+	case !holder.checks(endpoint.Port):
+		condition.Status, condition.Reason = metav1.ConditionUnknown, infrav1.EndpointNotCheckedReason
+		condition.Message = fmt.Sprintf("Host %s holds %s, and does not check whether an API server answers at %s", holder.host, address, at)
 	case !holder.answers():
 		condition.Reason = infrav1.EndpointNotAnsweringReason
 		condition.Message = fmt.Sprintf("Host %s holds %s, and no API server answers at %s yet", holder.host, address, at)
@@ -159,10 +163,7 @@ func holderCondition(endpoint clusterv1.APIEndpoint, all []candidate) metav1.Con
 		condition.Message = fmt.Sprintf("Host %s holds %s, and something is wrong with it", holder.host, address)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.EndpointHeldReason
-		condition.Message = fmt.Sprintf("Host %s holds %s", holder.host, address)
-		if holder.report.Port != 0 {
-			condition.Message += fmt.Sprintf(", and the API server answers at %s", at)
-		}
+		condition.Message = fmt.Sprintf("Host %s holds %s, and the API server answers at %s", holder.host, address, at)
 	}
 	return condition
 }

@@ -29,12 +29,13 @@ func TestHeldMeansThatTheAPIServerAnswers(t *testing.T) {
 		"it answers": {[]infrav1.VirtualIPStatus{report(held, 443, yes, "")}, metav1.ConditionTrue, "Held", []string{"[fd00::9]:443", "h0 holds"}},
 		"it answers, and another host has the wrong port": {[]infrav1.VirtualIPStatus{report(held, 443, yes, ""), report(standby, 443, no, "listens at port 6443: bindPort")},
 			metav1.ConditionTrue, "Held", []string{"[fd00::9]:443", "h1: listens at port 6443: bindPort"}},
-		"it is not known yet":       {[]infrav1.VirtualIPStatus{report(held, 443, "", "")}, metav1.ConditionFalse, "APIServerNotAnswering", []string{"h0 holds fd00::9", "[fd00::9]:443 yet"}},
-		"kubeadm init takes long":   {[]infrav1.VirtualIPStatus{report(held, 443, no, "")}, metav1.ConditionFalse, "APIServerNotAnswering", []string{"[fd00::9]:443 yet"}},
-		"it does not answer":        {[]infrav1.VirtualIPStatus{report(held, 443, no, "bindPort")}, metav1.ConditionFalse, "APIServerNotAnswering", []string{"[fd00::9]:443; h0: bindPort"}},
-		"no host can serve":         {[]infrav1.VirtualIPStatus{report(standby, 443, no, "bindPort")}, metav1.ConditionFalse, "APIServerNotAnswering", []string{"No API server answers at [fd00::9]:443", "h0: bindPort"}},
-		"no host is elected":        {[]infrav1.VirtualIPStatus{report(standby, 443, "", ""), report(standby, 443, no, "bindPort")}, metav1.ConditionFalse, "NotHeld", []string{"h1: bindPort"}},
-		"an earlier version's host": {[]infrav1.VirtualIPStatus{report(held, 0, "", "")}, metav1.ConditionTrue, "Held", []string{"h0 holds fd00::9"}},
+		"it is not known yet":        {[]infrav1.VirtualIPStatus{report(held, 443, "", "")}, metav1.ConditionFalse, "APIServerNotAnswering", []string{"h0 holds fd00::9", "[fd00::9]:443 yet"}},
+		"kubeadm init takes long":    {[]infrav1.VirtualIPStatus{report(held, 443, no, "")}, metav1.ConditionFalse, "APIServerNotAnswering", []string{"[fd00::9]:443 yet"}},
+		"it does not answer":         {[]infrav1.VirtualIPStatus{report(held, 443, no, "bindPort")}, metav1.ConditionFalse, "APIServerNotAnswering", []string{"[fd00::9]:443; h0: bindPort"}},
+		"no host can serve":          {[]infrav1.VirtualIPStatus{report(standby, 443, no, "bindPort")}, metav1.ConditionFalse, "APIServerNotAnswering", []string{"No API server answers at [fd00::9]:443", "h0: bindPort"}},
+		"no host is elected":         {[]infrav1.VirtualIPStatus{report(standby, 443, "", ""), report(standby, 443, no, "bindPort")}, metav1.ConditionFalse, "NotHeld", []string{"h1: bindPort"}},
+		"an earlier version's host":  {[]infrav1.VirtualIPStatus{report(held, 0, "", "")}, metav1.ConditionUnknown, "NotChecked", []string{"h0 holds fd00::9"}},
+		"it answers at another port": {[]infrav1.VirtualIPStatus{report(held, 6443, yes, "")}, metav1.ConditionUnknown, "NotChecked", []string{"h0 holds fd00::9", "does not check whether an API server answers at [fd00::9]:443"}},
 	} {
 		var all []candidate
 		for i := range c.reports {
@@ -49,7 +50,7 @@ func TestHeldMeansThatTheAPIServerAnswers(t *testing.T) {
 				t.Errorf("%s: the message is %q, want %q in it", name, got.Message, m)
 			}
 		}
-		if says := strings.Contains(got.Message, "the API server answers at"); says != (c.reports[0].APIServer == yes) {
+		if says := strings.Contains(got.Message, "and the API server answers at"); says != (c.status == metav1.ConditionTrue) {
 			t.Errorf("%s: the message is %q", name, got.Message)
 		}
 	}
