@@ -27,6 +27,9 @@ func (r *Reconciler) recordIntent(ctx context.Context, s *scope) (bool, error) {
 	if s.hostMachine.Spec.ClaimID != "" {
 		return true, nil
 	}
+	if leaves, err := r.makerLeaves(ctx, s); err != nil || leaves {
+		return false, err
+	}
 	claimID := string(uuid.NewUUID())
 	if err := s.write(ctx, func(m *infrav1.HostMachine) { m.Spec.ClaimID = claimID }); err != nil {
 		return false, fmt.Errorf("record the claim: %w", err)
@@ -268,11 +271,16 @@ func (r *Reconciler) judgeLive(ctx context.Context, chooser *placement.Chooser, 
 }
 
 // take claims a host, unless the machine has one since an earlier attempt: it returns that.
-// It returns nil while a hook holds back the claim. A machine that waits for a host gets
+// It returns nil while a hook holds back the claim, and once what made the machine is being deleted. A machine that waits for a host gets
 // here only when one fits, and costs no look past the cache before.
 func (r *Reconciler) take(ctx context.Context, s *scope, live *infrav1.Host) (*infrav1.Host, error) {
 	if earlier, err := r.findClaimed(ctx, s); err != nil || earlier != nil {
 		return earlier, err
+	}
+	if !s.newIntent {
+		if leaves, err := r.makerLeaves(ctx, s); err != nil || leaves {
+			return nil, err
+		}
 	}
 	if !r.claimHooksPass(ctx, s, live) {
 		return nil, nil

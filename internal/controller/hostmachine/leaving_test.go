@@ -25,8 +25,6 @@ type leaver struct {
 	w      *world
 	key    client.ObjectKey
 	object client.Object
-	// live is true for an object that no cache shows.
-	live bool
 }
 
 func clusterOf(w *world) client.Object {
@@ -79,7 +77,7 @@ var leavers = map[string]func(w *world) leaver{
 	},
 	"MachineSet": func(w *world) leaver {
 		key, o := madeBy(w, clusterv1.GroupVersion.WithKind("MachineSet"), machineSet())
-		return leaver{w: w, key: key, object: o, live: true}
+		return leaver{w: w, key: key, object: o}
 	},
 	"MachineDeployment of a MachineSet": func(w *world) leaver {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": machineSet()}}
@@ -92,7 +90,7 @@ var leavers = map[string]func(w *world) leaver{
 		key, _ := madeBy(w, clusterv1.GroupVersion.WithKind("MachineSet"), machineSet(), metav1.OwnerReference{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "workers", UID: o.GetUID(), Controller: ptr.To(true),
 		})
-		return leaver{w: w, key: key, object: o, live: true}
+		return leaver{w: w, key: key, object: o}
 	},
 	"HostMachinePool": func(w *world) leaver {
 		machinePool, pool := testenv.NewMachinePool(w.t, env.Client, w.namespace, "workers", 1)
@@ -148,7 +146,7 @@ func TestLeavingMachineClaimsNoHost(t *testing.T) {
 					l.reconcileOver(cache)
 
 					h, m := agent.Host(t), l.w.get(l.key)
-					shown := seen == "shown by the cache" && !l.live
+					shown := seen == "shown by the cache"
 					if h.Spec.Claim != nil && shown {
 						t.Errorf("HostMachine %s claimed %s, want no claim", h.Spec.Claim.MachineName, h.Name)
 					}

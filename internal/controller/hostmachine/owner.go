@@ -3,6 +3,7 @@ package hostmachine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -32,7 +33,7 @@ func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 	s.owner, s.leaving = found, inputs.Leaving(found, s.cluster)
 	switch {
 	case s.leaving != "":
-		s.waiting = &waiting{infrav1.HostMachineOwnerDeletingReason, s.leaving + ": the machine claims no host. Delete its Machine if that lasts, or see what holds the deletion up"}
+		s.waiting = claimsNone(s.leaving)
 	case found == nil:
 		s.waiting = &waiting{infrav1.HostMachineWaitingForOwnerReason, "Waiting for a Machine or MachinePool that owns this HostMachine"}
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
@@ -44,6 +45,28 @@ func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 	}
 	return claimed, nil
 }
+
+// claimsNone says why a machine that leaves claims no host.
+func claimsNone(leaving string) *waiting {
+	return &waiting{infrav1.HostMachineOwnerDeletingReason, leaving + ": the machine claims no host. Delete its Machine if that lasts, or see what holds the deletion up"}
+}
+
+// makerLeaves reads past the cache, which has none of them, whether what made the Machine is
+// being deleted: such a machine claims no host.
+func (r *Reconciler) makerLeaves(ctx context.Context, s *scope) (bool, error) {
+	if s.owner == nil {
+		return false, nil
+	}
+	why, err := inputs.MakerLeaves(ctx, r.APIReader, s.hostMachine.Namespace, s.owner)
+	if err == nil && why != "" {
+		s.waiting, s.requeueAfter = claimsNone(why), makerInterval
+	}
+	return why != "", err
+}
+
+// makerInterval is how long the end of a deletion may go unnoticed by a machine that waits for
+// it: what makes Machines is not watched.
+const makerInterval = 30 * time.Second
 
 // holdLeaving holds back the first operation of a host whose machine has an owner or a
 // Cluster that is being deleted.

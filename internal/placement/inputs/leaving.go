@@ -67,7 +67,7 @@ func MachineLeaves(ctx context.Context, live client.Reader, m *infrav1.HostMachi
 	if owner.Leaving != "" {
 		return owner.Leaving, nil
 	}
-	return makerLeaves(ctx, live, m.Namespace, owner.maker)
+	return MakerLeaves(ctx, live, m.Namespace, owner)
 }
 
 // PoolLeaves reads past the cache whether a HostMachinePool, its MachinePool or its Cluster is
@@ -106,10 +106,11 @@ func deleting(kind string, o client.Object) string {
 	return fmt.Sprintf("%s %s is being deleted", kind, o.GetName())
 }
 
-// makerLeaves looks at what makes Machines, from the controller of a Machine upwards. One that
-// is gone says nothing: its Machines may have been kept on purpose.
-func makerLeaves(ctx context.Context, live client.Reader, namespace string, ref *metav1.OwnerReference) (string, error) {
-	for ref != nil {
+// MakerLeaves reads past the cache whether the MachineSet, the MachineDeployment or the
+// KubeadmControlPlane that made a machine is being deleted, and says which; empty when none is.
+// One that is gone says nothing: its Machines may have been kept on purpose.
+func MakerLeaves(ctx context.Context, live client.Reader, namespace string, owner *Owner) (string, error) {
+	for ref := owner.maker; ref != nil; {
 		kind, known := makerOf(ref)
 		if !known {
 			break
