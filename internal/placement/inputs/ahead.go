@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -48,7 +49,15 @@ func Ahead(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]
 			continue
 		}
 		staying++
-		request, waits, err := waitingMachine(ctx, c, machine, cluster)
+		m, err := hostMachineOf(ctx, c, machine)
+		if err != nil {
+			return nil, err
+		}
+		if m == nil {
+			continue
+		}
+		plane.seen(machine, m)
+		request, waits, err := waitingMachine(ctx, c, machine, m, cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -70,20 +79,25 @@ func Ahead(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]
 	return ahead, nil
 }
 
-// waitingMachine returns the request of a machine of a control plane that waits for a host; false
-// for one that has a host or is on other infrastructure. Cluster API may not have set the owner
-// of its HostMachine yet.
-func waitingMachine(ctx context.Context, c client.Reader, machine *clusterv1.Machine, cluster *clusterv1.Cluster) (placement.Request, bool, error) {
+// hostMachineOf is the HostMachine of a Machine; nil while it is not there, and on other
+// infrastructure.
+func hostMachineOf(ctx context.Context, c client.Reader, machine *clusterv1.Machine) (*infrav1.HostMachine, error) {
 	ref := machine.Spec.InfrastructureRef
 	if ref.Kind != "HostMachine" || ref.APIGroup != infrav1.GroupVersion.Group {
-		return placement.Request{}, false, nil
+		return nil, nil
 	}
 	m := &infrav1.HostMachine{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: ref.Name}, m); apierrors.IsNotFound(err) {
-		return placement.Request{}, false, nil
+		return nil, nil
 	} else if err != nil {
-		return placement.Request{}, false, fmt.Errorf("get HostMachine %s: %w", ref.Name, err)
+		return nil, fmt.Errorf("get HostMachine %s: %w", ref.Name, err)
 	}
+	return m, nil
+}
+
+// waitingMachine returns the request of a machine of a control plane that waits for a host; false
+// for one that has a host. Cluster API may not have set the owner of its HostMachine yet.
+func waitingMachine(ctx context.Context, c client.Reader, machine *clusterv1.Machine, m *infrav1.HostMachine, cluster *clusterv1.Cluster) (placement.Request, bool, error) {
 	if m.Spec.ProviderID != "" || !m.DeletionTimestamp.IsZero() || annotations.HasPaused(m) {
 		return placement.Request{}, false, nil
 	}
@@ -99,21 +113,48 @@ type controlPlane struct {
 	version, template string
 	// leaving is true while it is being deleted.
 	leaving bool
+	// unread is true for one that the manager may not read. The next machine is expected to
+	// ask for what the newest one does, model, and its version.
+	unread bool
+	model  *infrav1.HostMachine
+	newest metav1.Time
+}
+
+// seen takes the newest machine for the model of the next one, if there is no template.
+func (p *controlPlane) seen(machine *clusterv1.Machine, m *infrav1.HostMachine) {
+	if p.unread && (p.model == nil || p.newest.Before(&machine.CreationTimestamp)) {
+		p.model, p.newest, p.version = m, machine.CreationTimestamp, machine.Spec.Version
+	}
+}
+
+// unreadPlane is what Cluster API says of a control plane in the status of its Cluster.
+func unreadPlane(cluster *clusterv1.Cluster) controlPlane {
+	plane := controlPlane{unread: true}
+	if status := cluster.Status.ControlPlane; status != nil {
+		plane.replicas = int(ptr.Deref(status.DesiredReplicas, 0))
+	}
+	return plane
 }
 
 // readControlPlane reads the object of any control-plane provider by the fields of Cluster API's
-// contract. One that is paused makes no machines.
+// contract. One that is paused makes no machines. Of one in an API group that the manager may not
+// read, the Cluster says how many machines it is to have.
 func readControlPlane(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (controlPlane, error) {
 	ref := cluster.Spec.ControlPlaneRef
 	kind, err := controlPlaneKind(c, ref)
-	if err != nil || kind.Empty() {
+	switch {
+	case err != nil || !ref.IsDefined():
 		return controlPlane{}, err
+	case kind.Empty():
+		return unreadPlane(cluster), nil
 	}
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
 	err = c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}, o)
 	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), apierrors.IsForbidden(err):
+	case meta.IsNoMatchError(err), apierrors.IsForbidden(err):
+		return unreadPlane(cluster), nil
+	case apierrors.IsNotFound(err):
 		return controlPlane{}, nil
 	case err != nil:
 		return controlPlane{}, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
@@ -164,13 +205,22 @@ func hostMachineTemplate(plane *unstructured.Unstructured) string {
 }
 
 // request is what the next machine of the control plane asks for, in one of the failure domains
-// that its provider may choose; false while the template is missing.
+// that its provider may choose; false while neither template nor model is there.
 func (p controlPlane) request(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (placement.Request, bool, error) {
-	template := &infrav1.HostMachineTemplate{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: p.template}, template); apierrors.IsNotFound(err) {
+	wish := infrav1.Placement{}
+	switch {
+	case p.model != nil:
+		wish = p.model.Spec.Placement
+	case p.unread:
 		return placement.Request{}, false, nil
-	} else if err != nil {
-		return placement.Request{}, false, fmt.Errorf("get HostMachineTemplate %s: %w", p.template, err)
+	default:
+		template := &infrav1.HostMachineTemplate{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: p.template}, template); apierrors.IsNotFound(err) {
+			return placement.Request{}, false, nil
+		} else if err != nil {
+			return placement.Request{}, false, fmt.Errorf("get HostMachineTemplate %s: %w", p.template, err)
+		}
+		wish = template.Spec.Template.Spec.Placement
 	}
 	owner := &Owner{Version: p.version, ControlPlane: true}
 	for _, domain := range cluster.Status.FailureDomains {
@@ -178,7 +228,7 @@ func (p controlPlane) request(ctx context.Context, c client.Reader, cluster *clu
 			owner.FailureDomains = append(owner.FailureDomains, domain.Name)
 		}
 	}
-	m := &infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: template.Spec.Template.Spec.Placement}}
+	m := &infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: wish}}
 	m.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster.Name}
 	request, err := RequestFor(ctx, c, m, owner, cluster)
 	return request, err == nil, err

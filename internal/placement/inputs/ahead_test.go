@@ -54,6 +54,11 @@ func (w *planeWorld) replicas(n int64) {
 	_ = unstructured.SetNestedField(w.plane.Object, n, "spec", "replicas")
 }
 
+// wants is what Cluster API says of the control plane in the status of the Cluster.
+func (w *planeWorld) wants(n int32) {
+	w.cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{DesiredReplicas: ptr.To(n)}
+}
+
 // infrastructure is the kind that the control plane makes its machines from.
 func (w *planeWorld) infrastructure(kind string) {
 	_ = unstructured.SetNestedField(w.plane.Object, kind, "spec", "machineTemplate", "spec", "infrastructureRef", "kind")
@@ -81,6 +86,7 @@ func (w *planeWorld) machine(host string, change ...func(*clusterv1.Machine, *in
 	if host != "" {
 		m.Spec.ProviderID = infrav1.ProviderID(namespace, host, "claim")
 	}
+	machine.CreationTimestamp = metav1.Unix(int64(len(w.machines)), 0)
 	for _, c := range change {
 		c(machine, m)
 	}
@@ -172,6 +178,22 @@ func TestAhead(t *testing.T) {
 		"another provider":                 {func(w *planeWorld) { w.replicas(3); w.machine("h"); w.machine(""); w.other() }, []string{"plane-1 v1.35.4", fromTemplate}},
 		"a provider that nobody knows":     {func(w *planeWorld) { w.replicas(3); w.machine(""); w.cluster.Spec.ControlPlaneRef.Kind = "Unknown" }, []string{"plane-0 v1.35.4"}},
 		"a provider that must not be read": {func(w *planeWorld) { w.replicas(3); w.machine(""); w.denied = true }, []string{"plane-0 v1.35.4"}},
+		"a provider that nobody knows, of whose machines one is to come": {func(w *planeWorld) {
+			w.wants(3)
+			w.machine("h")
+			w.machine("")
+			w.cluster.Spec.ControlPlaneRef.Kind = "Unknown"
+		}, []string{"plane-1 v1.35.4", "plane-1 v1.35.4"}},
+		"a provider that must not be read, of whose machines two are to come": {func(w *planeWorld) { w.wants(3); w.machine("h"); w.denied = true },
+			[]string{"plane-0 v1.35.4", "plane-0 v1.35.4"}},
+		"a provider that must not be read, whole":             {func(w *planeWorld) { w.wants(1); w.machine("h"); w.denied = true }, nil},
+		"a provider that must not be read, without a machine": {func(w *planeWorld) { w.wants(3); w.denied = true }, nil},
+		"a provider that must not be read, on other infrastructure": {func(w *planeWorld) {
+			w.wants(3)
+			w.machine("h", func(m *clusterv1.Machine, _ *infrav1.HostMachine) { m.Spec.InfrastructureRef.Kind = "DockerMachine" })
+			w.denied = true
+		}, nil},
+		"a provider that is read goes before what the Cluster says": {func(w *planeWorld) { w.wants(3); w.replicas(1); w.machine("h") }, nil},
 		"machines without a provider": {func(w *planeWorld) {
 			w.machine("")
 			w.cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
