@@ -18,7 +18,7 @@ type Check struct {
 // Checks are all failure patterns: first what others follow from.
 func Checks() []Check {
 	return []Check{
-		planeNotReady, planeCrashed, planeNotReached, providerUnavailable,
+		planeNotReady, planeCrashed, planeUnsupervised, planeNotReached, providerUnavailable,
 		clockSkewed, hostDisconnected, reportRefused, nodeIdentityChanged, recordLost, configurationNotAccepted, duplicateIdentity, agentVersionSkew, agentUpdateFailed,
 		enrollmentRefused, enrollmentWaiting, tokenExpires, hostNotApproved,
 		hostQuarantined, orphanedClaim, operationFailed, hostLost,

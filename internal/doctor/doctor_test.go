@@ -241,6 +241,8 @@ var cases = []struct {
 	{"the plane crashed two days ago", func(s *Snapshot) {
 		s.Plane.Crashes = &status.PlaneCrashes{Count: 1, Last: now.Add(-48 * time.Hour), Reason: "panic: no map"}
 	}, nil},
+	{"the supervisor of the plane was killed", func(s *Snapshot) { s.Plane.Unsupervised = true },
+		[]want{{"PlaneUnsupervised", Warning, "Plane https://127.0.0.1:1", 0, "supervisor", "slipway up"}}},
 	{"no plane at all", func(s *Snapshot) { s.Plane = nil }, nil},
 	{"a provider has no pod", func(s *Snapshot) {
 		s.Providers[0].Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: "False"}, {Type: appsv1.DeploymentAvailable, Status: "False", Message: "minimum not met", LastTransitionTime: ago(time.Hour)}}

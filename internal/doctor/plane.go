@@ -46,3 +46,16 @@ var planeCrashed = Check{
 		return []Finding{f.next("slipway support-bundle")}
 	},
 }
+
+var planeUnsupervised = Check{
+	Name:   "PlaneUnsupervised",
+	Means:  "the supervisor of this machine's plane has ended: the plane runs, and nobody starts it again after a crash",
+	Remedy: "Run `slipway up` again: it starts the plane anew, with a supervisor. Hosts and their clusters go on meanwhile.",
+	find: func(s *Snapshot) []Finding {
+		if s.Plane == nil || !s.Plane.Unsupervised {
+			return nil
+		}
+		f := Finding{Severity: Warning, Object: Object{Kind: "Plane", Name: s.Plane.Server}, Message: "the supervisor of the plane has ended"}
+		return []Finding{f.next("slipway up")}
+	},
+}

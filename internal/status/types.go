@@ -36,6 +36,9 @@ type Plane struct {
 	Service string `json:"service,omitempty"`
 	// Crashes of a plane of `slipway up` since that started it; nil when there were none.
 	Crashes *PlaneCrashes `json:"crashes,omitempty"`
+	// Unsupervised is true for a plane of `slipway up` whose supervisor has ended: nobody starts it
+	// again after a crash.
+	Unsupervised bool `json:"unsupervised,omitempty"`
 	// Context of the kubeconfig, of a management cluster that is not a plane of this
 	// machine.
 	Context string `json:"context,omitempty"`

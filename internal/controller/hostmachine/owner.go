@@ -51,7 +51,7 @@ func claimsNone(leaving string) *waiting {
 	return &waiting{infrav1.HostMachineOwnerDeletingReason, leaving + ": the machine claims no host. Delete its Machine if that lasts, or see what holds the deletion up"}
 }
 
-// makerLeaves reads past the cache, which has none of them, whether what made the Machine is
+// makerLeaves reads live, as no cache has them, whether what made the Machine is
 // being deleted: such a machine claims no host.
 func (r *Reconciler) makerLeaves(ctx context.Context, s *scope) (bool, error) {
 	if s.owner == nil {

@@ -114,7 +114,7 @@ type controlPlane struct {
 	// leaving is true while it is being deleted.
 	leaving bool
 	// unread is true for one that the manager may not read. The next machine is expected to
-	// ask for what the newest one does, model, and its version.
+	// be like the newest one, model, and to have its version.
 	unread bool
 	model  *infrav1.HostMachine
 	newest metav1.Time

@@ -106,7 +106,7 @@ func deleting(kind string, o client.Object) string {
 	return fmt.Sprintf("%s %s is being deleted", kind, o.GetName())
 }
 
-// MakerLeaves reads past the cache whether the MachineSet, the MachineDeployment or the
+// MakerLeaves reads live whether the MachineSet, the MachineDeployment or the
 // KubeadmControlPlane that made a machine is being deleted, and says which; empty when none is.
 // One that is gone says nothing: its Machines may have been kept on purpose.
 func MakerLeaves(ctx context.Context, live client.Reader, namespace string, owner *Owner) (string, error) {

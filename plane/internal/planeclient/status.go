@@ -70,7 +70,7 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 	if err != nil {
 		return status.Plane{}, err
 	}
-	plane := status.Plane{PID: holder.PID, Message: "starting"}
+	plane := status.Plane{PID: holder.PID, Message: "starting", Unsupervised: holder.Unsupervised}
 	crashed := ""
 	if seen.Count > 0 {
 		plane.Crashes = &status.PlaneCrashes{Count: seen.Count, Last: seen.Last, Reason: seen.What}

@@ -36,6 +36,8 @@ type Holder struct {
 	Start time.Time `json:"start"`
 	// Supervisor starts the plane again when it crashes; nil for a plane that `slipway up` did not start.
 	Supervisor *process.ID `json:"supervisor,omitempty"`
+	// Unsupervised is true for a plane that runs and whose supervisor has ended, as Running finds.
+	Unsupervised bool `json:"-"`
 }
 
 func (e *LockedError) Error() string {

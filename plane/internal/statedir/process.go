@@ -46,7 +46,7 @@ func Running(stateDir string) (Holder, bool, error) {
 		holder.ID, holder.Start = process.ID{}, time.Time{}
 	}
 	if holder.Supervisor != nil && !holder.Supervisor.Runs() {
-		holder.Supervisor = nil
+		holder.Supervisor, holder.Unsupervised = nil, holder.PID != 0
 	}
 	return holder, true, nil
 }
