@@ -85,6 +85,8 @@ func TestAgentsWriteOnlyTheirReports(t *testing.T) {
 		"heartbeat": {fields{"spec": fields{
 			"renewTime": "2026-01-01T00:00:00.000000Z", "acquireTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 40, "holderIdentity": strings.Repeat("0", 64),
 		}}, onLease, ""},
+		"longest duration":   {fields{"spec": fields{"leaseDurationSeconds": 3600}}, onLease, ""},
+		"long duration":      {fields{"spec": fields{"leaseDurationSeconds": 1 << 30}}, onLease, "spec.leaseDurationSeconds: "},
 		"certificate":        {annotated(infrav1.CertificateExpirationAnnotation, "2026-01-01T00:00:00Z"), onLease, ""},
 		"hand-over":          {annotated(infrav1.HandOverReportAnnotation, report), onLease, ""},
 		"refused report":     {annotated(infrav1.ReportRefusedAnnotation, "status.hardware: "+strings.Repeat("x", 495)), onLease, ""},

@@ -44,7 +44,7 @@ type AgentConfiguration struct {
 	// hosts the management cluster asks for a longer one.
 	HeartbeatInterval metav1.Duration `json:"heartbeatInterval,omitempty"`
 	// LeaseDuration after which a silent agent counts as away. Defaults to 40s;
-	// at least twice the interval.
+	// at least twice the interval, and at most an hour.
 	LeaseDuration metav1.Duration `json:"leaseDuration,omitempty"`
 	// NodeIP is the address of the node, or one of IPv4 and one of IPv6 with a comma between
 	// them. The kubelet gets it (--node-ip), the API server of a control plane is advertised at it,
@@ -181,6 +181,9 @@ func (c *AgentConfiguration) validate() error {
 	if c.HeartbeatInterval.Duration < time.Second {
 		fail("heartbeatInterval", "must be at least 1s, not %s", c.HeartbeatInterval.Duration)
 	}
+	if c.LeaseDuration.Duration > maxLeaseDuration {
+		fail("leaseDuration", "must be at most %s, not %s", maxLeaseDuration, c.LeaseDuration.Duration)
+	}
 	if c.LeaseDuration.Duration < 2*c.HeartbeatInterval.Duration {
 		fail("leaseDuration", "must be at least twice heartbeatInterval, not %s", c.LeaseDuration.Duration)
 	}
@@ -228,6 +231,10 @@ func (c *AgentConfiguration) Networks() ([]netip.Prefix, error) {
 	}
 	return all, nil
 }
+
+// maxLeaseDuration is what the admission policy of the management cluster lets an agent write. One
+// that asks for longer intervals, of ten minutes at most, keeps below it.
+const maxLeaseDuration = time.Hour
 
 // ValidateHostName checks the name of a Host.
 func ValidateHostName(name string) error {

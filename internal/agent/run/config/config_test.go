@@ -37,6 +37,7 @@ func TestErrorsNameTheField(t *testing.T) {
 		"long host name":    {head + "namespace: a\nhostName: " + strings.Repeat("a", 64) + "\n", "hostName"},
 		"relative path":     {head + "namespace: a\nstateDir: x\n", "stateDir"},
 		"interval":          {head + "namespace: a\nheartbeatInterval: 1ms\n", "heartbeatInterval"},
+		"long lease":        {head + "namespace: a\nleaseDuration: 2h\n", "leaseDuration"},
 		"short lease":       {head + "namespace: a\nleaseDuration: 11s\n", "leaseDuration"},
 		"address":           {head + "namespace: a\nnodeIP: 10.0.0\n", "nodeIP"},
 		"public health":     {head + "namespace: a\nhealthAddress: 0.0.0.0:80\n", "healthAddress"},
