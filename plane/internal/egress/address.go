@@ -19,8 +19,8 @@ func Refuse(address netip.Addr) error {
 	switch {
 	case address.IsLoopback():
 		return fmt.Errorf("the API server of a cluster must not have the address %s", address)
-	case network.Subnet.Contains(address):
-		return fmt.Errorf("%s is an address of the plane's own network, %s", address, network.Subnet)
+	case network.Contains(address):
+		return fmt.Errorf("%s is an address of the plane's own network, %s and %s", address, network.Subnet, network.Subnet6)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // plane's network, by machine elsewhere.
 func Dial(machine network.MachineDialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, transport, address string) (net.Conn, error) {
-		if at, err := netip.ParseAddrPort(address); err == nil && network.Subnet.Contains(at.Addr().Unmap()) {
+		if at, err := netip.ParseAddrPort(address); err == nil && network.Contains(at.Addr().Unmap()) {
 			return (&net.Dialer{}).DialContext(ctx, transport, address)
 		}
 		return machine.DialContext(ctx, transport, address)

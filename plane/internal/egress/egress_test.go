@@ -136,7 +136,7 @@ func TestRefuse(t *testing.T) {
 		"192.0.2.10": false, "10.0.0.1": false, "2001:db8::1": false,
 		"127.0.0.1": true, "127.8.9.1": true, "::1": true, "::ffff:127.0.0.1": true, "0.0.0.0": true, "::": true,
 		"fd00:ec2::254": true, "fd20:ce::254": true, "168.63.129.16": true, "::ffff:168.63.129.16": true, "100.100.100.200": true, "192.0.0.192": true,
-		"169.254.169.254": true, "64:ff9b::a9fe:a9fe": true, "fe80::1": true, "224.0.0.1": true, "10.88.0.1": true, "::ffff:10.88.0.11": true,
+		"169.254.169.254": true, "64:ff9b::a9fe:a9fe": true, "fe80::1": true, "224.0.0.1": true, "10.88.0.1": true, "::ffff:10.88.0.11": true, "fd00:88::200": true,
 	} {
 		if err := egress.Refuse(netip.MustParseAddr(address)); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)
@@ -157,6 +157,7 @@ func TestUseProxy(t *testing.T) {
 		{"127.0.0.1:9", "https://192.0.2.10:6443", "http://127.0.0.1:9"},
 		{"127.0.0.1:9", "https://cluster.example:6443", "http://127.0.0.1:9"},
 		{"127.0.0.1:9", "https://10.88.0.200:6443", ""},
+		{"127.0.0.1:9", "https://[fd00:88::200]:6443", ""},
 		{"127.0.0.1:9", "https://127.0.0.1:6443", ""},
 		{"127.0.0.1:9", "http://192.0.2.10", ""},
 	} {

@@ -27,7 +27,7 @@ func UseProxy(address string) error {
 		errs = append(errs, os.Unsetenv(name))
 	}
 	if address != "" {
-		errs = append(errs, os.Setenv(httpsProxy, "http://"+address), os.Setenv(noProxy, network.Subnet.String()))
+		errs = append(errs, os.Setenv(httpsProxy, "http://"+address), os.Setenv(noProxy, network.Subnet.String()+","+network.Subnet6.String()))
 	}
 	return errors.Join(errs...)
 }

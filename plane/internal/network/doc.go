@@ -5,7 +5,7 @@
 //	machine's namespace            namespace <instance>           host
 //	127.0.0.1:36443 ── Gather ───> 10.88.0.1 (br0) ── h-host-1 ═ eth0 10.88.0.11
 //
-// Hosts on other machines come the same way, by an address of the machine (ListenAt).
+// Plane and hosts have addresses of IPv6 besides, which end alike: fd00:88::11. Hosts on other machines come the same way, by an address of the machine (ListenAt).
 //
 // A Network may be beside another: a cable joins the two bridges, so that clusters can
 // be moved between the two planes while the hosts stay where they are.

@@ -20,7 +20,7 @@ type Link struct {
 	Host string
 	// PID is a process in the network namespace of the host.
 	PID int
-	// IP is the host's address; it must lie in Subnet.
+	// IP is the host's address; it must lie in Subnet. The host has its address of IPv6, too.
 	IP netip.Addr
 	// Cut leaves the cable unplugged: the host has its address but no carrier.
 	Cut bool
@@ -36,8 +36,8 @@ const (
 	LinkAbsent LinkState = "absent"
 )
 
-// AttachHost joins the host to the bridge and gives it its address and default
-// route. It finishes what an interrupted call began, and replaces a cable whose
+// AttachHost joins the host to the bridge and gives it its addresses and default
+// routes. It finishes what an interrupted call began, and replaces a cable whose
 // other end has gone.
 func AttachHost(name string, l Link) error {
 	if !Subnet.Contains(l.IP) || l.IP == Gateway {
@@ -57,7 +57,7 @@ func AttachHost(name string, l Link) error {
 	if err := ensureVeth(plane, host, hostNS, l); err != nil {
 		return fmt.Errorf("attach %s: %w", l.Host, err)
 	}
-	if err := configureHostEnd(host, l); err != nil {
+	if err := configureHostEnd(host, hostNS, l); err != nil {
 		return fmt.Errorf("attach %s: %w", l.Host, err)
 	}
 	if err := configureBridgeEnd(plane, l); err != nil {
@@ -98,7 +98,7 @@ func ensureVeth(plane, host *netlink.Handle, hostNS string, l Link) error {
 	return nil
 }
 
-func configureHostEnd(host *netlink.Handle, l Link) error {
+func configureHostEnd(host *netlink.Handle, hostNS string, l Link) error {
 	eth, err := host.LinkByName(HostInterface)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", HostInterface, err)
@@ -106,11 +106,21 @@ func configureHostEnd(host *netlink.Handle, l Link) error {
 	if err := host.AddrReplace(eth, addr(l.IP)); err != nil {
 		return fmt.Errorf("add address %s: %w", l.IP, err)
 	}
+	// The host goes on with its boot once the link is up with the other one.
+	if err := addIPv6(host, hostNS, eth, l.IP); err != nil {
+		return err
+	}
 	if err := host.LinkSetUp(eth); err != nil {
 		return fmt.Errorf("set %s up: %w", HostInterface, err)
 	}
-	if err := host.RouteReplace(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: Gateway.AsSlice()}); err != nil {
-		return fmt.Errorf("add default route: %w", err)
+	gateways := []netip.Addr{Gateway}
+	if six, err := host.AddrList(eth, netlink.FAMILY_V6); err == nil && len(six) > 0 {
+		gateways = append(gateways, IPv6(Gateway))
+	}
+	for _, gateway := range gateways {
+		if err := host.RouteReplace(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: gateway.AsSlice()}); err != nil {
+			return fmt.Errorf("add default route by %s: %w", gateway, err)
+		}
 	}
 	return nil
 }

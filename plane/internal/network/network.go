@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"regexp"
 
 	"github.com/vishvananda/netlink"
@@ -19,12 +20,26 @@ const Bridge = "br0"
 var (
 	// Subnet holds the addresses of the hosts and of their virtual IPs.
 	Subnet = netip.MustParsePrefix("10.88.0.0/24")
+	// Subnet6 holds those of IPv6: see IPv6.
+	Subnet6 = netip.MustParsePrefix("fd00:88::/64")
 	// Gateway is the address on the bridge of the plane that has the hosts.
 	Gateway = netip.MustParseAddr("10.88.0.1")
 )
 
 // ErrForeign means that the pinned namespace exists but was not made by Slipway.
 var ErrForeign = errors.New("network namespace belongs to something else")
+
+// IPv6 is the address of IPv6 of what has an address in Subnet: fd00:88::11 beside 10.88.0.11. A kernel
+// without IPv6 has none of them.
+func IPv6(ip netip.Addr) netip.Addr {
+	last := ip.As4()[3]
+	b := Subnet6.Addr().As16()
+	b[14], b[15] = last/100, last/10%10<<4|last%10 // The digits read alike.
+	return netip.AddrFrom16(b)
+}
+
+// Contains says whether an address is of the network of a plane.
+func Contains(ip netip.Addr) bool { return Subnet.Contains(ip) || Subnet6.Contains(ip) }
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
 
@@ -83,13 +98,41 @@ func configure(name string, address netip.Addr) error {
 	if err := h.AddrReplace(br, addr(address)); err != nil {
 		return fmt.Errorf("add address %s to %s: %w", address, Bridge, err)
 	}
+	if err := addIPv6(h, Path(name), br, address); err != nil {
+		return err
+	}
 	return inNamespace(Path(name), func() error {
-		// Bridged frames must not pass the (empty) firewall and conntrack of this namespace.
-		if err := os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("0"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+		return errors.Join(
+			// Bridged frames must not pass the (empty) firewall and conntrack of this namespace.
+			setSysctl("bridge/bridge-nf-call-iptables", "0"), setSysctl("bridge/bridge-nf-call-ip6tables", "0"),
+			setSysctl("ipv4/ip_forward", "1"), setSysctl("ipv6/conf/all/forwarding", "1"),
+		)
 	})
+}
+
+// setSysctl sets one of the network, unless the kernel does not have it.
+func setSysctl(name, value string) error {
+	if err := os.WriteFile(filepath.Join("/proc/sys/net", name), []byte(value), 0); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// addIPv6 gives a link in the namespace at path the address of IPv6 that belongs to ip. New namespaces
+// take over from the machine that IPv6 is off, where it is told so (net.core.devconf_inherit_init_net).
+func addIPv6(h *netlink.Handle, path string, link netlink.Link, ip netip.Addr) error {
+	if _, err := os.Stat("/proc/sys/net/ipv6"); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := inNamespace(path, func() error { return setSysctl("ipv6/conf/all/disable_ipv6", "0") }); err != nil {
+		return err
+	}
+	six := addr(IPv6(ip))
+	six.Flags = unix.IFA_F_NODAD // Nobody else has it, and to find that out takes a second.
+	if err := h.AddrReplace(link, six); err != nil {
+		return fmt.Errorf("add address %s to %s: %w", six.IP, link.Attrs().Name, err)
+	}
+	return nil
 }
 
 // ensureBridge refuses a namespace with foreign interfaces: Slipway never
@@ -133,9 +176,13 @@ func listLinks(h *netlink.Handle) (links []netlink.Link, err error) {
 	return nil, err
 }
 
-// addr is ip with the prefix length of the subnet.
+// addr is ip with the prefix length of its subnet.
 func addr(ip netip.Addr) *netlink.Addr {
-	return &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(Subnet.Bits(), ip.BitLen())}}
+	bits := Subnet.Bits()
+	if ip.Is6() {
+		bits = Subnet6.Bits()
+	}
+	return &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(bits, ip.BitLen())}}
 }
 
 // hardwareAddr derives a locally administered address from ip, so that a host

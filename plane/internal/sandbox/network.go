@@ -18,6 +18,8 @@ const networkTimeout = 30 * time.Second
 // sysctls of a node, all of the host's own network namespace.
 var sysctls = []struct{ name, value string }{
 	{"ipv4/ip_forward", "1"},
+	{"ipv6/conf/all/forwarding", "1"},
+	{"ipv6/conf/default/forwarding", "1"},
 	// Replies may take another way than requests: loose.
 	{"ipv4/conf/all/rp_filter", "2"},
 	{"ipv4/conf/default/rp_filter", "2"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 
@@ -19,7 +20,7 @@ import (
 // Defaults of Options.
 const (
 	DefaultName        = "slipway"
-	DefaultBind        = "0.0.0.0:6443"
+	DefaultBind        = ":6443"
 	DefaultWebhookPort = 9443
 )
 
@@ -158,6 +159,9 @@ func (o *Options) loopback() string {
 func (o *Options) subjects() (addresses []net.IP, names []string) {
 	if o.Advertise != nil {
 		addresses = append(addresses, o.Advertise)
+		if ip, _ := netip.AddrFromSlice(o.Advertise); network.Subnet.Contains(ip.Unmap()) {
+			addresses = append(addresses, network.IPv6(ip.Unmap()).AsSlice())
+		}
 	}
 	if o.Outside == nil {
 		return addresses, nil

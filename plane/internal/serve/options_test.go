@@ -16,13 +16,13 @@ func TestSubjects(t *testing.T) {
 		addresses []string
 		names     []string
 	}{
-		"nobody from outside": {nil, []string{"10.88.0.1"}, nil},
-		"an address":          {&statedir.Outside{Addresses: []string{"192.0.2.1:6443"}}, []string{"10.88.0.1", "192.0.2.1"}, nil},
+		"nobody from outside": {nil, []string{"10.88.0.1", "fd00:88::1"}, nil},
+		"an address":          {&statedir.Outside{Addresses: []string{"192.0.2.1:6443"}}, []string{"10.88.0.1", "fd00:88::1", "192.0.2.1"}, nil},
 		"names besides": {
 			&statedir.Outside{Addresses: []string{"192.0.2.1:6443", "[2001:db8::1]:6443"}, Names: []string{"plane.example", "203.0.113.9"}},
-			[]string{"10.88.0.1", "192.0.2.1", "2001:db8::1", "203.0.113.9"}, []string{"plane.example"},
+			[]string{"10.88.0.1", "fd00:88::1", "192.0.2.1", "2001:db8::1", "203.0.113.9"}, []string{"plane.example"},
 		},
-		"all addresses": {&statedir.Outside{Addresses: []string{"[::]:6443"}, Names: []string{"::", "0.0.0.0", "plane.example"}}, []string{"10.88.0.1"}, []string{"plane.example"}},
+		"all addresses": {&statedir.Outside{Addresses: []string{"[::]:6443"}, Names: []string{"::", "0.0.0.0", "plane.example"}}, []string{"10.88.0.1", "fd00:88::1"}, []string{"plane.example"}},
 	} {
 		o := Options{Advertise: inside, Outside: c.outside}
 		ips, names := o.subjects()
