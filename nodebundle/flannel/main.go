@@ -4,8 +4,9 @@
 // every backend, among them a cloud SDK and a cgo one; a static binary with one
 // backend is all that hosts on one layer-2 segment need.
 //
-// Three things differ from upstream's command on purpose: a Node that has no pod
-// CIDR yet is waited for rather than a reason to exit; flanneld itself installs
+// Four things differ from upstream's command on purpose: a Node that has no pod
+// CIDR yet is waited for rather than a reason to exit; the families are those of the
+// Node's pod CIDRs, whatever the configuration enables; flanneld itself installs
 // the CNI configuration, and only when pods can be connected, so a Node never
 // reports Ready too early; and losing the backend ends the process.
 package main
@@ -35,7 +36,7 @@ type options struct {
 }
 
 func (o *options) bind(fs *flag.FlagSet) {
-	fs.StringVar(&o.iface, "iface", "", "interface (name or IP address) that reaches the other nodes; default: the one of the default route")
+	fs.StringVar(&o.iface, "iface", "", "interface (name, or IP addresses separated by a comma, one of each family) that reaches the other nodes; default: the one of the default route")
 	fs.BoolVar(&o.ipMasq, "ip-masq", false, "masquerade traffic that leaves the pod network")
 	fs.StringVar(&o.netConfPath, "net-config-path", "/etc/kube-flannel/net-conf.json", "network configuration file")
 	fs.StringVar(&o.subnetFile, "subnet-file", "/run/flannel/subnet.env", "file the flannel CNI plugin reads its subnet from")

@@ -34,6 +34,13 @@ type node struct {
 }
 
 func newNode(ctx context.Context, opts options) (*node, error) {
+	families, err := awaitFamilies(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if opts.netConfPath, err = families.configure(opts); err != nil {
+		return nil, fmt.Errorf("network configuration: %w", err)
+	}
 	subnets, err := kube.NewSubnetManager(ctx, "", opts.kubeconfig, annotationPrefix, opts.netConfPath, true)
 	if err != nil {
 		return nil, fmt.Errorf("subnets of the cluster's Nodes: %w", err)
@@ -49,7 +56,8 @@ func newNode(ctx context.Context, opts options) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("network configuration %s: %w", opts.netConfPath, err)
 	}
-	iface, err := ipmatch.LookupExtIface(opts.iface, "", "", stack, ipmatch.PublicIPOpts{})
+	name, own := families.iface(opts.iface)
+	iface, err := ipmatch.LookupExtIface(name, "", "", stack, own)
 	if err != nil {
 		return nil, fmt.Errorf("interface to the other nodes (--iface=%q): %w", opts.iface, err)
 	}

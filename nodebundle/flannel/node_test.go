@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/flannel-io/flannel/pkg/subnet"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -75,5 +76,47 @@ func TestManifestFitsThisProgram(t *testing.T) {
 	}
 	if !configured {
 		t.Error("the manifest does not ask for host-gw on nftables")
+	}
+}
+
+func TestFamilies(t *testing.T) {
+	dir := t.TempDir()
+	opts := options{netConfPath: filepath.Join(dir, "given.json"), subnetFile: filepath.Join(dir, "subnet.env")}
+	given := `{"Network": "10.244.0.0/16", "IPv6Network": "fd00:10:244::/56", "EnableNFTables": true, "Backend": {"Type": "host-gw"}}`
+	if err := os.WriteFile(opts.netConfPath, []byte(given), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const both = "10.88.0.11,fd00:88::11"
+	for _, c := range []struct {
+		cidrs     []string
+		iface     string
+		want      families
+		name, six string
+	}{
+		{[]string{"10.244.1.0/24"}, "10.88.0.11", families{v4: true}, "10.88.0.11", ""},
+		{[]string{"10.244.1.0/24"}, both, families{v4: true}, "10.88.0.11", ""},
+		{[]string{"fd00:10:244:1::/64"}, both, families{v6: true}, "fd00:88::11", "fd00:88::11"},
+		{[]string{"10.244.1.0/24", "fd00:10:244:1::/64"}, both, families{true, true}, "10.88.0.11", "fd00:88::11"},
+		{[]string{"fd00:10:244:1::/64", "10.244.1.0/24"}, "fd00:88::11,10.88.0.11", families{true, true}, "10.88.0.11", "fd00:88::11"},
+		{[]string{"10.244.1.0/24"}, "eth1", families{v4: true}, "eth1", ""},
+		{nil, "", families{}, "", ""},
+	} {
+		got := familiesOf(&corev1.Node{Spec: corev1.NodeSpec{PodCIDRs: c.cidrs}})
+		name, own := got.iface(c.iface)
+		if got != c.want || name != c.name || own.PublicIPv6 != c.six {
+			t.Errorf("%v on %s: %+v by %s and %s", c.cidrs, c.iface, got, name, own.PublicIPv6)
+		}
+		path, err := got.configure(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := subnet.ParseConfig(string(content))
+		if err != nil || config.EnableIPv4 != c.want.v4 || config.EnableIPv6 != c.want.v6 || config.BackendType != "host-gw" || !config.EnableNFTables {
+			t.Errorf("%v: %+v, %v", c.cidrs, config, err)
+		}
 	}
 }
