@@ -47,6 +47,7 @@ newest one that a host of the namespace has, unless --kubernetes-version says an
 things, or change them first.`,
 		Example: `  slipway cluster create prod --control-planes 3 --pool pool=5 --endpoint 192.0.2.100 --wait
   slipway cluster create edge --endpoint lb.example.com:6443 --set endpointType=External --cni calico.yaml
+  slipway cluster create dual --endpoint 192.0.2.100 --pod-cidr 10.244.0.0/16,fd00:10:244::/56
   slipway cluster create prod --endpoint 192.0.2.100 --dry-run > prod.yaml`,
 		Args:              cobra.ExactArgs(1),
 		RunE:              f.on(f.create),
@@ -59,8 +60,8 @@ things, or change them first.`,
 	flags.Int32Var(&o.ControlPlanes, "control-planes", 1, "how many control planes: 1, 3 or 5")
 	flags.StringArrayVar(&f.pools, "pool", []string{"pool=1"}, "pool of workers, as NAME=REPLICAS; may be given several times")
 	flags.StringVar(&o.Endpoint, "endpoint", "", "address of the control plane, as HOST[:PORT]")
-	flags.StringVar(&o.PodCIDR, "pod-cidr", clusters.DefaultPodCIDR, "network of the pods")
-	flags.StringVar(&o.ServiceCIDR, "service-cidr", clusters.DefaultServiceCIDR, "network of the services")
+	flags.StringVar(&o.PodCIDR, "pod-cidr", "", networkUsage("pods", clusters.DefaultPodCIDR, clusters.DefaultPodCIDR6))
+	flags.StringVar(&o.ServiceCIDR, "service-cidr", "", networkUsage("services", clusters.DefaultServiceCIDR, clusters.DefaultServiceCIDR6))
 	flags.StringArrayVar(&o.Variables, "set", nil, "variable of the ClusterClass, as NAME=VALUE with YAML as the value; may be given several times")
 	flags.StringVar(&f.cni, "cni", "flannel", "pod network: flannel, whose image host bundles hold; none; or a file with the manifest of another one")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the objects, and create nothing")
@@ -70,6 +71,10 @@ things, or change them first.`,
 	command.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	outputFlag(command, &f.output, listFormats...)
 	return command
+}
+
+func networkUsage(what, four, six string) string {
+	return fmt.Sprintf("network of the %s, or one of each family separated by a comma, the primary one first; %s when empty, or %s with an endpoint of IPv6", what, four, six)
 }
 
 func classNames(cmd *cobra.Command, s *session, _ []string) ([]string, error) {

@@ -46,7 +46,7 @@ func TestNew(t *testing.T) {
 	}
 	for _, want := range []string{
 		"slipway.dev/cni: flannel", "version: v1.36.3", "name: slipway\n", "value: 2001:db8::1", "value: 8443", "disk: ssd", "value: External", "value: null",
-		"10.244.0.0/16", "10.96.0.0/16", "name: gpu\n        replicas: 0", "replicas: 3",
+		"fd00:10:244::/56", "fd00:10:96::/112", "name: gpu\n        replicas: 0", "replicas: 3",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the Cluster lacks %q:\n%s", want, text)
@@ -65,6 +65,35 @@ func TestNew(t *testing.T) {
 }
 
 // TestOwnNetwork holds that a manifest is installed into this cluster alone.
+func TestFamilies(t *testing.T) {
+	for name, c := range map[string]struct {
+		endpoint, pods, services string
+		wantPods, wantServices   string
+	}{
+		"neither":           {"192.0.2.100", "", "", "10.244.0.0/16", "10.96.0.0/16"},
+		"a name":            {"lb.example.com", "", "", "10.244.0.0/16", "10.96.0.0/16"},
+		"IPv6":              {"[2001:db8::1]:8443", "", "", "fd00:10:244::/56", "fd00:10:96::/112"},
+		"IPv6 in capitals":  {"2001:DB8::1", "", "", "fd00:10:244::/56", "fd00:10:96::/112"},
+		"IPv4 in IPv6":      {"::ffff:192.0.2.1", "", "", "10.244.0.0/16", "10.96.0.0/16"},
+		"both, by the pods": {"192.0.2.100", "10.244.0.0/16,fd00:10:244::/56", "", "10.244.0.0/16 fd00:10:244::/56", "10.96.0.0/16 fd00:10:96::/112"},
+		"both, IPv6 first":  {"192.0.2.100", "", "FD00:1::/112,10.9.0.0/16", "fd00:10:244::/56 10.244.0.0/16", "fd00:1::/112 10.9.0.0/16"},
+	} {
+		o := options()
+		o.Endpoint, o.PodCIDR, o.ServiceCIDR, o.Network.Flannel = c.endpoint, c.pods, c.services, true
+		cluster, _ := made(t, o)
+		n := cluster.Spec.ClusterNetwork
+		if pods, services := strings.Join(n.Pods.CIDRBlocks, " "), strings.Join(n.Services.CIDRBlocks, " "); pods != c.wantPods || services != c.wantServices {
+			t.Errorf("%s: pods %s, services %s", name, pods, services)
+		}
+		if text := string(cluster.Spec.Topology.Variables[0].Value.Raw); strings.Contains(text, "DB8") || strings.Contains(text, "ffff") {
+			t.Errorf("%s: the endpoint stays %s", name, text)
+		}
+	}
+	o := options()
+	o.Endpoint, o.PodCIDR, o.Variables = "192.0.2.100", "fd00:1::/56", []string{"endpointType=External"}
+	made(t, o)
+}
+
 func TestOwnNetwork(t *testing.T) {
 	o := options()
 	o.PodCIDR, o.Network.Manifest = "10.0.0.0/8", []byte("kind: X\n")
@@ -80,17 +109,26 @@ func TestOwnNetwork(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for want, change := range map[string]func(*clusters.Options){
-		`--kubernetes-version: "latest"`:  func(o *clusters.Options) { o.Version = "latest" },
-		`name: "Prod"`:                    func(o *clusters.Options) { o.Name = "Prod" },
-		"--control-planes: 0":             func(o *clusters.Options) { o.ControlPlanes = 0 },
-		"--control-planes: 2: use 1, 3":   func(o *clusters.Options) { o.ControlPlanes = 2 },
-		"--pool: pool is given twice":     func(o *clusters.Options) { o.Pools = append(o.Pools, o.Pools[0]) },
-		`--pool: "a_b"`:                   func(o *clusters.Options) { o.Pools = []clusters.Pool{{Name: "a_b"}} },
-		`--endpoint: ""`:                  func(o *clusters.Options) { o.Endpoint = "" },
-		`--endpoint: "a:b:c"`:             func(o *clusters.Options) { o.Endpoint = "a:b:c" },
-		`--endpoint: "lb:0"`:              func(o *clusters.Options) { o.Endpoint = "lb:0" },
-		`--endpoint: "https://lb"`:        func(o *clusters.Options) { o.Endpoint = "https://lb" },
-		`--pod-cidr: "10.0.0.0"`:          func(o *clusters.Options) { o.PodCIDR = "10.0.0.0" },
+		`--kubernetes-version: "latest"`: func(o *clusters.Options) { o.Version = "latest" },
+		`name: "Prod"`:                   func(o *clusters.Options) { o.Name = "Prod" },
+		"--control-planes: 0":            func(o *clusters.Options) { o.ControlPlanes = 0 },
+		"--control-planes: 2: use 1, 3":  func(o *clusters.Options) { o.ControlPlanes = 2 },
+		"--pool: pool is given twice":    func(o *clusters.Options) { o.Pools = append(o.Pools, o.Pools[0]) },
+		`--pool: "a_b"`:                  func(o *clusters.Options) { o.Pools = []clusters.Pool{{Name: "a_b"}} },
+		`--endpoint: ""`:                 func(o *clusters.Options) { o.Endpoint = "" },
+		`--endpoint: "a:b:c"`:            func(o *clusters.Options) { o.Endpoint = "a:b:c" },
+		`--endpoint: "lb:0"`:             func(o *clusters.Options) { o.Endpoint = "lb:0" },
+		`--endpoint: "https://lb"`:       func(o *clusters.Options) { o.Endpoint = "https://lb" },
+		`--pod-cidr: "10.0.0.0"`:         func(o *clusters.Options) { o.PodCIDR = "10.0.0.0" },
+		"two networks of one family":     func(o *clusters.Options) { o.PodCIDR = "10.0.0.0/8,10.244.0.0/16" },
+		"has not the families": func(o *clusters.Options) {
+			o.PodCIDR, o.ServiceCIDR = "fd00:1::/56,10.0.0.0/8", "10.96.0.0/16,fd00:2::/112"
+		},
+		"larger than a /108": func(o *clusters.Options) {
+			o.PodCIDR, o.ServiceCIDR = "10.0.0.0/8,fd00:1::/56", "10.96.0.0/16,fd00:2::/64"
+		},
+		"--endpoint: 192.0.2.100 is not":  func(o *clusters.Options) { o.PodCIDR = "fd00:1::/56" },
+		"--endpoint: 2001:db8::1 is not":  func(o *clusters.Options) { o.Endpoint, o.PodCIDR = "2001:db8::1", "10.0.0.0/8" },
 		"--pod-cidr: 10.0.0.0/8":          func(o *clusters.Options) { o.PodCIDR, o.Network.Flannel = "10.0.0.0/8", true },
 		`--set: "a"`:                      func(o *clusters.Options) { o.Variables = []string{"a"} },
 		`--set: "a={"`:                    func(o *clusters.Options) { o.Variables = []string{"a={"} },

@@ -34,8 +34,11 @@ const maxManifest = 1000 << 10
 func (n Network) objects(cluster *clusterv1.Cluster) ([]client.Object, error) {
 	switch {
 	case n.Flannel:
-		if cidr := cluster.Spec.ClusterNetwork.Pods.CIDRBlocks[0]; cidr != DefaultPodCIDR {
-			return nil, invalid("--pod-cidr", "%s: the flannel of the host bundles is made for %s; give the manifest of another network by --cni FILE", cidr, DefaultPodCIDR)
+		for _, cidr := range cluster.Spec.ClusterNetwork.Pods.CIDRBlocks {
+			if cidr != DefaultPodCIDR && cidr != DefaultPodCIDR6 {
+				return nil, invalid("--pod-cidr", "%s: the flannel of the host bundles is made for %s and %s; give the manifest of another network by --cni FILE",
+					cidr, DefaultPodCIDR, DefaultPodCIDR6)
+			}
 		}
 		cluster.Labels = map[string]string{NetworkLabel: flannel}
 		return Flannel(cluster.Namespace)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,10 +26,10 @@ const (
 	DefaultClass = "slipway"
 	// LocalClass is the ClusterClass of local hosts, which `slipway up` installs.
 	LocalClass = "slipway-local"
-	// DefaultPodCIDR is the network of pods that the flannel of host bundles is made for.
-	DefaultPodCIDR = "10.244.0.0/16"
-	// DefaultServiceCIDR is the network of services.
-	DefaultServiceCIDR = "10.96.0.0/16"
+	// DefaultPodCIDR and DefaultPodCIDR6 are the networks of pods that the flannel of host bundles is made for.
+	DefaultPodCIDR, DefaultPodCIDR6 = "10.244.0.0/16", "fd00:10:244::/56"
+	// DefaultServiceCIDR and DefaultServiceCIDR6 are networks of services.
+	DefaultServiceCIDR, DefaultServiceCIDR6 = "10.96.0.0/16", "fd00:10:96::/112"
 	// workerClass is the class of workers in the ClusterClasses of Slipway.
 	workerClass = "default-worker"
 )
@@ -53,8 +54,9 @@ type Options struct {
 	// Endpoint is the address of the control plane, as HOST[:PORT]: an unused one of the
 	// hosts' network, or that of a load balancer when the class has endpointType External.
 	Endpoint string
-	// PodCIDR and ServiceCIDR are networks of the cluster. Default: DefaultPodCIDR and
-	// DefaultServiceCIDR.
+	// PodCIDR and ServiceCIDR are networks of the cluster: one, or one of each family separated by a
+	// comma, the primary one first. Default: those of the families of the other one, or else of the
+	// family of Endpoint.
 	PodCIDR, ServiceCIDR string
 	// Variables of the class, as NAME=VALUE, where VALUE is YAML.
 	Variables []string
@@ -104,20 +106,15 @@ func newCluster(o Options) (*clusterv1.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, network := range []struct{ option, cidr, example string }{{"--pod-cidr", o.PodCIDR, DefaultPodCIDR}, {"--service-cidr", o.ServiceCIDR, DefaultServiceCIDR}} {
-		if _, _, err := net.ParseCIDR(network.cidr); network.cidr != "" && err != nil {
-			return nil, invalid(network.option, "%q is not a network such as %s", network.cidr, network.example)
-		}
+	network, err := clusterNetwork(o)
+	if err != nil {
+		return nil, err
 	}
 	cluster := &clusterv1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
 	}
-	cluster.Spec.ClusterNetwork = clusterv1.ClusterNetwork{
-		Pods:          clusterv1.NetworkRanges{CIDRBlocks: []string{cmp.Or(o.PodCIDR, DefaultPodCIDR)}},
-		Services:      clusterv1.NetworkRanges{CIDRBlocks: []string{cmp.Or(o.ServiceCIDR, DefaultServiceCIDR)}},
-		ServiceDomain: "cluster.local",
-	}
+	cluster.Spec.ClusterNetwork = network
 	cluster.Spec.Topology = clusterv1.Topology{
 		ClassRef:     clusterv1.ClusterClassRef{Name: cmp.Or(o.Class, DefaultClass)},
 		Version:      version,
@@ -127,6 +124,100 @@ func newCluster(o Options) (*clusterv1.Cluster, error) {
 	}
 	return cluster, nil
 }
+
+// clusterNetwork are the networks of pods and services, which have the same families in the same order:
+// kubeadm wants that, and a node has an address of each.
+func clusterNetwork(o Options) (clusterv1.ClusterNetwork, error) {
+	pods, err := parseNetworks("--pod-cidr", o.PodCIDR, DefaultPodCIDR+" or "+DefaultPodCIDR+","+DefaultPodCIDR6)
+	if err != nil {
+		return clusterv1.ClusterNetwork{}, err
+	}
+	services, err := parseNetworks("--service-cidr", o.ServiceCIDR, DefaultServiceCIDR+" or "+DefaultServiceCIDR+","+DefaultServiceCIDR6)
+	if err != nil {
+		return clusterv1.ClusterNetwork{}, err
+	}
+	host, _, _ := splitEndpoint(o.Endpoint)
+	endpoint, err := netip.ParseAddr(host)
+	hasEndpoint := err == nil // A load balancer may have a name.
+	families := familiesOf(slices.Concat(pods, services))
+	if len(families) == 0 {
+		families = []bool{hasEndpoint && endpoint.Is6()}
+	}
+	if pods == nil {
+		pods = defaults(families, DefaultPodCIDR, DefaultPodCIDR6)
+	}
+	if services == nil {
+		services = defaults(families, DefaultServiceCIDR, DefaultServiceCIDR6)
+	}
+	switch {
+	case !slices.Equal(familiesOf(pods), familiesOf(services)):
+		return clusterv1.ClusterNetwork{}, invalid("--service-cidr", "%s has not the families of --pod-cidr %s in the same order", join(services), join(pods))
+	case hasEndpoint && !slices.Contains(o.Variables, "endpointType=External") && !slices.Contains(familiesOf(services), endpoint.Is6()):
+		return clusterv1.ClusterNetwork{}, invalid("--endpoint", "%s is not of a family of the cluster's networks, %s: hosts that have no other address do not reach it", host, join(pods))
+	}
+	for _, n := range services {
+		if n.Addr().Is6() && n.Bits() < largestServiceNetwork6 {
+			return clusterv1.ClusterNetwork{}, invalid("--service-cidr", "%s: the API server takes no network of IPv6 larger than a /%d, such as %s", n, largestServiceNetwork6, DefaultServiceCIDR6)
+		}
+	}
+	return clusterv1.ClusterNetwork{
+		Pods:          clusterv1.NetworkRanges{CIDRBlocks: texts(pods)},
+		Services:      clusterv1.NetworkRanges{CIDRBlocks: texts(services)},
+		ServiceDomain: "cluster.local",
+	}, nil
+}
+
+// largestServiceNetwork6 leaves the 20 bits that kube-apiserver allocates.
+const largestServiceNetwork6 = 108
+
+// parseNetworks reads one network, or one of each family separated by a comma.
+func parseNetworks(option, value, example string) ([]netip.Prefix, error) {
+	if value == "" {
+		return nil, nil
+	}
+	var networks []netip.Prefix
+	for text := range strings.SplitSeq(value, ",") {
+		network, err := netip.ParsePrefix(text)
+		if err != nil || network.Addr().Is4In6() {
+			return nil, invalid(option, "%q is not a network such as %s", text, example)
+		}
+		networks = append(networks, network.Masked())
+	}
+	if len(familiesOf(networks)) != len(networks) {
+		return nil, invalid(option, "%s has two networks of one family; give one of each, such as %s", value, example)
+	}
+	return networks, nil
+}
+
+// familiesOf are those of networks, each once; true is IPv6.
+func familiesOf(networks []netip.Prefix) (v6 []bool) {
+	for _, n := range networks {
+		if !slices.Contains(v6, n.Addr().Is6()) {
+			v6 = append(v6, n.Addr().Is6())
+		}
+	}
+	return v6
+}
+
+func defaults(v6 []bool, four, six string) (networks []netip.Prefix) {
+	for _, v6 := range v6 {
+		text := four
+		if v6 {
+			text = six
+		}
+		networks = append(networks, netip.MustParsePrefix(text))
+	}
+	return networks
+}
+
+func texts(networks []netip.Prefix) (all []string) {
+	for _, n := range networks {
+		all = append(all, n.String())
+	}
+	return all
+}
+
+func join(networks []netip.Prefix) string { return strings.Join(texts(networks), ",") }
 
 func parseVersion(version string) (string, error) {
 	parsed, err := utilversion.ParseSemantic(version)
@@ -215,7 +306,11 @@ func splitEndpoint(endpoint string) (host string, port int, err error) {
 		}
 		host = h
 	}
-	if net.ParseIP(host) == nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && ip.Zone() == "":
+		return ip.Unmap().String(), port, nil
+	case err == nil, len(validation.IsDNS1123Subdomain(host)) > 0:
 		return "", 0, wrong
 	}
 	return host, port, nil
