@@ -21,10 +21,12 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
 )
 
-// inventoryInterval is how often the inventory is read again.
 const (
+	// inventoryInterval is how often the inventory is read again.
 	inventoryInterval = 5 * time.Minute
 	inventoryRetry    = 5 * time.Second
+	// identityInterval is how often Options.Identity is.
+	identityInterval = 10 * time.Second
 )
 
 // Options of an agent that is enrolled.
@@ -41,6 +43,9 @@ type Options struct {
 	Executor operation.Executor
 	// Inventory reads what the host is.
 	Inventory func(context.Context, inventory.Node) (inventory.Facts, error)
+	// Identity is a text that differs once the host was renamed, or addresses that count have changed. The
+	// inventory is read before its time then. May be nil.
+	Identity func(inventory.Node) (string, error)
 	// InventoryChanged is signalled when the inventory is to be read before its time. May be nil.
 	InventoryChanged <-chan struct{}
 	// VirtualIP tells what the host does about the control-plane address. May be nil.
@@ -112,8 +117,10 @@ type Agent struct {
 	mu      sync.Mutex
 	facts   inventory.Facts
 	refused *infrav1.ObservedOperation
-	// collectedFor is the node that was on record when the inventory was read last.
+	// collectedFor is the node that was on record when the inventory was read last, and identity what
+	// Options.Identity was.
 	collectedFor *journal.Node
+	identity     string
 	// recollect asks for the inventory before its time.
 	recollect chan struct{}
 	// reportRefused is what the API server refused of the last report.
@@ -294,21 +301,37 @@ func (a *Agent) setStatus() {
 }
 
 func (a *Agent) refresh(ctx context.Context, collected bool) {
+	next, identity := time.NewTimer(refreshWait(collected)), time.NewTicker(identityInterval)
+	defer next.Stop()
+	defer identity.Stop()
 	for {
-		timer := time.NewTimer(refreshWait(collected))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
+		case <-identity.C:
+			if !a.identityChanged() {
+				continue
+			}
 		case <-a.options.InventoryChanged:
-			timer.Stop()
 		case <-a.recollect:
-			timer.Stop()
-		case <-timer.C:
+		case <-next.C:
 		}
 		collected = a.collect(ctx)
+		next.Reset(refreshWait(collected))
 		a.report()
 	}
+}
+
+// identityChanged says whether the host was renamed, or has other addresses, since the inventory was
+// read. What cannot be read now is in the next inventory.
+func (a *Agent) identityChanged() bool {
+	if a.options.Identity == nil {
+		return false
+	}
+	now, err := a.options.Identity(nodeOf(a.options.Journal.State()))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return err == nil && now != a.identity
 }
 
 // follow reports each change until the context ends.
@@ -333,7 +356,10 @@ func refreshWait(collected bool) time.Duration {
 
 // collect reads the inventory and reports whether it could.
 func (a *Agent) collect(ctx context.Context) bool {
-	state := a.options.Journal.State()
+	state, identity := a.options.Journal.State(), ""
+	if a.options.Identity != nil {
+		identity, _ = a.options.Identity(nodeOf(state)) // Before the rest: what changes meanwhile is seen at the next look.
+	}
 	facts, err := a.options.Inventory(ctx, nodeOf(state))
 	if err != nil {
 		a.options.Log.Error("cannot read the inventory of the host", "err", err)
@@ -341,7 +367,7 @@ func (a *Agent) collect(ctx context.Context) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.facts, a.collectedFor = facts, state.Node
+	a.facts, a.collectedFor, a.identity = facts, state.Node, identity
 	return true
 }
 

@@ -2,10 +2,12 @@ package link
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -46,6 +48,40 @@ func TestNodeIsReportedWithItsInventory(t *testing.T) {
 	if got := a.reporter.wanted; got.Node == nil || got.Node.HostName != got.Inventory.KernelVersion {
 		t.Errorf("reported %+v with the inventory %q", got.Node, got.Inventory.KernelVersion)
 	}
+}
+
+// A host that is renamed, or loses an address, is reported within seconds; the rest of the inventory, and
+// what cannot be read at the moment, waits for its time.
+func TestIdentityIsReportedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		identity, readable, reads := "host-1 192.0.2.1", error(nil), 0
+		a := &Agent{options: Options{Journal: journal.InMemory(), Inventory: func(context.Context, inventory.Node) (inventory.Facts, error) {
+			reads++
+			return inventory.Facts{}, nil
+		}, Identity: func(inventory.Node) (string, error) { return identity, readable }}, recollect: make(chan struct{}, 1)}
+		a.reporter = newReporter(nil, "ns", "h", slog.New(slog.DiscardHandler), nil)
+		go a.refresh(t.Context(), a.collect(t.Context()))
+		for _, c := range []struct {
+			what     string
+			identity string
+			readable error
+			after    time.Duration
+			reads    int
+		}{
+			{"the same", identity, nil, time.Minute, 1},
+			{"renamed", "host-2 192.0.2.1", nil, identityInterval, 2},
+			{"unreadable", "host-2", errors.New("no"), time.Minute, 2},
+			{"another address", "host-2 192.0.2.2", nil, identityInterval, 3},
+			{"the same for long", "host-2 192.0.2.2", nil, inventoryInterval, 4},
+		} {
+			identity, readable = c.identity, c.readable
+			time.Sleep(c.after + time.Second)
+			synctest.Wait()
+			if reads != c.reads {
+				t.Errorf("%s: the inventory was read %d times, want %d", c.what, reads, c.reads)
+			}
+		}
+	})
 }
 
 func TestWhatWasFoundIsReported(t *testing.T) {

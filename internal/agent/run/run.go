@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -203,13 +204,13 @@ func (a *Agent) rule() nodeaddress.Rule {
 
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
-		Root: a.Root, Hostname: os.Hostname, Interfaces: nodeaddress.Read, Versions: a.executor.Versions.Installed,
+		Root: a.Root, Hostname: os.Hostname, Interfaces: nodeaddress.Read, Addresses: net.InterfaceAddrs, Versions: a.executor.Versions.Installed,
 		Software: a.softwareStatus, Hardware: (&hardware.Reader{Root: a.Root}).Read, Rule: a.rule(),
 		AgentVersion: version.Version,
 	}
 	return link.Options{
 		Namespace: a.namespace, HostName: a.name, HostID: a.identity,
-		Executor: a.executor, Inventory: collector.Collect, BootID: inventory.BootID(a.Root),
+		Executor: a.executor, Inventory: collector.Collect, Identity: collector.Identity, BootID: inventory.BootID(a.Root),
 		HeartbeatInterval: a.Config.HeartbeatInterval.Duration, LeaseDuration: a.Config.LeaseDuration.Duration,
 		VirtualIP: virtualIP{a.keeper}, InventoryChanged: a.recollect, Log: a.Log,
 		ConfigurationErrors: a.wrong,

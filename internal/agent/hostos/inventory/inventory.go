@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -28,6 +29,8 @@ type Collector struct {
 	Hostname func() (string, error)
 	// Interfaces lists the interfaces that are up.
 	Interfaces func() ([]nodeaddress.Interface, error)
+	// Addresses lists the addresses of all interfaces, as net.InterfaceAddrs.
+	Addresses func() ([]net.Addr, error)
 	// Versions lists the installed Kubernetes versions.
 	Versions func(context.Context) []string
 	// Software tells who brings versions. May be nil.
@@ -90,6 +93,30 @@ func (c Collector) Collect(ctx context.Context, node Node) (Facts, error) {
 			Hardware:           c.Hardware(),
 		},
 	}, nil
+}
+
+// Identity is a text that differs once the machine was renamed or its addresses have changed: of a node, on
+// which a network plugin adds others, the node's own. It costs little, as it reads neither routes nor hardware.
+func (c Collector) Identity(node Node) (string, error) {
+	name, err := c.Hostname()
+	if err != nil {
+		return "", err
+	}
+	addresses, err := c.Addresses()
+	if err != nil {
+		return "", err
+	}
+	texts := []string{}
+	for _, a := range addresses {
+		prefix, err := netip.ParsePrefix(a.String())
+		ip := prefix.Addr().Unmap()
+		counts := err == nil && ip.IsGlobalUnicast() && ip != node.VirtualIP
+		if counts && (len(node.IPs) == 0 || slices.Contains(node.IPs, ip)) {
+			texts = append(texts, ip.String())
+		}
+	}
+	slices.Sort(texts)
+	return name + " " + strings.Join(texts, " "), nil
 }
 
 // BootID returns the kernel's ID of this boot; empty when it cannot be read.

@@ -2,11 +2,13 @@ package inventory_test
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -79,5 +81,44 @@ func TestCollect(t *testing.T) {
 	}
 	if got := inventory.BootID(h.Root); got != "boot-1" {
 		t.Errorf("boot ID is %q", got)
+	}
+}
+
+// What comes and goes on a node, and the address that moves, are not its identity.
+func TestIdentity(t *testing.T) {
+	addresses := []string{"127.0.0.1/8", "::1/128", "fe80::1/64", "192.0.2.1/24", "2001:db8::1/64"}
+	c := inventory.Collector{Hostname: func() (string, error) { return "host-1", nil }, Addresses: func() (all []net.Addr, _ error) {
+		for _, a := range addresses {
+			ip, network, err := net.ParseCIDR(a)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, &net.IPNet{IP: ip, Mask: network.Mask})
+		}
+		return all, nil
+	}}
+	own, virtual := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.200")
+	identity := func(node inventory.Node) string {
+		t.Helper()
+		text, err := c.Identity(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	free, node := inventory.Node{}, inventory.Node{IPs: []netip.Addr{own}, VirtualIP: virtual}
+	if got := identity(free); got != "host-1 192.0.2.1 2001:db8::1" {
+		t.Errorf("a free host: %q", got)
+	}
+	addresses = append(addresses, "10.244.0.1/24", "192.0.2.200/32")
+	if got := identity(node); got != "host-1 192.0.2.1" {
+		t.Errorf("a node with its pods, which holds the virtual address: %q", got)
+	}
+	if got := identity(inventory.Node{VirtualIP: virtual}); strings.Contains(got, "192.0.2.200") {
+		t.Errorf("a host whose node is not decided: %q", got)
+	}
+	addresses = addresses[:3]
+	if got := identity(node); got != "host-1 " {
+		t.Errorf("a node that lost its address: %q", got)
 	}
 }
