@@ -91,7 +91,7 @@ func (e *Executor) nodeIPs(said kubeadmdata.Settings, requested operation.Bootst
 	for _, family := range requested.IPFamilies {
 		v6 = append(v6, family == infrav1.HostIPv6)
 	}
-	if len(v6) == 0 && virtual.IsValid() {
+	if len(v6) == 0 && virtual.IsValid() && len(e.Rule.IPs) < 2 {
 		v6 = []bool{virtual.Is6()}
 	}
 	if ips := dataIPs(said); len(ips) > 0 && len(e.Rule.IPs) == 0 {

@@ -35,9 +35,11 @@ func TestNodeIdentityIsDecidedOnce(t *testing.T) {
 		kubelet  string
 		kubeadm  []string
 	}{
-		"IPv4":           {nil, "", initData, "--node-ip=10.0.0.5 --hostname-override=host-1", []string{"advertiseAddress: 10.0.0.5", "name: host-1"}},
-		"IPv6":           {nil, "fd00::200", initData, "--node-ip=fd00::5 --hostname-override=host-1", []string{"advertiseAddress: fd00::5"}},
-		"dual stack":     {[]infrav1.HostIPFamily{infrav1.HostIPv6, infrav1.HostIPv4}, "fd00::200", initData, "--node-ip=fd00::5,10.0.0.5", []string{"advertiseAddress: fd00::5"}},
+		"IPv4":       {nil, "", initData, "--node-ip=10.0.0.5 --hostname-override=host-1", []string{"advertiseAddress: 10.0.0.5", "name: host-1"}},
+		"IPv6":       {nil, "fd00::200", initData, "--node-ip=fd00::5 --hostname-override=host-1", []string{"advertiseAddress: fd00::5"}},
+		"dual stack": {[]infrav1.HostIPFamily{infrav1.HostIPv6, infrav1.HostIPv4}, "fd00::200", initData, "--node-ip=fd00::5,10.0.0.5", []string{"advertiseAddress: fd00::5"}},
+		// An earlier manager says no families.
+		"nodeIP of both": {nil, "10.0.0.200", initData, "--node-ip=10.0.0.5,fd00::5", []string{"advertiseAddress: 10.0.0.5"}},
 		"named by data":  {nil, "", initData + "    nodeRegistration: {name: Rack1-A}\n", "--hostname-override=rack1-a", []string{"name: Rack1-A"}},
 		"named by cloud": {nil, "", initData + "hostname: cloud-7\n", "--hostname-override=cloud-7", []string{"name: cloud-7"}},
 		"address by data": {nil, "", initData + "    nodeRegistration: {kubeletExtraArgs: [{name: node-ip, value: 10.7.7.7}]}\n", "--node-ip=10.7.7.7",
@@ -47,6 +49,9 @@ func TestNodeIdentityIsDecidedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, p := fakehost.New(t), newRecord(t)
 			h.Executor.Interfaces = dualStack
+			if name == "nodeIP of both" {
+				h.Executor.Rule.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}
+			}
 			requested := operation.Bootstrap{VirtualIP: c.virtual, IPFamilies: c.families, Data: []byte(c.data)}
 			if err := h.Executor.Bootstrap(t.Context(), requested, p); err != nil {
 				t.Fatal(err)

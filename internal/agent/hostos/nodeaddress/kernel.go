@@ -22,11 +22,11 @@ func Read() ([]Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
-	default4, err := defaultLink(netlink.FAMILY_V4)
+	default4, err := defaultRoute(netlink.FAMILY_V4)
 	if err != nil {
 		return nil, err
 	}
-	default6, err := defaultLink(netlink.FAMILY_V6)
+	default6, err := defaultRoute(netlink.FAMILY_V6)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,13 @@ func Read() ([]Interface, error) {
 		}
 		i := Interface{
 			Name: attrs.Name, Kind: l.Type(), Hardware: onHardware(l, links, nil),
-			Default4: attrs.Index == default4, Default6: attrs.Index == default6,
+			Default4: attrs.Index == default4.LinkIndex, Default6: attrs.Index == default6.LinkIndex,
+		}
+		if i.Default4 {
+			i.Source4 = source(default4, default4.Gw)
+		}
+		if i.Default6 {
+			i.Source6 = source(default6, farAway)
 		}
 		for _, a := range addresses {
 			ip, ok := netip.AddrFromSlice(a.IP)
@@ -76,12 +82,31 @@ func onHardware(l netlink.Link, links []netlink.Link, seen []int) bool {
 	return false
 }
 
-// defaultLink is the index of the interface of the default route; 0 without one. Of several the kernel
+// farAway is an address of IPv6 that no network has. The router of a default route usually has a link-local
+// one, which the kernel answers by another.
+var farAway = net.ParseIP("2000::1")
+
+// source is the address that the kernel sends from to another one by a route: the one that the route says,
+// or else one that fits. It is not valid when there is none.
+func source(r netlink.Route, to net.IP) netip.Addr {
+	from := r.Src
+	if from == nil && to != nil {
+		found, err := netlink.RouteGetWithOptions(to, &netlink.RouteGetOptions{OifIndex: r.LinkIndex})
+		if err != nil || len(found) == 0 {
+			return netip.Addr{}
+		}
+		from = found[0].Src
+	}
+	ip, _ := netip.AddrFromSlice(from)
+	return ip.Unmap()
+}
+
+// defaultRoute is that of a family, without an interface when there is none. Of several the kernel
 // lists the one with the least metric first.
-func defaultLink(family int) (int, error) {
+func defaultRoute(family int) (netlink.Route, error) {
 	routes, err := network.ReadAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
 	if err != nil {
-		return 0, fmt.Errorf("list routes: %w", err)
+		return netlink.Route{}, fmt.Errorf("list routes: %w", err)
 	}
 	for _, r := range routes {
 		if r.Dst != nil {
@@ -89,13 +114,12 @@ func defaultLink(family int) (int, error) {
 				continue
 			}
 		}
-		index := r.LinkIndex
 		if len(r.MultiPath) > 0 {
-			index = r.MultiPath[0].LinkIndex
+			r.LinkIndex, r.Gw = r.MultiPath[0].LinkIndex, r.MultiPath[0].Gw
 		}
-		if r.Type == unix.RTN_UNICAST && index != 0 {
-			return index, nil
+		if r.Type == unix.RTN_UNICAST && r.LinkIndex != 0 {
+			return r, nil
 		}
 	}
-	return 0, nil
+	return netlink.Route{}, nil
 }

@@ -60,9 +60,11 @@ func TestReadTheKernel(t *testing.T) {
 	peer, err := netlink.LinkByName("peer2")
 	must(t, err)
 	must(t, netlink.LinkSetUp(peer))
+	address(mgmt, "172.31.9.9/32", 0) // An alias that was there before the address of the network.
 	address(mgmt, "10.0.0.5/24", 0)
 	address(wan, "192.0.2.5/24", 0)
-	address(wan, "fd00::5/64", unix.IFA_F_NODAD)
+	address(wan, "2001:db8:1::5/64", unix.IFA_F_NODAD)
+	address(wan, "fd00::5/64", unix.IFA_F_NODAD) // The newest comes first.
 	must(t, netlink.AddrAdd(wan, &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP("fd00::200"), Mask: net.CIDRMask(128, 128)}, Flags: unix.IFA_F_NODAD, ValidLft: 60}))
 	for _, r := range []netlink.Route{
 		{LinkIndex: wan.Attrs().Index, Gw: net.ParseIP("192.0.2.1"), Priority: 200},
@@ -77,16 +79,16 @@ func TestReadTheKernel(t *testing.T) {
 	for _, i := range interfaces {
 		found[i.Name] = i
 	}
-	if m := found["br-mgmt"]; !m.Default4 || m.Default6 || m.Hardware || len(m.Addresses) != 1 {
+	if m := found["br-mgmt"]; !m.Default4 || m.Default6 || m.Hardware || len(m.Addresses) != 2 {
 		t.Errorf("br-mgmt is %+v", m)
 	}
-	if w := found["wan"]; w.Default4 || !w.Default6 || len(w.Addresses) != 3 {
+	if w := found["wan"]; w.Default4 || !w.Default6 || len(w.Addresses) != 4 {
 		t.Errorf("wan is %+v", w)
 	}
 	choice, err := Rule{}.Choose(interfaces, []bool{false, true}, Address{}.Addr)
 	must(t, err)
-	if choice.IPs[0].String() != "10.0.0.5" || choice.IPs[1].String() != "fd00::5" {
-		t.Errorf("chosen %v: want the address of the bridge, and the one that is not deprecated", choice.IPs)
+	if choice.IPs[0].String() != "10.0.0.5" || choice.IPs[1].String() != "2001:db8:1::5" {
+		t.Errorf("chosen %v: want the addresses that the kernel sends from", choice.IPs)
 	}
 	for _, i := range (Rule{}).Own(interfaces, nil) {
 		if i.Name == "br-pods" {

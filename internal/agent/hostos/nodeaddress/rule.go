@@ -17,6 +17,9 @@ type Interface struct {
 	Hardware bool
 	// Default4 and Default6 are true when the default route of the family goes out here.
 	Default4, Default6 bool
+	// Source4 and Source6 are the addresses that the kernel sends from by that route. Source6 may be a
+	// temporary one.
+	Source4, Source6 netip.Addr
 	// Addresses in the kernel's order, without link-local ones.
 	Addresses []Address
 }
@@ -36,15 +39,35 @@ func (i Interface) isDefault(v6 bool) bool {
 	return i.Default4
 }
 
-// first returns the first stable address of a family that fits.
-func (i Interface) first(v6 bool, fits func(netip.Addr) bool) netip.Addr {
+// address returns the stable address of a family that fits and that others know the host by: the one that
+// the kernel sends from by the default route, or one of the same network where that is a temporary one, or
+// else the first. The order of addresses is that in which they were added, and that of IPv6 the reverse.
+func (i Interface) address(v6 bool, fits func(netip.Addr) bool) (found netip.Addr) {
+	source := i.Source4
+	if v6 {
+		source = i.Source6
+	}
+	best := 3
 	for _, a := range i.Addresses {
-		if !a.Unstable && a.Is6() == v6 && fits(a.Addr) {
-			return a.Addr
+		if a.Unstable || a.Is6() != v6 || !fits(a.Addr) {
+			continue
+		}
+		rank := 2
+		switch network, err := a.Prefix(networkBits); {
+		case a.Addr == source:
+			rank = 0
+		case v6 && err == nil && network.Contains(source):
+			rank = 1
+		}
+		if rank < best {
+			found, best = a.Addr, rank
 		}
 	}
-	return netip.Addr{}
+	return found
 }
+
+// networkBits is the length of the prefix of a network of IPv6.
+const networkBits = 64
 
 // Rule is what the operator says of the addresses of the node. The zero value takes those of the
 // interface of the default route, for each family.
@@ -70,8 +93,8 @@ type Choice struct {
 //
 // An address never is the virtual one, which moves between hosts.
 func (r Rule) Choose(interfaces []Interface, v6 []bool, virtual netip.Addr) (Choice, error) {
-	for _, ip := range r.IPs {
-		if len(v6) == 0 || len(r.IPs) > 1 && len(v6) < len(r.IPs) {
+	if len(v6) == 0 {
+		for _, ip := range r.IPs {
 			v6 = append(v6, ip.Is6())
 		}
 	}
@@ -113,7 +136,7 @@ func (r Rule) one(interfaces []Interface, v6 bool, virtual netip.Addr) (netip.Ad
 	case len(networks) > 0:
 		for _, n := range networks {
 			for _, i := range interfaces {
-				if ip := i.first(v6, func(a netip.Addr) bool { return own(a) && n.Contains(a) }); ip.IsValid() {
+				if ip := i.address(v6, func(a netip.Addr) bool { return own(a) && n.Contains(a) }); ip.IsValid() {
 					return ip, infrav1.HostNodeAddressNetwork, nil
 				}
 			}
@@ -121,7 +144,7 @@ func (r Rule) one(interfaces []Interface, v6 bool, virtual netip.Addr) (netip.Ad
 		return netip.Addr{}, "", fmt.Errorf("no interface that is up has an address in the configured nodeIPNetworks %v", networks)
 	case r.Interface != "":
 		for _, i := range interfaces {
-			if ip := i.first(v6, own); i.Name == r.Interface && ip.IsValid() {
+			if ip := i.address(v6, own); i.Name == r.Interface && ip.IsValid() {
 				return ip, infrav1.HostNodeAddressInterface, nil
 			}
 		}
@@ -134,13 +157,13 @@ func (r Rule) one(interfaces []Interface, v6 bool, virtual netip.Addr) (netip.Ad
 // there must be no choice.
 func byRoute(interfaces []Interface, v6 bool, own func(netip.Addr) bool) (netip.Addr, infrav1.HostNodeAddressSource, error) {
 	for _, i := range interfaces {
-		if ip := i.first(v6, own); i.isDefault(v6) && ip.IsValid() {
+		if ip := i.address(v6, own); i.isDefault(v6) && ip.IsValid() {
 			return ip, infrav1.HostNodeAddressDefaultRoute, nil
 		}
 	}
 	var only netip.Addr
 	for _, i := range interfaces {
-		ip := i.first(v6, own)
+		ip := i.address(v6, own)
 		if !ip.IsValid() || i.Kind == "bridge" && !i.Hardware {
 			continue
 		}

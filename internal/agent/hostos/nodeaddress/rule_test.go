@@ -36,23 +36,28 @@ func TestChoose(t *testing.T) {
 		virtual  netip.Addr
 		want     string
 	}{
-		"default route, IPv4":         {Rule{}, host, v4, virtual4, "DefaultRoute 10.0.0.5"},
-		"default route, IPv6":         {Rule{}, host, v6, virtual6, "DefaultRoute fd00::5"},
-		"dual stack":                  {Rule{}, host, []bool{true, false}, virtual6, "DefaultRoute fd00::5 10.0.0.200"},
-		"no family said":              {Rule{}, host, nil, virtual4, "DefaultRoute 10.0.0.5"},
-		"no family said, IPv6 alone":  {Rule{}, single, nil, netip.Addr{}, "OnlyInterface fd00::5"},
-		"nodeIP":                      {Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.5")}, Interface: "br-ex"}, host, v4, virtual4, "NodeIP 192.168.0.5"},
-		"nodeIP of both families":     {Rule{IPs: []netip.Addr{netip.MustParseAddr("fd00::5"), netip.MustParseAddr("192.168.0.5")}}, host, nil, virtual4, "NodeIP fd00::5 192.168.0.5"},
-		"nodeIP of the other family":  {Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.5")}}, host, v6, virtual6, "DefaultRoute fd00::5"},
-		"nodeIP that is not there":    {Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.6")}}, host, v4, virtual4, "no interface that is up has the configured nodeIP 192.168.0.6"},
-		"network":                     {Rule{Networks: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}}, host, v4, virtual4, "NodeIPNetworks 192.168.0.5"},
-		"network of the other family": {Rule{Networks: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}}, host, v6, virtual6, "DefaultRoute fd00::5"},
-		"network that is not there":   {Rule{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, host, v4, virtual4, "nodeIPNetworks [192.0.2.0/24]"},
-		"interface":                   {Rule{Interface: "eno1"}, host, v4, virtual4, "NodeIPInterface 192.168.0.5"},
-		"interface without":           {Rule{Interface: "eno1"}, host, v6, virtual6, "nodeIPInterface eno1 is not up, or has no address of IPv6"},
-		"no route, no choice":         {Rule{}, single, v6, virtual6, "OnlyInterface fd00::5"},
-		"no route, several":           {Rule{}, append(single[:1:1], host[3].without()), v6, virtual6, "no default route of IPv6, and several interfaces"},
-		"no address":                  {Rule{}, single, v4, virtual4, "no address of IPv4"},
+		"default route, IPv4":            {Rule{}, host, v4, virtual4, "DefaultRoute 10.0.0.5"},
+		"default route, IPv6":            {Rule{}, host, v6, virtual6, "DefaultRoute fd00::5"},
+		"dual stack":                     {Rule{}, host, []bool{true, false}, virtual6, "DefaultRoute fd00::5 10.0.0.200"},
+		"no family said":                 {Rule{}, host, nil, virtual4, "DefaultRoute 10.0.0.5"},
+		"no family said, IPv6 alone":     {Rule{}, single, nil, netip.Addr{}, "OnlyInterface fd00::5"},
+		"nodeIP":                         {Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.5")}, Interface: "br-ex"}, host, v4, virtual4, "NodeIP 192.168.0.5"},
+		"nodeIP of both families":        {Rule{IPs: []netip.Addr{netip.MustParseAddr("fd00::5"), netip.MustParseAddr("192.168.0.5")}}, host, nil, virtual4, "NodeIP fd00::5 192.168.0.5"},
+		"nodeIP of the other family":     {Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.5")}}, host, v6, virtual6, "DefaultRoute fd00::5"},
+		"nodeIP that is not there":       {Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.6")}}, host, v4, virtual4, "no interface that is up has the configured nodeIP 192.168.0.6"},
+		"network":                        {Rule{Networks: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}}, host, v4, virtual4, "NodeIPNetworks 192.168.0.5"},
+		"network of the other family":    {Rule{Networks: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}}, host, v6, virtual6, "DefaultRoute fd00::5"},
+		"network that is not there":      {Rule{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, host, v4, virtual4, "nodeIPNetworks [192.0.2.0/24]"},
+		"interface":                      {Rule{Interface: "eno1"}, host, v4, virtual4, "NodeIPInterface 192.168.0.5"},
+		"interface without":              {Rule{Interface: "eno1"}, host, v6, virtual6, "nodeIPInterface eno1 is not up, or has no address of IPv6"},
+		"the kernel's source":            {Rule{}, sources("10.0.0.6", ""), v4, virtual4, "DefaultRoute 10.0.0.6"},
+		"the virtual one as source":      {Rule{}, sources("10.0.0.200", ""), v4, virtual4, "DefaultRoute 10.0.0.5"},
+		"a temporary source":             {Rule{}, sources("", "fd00:0:0:1::9"), v6, virtual6, "DefaultRoute fd00:0:0:1::5"},
+		"the other network's source":     {Rule{}, sources("", "2001:db8::9"), v6, virtual6, "DefaultRoute fd00::5"},
+		"nodeIP of both, cluster of one": {Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.5"), netip.MustParseAddr("fd00::5")}}, host, v4, virtual4, "NodeIP 192.168.0.5"},
+		"no route, no choice":            {Rule{}, single, v6, virtual6, "OnlyInterface fd00::5"},
+		"no route, several":              {Rule{}, append(single[:1:1], host[3].without()), v6, virtual6, "no default route of IPv6, and several interfaces"},
+		"no address":                     {Rule{}, single, v4, virtual4, "no address of IPv4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			choice, err := c.rule.Choose(c.host, c.families, c.virtual)
@@ -68,6 +73,19 @@ func TestChoose(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sources are host with a source address of each family, and one more network of IPv6.
+func sources(v4, v6 string) []Interface {
+	all := slices.Clone(host)
+	if v4 != "" {
+		all[2].Source4 = netip.MustParseAddr(v4)
+	}
+	if v6 != "" {
+		all[3].Source6 = netip.MustParseAddr(v6)
+		all[3].Addresses = append(slices.Clone(all[3].Addresses), ips("unstable fd00:0:0:1::9", "fd00:0:0:1::5")...)
+	}
+	return all
 }
 
 func (i Interface) without() Interface {

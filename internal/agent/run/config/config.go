@@ -55,7 +55,7 @@ type AgentConfiguration struct {
 	// NodeIPNetworks are networks, such as 10.0.0.0/24, that hold the address of the node. One
 	// configuration then fits all hosts.
 	NodeIPNetworks []string `json:"nodeIPNetworks,omitempty"`
-	// NodeIPInterface is the interface whose first address is that of the node.
+	// NodeIPInterface is the interface whose address is that of the node.
 	NodeIPInterface string `json:"nodeIPInterface,omitempty"`
 	// NodeInterface holds the virtual IP. Defaults to the interface of the node's address.
 	NodeInterface string `json:"nodeInterface,omitempty"`
