@@ -237,6 +237,10 @@ func TestLook(t *testing.T) {
 		"machines of v1.35.0 are to become v1.36.3": func(c *clusterv1.Cluster) {
 			c.Status.Workers.Versions = []clusterv1.StatusVersion{{Version: "v1.35.0", Replicas: 1}}
 		},
+		"InfrastructureReady tells": func(c *clusterv1.Cluster) {
+			set(c, clusterv1.ClusterRollingOutCondition, metav1.ConditionTrue)
+			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionFalse, Message: "InfrastructureReady tells"})
+		},
 		"RollingOut tells":           func(c *clusterv1.Cluster) { set(c, clusterv1.ClusterRollingOutCondition, metav1.ConditionTrue) },
 		"Available tells":            func(c *clusterv1.Cluster) { set(c, clusterv1.ClusterAvailableCondition, metav1.ConditionFalse) },
 		"2/3 control planes and 2/2": func(c *clusterv1.Cluster) { c.Status.ControlPlane.ReadyReplicas = ptr.To[int32](2) },

@@ -96,6 +96,10 @@ func waiting(c *clusterv1.Cluster, s State) string {
 			return behind
 		}
 	}
+	// What is under way does not end before this is mended.
+	if infrastructure := conditions.Get(c, clusterv1.ClusterInfrastructureReadyCondition); infrastructure != nil && infrastructure.Status == metav1.ConditionFalse {
+		return cmp.Or(infrastructure.Message, infrastructure.Reason)
+	}
 	for _, condition := range underWay {
 		if conditions.IsTrue(c, condition) {
 			return cmp.Or(text(c, condition), condition)

@@ -43,7 +43,12 @@ func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
 	case external:
 		return nil
 	}
-	if _, err := netip.ParseAddr(host); err != nil {
+	ip, err := netip.ParseAddr(host)
+	if err == nil && !ip.IsGlobalUnicast() {
+		return &problem{infrav1.HostClusterEndpointInvalidReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %s is an address that no other machine reaches, "+
+			"or not one of a single machine; create the Cluster anew with an unused address of the hosts' network", host)}
+	}
+	if err != nil {
 		return &problem{infrav1.HostClusterEndpointInvalidReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %q is not an IP address: with endpoint type HostVIP "+
 			"the hosts hold it; create the Cluster anew with an IP address, or with spec.endpoint.type External", host)}
 	}

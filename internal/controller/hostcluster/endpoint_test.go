@@ -40,6 +40,11 @@ func TestEndpointIsCompleted(t *testing.T) {
 		"a host's second":           {spec: endpoint("fd00:0::5", 1), want: endpoint("fd00:0::5", 1), reason: infrav1.HostClusterEndpointOfHostReason, says: "fd00:0::5"},
 		"a host's, provisioned":     {spec: endpoint("10.0.0.5", 1), want: endpoint("10.0.0.5", 1), provisioned: true},
 		"a host's, of a balancer":   {spec: endpoint("10.0.0.5", 1), kind: external, want: endpoint("10.0.0.5", 1)},
+		"loopback":                  {spec: endpoint("127.0.0.1", 1), want: endpoint("127.0.0.1", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
+		"IPv4 loopback in IPv6":     {spec: endpoint("::ffff:127.0.0.1", 1), want: endpoint("::ffff:127.0.0.1", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
+		"link-local":                {spec: endpoint("fe80::1%eth0", 1), want: endpoint("fe80::1%eth0", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
+		"all addresses":             {spec: endpoint("::", 1), want: endpoint("::", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
+		"of a group":                {spec: endpoint("ff02::1", 1), want: endpoint("ff02::1", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "not one of a single machine"},
 		"a host's name, no address": {spec: endpoint("host-2", 1), want: endpoint("host-2", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: `"host-2"`},
 	} {
 		t.Run(name, func(t *testing.T) {
