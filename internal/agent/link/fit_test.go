@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -271,6 +272,49 @@ func TestARefusedPartTakesNothingWithIt(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A field that is no part cannot be left out: an API that lacks it, or refuses it, would get no report at all.
+func TestEveryFieldIsAPart(t *testing.T) {
+	schema := statusSchema(t)
+	body, err := json.Marshal(valid(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := &infrav1.HostStatus{}
+	if err := json.Unmarshal(body, whole); err != nil {
+		t.Fatal(err)
+	}
+	for name := range schema.Properties {
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.field == name }) {
+			t.Errorf("status.%s cannot be left out", name)
+		}
+	}
+	for _, p := range parts {
+		p.clear(whole)
+	}
+	if !same(whole, &infrav1.HostStatus{}) {
+		t.Errorf("without its parts a report is %+v", whole)
+	}
+}
+
+// The kernel's text may be of any bytes.
+func TestTextThatIsNotUTF8(t *testing.T) {
+	const text = "a\xff\x00\xc3\u202e"
+	fitted, err := fit(&infrav1.HostStatus{
+		Addresses: clusterv1.MachineAddresses{{Type: clusterv1.MachineHostName, Address: strings.Repeat(text, 200)}},
+		Residue:   []string{text}, Inventory: infrav1.HostInventory{KernelVersion: text, OperatingSystem: text},
+		Node: &infrav1.HostNode{Name: text, HostName: text},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := validator(t, statusSchema(t))(*fitted); len(errs) > 0 {
+		t.Errorf("the API refuses %v", errs)
+	}
+	if len(fitted.Addresses) != 1 || len(fitted.Residue) != 1 || fitted.Node == nil {
+		t.Errorf("the report is %+v", fitted)
 	}
 }
 

@@ -218,10 +218,12 @@ func (c Collector) addresses(name string, node Node) ([]clusterv1.MachineAddress
 		}
 	}
 	all := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: name}}
-	for n, ip := range found {
-		if ip != node.VirtualIP && !slices.Contains(found[:n], ip) {
+	left := map[netip.Addr]bool{node.VirtualIP: true}
+	for _, ip := range found {
+		if !left[ip] {
 			all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip.String()})
 		}
+		left[ip] = true
 	}
 	return all, nil
 }
