@@ -87,13 +87,16 @@ func checkResolver(_ context.Context, s *scope) []Finding {
 		if err != nil {
 			continue
 		}
-		servers, loops := nameServers(string(content))
+		servers, loops, links := nameServers(string(content))
 		switch {
 		case len(loops) > 0 && len(loops) == len(servers):
 			return bad(Error, "name the servers that the local one asks: with systemd-resolved, sudo systemctl enable --now systemd-resolved; otherwise echo 'nameserver ADDRESS' | sudo tee "+path,
 				"the name servers in %s are on loopback (%s): pods have another loopback, and CoreDNS ends as it would ask itself (plugin/loop)", path, strings.Join(loops, ", "))
 		case len(loops) > 0:
 			return bad(Warning, "take it out of "+path, "a name server in %s is on loopback (%s): pods do not reach it, and CoreDNS may end (plugin/loop)", path, strings.Join(loops, ", "))
+		case len(links) > 0 && len(links) == len(servers):
+			return bad(Warning, "echo 'nameserver ADDRESS' | sudo tee -a "+path+", an address that routers know; of a router of IPv6, its global one",
+				"the name servers in %s are link-local (%s): pods do not reach them, and resolve no names outside of the cluster", path, strings.Join(links, ", "))
 		case len(servers) > 0:
 			return good("%s", path)
 		}
@@ -104,19 +107,24 @@ func checkResolver(_ context.Context, s *scope) []Finding {
 		"there is no /etc/resolv.conf: without it the kubelet makes no pod, and the Node never gets ready")
 }
 
-// nameServers are those of a resolv.conf, and those of them that are on loopback.
-func nameServers(content string) (all, loops []string) {
+// nameServers are those of a resolv.conf, and those of them that are on loopback or link-local, as
+// routers of IPv6 announce themselves.
+func nameServers(content string) (all, loops, links []string) {
 	for line := range strings.Lines(content) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || fields[0] != "nameserver" {
 			continue
 		}
 		all = append(all, fields[1])
-		if ip, err := netip.ParseAddr(fields[1]); err == nil && ip.Unmap().IsLoopback() {
+		ip, err := netip.ParseAddr(fields[1])
+		switch {
+		case err == nil && ip.IsLoopback():
 			loops = append(loops, fields[1])
+		case err == nil && ip.IsLinkLocalUnicast():
+			links = append(links, fields[1])
 		}
 	}
-	return all, loops
+	return all, loops, links
 }
 
 // clockSkew is half of what Kubernetes bears between who issues a token and who verifies

@@ -225,6 +225,7 @@ func TestFindings(t *testing.T) {
 		"clock not set":            {rocky, says("timedatectl show --property=NTPSynchronized --value", "no\n"), "time", Warning, "not set", "dnf install -y chrony && sudo systemctl enable --now chronyd"},
 		"resolver on loopback":     {debian, file("/etc/resolv.conf", "nameserver 127.0.0.53\noptions edns0\n"), "name-resolution", Error, "CoreDNS ends", "systemd-resolved"},
 		"resolver on ::1, too":     {debian, file("/etc/resolv.conf", "nameserver 192.0.2.53\nnameserver ::1\n"), "name-resolution", Warning, "::1", "/etc/resolv.conf"},
+		"resolver of the link":     {debian, file("/etc/resolv.conf", "nameserver fe80::1%eth0\n"), "name-resolution", Warning, "link-local (fe80::1%eth0)", "its global one"},
 		"no default route":         {debian, file("/proc/net/route", "Iface\tDestination\n"), "default-route", Error, "neither of IPv4 nor of IPv6", "ip route add default"},
 		"no default route of IPv6": {debian, file("/proc/net/if_inet6", "fd000088000000000000000000000011 02 40 00 80     ens3\n"), "default-route", Warning, "no default route of IPv6", "nodeIP"},
 		"small MTU":                {debian, file("/sys/class/net/ens3/mtu", "1450\n"), "mtu", Warning, "ens3 has an MTU of 1450", "at most 1400"},
@@ -388,6 +389,8 @@ func TestDefaultRoutes(t *testing.T) {
 		want   string
 	}{
 		"IPv6 alone":   {"Iface\n", route6("br-mgmt"), "IPv6 alone, by br-mgmt"},
+		"IPv4 without": {"Iface\tDestination\neth0\t0000010A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", route6("br-mgmt"), "the host has addresses of IPv4 and no default route of IPv4"},
+		"blackhole":    {"Iface\tDestination\n*\t00000000\t00000000\t0200\t0\t0\t0\t00000000\t0\t0\t0\n", "", "there is no default route"},
 		"kernel's own": {"Iface\n", route6("lo"), "there is no default route"},
 		"both, by one": {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000000\t0\n", route6("bond0"), "by bond0"},
 		"half of all":  {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000080\t0\n", "", "there is no default route"},

@@ -19,11 +19,24 @@ const (
 // defaultLinks4 are the interfaces of the default routes in the format of /proc/net/route.
 func defaultLinks4(table string) (links []string) {
 	for line := range strings.Lines(table) {
-		if f := strings.Fields(line); len(f) > 7 && f[1] == "00000000" && f[7] == "00000000" {
+		if f := strings.Fields(line); len(f) > 7 && f[1] == "00000000" && f[7] == "00000000" && f[0] != noLink {
 			links = append(links, f[0])
 		}
 	}
 	return links
+}
+
+// noLink stands for the interface of a route that drops or refuses packets.
+const noLink = "*"
+
+// hasIPv4 says whether an interface has an address of IPv4, by the route to its network.
+func hasIPv4(table string) bool {
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) > 7 && f[0] != noLink && f[1] != "Destination" {
+			return true
+		}
+	}
+	return false
 }
 
 // defaultLinks6 are those in the format of /proc/net/ipv6_route. The kernel's own unreachable one is
@@ -59,6 +72,9 @@ func checkDefaultRoute(_ context.Context, s *scope) []Finding {
 	case len(v4) == 0 && len(v6) == 0:
 		return bad(Error, "sudo ip route add default via ADDRESS, and keep it in the network's configuration; on a network without a router any address of it will do",
 			"there is no default route, neither of IPv4 nor of IPv6: programs of the host do not reach the addresses of services")
+	case len(v4) == 0 && hasIPv4(s.text("/proc/net/route")):
+		return bad(Warning, "sudo ip route add default via ADDRESS, and keep it in the network's configuration",
+			"the host has addresses of IPv4 and no default route of IPv4: in a cluster with IPv4 its programs do not reach the addresses of services, and the address of its node may be ambiguous")
 	case len(v4) == 0:
 		return good("IPv6 alone, by %s", v6[0])
 	case len(v6) == 0 && hasIPv6(s.text("/proc/net/if_inet6")):
