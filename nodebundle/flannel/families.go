@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flannel-io/flannel/pkg/backend"
 	"github.com/flannel-io/flannel/pkg/ipmatch"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,15 @@ func (f families) configure(opts options) (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(opts.subnetFile), "net-conf.json")
 	return path, os.WriteFile(path, content, 0o644)
+}
+
+// addressed is an interface with addresses of these families. Upstream leaves one of IPv6 in the place of
+// that of IPv4, and its host-gw takes the difference to the missing external one for a NAT.
+func (f families) addressed(i *backend.ExternalInterface) *backend.ExternalInterface {
+	if !f.v4 {
+		i.IfaceAddr, i.ExtAddr = nil, nil
+	}
+	return i
 }
 
 // iface is what upstream is given of the value of --iface. Upstream takes the first address of the

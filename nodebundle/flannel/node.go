@@ -61,7 +61,7 @@ func newNode(ctx context.Context, opts options) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("interface to the other nodes (--iface=%q): %w", opts.iface, err)
 	}
-	return &node{opts: opts, subnets: subnets, config: config, iface: iface}, nil
+	return &node{opts: opts, subnets: subnets, config: config, iface: families.addressed(iface)}, nil
 }
 
 // register announces this node's address and returns its part of the network. A

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/flannel-io/flannel/pkg/backend"
+	"github.com/flannel-io/flannel/pkg/backend/hostgw"
 	"github.com/flannel-io/flannel/pkg/subnet"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -76,6 +79,18 @@ func TestManifestFitsThisProgram(t *testing.T) {
 	}
 	if !configured {
 		t.Error("the manifest does not ask for host-gw on nftables")
+	}
+}
+
+// Upstream's host-gw takes the interface that upstream found by an address of IPv6.
+func TestInterfaceOfIPv6(t *testing.T) {
+	six := net.ParseIP("fd00:88::11")
+	found := &backend.ExternalInterface{IfaceAddr: six, IfaceV6Addr: six, ExtV6Addr: six}
+	if _, err := hostgw.New(nil, found); err == nil {
+		t.Error("upstream takes it as it is: addressed is not needed any more")
+	}
+	if _, err := hostgw.New(nil, families{v6: true}.addressed(found)); err != nil || !found.ExtV6Addr.Equal(six) {
+		t.Errorf("%+v: %v", found, err)
 	}
 }
 
