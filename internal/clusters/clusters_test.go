@@ -121,7 +121,7 @@ func TestNewRefuses(t *testing.T) {
 		`--endpoint: "https://lb"`:       func(o *clusters.Options) { o.Endpoint = "https://lb" },
 		`--pod-cidr: "10.0.0.0"`:         func(o *clusters.Options) { o.PodCIDR = "10.0.0.0" },
 		"two networks of one family":     func(o *clusters.Options) { o.PodCIDR = "10.0.0.0/8,10.244.0.0/16" },
-		"has not the families": func(o *clusters.Options) {
+		"must have the families": func(o *clusters.Options) {
 			o.PodCIDR, o.ServiceCIDR = "fd00:1::/56,10.0.0.0/8", "10.96.0.0/16,fd00:2::/112"
 		},
 		"larger than a /108": func(o *clusters.Options) {

@@ -125,7 +125,7 @@ func newCluster(o Options) (*clusterv1.Cluster, error) {
 	return cluster, nil
 }
 
-// clusterNetwork are the networks of pods and services, which have the same families in the same order:
+// clusterNetwork are the networks of pods and services, which have the same families and the same primary one:
 // kubeadm wants that, and a node has an address of each.
 func clusterNetwork(o Options) (clusterv1.ClusterNetwork, error) {
 	pods, err := parseNetworks("--pod-cidr", o.PodCIDR, DefaultPodCIDR+" or "+DefaultPodCIDR+","+DefaultPodCIDR6)
@@ -151,7 +151,7 @@ func clusterNetwork(o Options) (clusterv1.ClusterNetwork, error) {
 	}
 	switch {
 	case !slices.Equal(familiesOf(pods), familiesOf(services)):
-		return clusterv1.ClusterNetwork{}, invalid("--service-cidr", "%s has not the families of --pod-cidr %s in the same order", join(services), join(pods))
+		return clusterv1.ClusterNetwork{}, invalid("--service-cidr", "%s must have the families of --pod-cidr %s, the same one first", join(services), join(pods))
 	case hasEndpoint && !slices.Contains(o.Variables, "endpointType=External") && !slices.Contains(familiesOf(services), endpoint.Is6()):
 		return clusterv1.ClusterNetwork{}, invalid("--endpoint", "%s is not of a family of the cluster's networks, %s: hosts that have no other address do not reach it", host, join(pods))
 	}

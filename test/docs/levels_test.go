@@ -51,7 +51,7 @@ func TestProofsTellTheirLevel(t *testing.T) {
 			lines = append(lines, want)
 		}
 		if *write {
-			if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(path)), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(path)), []byte(strings.TrimRight(strings.Join(lines, "\n"), "\n")+"\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -358,7 +358,7 @@ func refreshWait(collected bool) time.Duration {
 func (a *Agent) collect(ctx context.Context) bool {
 	state, identity := a.options.Journal.State(), ""
 	if a.options.Identity != nil {
-		identity, _ = a.options.Identity(nodeOf(state)) // Before the rest: what changes meanwhile is seen at the next look.
+		identity, _ = a.options.Identity(nodeOf(state)) // Before the rest: what changes meanwhile is seen the next time.
 	}
 	facts, err := a.options.Inventory(ctx, nodeOf(state))
 	if err != nil {

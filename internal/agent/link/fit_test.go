@@ -275,7 +275,7 @@ func TestARefusedPartTakesNothingWithIt(t *testing.T) {
 	}
 }
 
-// A field that is no part cannot be left out: an API that lacks it, or refuses it, would get no report at all.
+// A field that is no part cannot be dropped: an API that lacks it, or refuses it, would get no report at all.
 func TestEveryFieldIsAPart(t *testing.T) {
 	schema := statusSchema(t)
 	body, err := json.Marshal(valid(schema))
@@ -288,7 +288,7 @@ func TestEveryFieldIsAPart(t *testing.T) {
 	}
 	for name := range schema.Properties {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.field == name }) {
-			t.Errorf("status.%s cannot be left out", name)
+			t.Errorf("status.%s cannot be dropped", name)
 		}
 	}
 	for _, p := range parts {

@@ -96,7 +96,7 @@ func checkResolver(_ context.Context, s *scope) []Finding {
 			return bad(Warning, "take it out of "+path, "a name server in %s is on loopback (%s): pods do not reach it, and CoreDNS may end (plugin/loop)", path, strings.Join(loops, ", "))
 		case len(links) > 0 && len(links) == len(servers):
 			return bad(Warning, "echo 'nameserver ADDRESS' | sudo tee -a "+path+", an address that routers know; of a router of IPv6, its global one",
-				"the name servers in %s are link-local (%s): pods do not reach them, and resolve no names outside of the cluster", path, strings.Join(links, ", "))
+				"the name servers in %s are link-local (%s): pods do not reach them, and resolve names of the cluster only", path, strings.Join(links, ", "))
 		case len(servers) > 0:
 			return good("%s", path)
 		}

@@ -119,7 +119,7 @@ func setSysctl(name, value string) error {
 }
 
 // addIPv6 gives a link in the namespace at path the address of IPv6 that belongs to ip. New namespaces
-// take over from the machine that IPv6 is off, where it is told so (net.core.devconf_inherit_init_net).
+// inherit disabled IPv6 from the machine with net.core.devconf_inherit_init_net.
 func addIPv6(h *netlink.Handle, path string, link netlink.Link, ip netip.Addr) error {
 	if _, err := os.Stat("/proc/sys/net/ipv6"); errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -105,7 +106,9 @@ func (p *pivot) startWorkload() {
 	var addresses []string
 	for _, h := range hosts(p.t, p.home) {
 		for _, a := range h.Status.Addresses {
-			addresses = append(addresses, a.Address)
+			if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() {
+				addresses = append(addresses, a.Address)
+			}
 		}
 	}
 	p.prober = probe.Start(p.t, p.home.Name, probe.AnyDoor(addresses))

@@ -218,12 +218,12 @@ func (c Collector) addresses(name string, node Node) ([]clusterv1.MachineAddress
 		}
 	}
 	all := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: name}}
-	left := map[netip.Addr]bool{node.VirtualIP: true}
+	known := map[netip.Addr]bool{node.VirtualIP: true}
 	for _, ip := range found {
-		if !left[ip] {
+		if !known[ip] {
 			all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip.String()})
 		}
-		left[ip] = true
+		known[ip] = true
 	}
 	return all, nil
 }

@@ -41,7 +41,7 @@ func (i Interface) isDefault(v6 bool) bool {
 
 // address returns the stable address of a family that fits and that others know the host by: the one that
 // the kernel sends from by the default route, or one of the same network where that is a temporary one, or
-// else the first. The order of addresses is that in which they were added, and that of IPv6 the reverse.
+// else the first. The kernel lists IPv4 addresses as they were added, and the newest IPv6 address first.
 func (i Interface) address(v6 bool, fits func(netip.Addr) bool) (found netip.Addr) {
 	source := i.Source4
 	if v6 {
