@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -34,8 +35,9 @@ func checkProviderCommand() *cobra.Command {
 		Short: "Check a provider's release against the provider contracts",
 		Long: `Check reads the release of any Cluster API provider and applies the rules of
 clusterctl's provider contract and of the contracts for infrastructure, bootstrap,
-control-plane and IPAM providers. It needs no cluster. What a contract says must be is
-an error, what it recommends a warning, what it leaves open a note.
+control-plane and IPAM providers. It needs no cluster. An error is what clusterctl, the
+API server or Cluster API refuses, a warning what a contract recommends or a value that
+users do not expect, a note what a contract leaves open.
 
 The release is one of
 
@@ -64,13 +66,15 @@ release cannot be read.`,
 				return err
 			}
 			source.Place, source.GitHubAPI, source.GitHubToken = args[0], os.Getenv("GITHUB_API_URL"), os.Getenv("GITHUB_TOKEN")
-			releases, err := source.Releases(cmd.Context())
+			checked, err := abandonable(cmd.Context(), func(ctx context.Context) (checked providercheck.Results, err error) {
+				releases, err := source.Releases(ctx)
+				for _, release := range releases {
+					checked = append(checked, providercheck.NewResult(release, filter))
+				}
+				return checked, err
+			})
 			if err != nil {
 				return err
-			}
-			var checked providercheck.Results
-			for _, release := range releases {
-				checked = append(checked, providercheck.NewResult(release, filter))
 			}
 			if err := writeChecked(cmd.OutOrStdout(), checked, output); err != nil {
 				return fmt.Errorf("write the findings: %w", err)
@@ -90,6 +94,27 @@ release cannot be read.`,
 	completeFlag(command, "rule", providercheck.RuleIDs())
 	outputFlag(command, &output, outputTable, outputJSON, outputYAML, outputSARIF)
 	return command
+}
+
+// abandonable computes a result, and stops to wait for it when the context ends: a parser in the
+// middle of a large file looks at none. Work without effects may go on until the process ends.
+func abandonable[T any](ctx context.Context, compute func(context.Context) (T, error)) (T, error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := compute(ctx)
+		done <- outcome{result, err}
+	}()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 func writeChecked(out io.Writer, checked providercheck.Results, format string) error {

@@ -20,7 +20,8 @@ func TestCatalogue(t *testing.T) {
 	page.WriteString(`# Rules of slipway check provider
 
 What [slipway check provider](../cli.md#check) asks of the release of a Cluster API provider, written by ` + "`make docs`" + ` from the rules
-themselves. An error is what a contract says must be, a warning what it recommends, a note what it leaves open.
+themselves. An error is what clusterctl, the API server or Cluster API refuses, a warning what a contract recommends or a value that users do not
+expect, a note what a contract leaves open.
 
 | Rule | Level | What it asks | Where it stands | When it is broken |
 |---|---|---|---|---|

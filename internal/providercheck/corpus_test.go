@@ -37,14 +37,10 @@ var strangers = []stranger{
 	{
 		label: "infrastructure-docker", version: "v1.14.0", module: capd, metadata: capi, folder: "infrastructure/docker/config/default",
 		components: "infrastructure-components-development.yaml", templates: "infrastructure/docker/templates/*.yaml",
-		// DevMachinePool and its template have no version v1beta1, which their label names.
-		errors: map[string]int{"crd-contract-version": 2},
 	},
 	{
 		label: "infrastructure-aws", version: "v2.13.0", module: capa, metadata: capa, folder: "config/default",
 		components: "infrastructure-components.yaml", templates: "templates/c*.yaml",
-		// The labels of 24 CRDs name versions v1alpha3, v1alpha4 and v1beta1, which none has any more.
-		errors: map[string]int{"crd-contract-version": 72},
 	},
 	{
 		label: "infrastructure-gcp", version: "v1.13.1", module: capg, metadata: capg, folder: "config/default",

@@ -1,6 +1,10 @@
 package providercheck
 
-import "path/filepath"
+import (
+	"context"
+	"path/filepath"
+	"time"
+)
 
 // Load reads <label>/<version> as it is in a repository of clusterctl. A file that cannot
 // be parsed becomes a finding; an error is returned when the directory cannot be read or
@@ -10,5 +14,8 @@ func Load(dir string) (*Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRelease(dir, filepath.Base(filepath.Dir(dir)), filepath.Base(dir), files), nil
+	return newRelease(context.Background(), dir, filepath.Base(filepath.Dir(dir)), filepath.Base(dir), files)
 }
+
+// At makes now the time of the check.
+func (r *Release) At(now time.Time) { r.now = now }

@@ -10,9 +10,9 @@ import (
 type Level string
 
 const (
-	// Must marks a rule without which clusterctl or Cluster API fails.
+	// Must marks a rule without which clusterctl, the API server or Cluster API fails.
 	Must Level = "error"
-	// Should marks what a contract recommends.
+	// Should marks what a contract recommends, and values that users do not expect.
 	Should Level = "warning"
 	// May marks what a contract leaves open, and what users are better off with.
 	May Level = "note"
@@ -86,10 +86,11 @@ func Check(r *Release) []Finding {
 			findings = append(findings, rule.finding(at, message))
 		})
 	}
+	// One fault may be met on several ways.
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
 	})
-	return findings
+	return slices.Compact(findings)
 }
 
 // applied are the rules for a release: all, or those that a file alone can break.
@@ -135,4 +136,4 @@ func (r Rule) finding(at place, message string) Finding {
 }
 
 // Rules are all rules, in the order of the contracts.
-var Rules = slices.Concat(repositoryRules, metadataRules, componentsRules, managerRules, crdRules, fieldRules, roleRules, ipamRules, templateRules, classRules)
+var Rules = slices.Concat(repositoryRules, metadataRules, readingRules, componentsRules, wiringRules, managerRules, crdRules, fieldRules, roleRules, ipamRules, templateRules, classRules)

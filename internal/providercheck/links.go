@@ -2,15 +2,51 @@ package providercheck
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// caInjectors are the annotations by which cert-manager puts a CA into a webhook.
-var caInjectors = []string{"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret", "cert-manager.io/inject-apiserver-ca"}
+// injectFrom names the Certificate whose CA cert-manager puts into a webhook.
+const injectFrom = "cert-manager.io/inject-ca-from"
 
-// eachWebhook calls f with the clientConfig of each webhook of the components, of admission
-// and of conversion.
+// caInjectors are the annotations by which cert-manager puts a CA into a webhook, and the form
+// of what they name.
+var caInjectors = map[string]*regexp.Regexp{
+	injectFrom:                              regexp.MustCompile(`^[a-z0-9.-]+/[a-z0-9.-]+$`),
+	"cert-manager.io/inject-ca-from-secret": regexp.MustCompile(`^[a-z0-9.-]+/[a-z0-9.-]+$`),
+	"cert-manager.io/inject-apiserver-ca":   regexp.MustCompile(`^true$`),
+}
+
+// hasCA says whether cert-manager puts a CA in. A placeholder of kustomize that nobody replaced, as
+// $(CERTIFICATE_NAMESPACE)/$(CERTIFICATE_NAME), names none.
+func hasCA(o *Object) bool {
+	for name, form := range caInjectors {
+		if value := text(o.Fields, "metadata", "annotations", name); form.MatchString(value) || chosen(value) {
+			return true
+		}
+	}
+	return false
+}
+
+// resourcesOf are the plural names of the kinds that have webhooks.
+var resourcesOf = map[string]string{
+	"ValidatingWebhookConfiguration": "validatingwebhookconfigurations", "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+	"CustomResourceDefinition": "customresourcedefinitions",
+}
+
+// injectsItself says whether a manager may write the CA of its own certificate into its webhooks.
+func (r *Release) injectsItself(kind string) bool {
+	group := "admissionregistration.k8s.io"
+	if kind == "CustomResourceDefinition" {
+		group = "apiextensions.k8s.io"
+	}
+	granted := r.granted(group, resourcesOf[kind], "")
+	return covers(granted, "update") || covers(granted, "patch")
+}
+
+// eachWebhook calls f with the clientConfig of each webhook of the components, of admission and of
+// conversion. The API server calls no conversion of a CRD with one version.
 func eachWebhook(r *Release, f func(o *Object, config any, path []string)) {
 	for _, o := range objects(r.Components) {
 		switch o.Kind() {
@@ -20,7 +56,8 @@ func eachWebhook(r *Release, f func(o *Object, config any, path []string)) {
 			}
 		case "CustomResourceDefinition":
 			path := []string{"spec", "conversion", "webhook", "clientConfig"}
-			if config := get(o.Fields, path...); config != nil {
+			config := get(o.Fields, path...)
+			if config != nil && text(o.Fields, "spec", "conversion", "strategy") == "Webhook" && len(list(o.Fields, "spec", "versions")) > 1 {
 				f(o, config, path)
 			}
 		}
@@ -45,7 +82,7 @@ func (r *Release) missing(needs []need, f func(need)) {
 		}
 	}
 	for _, n := range needs {
-		if n.name != "" && !has[n.kind+"/"+n.name] && !builtIn(n.kind, n.name) {
+		if n.name != "" && !chosen(n.name) && !has[n.kind+"/"+n.name] && !builtIn(n.kind, n.name) {
 			f(n)
 		}
 	}
@@ -62,6 +99,8 @@ func builtIn(kind, name string) bool {
 		return strings.HasPrefix(name, "system:") || name == "extension-apiserver-authentication-reader"
 	case "PriorityClass":
 		return strings.HasPrefix(name, "system-")
+	case "ConfigMap":
+		return name == "kube-root-ca.crt"
 	default:
 		return false
 	}
@@ -83,7 +122,8 @@ func checkLinks(r *Release, found report) {
 		case "Deployment", "DaemonSet", "StatefulSet", "Job":
 			podNeeds(o, add)
 		case "Certificate":
-			if kind := text(o.Fields, "spec", "issuerRef", "kind"); kind == "" || kind == "Issuer" {
+			kind, group := text(o.Fields, "spec", "issuerRef", "kind"), text(o.Fields, "spec", "issuerRef", "group")
+			if (kind == "" || kind == "Issuer") && (group == "" || group == "cert-manager.io") {
 				add("Issuer", text(o.Fields, "spec", "issuerRef", "name"), "spec", "issuerRef", "name")
 			}
 		}
@@ -114,6 +154,10 @@ func podNeeds(o *Object, add func(kind, name string, path ...string)) {
 		path := at("volumes", fmt.Sprint(i))
 		source(get(volume, "secret"), text(volume, "secret", "secretName"), "", path)
 		source(get(volume, "configMap"), "", text(volume, "configMap", "name"), path)
+		for _, part := range list(volume, "projected", "sources") {
+			source(get(part, "secret"), text(part, "secret", "name"), "", path)
+			source(get(part, "configMap"), "", text(part, "configMap", "name"), path)
+		}
 	}
 	for _, field := range []string{"initContainers", "containers"} {
 		for i, container := range list(pod, field) {

@@ -2,16 +2,14 @@ package providercheck
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
-	"go.yaml.in/yaml/v3"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
-	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 )
 
 // Release is what a provider has released as one version, or one file of it.
@@ -28,11 +26,16 @@ type Release struct {
 	Partial bool
 
 	// Components, Metadata, Templates and Classes are the files of each sort, by
-	// name. Others are the remaining YAML files.
-	Components, Metadata, Templates, Classes, Others []*File
+	// name. Alternatives are components beside the ones that clusterctl reads; Others are the
+	// remaining YAML files. Of neither anything is read.
+	Components, Metadata, Templates, Classes, Alternatives, Others []*File
 
 	// unreadable are findings made while loading.
 	unreadable []Finding
+	// now is the time of the check.
+	now time.Time
+	// roles are the CRDs that Cluster API works with, by the part that each plays.
+	roles map[*Object]shape
 }
 
 // File is one YAML file.
@@ -44,23 +47,16 @@ type File struct {
 	Objects []*Object
 	// Variables by name; the value is the default, nil when there is none.
 	Variables map[string]*string
-	// broken is why not all of it could be parsed.
+
+	// uses of variables, in order; dollars are the lines where clusterctl drops one.
+	uses    []use
+	dollars []int
+	// first is the first line of each variable; inText says that it stands beside other text.
+	first  map[string]int
+	inText map[string]bool
+
+	read   bool
 	broken error
-}
-
-func newFile(name string, raw []byte) *File {
-	f := &File{Name: name, Raw: raw}
-	f.broken = f.parse()
-	return f
-}
-
-// Object is one YAML document.
-type Object struct {
-	File *File
-	Line int
-	// Fields of the object.
-	Fields map[string]any
-	node   *yaml.Node
 }
 
 // types of providers by the prefix of their label, the longer ones first.
@@ -72,13 +68,25 @@ var types = []clusterctlv1.ProviderType{
 // coreLabel is the label of the core provider, which has no prefix.
 const coreLabel = "cluster-api"
 
-func newRelease(place, label, version string, files []*File) *Release {
-	r := &Release{Place: place, Label: label, Version: version}
+func newRelease(ctx context.Context, place, label, version string, files []*File) (*Release, error) {
+	r := &Release{Place: place, Label: label, Version: version, now: time.Now()}
 	r.Type, r.Name = splitLabel(label)
+	own := componentsFile(r.Type)
 	for _, file := range files {
-		r.add(file, kindOf(file.Name))
+		kind := kindOf(file.Name)
+		if kind == componentsFileKind && file.Name != own && hasFile(files, own) {
+			kind = alternativeFileKind
+		}
+		if err := r.add(ctx, file, kind); err != nil {
+			return nil, err
+		}
 	}
-	return r
+	r.roles = r.contractKinds()
+	return r, nil
+}
+
+func hasFile(files []*File, name string) bool {
+	return slices.ContainsFunc(files, func(f *File) bool { return f.Name == name })
 }
 
 func splitLabel(label string) (clusterctlv1.ProviderType, string) {
@@ -102,6 +110,7 @@ const (
 	metadataFileKind
 	templateFileKind
 	classFileKind
+	alternativeFileKind
 )
 
 func kindOf(name string) fileKind {
@@ -118,11 +127,15 @@ func kindOf(name string) fileKind {
 	return otherFile
 }
 
-func (r *Release) add(f *File, kind fileKind) {
-	if f.broken != nil {
-		r.unreadable = append(r.unreadable, unreadable.finding(place{file: f.Name}, f.broken.Error()))
-	}
+// add reads a file and puts it where it belongs. It fails only when the context ends.
+func (r *Release) add(ctx context.Context, f *File, kind fileKind) error {
 	switch kind {
+	case otherFile:
+		r.Others = append(r.Others, f)
+		return nil
+	case alternativeFileKind:
+		r.Alternatives = append(r.Alternatives, f)
+		return nil
 	case metadataFileKind:
 		r.Metadata = append(r.Metadata, f)
 	case componentsFileKind:
@@ -131,9 +144,18 @@ func (r *Release) add(f *File, kind fileKind) {
 		r.Templates = append(r.Templates, f)
 	case classFileKind:
 		r.Classes = append(r.Classes, f)
-	case otherFile:
-		r.Others = append(r.Others, f)
 	}
+	if err := f.parse(ctx); err != nil {
+		return err
+	}
+	if f.broken != nil {
+		at := place{file: f.Name}
+		if located, ok := errors.AsType[lineError](f.broken); ok {
+			at.line = located.line
+		}
+		r.unreadable = append(r.unreadable, unreadable.finding(at, f.broken.Error()))
+	}
+	return nil
 }
 
 // Names of the files of a release, from the contract.
@@ -154,78 +176,33 @@ var unreadable = Rule{
 	Remedy: "correct the YAML; clusterctl generate yaml --from FILE shows what clusterctl makes of it",
 }
 
-// parse replaces the variables as clusterctl does, then reads the documents.
-func (f *File) parse() error {
-	processor := yamlprocessor.NewSimpleProcessor()
-	variables, err := processor.GetVariableMap(f.Raw)
-	if err != nil {
-		return fmt.Errorf("variables: %w", err)
+// parse reads a file once. An error is that of the context.
+func (f *File) parse(ctx context.Context) error {
+	if f.read {
+		return nil
 	}
-	f.Variables = variables
-	f.Objects, err = f.objects(f.sample)
+	if f.broken = f.parseAs(ctx, kindOf(f.Name)); ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f.read = true
+	return nil
+}
+
+func (f *File) parseAs(ctx context.Context, kind fileKind) error {
+	if i := bytes.IndexByte(f.Raw, 0); i >= 0 {
+		return lineError{line: bytes.Count(f.Raw[:i], []byte("\n")) + 1, err: errors.New("clusterctl ignores what follows a NUL byte")}
+	}
+	text := f.Raw
+	if kind != metadataFileKind { // clusterctl replaces no variables in that file
+		err := f.variables()
+		if err != nil {
+			return err
+		}
+		if text, err = process(f.Raw, f.sample); err != nil {
+			return err
+		}
+	}
+	var err error
+	f.Objects, err = f.objects(ctx, text)
 	return err
 }
-
-// objects reads the documents with the values that variables have by a function.
-func (f *File) objects(value func(variable string) (string, error)) (objects []*Object, err error) {
-	text, err := yamlprocessor.NewSimpleProcessor().Process(f.Raw, value)
-	if err != nil {
-		return nil, fmt.Errorf("variables: %w", err)
-	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	for {
-		var document yaml.Node
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return objects, err
-		}
-		if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
-			continue
-		}
-		node := document.Content[0]
-		fields := map[string]any{}
-		if err := node.Decode(&fields); err != nil {
-			return objects, fmt.Errorf("line %d: a document must be an object: %w", node.Line, err)
-		}
-		objects = append(objects, &Object{File: f, Line: node.Line, Fields: fields, node: node})
-	}
-}
-
-// errDefault makes the processor take the default of a variable.
-var errDefault = errors.New("the default is taken")
-
-// sample gives variables without a default a value that fits where they stand.
-func (f *File) sample(name string) (string, error) {
-	if f.Variables[name] != nil {
-		return "", errDefault
-	}
-	switch name {
-	case "CLUSTER_NAME":
-		return "cluster", nil
-	case "NAMESPACE":
-		return sampleNamespace, nil
-	case "KUBERNETES_VERSION":
-		return "v1.36.0", nil
-	default:
-		if f.alone(name) {
-			return "", nil
-		}
-		return "1", nil
-	}
-}
-
-// alone says whether a variable has a line of its own wherever it is used. There its value
-// is a part of the document, which may be empty, and not the value of a field.
-func (f *File) alone(name string) bool {
-	uses := regexp.MustCompile(`(?m)^.*\$\{\s*`+regexp.QuoteMeta(name)+`\b.*$`).FindAll(f.Raw, -1)
-	return !slices.ContainsFunc(uses, func(line []byte) bool { return !ownLine.Match(line) })
-}
-
-// ownLine is a line that has nothing but a variable.
-var ownLine = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
-
-// sampleNamespace stands for ${NAMESPACE}.
-const sampleNamespace = "target-namespace"

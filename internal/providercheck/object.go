@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -20,6 +21,25 @@ func get(fields any, path ...string) any {
 		fields = m[name]
 	}
 	return fields
+}
+
+// valueAt is the value at a path that visit gave, which leads through lists, too.
+func valueAt(v any, path []string) any {
+	for _, name := range path {
+		switch of := v.(type) {
+		case map[string]any:
+			v = of[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i >= len(of) {
+				return nil
+			}
+			v = of[i]
+		default:
+			return nil
+		}
+	}
+	return v
 }
 
 func text(fields any, path ...string) string {
@@ -67,6 +87,12 @@ func groupOf(apiVersion string) string {
 func (o *Object) at(path ...string) place {
 	line, node := o.Line, o.node
 	for _, name := range path {
+		if node == nil {
+			break
+		}
+		if node.Alias != nil {
+			node = node.Alias
+		}
 		child := child(node, name)
 		if child == nil {
 			break
@@ -118,26 +144,6 @@ func objects(files []*File) []*Object {
 
 // crds returns the CRDs of the components.
 func (r *Release) crds() []*Object { return of(r.Components, "CustomResourceDefinition") }
-
-// clusterScoped are the kinds without a namespace that components of providers
-// hold.
-var clusterScoped = map[string]bool{
-	"APIService": true, "ClusterRole": true, "ClusterRoleBinding": true, "ClusterIssuer": true, "CustomResourceDefinition": true,
-	"MutatingAdmissionPolicy": true, "MutatingAdmissionPolicyBinding": true, "MutatingWebhookConfiguration": true, "Namespace": true,
-	"PriorityClass": true, "StorageClass": true, "ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true,
-	"ValidatingWebhookConfiguration": true,
-}
-
-// namespaced says whether an object of the components belongs to a namespace. A kind
-// that the components define themselves is as its CRD says.
-func (r *Release) namespaced(o *Object) bool {
-	for _, crd := range r.crds() {
-		if text(crd.Fields, "spec", "names", "kind") == o.Kind() && text(crd.Fields, "spec", "group") == o.Group() {
-			return text(crd.Fields, "spec", "scope") == "Namespaced"
-		}
-	}
-	return !clusterScoped[o.Kind()]
-}
 
 // visit calls f for every value below v with its path, in a fixed order.
 func visit(v any, path []string, f func(path []string, v any)) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/slipway-dev/slipway/internal/providercheck"
 )
@@ -42,6 +43,8 @@ type violation struct {
 	file, old, changed string
 	// dir replaces infrastructure-foo/v0.1.0.
 	dir string
+	// when is the day of the check; today when empty.
+	when string
 	// ipam has an IPAM provider's components in place of the good release.
 	ipam bool
 }
@@ -54,7 +57,7 @@ var violations = []violation{
 	{rule: "repository-label", dir: "infrastructure-Foo/v0.1.0"},
 	{rule: "repository-label", dir: "infrastructure-" + strings.Repeat("f", 64) + "/v0.1.0"},
 	{rule: "components-file", file: components},
-	{rule: "components-file", file: "bootstrap-components.yaml", changed: "kind: x\n"},
+	{rule: "components-alternative", file: "bootstrap-components.yaml", changed: "kind: x\n"},
 	{rule: "components-name", dir: "bootstrap-foo/v0.1.0"},
 	{rule: "metadata-file", file: metadata},
 	{rule: "template-default", file: template},
@@ -67,40 +70,60 @@ var violations = []violation{
 	{rule: "metadata-series", file: metadata, old: "v1beta2", changed: "v1alpha4"},
 	{rule: "metadata-series-once", file: metadata, old: "releaseSeries:\n", changed: "releaseSeries:\n  - {major: 0, minor: 1, contract: v1beta1}\n"},
 	{rule: "metadata-contract", file: metadata, old: "v1beta2", changed: "v1beta3"},
+	{rule: "contract-ending", file: metadata, old: "v1beta2", changed: "v1beta1"},
+	{rule: "contract-ending", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta1: v1\n", when: "2027-03-31"},
+	{rule: "contract-ended", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta1: v1\n", when: "2027-04-01"},
 	{rule: "components-namespace", file: components, old: "---\n", changed: "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: other\n---\n"},
 	{rule: "components-namespace-missing", file: components, old: "kind: Namespace", changed: "kind: ResourceQuota"},
 	{rule: "components-target-namespace", file: components, old: "namespace: foo-system", changed: "namespace: other"},
-	{rule: "components-target-namespace", file: components, old: "name: foo-aggregated", changed: "name: foo-aggregated\n  namespace: foo-system"},
+	{rule: "components-namespace-field", file: components, old: "  namespace: foo-system\n", changed: ""},
+	{rule: "components-namespace-field", file: components, old: "name: foo-aggregated", changed: "name: foo-aggregated\n  namespace: foo-system"},
 	{rule: "components-label", file: components, old: "provider: infrastructure-foo", changed: "provider: foo"},
 	{rule: "components-links", file: components, old: "name: foo-manager\n    namespace", changed: "name: foo\n    namespace"},
 	{rule: "components-links", file: components, old: "serviceAccountName: foo-manager", changed: "serviceAccountName: foo-manager\n      volumes: [{name: c, secret: {secretName: c}}]"},
 	{rule: "components-links", file: components, old: "          args:", changed: "          env: [{name: T, valueFrom: {secretKeyRef: {name: t, key: t}}}]\n          args:"},
 	{rule: "components-links", file: components, old: "          args:", changed: "          envFrom: [{configMapRef: {name: t}}]\n          args:"},
 	{rule: "components-links", file: components, old: "---\n", changed: "---\n" + certificate + "---\n"},
-	{rule: "components-links", file: components, old: "---\n", changed: "---\n" + webhook("foo-webhooks", "foo-system", "caBundle: Zm9v") + "---\n"},
+	{rule: "components-links", file: components, old: "---\n", changed: "---\n" + webhook("foo-system", "caBundle: Zm9v") + "---\n"},
 	{rule: "components-links-external", file: components, old: "    name: foo-manager\n    namespace: foo-system", changed: "    name: other-manager\n    namespace: other-system"},
 	{rule: "components-duplicate", file: components, old: "---\n", changed: "---\n" + serviceAccount + "---\n"},
-	{rule: "webhook-service", file: components, old: "---\n", changed: "---\n" + webhook("foo-webhooks", "other", "caBundle: Zm9v") + "---\n"},
-	{rule: "webhook-service", file: components, old: "  scope: Namespaced\n", changed: "  scope: Namespaced\n  conversion: {strategy: Webhook, webhook: {clientConfig: {caBundle: Zm9v, service: {name: w, namespace: other}}}}\n"},
-	{rule: "webhook-ca", file: components, old: "---\n", changed: "---\n" + webhook("foo-webhooks", "foo-system", "url: https://foo") + "---\n"},
-	{rule: "webhook-ca", file: components, old: "  scope: Namespaced\n", changed: "  scope: Namespaced\n  conversion: {strategy: Webhook, webhook: {clientConfig: {service: {name: w, namespace: foo-system}}}}\n"},
+	{rule: "webhook-service", file: components, old: "---\n", changed: "---\n" + webhook("other", "caBundle: Zm9v") + "---\n"},
+	{rule: "webhook-service", file: components, old: "  versions:\n", changed: converted("caBundle: Zm9v, service: {name: w, namespace: other}")},
+	{rule: "webhook-ca", file: components, old: "---\n", changed: "---\n" + webhook("foo-system", "x: y") + "---\n"},
+	{rule: "webhook-ca", file: components, old: "---\n", changed: "---\n" + strings.Replace(webhook("foo-system", "x: y"), "{name: foo}", "{name: foo, annotations: {cert-manager.io/inject-ca-from: $(CERTIFICATE_NAMESPACE)/$(CERTIFICATE_NAME)}}", 1) + "---\n"},
+	{rule: "webhook-ca", file: components, old: "  versions:\n", changed: converted("service: {name: w, namespace: foo-system}")},
 	{rule: "variable-format", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${ FOO_LOG_LEVEL }"},
-	{rule: "variable-format", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${FOO_LOG$LEVEL}"},
+	{rule: "file-readable", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${FOO_LOG$LEVEL}"},
 	{rule: "variable-prefix", file: components, old: "${FOO_LOG_LEVEL:=0}", changed: "${LOG_LEVEL:=0}"},
+	{rule: "webhook-certificate", file: components, old: "---\n", changed: "---\n" + wired},
+	{rule: "webhook-wiring", file: components, old: "---\n", changed: "---\n" + strings.Replace(wired, "app: foo", "app: bar", 1)},
+	{rule: "webhook-wiring", file: components, old: "---\n", changed: "---\n" + strings.Replace(wired, "port: 443", "port: 8443", 1)},
+	{rule: "webhook-wiring", file: components, old: "---\n", changed: "---\n" + strings.Replace(wired, "targetPort: 9443", "targetPort: webhooks", 1)},
+	{rule: "webhook-wiring", file: components, old: "---\n", changed: "---\n" + strings.Replace(wired, "foo-webhooks.foo-system.svc", "foo-webhooks.foo", 1)},
+	{rule: "webhook-wiring", file: components, old: "---\n", changed: "---\n" + strings.Replace(wired, "from: foo-system/foo", "from: foo-system/other", 1)},
+	{rule: "manager-rights", file: components, old: "resources: [leases]", changed: "resources: [events]"},
+	{rule: "manager-rights", file: components, old: "resources: [clusters, machines]", changed: "resources: [machines]"},
+	{rule: "manager-rights", file: components, old: "resources: [\"*\"]\n    verbs: [\"*\"]", changed: "resources: [fooclusters, foomachines, foomachinepools]\n    verbs: [\"*\"]"},
+	{rule: "manager-rights", file: components, old: "resources: [\"*\"]\n    verbs: [\"*\"]", changed: "resources: [\"*\"]\n    verbs: [get, list, watch]"},
 	{rule: "manager-deployment", file: components, old: "- name: manager", changed: "- name: controller"},
-	{rule: "manager-deployment", file: components, old: "kind: Deployment", changed: "kind: StatefulSet"},
+	{rule: "manager-workload", file: components, old: "kind: Deployment", changed: "kind: StatefulSet"},
 	{rule: "manager-namespaces", file: components, old: "--namespace=", changed: "--namespace=default"},
 	{rule: "manager-namespaces", file: components, old: "--namespace=", changed: "--namespace\n            - default"},
-	{rule: "manager-image", file: components, old: "registry.foo.com/", changed: ""},
+	{rule: "components-types", file: components, old: "registry.foo.com/", changed: ""},
 	{rule: "manager-image", file: components, old: "manager:v0.1.0", changed: "manager"},
-	{rule: "manager-image", file: components, old: "manager:v0.1.0", changed: "Manager:v0.1.0"},
+	{rule: "components-types", file: components, old: "manager:v0.1.0", changed: "Manager:v0.1.0"},
+	{rule: "components-types", file: components, old: "matchLabels: {app: foo}", changed: "matchLabels: [app]"},
+	{rule: "components-types", file: components, old: "---\n", changed: "---\n" + strings.Replace(webhook("foo-system", "caBundle: Zm9v"), "io/v1", "io/v1beta1", 1) + "---\n"},
+	{rule: "components-types", file: components, old: "    cluster.x-k8s.io/v1beta2: v1\n", changed: "    cluster.x-k8s.io/v1beta2: v1\n  annotations: {cert-manager.io/inject-ca-from: foo}\n"},
 	{rule: "crd-name", file: components, old: "name: foomachinepools.", changed: "name: foopools."},
 	{rule: "crd-scope", file: components, old: "scope: Namespaced", changed: "scope: Cluster"},
 	{rule: "crd-list-kind", file: components, old: "listKind: FooClusterList", changed: "listKind: FooClusters"},
 	{rule: "crd-contract-label", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "x: y\n"},
 	{rule: "crd-contract-version", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta2: v1_v2\n"},
 	{rule: "crd-contract-version", file: components, old: "served: true", changed: "served: false"},
-	{rule: "crd-contract-version", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta2: v1\n    cluster.x-k8s.io/v1alpha4: v0\n"},
+	{rule: "crd-contract-stale", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta2: v1\n    cluster.x-k8s.io/v1alpha4: v0\n"},
+	{rule: "crd-contract-stale", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta2: v1beta1_v1\n"},
+	{rule: "field-endpoint", file: components, old: "controlPlaneEndpoint:", changed: "endpoint:"},
 	{rule: "crd-machine-template", file: components, old: "kind: FooMachineTemplate\n", changed: "kind: FooMachinePattern\n"},
 	{rule: "crd-contract-series", file: components, old: "cluster.x-k8s.io/v1beta2: v1\n", changed: "cluster.x-k8s.io/v1beta1: v1\n"},
 	{rule: "crd-storage", file: components, old: "storage: true", changed: "storage: false"},
@@ -113,6 +136,21 @@ var violations = []violation{
 	{rule: "field-type", file: components, old: "port: {type: integer}", changed: "port: {type: string}"},
 	{rule: "field-type", file: components, old: "items: {type: string}", changed: "items: {type: object}"},
 	{rule: "field-type", file: components, old: "failureDomains:\n                  type: array", changed: "failureDomains:\n                  type: object"},
+	{rule: "object-identity", file: template, old: "name: \"${CLUSTER_NAME}\"\n", changed: "name: y\n"},
+	{rule: "object-identity", file: template, old: "name: \"${CLUSTER_NAME}\"\n", changed: "name: a\n  labels: {debug: on}\n"},
+	{rule: "object-identity", file: template, old: "kind: FooCluster\nmetadata", changed: "metadata"},
+	{rule: "object-identity", file: components, old: "---\n", changed: "---\napiVersion: v1\nkind: List\nitems: []\n---\n"},
+	{rule: "yaml-dropped", file: template, old: "---\n", changed: "...\n"},
+	{rule: "yaml-dropped", file: template, old: "---\n", changed: ""},
+	{rule: "yaml-dropped", file: template, old: "---\n", changed: "---\n{kind: a, apiVersion: b, metadata: {name: c}}{kind: d}\n---\n"},
+	{rule: "yaml-repeated", file: template, old: "  version: \"${KUBERNETES_VERSION}\"\n", changed: "  version: \"${KUBERNETES_VERSION}\"\n  version: \"${KUBERNETES_VERSION}\"\n"},
+	{rule: "yaml-value", file: template, old: "${FOO_PORT:=6443}", changed: "6_443"},
+	{rule: "variable-empty", file: template, old: "host: ${FOO_ENDPOINT}", changed: "host: \"${FOO_ENDPOINT:=${FOO_HOST}}\""},
+	{rule: "variable-default", file: template, old: "host: ${FOO_ENDPOINT}", changed: "host: ${FOO_PORT}"},
+	{rule: "variable-function", file: template, old: "${FOO_PORT:=6443}", changed: "${FOO_PORT:?6443}"},
+	{rule: "variable-case", file: template, old: "${FOO_ENDPOINT}", changed: "${FOO_endpoint}"},
+	{rule: "variable-comment", file: template, old: "---\n", changed: "---\n# like ${FOO_OTHER}\n"},
+	{rule: "variable-dollar", file: template, old: "---\n", changed: "---\n# echo $$\n"},
 	{rule: "field-conditions", file: components, old: "conditions:", changed: "states:"},
 	{rule: "field-initialization", file: components, old: "replicas: {type: integer}\n                initialization:", changed: "replicas: {type: integer}\n                begun:"},
 	{rule: "field-template", file: components, old: "size: {type: string}", changed: "providerID: {type: string}"},
@@ -127,7 +165,6 @@ var violations = []violation{
 	{rule: "ipam-rights", ipam: true, old: "[ipaddresses]", changed: "[ipaddress]"},
 	{rule: "ipam-rights", ipam: true, old: "[clusters]", changed: "[machines]"},
 	{rule: "template-namespace", file: template, old: "---\n", changed: "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n---\n"},
-	{rule: "template-one-namespace", file: template, old: "name: \"${CLUSTER_NAME}\"\n", changed: "name: \"${CLUSTER_NAME}\"\n  namespace: default\n"},
 	{rule: "template-one-namespace", file: template, old: "    kind: FooCluster\n", changed: "    kind: FooCluster\n    namespace: other\n"},
 	{rule: "template-fixed-namespace", file: template, old: "namespace: \"${NAMESPACE}\"", changed: "namespace: default"},
 	{rule: "template-kind", file: template, old: "kind: FooCluster\nmetadata", changed: "kind: FooClusters\nmetadata"},
@@ -158,10 +195,42 @@ const (
 	serviceAccount = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: foo-manager, namespace: foo-system}\n"
 )
 
-// webhook has a Service and another field of clientConfig.
-func webhook(service, namespace, other string) string {
+// wired is a webhook with all behind it but the volume of the Pods.
+const wired = `apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: foo, namespace: foo-system, labels: {cluster.x-k8s.io/provider: infrastructure-foo}}
+spec: {selfSigned: {}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: foo, namespace: foo-system, labels: {cluster.x-k8s.io/provider: infrastructure-foo}}
+spec: {secretName: foo-webhooks, dnsNames: [foo-webhooks.foo-system.svc], issuerRef: {name: foo}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: foo-webhooks, namespace: foo-system, labels: {cluster.x-k8s.io/provider: infrastructure-foo}}
+spec: {selector: {app: foo}, ports: [{port: 443, targetPort: 9443}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata:
+  name: foo
+  labels: {cluster.x-k8s.io/provider: infrastructure-foo}
+  annotations: {cert-manager.io/inject-ca-from: foo-system/foo}
+webhooks: [{name: foo.foo.com, clientConfig: {service: {name: foo-webhooks, namespace: foo-system}}}]
+---
+`
+
+// webhook has the namespace of its Service and another field of clientConfig.
+func webhook(namespace, other string) string {
 	return fmt.Sprintf("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: foo}\n"+
-		"webhooks: [{name: foo, clientConfig: {%s, service: {name: %s, namespace: %s}}}]\n", other, service, namespace)
+		"webhooks: [{name: foo, clientConfig: {%s, service: {name: foo-webhooks, namespace: %s}}}]\n", other, namespace)
+}
+
+// converted are two versions of a CRD, one converted to the other by a webhook.
+func converted(config string) string {
+	return "  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {" + config + "}}}\n" +
+		"  versions:\n    - {name: v0, served: true, storage: false, subresources: {status: {}}}\n"
 }
 
 // TestViolations holds that each rule finds what breaks it. It prints the recall: how many of
@@ -186,6 +255,13 @@ func (v violation) mustBeFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	now := time.Date(2026, time.December, 1, 0, 0, 0, 0, time.UTC)
+	if v.when != "" {
+		if now, err = time.Parse(time.DateOnly, v.when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.At(now)
 	findings := providercheck.Check(r)
 	i := slices.IndexFunc(findings, func(f providercheck.Finding) bool { return f.Rule == v.rule })
 	if i < 0 {

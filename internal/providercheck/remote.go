@@ -116,9 +116,9 @@ func (s Source) fromGitHub(ctx context.Context, u *url.URL) ([]*Release, error) 
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, newFile(asset.Name, data))
+		files = append(files, &File{Name: asset.Name, Raw: data})
 	}
-	return s.split(s.Place, release.Tag, files)
+	return s.split(ctx, s.Place, release.Tag, files)
 }
 
 // beside reads the URL of a components file and the files beside it that clusterctl asks
@@ -139,7 +139,11 @@ func (s Source) beside(ctx context.Context, u *url.URL) ([]*Release, error) {
 		}
 		files = append(files, file)
 	}
-	for _, class := range classNames(files) {
+	classes, err := classNames(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	for _, class := range classes {
 		file, err := s.sibling(ctx, u, classPrefix+class+".yaml")
 		if errors.Is(err, errAbsent) {
 			continue
@@ -158,18 +162,21 @@ func (s Source) beside(ctx context.Context, u *url.URL) ([]*Release, error) {
 			s.Provider = label
 		}
 	}
-	return s.split(u.Redacted(), version, files)
+	return s.split(ctx, u.Redacted(), version, files)
 }
 
 // classNames are the ClusterClasses that templates name.
-func classNames(files []*File) []string {
-	var names []string
-	for _, o := range of(newRelease("", "", "", files).Templates, "Cluster") {
-		if name := className(o); name != "" && !slices.Contains(names, name) && nameFormat.MatchString(name) {
+func classNames(ctx context.Context, files []*File) (names []string, err error) {
+	r, err := newRelease(ctx, "", "", "", files)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range of(r.Templates, "Cluster") {
+		if name := className(o); name != "" && !chosen(name) && !slices.Contains(names, name) && nameFormat.MatchString(name) {
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, nil
 }
 
 func (s Source) sibling(ctx context.Context, u *url.URL, name string) (*File, error) {
@@ -177,7 +184,7 @@ func (s Source) sibling(ctx context.Context, u *url.URL, name string) (*File, er
 	if err != nil {
 		return nil, err
 	}
-	return newFile(name, data), nil
+	return &File{Name: name, Raw: data}, nil
 }
 
 // get reads what is at an address. The token goes to the API of GitHub only; a redirect to

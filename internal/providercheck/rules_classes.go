@@ -2,7 +2,6 @@ package providercheck
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -15,11 +14,11 @@ var classRules = []Rule{
 			for _, f := range r.Classes {
 				want := strings.TrimSuffix(strings.TrimPrefix(f.Name, classPrefix), ".yaml")
 				classes := of([]*File{f}, "ClusterClass")
-				if len(classes) != 1 {
+				if len(classes) != 1 && f.broken == nil {
 					found(place{file: f.Name}, fmt.Sprintf("there are %d ClusterClasses", len(classes)))
 				}
 				for _, o := range classes {
-					if o.Name() != want {
+					if o.Name() != want && !chosen(o.Name()) {
 						found(o.at("metadata", "name"), fmt.Sprintf("the ClusterClass is called %q, not %q", o.Name(), want))
 					}
 				}
@@ -27,14 +26,14 @@ var classRules = []Rule{
 		},
 	},
 	{
-		ID: "class-reference-namespace", Level: Must, Contract: "clusterctl provider contract, 5.2",
+		ID: "class-reference-namespace", Level: Should, Contract: "clusterctl provider contract, 5.2",
 		Title:  "References of a ClusterClass name no namespace",
 		Remedy: "remove the namespace: the templates are in the ClusterClass's own",
 		check: func(r *Release, found report) {
 			for _, o := range of(r.Classes, "ClusterClass") {
-				visit(get(o.Fields, "spec"), []string{"spec"}, func(path []string, v any) {
-					if slices.Contains(referenceFields, path[len(path)-1]) && text(v, "namespace") != "" {
-						found(o.at(append(path, "namespace")...), fmt.Sprintf("%s names namespace %q", strings.Join(path, "."), text(v, "namespace")))
+				o.references(func(path []string, ref objectReference) {
+					if ref.namespace != "" {
+						found(o.at(append(path, "namespace")...), fmt.Sprintf("%s names namespace %q", strings.Join(path, "."), ref.namespace))
 					}
 				})
 			}
@@ -59,7 +58,7 @@ var classRules = []Rule{
 		check: func(r *Release, found report) {
 			for _, f := range r.Classes {
 				for name := range f.Variables {
-					found(place{file: f.Name, line: lineOf(f.Raw, name)}, fmt.Sprintf("the file uses ${%s}", name))
+					found(place{file: f.Name, line: f.lineOf(name)}, fmt.Sprintf("the file uses ${%s}", name))
 				}
 			}
 		},

@@ -3,10 +3,15 @@ package providercheck
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/distribution/reference"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -35,9 +40,36 @@ var componentsRules = []Rule{
 	},
 	{
 		ID: "components-target-namespace", Level: Must, Contract: "clusterctl provider contract, 3.2",
-		Title:  "Every namespaced object belongs to the target namespace",
+		Title:  "No object belongs to another namespace than the target namespace",
 		Remedy: "put the object into the components' own Namespace; clusterctl moves it there, and what refers to it elsewhere breaks",
-		check:  checkTargetNamespace,
+		check: func(r *Release, found report) {
+			eachNamespace(r, func(o *Object, namespaced bool, target string) {
+				if ns := o.Namespace(); namespaced && ns != "" && ns != target {
+					found(o.at("metadata", "namespace"), fmt.Sprintf("namespace is %q, not %q", ns, target))
+				}
+			})
+		},
+	},
+	{
+		ID: "components-namespace-field", Level: Should, Contract: "clusterctl provider contract, 3.2",
+		Title:  "Objects have the target namespace if their kind has namespaces, and none if it has not",
+		Remedy: "set the namespace, or remove it: clusterctl and the API server do so, other tools do not",
+		check: func(r *Release, found report) {
+			eachNamespace(r, func(o *Object, namespaced bool, target string) {
+				switch ns := o.Namespace(); {
+				case namespaced && ns == "":
+					found(o.at("metadata"), fmt.Sprintf("there is no namespace %q", target))
+				case !namespaced && ns != "":
+					found(o.at("metadata", "namespace"), fmt.Sprintf("a %s has no namespace, and this one has %q", o.Kind(), ns))
+				}
+			})
+		},
+	},
+	{
+		ID: "components-types", Level: Must, Contract: "clusterctl provider contract, 3.2 and 7.1",
+		Title:  "clusterctl can change the objects that it changes",
+		Remedy: "correct the field, and name an image in full, as in docker.io/team/manager:v1.0.0: clusterctl reads both, and refuses all components when that fails",
+		check:  checkTypes,
 	},
 	{
 		ID: "components-label", Level: Should, Contract: "clusterctl provider contract, 3.5",
@@ -80,9 +112,9 @@ var componentsRules = []Rule{
 		},
 	},
 	{
-		ID: "webhook-service", Level: Must, Contract: "clusterctl provider contract, 3.2",
+		ID: "webhook-service", Level: Should, Contract: "clusterctl provider contract, 3.2",
 		Title:  "Webhooks are served from the target namespace",
-		Remedy: "name the components' own Namespace in clientConfig.service: clusterctl puts the Service there",
+		Remedy: "name the components' own Namespace in clientConfig.service: clusterctl does so, other tools do not",
 		check: func(r *Release, found report) {
 			for _, namespace := range of(r.Components, "Namespace") {
 				eachWebhook(r, func(o *Object, config any, path []string) {
@@ -99,20 +131,25 @@ var componentsRules = []Rule{
 		Remedy: "let cert-manager put it in (annotation cert-manager.io/inject-ca-from), which clusterctl installs, or set caBundle",
 		check: func(r *Release, found report) {
 			eachWebhook(r, func(o *Object, config any, path []string) {
-				annotations, _ := get(o.Fields, "metadata", "annotations").(map[string]any)
-				if !slices.ContainsFunc(caInjectors, func(name string) bool { return text(annotations, name) != "" }) && text(config, "caBundle") == "" {
+				if get(config, "service") != nil && text(config, "caBundle") == "" && !hasCA(o) && !r.injectsItself(o.Kind()) {
 					found(o.at(path...), "nobody puts a CA in")
 				}
 			})
 		},
 	},
 	{
-		ID: "variable-format", Level: Must, Contract: "clusterctl provider contract, 3.4",
-		Title:  "Variables have a form that clusterctl reads",
-		Remedy: "write ${NAME} or ${NAME:=default}, without another variable in the name and without spaces",
+		ID: "variable-format", Level: May, Contract: "clusterctl provider contract, 3.4",
+		Title:  "Variables are written without spaces",
+		Remedy: "write ${NAME}: clusterctl supports the spaces for now",
 		check: func(r *Release, found report) {
-			for _, f := range slices.Concat(r.Components, r.Templates) {
-				checkVariableFormat(f, found)
+			for _, f := range slices.Concat(r.Components, r.Templates, r.Classes) {
+				line := 1
+				for l := range bytes.SplitAfterSeq(f.Raw, []byte("\n")) {
+					if match := spacedName.Find(l); match != nil {
+						found(place{file: f.Name, line: line}, fmt.Sprintf("%s has spaces", match))
+					}
+					line++
+				}
 			}
 		},
 	},
@@ -136,42 +173,72 @@ func checkVariablePrefix(r *Release, files []*File, allowed []string, found repo
 	for _, f := range files {
 		for name := range f.Variables {
 			if !slices.Contains(allowed, name) && !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-				found(place{file: f.Name, line: lineOf(f.Raw, name)}, fmt.Sprintf("variable %s does not begin with %s", name, strings.Join(prefixes, " or ")))
+				found(place{file: f.Name, line: f.lineOf(name)}, fmt.Sprintf("variable %s does not begin with %s", name, strings.Join(prefixes, " or ")))
 			}
 		}
 	}
 }
 
-func checkTargetNamespace(r *Release, found report) {
+// eachNamespace calls f for the objects of which it is known whether their kind has namespaces.
+func eachNamespace(r *Release, f func(o *Object, namespaced bool, target string)) {
 	namespaces := of(r.Components, "Namespace")
 	if len(namespaces) == 0 {
 		return
 	}
-	target := namespaces[0].Name()
 	for _, o := range objects(r.Components) {
-		ns := o.Namespace()
-		switch namespaced := r.namespaced(o); {
-		case namespaced && ns != target:
-			found(o.at("metadata", "namespace"), fmt.Sprintf("namespace is %q, not %q", ns, target))
-		case !namespaced && ns != "":
-			found(o.at("metadata", "namespace"), fmt.Sprintf("a %s has no namespace, and this one has %q", o.Kind(), ns))
+		if namespaced, known := r.namespaced(o); known {
+			f(o, namespaced, namespaces[0].Name())
 		}
 	}
 }
 
-var (
-	// spaced is ${ VAR }, which clusterctl announced to drop.
-	spaced = regexp.MustCompile(`\$\{\s+\w+\s*\}|\$\{\s*\w+\s+\}`)
-	// nested is ${VAR$FOO}.
-	nested = regexp.MustCompile(`\$\{\w+\$`)
-)
+// typed are the kinds that clusterctl reads into their Go types to change images, namespaces and
+// the references of webhooks.
+func typed(o *Object) any {
+	switch o.Kind() {
+	case "Deployment":
+		return &appsv1.Deployment{}
+	case "DaemonSet":
+		return &appsv1.DaemonSet{}
+	case "RoleBinding":
+		return &rbacv1.RoleBinding{}
+	case "ClusterRoleBinding":
+		return &rbacv1.ClusterRoleBinding{}
+	case "ValidatingWebhookConfiguration":
+		return &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	case "MutatingWebhookConfiguration":
+		return &admissionregistrationv1.MutatingWebhookConfiguration{}
+	case "CustomResourceDefinition":
+		return &apiextensionsv1.CustomResourceDefinition{}
+	}
+	return nil
+}
 
-func checkVariableFormat(f *File, found report) {
-	for i, line := range bytes.Split(f.Raw, []byte("\n")) {
-		for _, malformed := range []*regexp.Regexp{spaced, nested} {
-			if match := malformed.Find(line); match != nil {
-				found(place{file: f.Name, line: i + 1}, fmt.Sprintf("%s is not supported", match))
+// versioned are the kinds of which clusterctl knows v1 only, and v1beta1 that no served Kubernetes
+// has any more.
+var versioned = []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "CustomResourceDefinition"}
+
+func checkTypes(r *Release, found report) {
+	for _, o := range objects(r.Components) {
+		into := typed(o)
+		if into == nil {
+			continue
+		}
+		if _, version, _ := strings.Cut(text(o.Fields, "apiVersion"), "/"); slices.Contains(versioned, o.Kind()) && version != "v1" {
+			found(o.at("apiVersion"), fmt.Sprintf("%s is no version that Kubernetes serves", text(o.Fields, "apiVersion")))
+			continue
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Fields, into); err != nil {
+			found(o.at(), err.Error())
+		}
+		eachImage(o, func(image string, path []string) {
+			if _, err := reference.ParseNamed(image); err != nil && !chosen(image) {
+				found(o.at(path...), fmt.Sprintf("clusterctl cannot read image %q: %v", image, err))
 			}
+		})
+		from := text(o.Fields, "metadata", "annotations", injectFrom)
+		if slices.Contains(versioned, o.Kind()) && from != "" && strings.Count(from, "/") != 1 {
+			found(o.at("metadata", "annotations", injectFrom), fmt.Sprintf("%s is %q, not NAMESPACE/CERTIFICATE", injectFrom, from))
 		}
 	}
 }
@@ -184,14 +251,4 @@ func (r *Release) variablePrefixes() []string {
 		return []string{whole, project}
 	}
 	return []string{whole}
-}
-
-// lineOf is the line in which a variable is used first.
-func lineOf(raw []byte, variable string) int {
-	use := regexp.MustCompile(`\$\{?\s*` + regexp.QuoteMeta(variable) + `\b`)
-	at := use.FindIndex(raw)
-	if at == nil {
-		return 0
-	}
-	return bytes.Count(raw[:at[0]], []byte("\n")) + 1
 }

@@ -6,89 +6,49 @@ import (
 	"slices"
 	"strings"
 
+	k8sversion "k8s.io/apimachinery/pkg/version"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/contract"
 )
 
-// shape is the part a kind plays in the contracts. Providers name kinds by it:
-// <env>Cluster, <env>MachinePool and so on.
-type shape string
-
-const (
-	other                shape = ""
-	cluster              shape = "Cluster"
-	machine              shape = "Machine"
-	machinePool          shape = "MachinePool"
-	config               shape = "Config"
-	controlPlane         shape = "ControlPlane"
-	clusterTemplate      shape = "ClusterTemplate"
-	machineTemplate      shape = "MachineTemplate"
-	machinePoolTemplate  shape = "MachinePoolTemplate"
-	configTemplate       shape = "ConfigTemplate"
-	controlPlaneTemplate shape = "ControlPlaneTemplate"
-)
-
-// shapes, so that no suffix hides a longer one.
-var shapes = []shape{
-	machinePoolTemplate, machineTemplate, clusterTemplate, configTemplate, controlPlaneTemplate,
-	machinePool, machine, cluster, config, controlPlane,
-}
-
-// made are the shapes that core makes from a template. A kind of such a name without a
-// template, as RoleConfig or PooledMachine, is the provider's own business.
-var made = []shape{machine, config, controlPlane}
-
-// withStatus are the shapes whose status core reads.
-var withStatus = []shape{cluster, machine, machinePool, config, controlPlane}
-
 // contractLabel is the prefix of the labels that map contracts to versions.
 const contractLabel = "cluster.x-k8s.io/"
 
-// shapeOf a CRD, by its kind.
-func shapeOf(kind string) shape {
-	for _, s := range shapes {
-		if strings.HasSuffix(kind, string(s)) && kind != string(s) {
-			return s
-		}
-	}
-	return other
-}
-
-// contractTypes are the types of providers whose kinds core works with.
-var contractTypes = []clusterctlv1.ProviderType{
-	clusterctlv1.InfrastructureProviderType, clusterctlv1.BootstrapProviderType, clusterctlv1.ControlPlaneProviderType,
-}
-
-// eachContractCRD calls f for the kinds of a provider that core works with.
-func eachContractCRD(r *Release, f func(*Object, shape)) {
-	if !slices.Contains(contractTypes, r.Type) {
-		return
-	}
-	kinds := map[string]bool{}
-	for _, crd := range r.crds() {
-		kinds[text(crd.Fields, "spec", "names", "kind")] = true
-	}
-	for _, crd := range r.crds() {
-		kind := text(crd.Fields, "spec", "names", "kind")
-		s := shapeOf(kind)
-		if s == other || slices.Contains(made, s) && !kinds[kind+"Template"] {
-			continue
-		}
-		f(crd, s)
-	}
-}
-
-// versionsOf maps each contract of a CRD's labels to the versions of its value.
-func versionsOf(crd *Object) map[string][]string {
-	byContract := map[string][]string{}
+// labelsOf are the contracts that a CRD's labels name, with their values.
+func labelsOf(crd *Object) map[string]string {
+	byContract := map[string]string{}
 	labels, _ := get(crd.Fields, "metadata", "labels").(map[string]any)
 	for name, value := range labels {
 		if c, ok := strings.CutPrefix(name, contractLabel); ok && slices.Contains(contracts, c) {
-			versions, _ := value.(string)
-			byContract[c] = strings.Split(versions, "_")
+			byContract[c], _ = value.(string)
 		}
 	}
 	return byContract
+}
+
+// contractsOf are the contracts of a CRD's labels that Cluster API works with, the newest first, as
+// far as they have a value.
+func contractsOf(crd *Object) []string {
+	labels := labelsOf(crd)
+	var found []string
+	for _, c := range servedContracts {
+		if labels[c] != "" {
+			found = append(found, c)
+		}
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// chosenVersion is what Cluster API reads of a CRD: its newest contract that it has a label of, and
+// the last version of that label's value, in the order of Kubernetes' versions.
+func chosenVersion(crd *Object) (contract, version string) {
+	found := contractsOf(crd)
+	if len(found) == 0 {
+		return "", ""
+	}
+	versions := strings.Split(labelsOf(crd)[found[0]], "_")
+	return found[0], slices.MaxFunc(versions, k8sversion.CompareKubeAwareVersionStrings)
 }
 
 // findVersion finds a served or unserved version of a CRD and its index.
@@ -99,6 +59,12 @@ func findVersion(crd *Object, name string) (int, any) {
 		}
 	}
 	return -1, nil
+}
+
+func served(crd *Object, version string) bool {
+	_, v := findVersion(crd, version)
+	is, _ := get(v, "served").(bool)
+	return is
 }
 
 var crdRules = []Rule{
@@ -144,23 +110,37 @@ var crdRules = []Rule{
 		Remedy: "label the CRD cluster.x-k8s.io/<contract>: <version>, several versions joined by '_', in config/crd/kustomization.yaml",
 		check: func(r *Release, found report) {
 			eachContractCRD(r, func(o *Object, _ shape) {
-				if len(versionsOf(o)) == 0 {
-					found(o.at("metadata", "labels"), "there is no label "+contractLabel+"<contract>")
+				if len(contractsOf(o)) == 0 {
+					found(o.at("metadata", "labels"), "there is no label "+contractLabel+"<contract> of contract "+strings.Join(servedContracts, " or "))
 				}
 			})
 		},
 	},
 	{
 		ID: "crd-contract-version", Level: Must, Contract: "InfraMachinePool contract, version",
-		Title:  "Every version that a contract label names is served",
-		Remedy: "name a version of spec.versions that has served: true",
+		Title:  "The version that a contract label leads to is served",
+		Remedy: "name a version of spec.versions that has served: true: of several, Cluster API reads the latest",
 		check: func(r *Release, found report) {
+			eachContractCRD(r, func(o *Object, _ shape) {
+				if c, name := chosenVersion(o); name != "" && !served(o, name) {
+					found(o.at("metadata", "labels", contractLabel+c), fmt.Sprintf("version %q of contract %s is not served", name, c))
+				}
+			})
+		},
+	},
+	{
+		ID: "crd-contract-stale", Level: May, Contract: "InfraMachinePool contract, version",
+		Title:  "Every version that a contract label names is served",
+		Remedy: "remove the version or the label: Cluster API does not read it, and the contract wants each value to be available",
+		check: func(r *Release, found report) {
+			roles := r.contractKinds()
 			for _, o := range r.crds() {
-				byContract := versionsOf(o)
-				for _, c := range slices.Sorted(maps.Keys(byContract)) {
-					for _, name := range byContract[c] {
-						_, v := findVersion(o, name)
-						if served, _ := get(v, "served").(bool); !served {
+				chosenContract, chosen := chosenVersion(o)
+				labels := labelsOf(o)
+				for _, c := range slices.Sorted(maps.Keys(labels)) {
+					for name := range strings.SplitSeq(labels[c], "_") {
+						read := roles[o] != other && c == chosenContract && name == chosen
+						if !read && !served(o, name) {
 							found(o.at("metadata", "labels", contractLabel+c), fmt.Sprintf("version %q of contract %s is not served", name, c))
 						}
 					}
@@ -175,9 +155,9 @@ var crdRules = []Rule{
 		check:  checkMachineTemplate,
 	},
 	{
-		ID: "crd-contract-series", Whole: true, Level: Must, Contract: "clusterctl provider contract, 2; InfraMachinePool contract, version",
+		ID: "crd-contract-series", Whole: true, Level: Should, Contract: "clusterctl provider contract, 2; InfraMachinePool contract, version",
 		Title:  "CRDs have the contract that metadata.yaml gives this release",
-		Remedy: "label the CRD with that contract, or correct metadata.yaml: core refuses objects of a contract without a label",
+		Remedy: "label the CRD with that contract, or correct metadata.yaml: clusterctl goes by the file, Cluster API by the label",
 		check:  checkContractOfSeries,
 	},
 	{
@@ -242,11 +222,14 @@ func checkMachineTemplate(r *Release, found report) {
 	}
 	var machines []*Object
 	for _, crd := range r.crds() {
-		s := shapeOf(text(crd.Fields, "spec", "names", "kind"))
-		if s == machineTemplate {
+		kind := text(crd.Fields, "spec", "names", "kind")
+		if r.shapeOf(strings.TrimSuffix(kind, "Template")) != machine {
+			continue
+		}
+		if strings.HasSuffix(kind, "Template") {
 			return
 		}
-		if s == machine {
+		if len(contractsOf(crd)) > 0 && hasField(crd, marks[machine]) {
 			machines = append(machines, crd)
 		}
 	}
@@ -261,7 +244,7 @@ func checkContractOfSeries(r *Release, found report) {
 		return
 	}
 	eachContractCRD(r, func(o *Object, _ shape) {
-		if byContract := versionsOf(o); len(byContract) > 0 && len(byContract[c]) == 0 {
+		if len(contractsOf(o)) > 0 && labelsOf(o)[c] == "" {
 			found(o.at("metadata", "labels"), fmt.Sprintf("there is no label %s%s", contractLabel, c))
 		}
 	})
@@ -271,10 +254,15 @@ func checkContractOfSeries(r *Release, found report) {
 func (r *Release) contract() string {
 	for _, o := range objects(r.Metadata) {
 		for _, series := range list(o.Fields, "releaseSeries") {
-			if strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), seriesName(series)+".") {
+			if r.ofSeries(series) {
 				return text(series, "contract")
 			}
 		}
 	}
 	return ""
+}
+
+// ofSeries says whether the release is one of a series.
+func (r *Release) ofSeries(series any) bool {
+	return strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), seriesName(series)+".")
 }

@@ -2,7 +2,6 @@ package providercheck
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -20,7 +19,7 @@ type field struct {
 var mandatory = map[string]map[shape][]field{
 	"v1beta1": {
 		cluster: {
-			{"spec.controlPlaneEndpoint.host", "string", ""}, {"spec.controlPlaneEndpoint.port", "integer", ""}, {"status.ready", "boolean", ""},
+			{"status.ready", "boolean", ""},
 		},
 		clusterTemplate: {{"spec.template.spec", "object", ""}},
 		machine:         {{"spec.providerID", "string", ""}, {"status.ready", "boolean", ""}},
@@ -36,7 +35,6 @@ var mandatory = map[string]map[shape][]field{
 	},
 	"v1beta2": {
 		cluster: {
-			{"spec.controlPlaneEndpoint.host", "string", ""}, {"spec.controlPlaneEndpoint.port", "integer", ""},
 			{"status.initialization.provisioned", "boolean", ""},
 		},
 		clusterTemplate: {{"spec.template.spec", "object", ""}},
@@ -77,6 +75,12 @@ var optional = map[string]map[shape][]field{
 	},
 }
 
+// endpoint is mandatory only where nobody else gives it; its fields are wherever it is.
+var (
+	endpoint       = field{path: "spec.controlPlaneEndpoint"}
+	endpointFields = []field{{"spec.controlPlaneEndpoint.host", "string", ""}, {"spec.controlPlaneEndpoint.port", "integer", ""}}
+)
+
 var fieldRules = []Rule{
 	{
 		ID: "field-mandatory", Level: Must, Contract: "InfraMachinePool contract; InfraCluster specification, 5 and 6",
@@ -89,6 +93,13 @@ var fieldRules = []Rule{
 						found(o.at(at...), fmt.Sprintf("version %s has contract %s and no %s", name, c, f.path))
 					}
 				}
+				if s == cluster && endpoint.in(root) != nil {
+					for _, f := range endpointFields {
+						if f.in(root) == nil {
+							found(o.at(at...), fmt.Sprintf("version %s has %s without %s", name, endpoint.path, f.path))
+						}
+					}
+				}
 			})
 		},
 	},
@@ -98,10 +109,26 @@ var fieldRules = []Rule{
 		Remedy: "give the field that type: core fails to read the object otherwise",
 		check: func(r *Release, found report) {
 			eachVersion(r, func(o *Object, s shape, c, name string, at []string, root any) {
-				for _, f := range slices.Concat(mandatory[c][s], optional[c][s]) {
+				fields := slices.Concat(mandatory[c][s], optional[c][s])
+				if s == cluster {
+					fields = append(fields, endpointFields...)
+				}
+				for _, f := range fields {
 					if why := f.mistyped(f.in(root)); why != "" {
 						found(o.at(at...), fmt.Sprintf("%s of version %s %s", f.path, name, why))
 					}
+				}
+			})
+		},
+	},
+	{
+		ID: "field-endpoint", Level: Should, Contract: "InfraCluster contract, control plane endpoint",
+		Title:  "A cluster of the infrastructure has an endpoint of its control plane",
+		Remedy: "add spec.controlPlaneEndpoint with host and port, unless the control plane or the user always gives the endpoint",
+		check: func(r *Release, found report) {
+			eachVersion(r, func(o *Object, s shape, _, name string, at []string, root any) {
+				if s == cluster && endpoint.in(root) == nil {
+					found(o.at(at...), fmt.Sprintf("version %s has no %s", name, endpoint.path))
 				}
 			})
 		},
@@ -115,8 +142,8 @@ var fieldRules = []Rule{
 				if s != cluster && s != machine && s != machinePool {
 					return
 				}
-				items := field{path: "status.conditions.items"}.in(root)
-				if get(items, "properties", "type") == nil || get(items, "properties", "status") == nil {
+				of := func(name string) any { return field{path: "status.conditions.items." + name}.in(root) }
+				if of("type") == nil || of("status") == nil {
 					found(o.at(at...), fmt.Sprintf("version %s has no status.conditions with type and status", name))
 				}
 			})
@@ -153,27 +180,26 @@ var fieldRules = []Rule{
 	},
 }
 
-// eachVersion calls f for each version of each kind that a contract label names; root
-// is its schema.
+// eachVersion calls f for the version of each kind that Cluster API reads; root is its schema.
 func eachVersion(r *Release, f func(o *Object, s shape, contract, version string, at []string, root any)) {
 	eachContractCRD(r, func(o *Object, s shape) {
-		byContract := versionsOf(o)
-		for _, c := range slices.Sorted(maps.Keys(byContract)) {
-			for _, name := range byContract[c] {
-				i, v := findVersion(o, name)
-				if i < 0 {
-					continue
-				}
-				at := []string{"spec", "versions", fmt.Sprint(i), "schema"}
-				f(o, s, c, name, at, get(v, "schema", "openAPIV3Schema"))
-			}
+		c, name := chosenVersion(o)
+		if i, v := findVersion(o, name); i >= 0 {
+			f(o, s, c, name, []string{"spec", "versions", fmt.Sprint(i), "schema"}, get(v, "schema", "openAPIV3Schema"))
 		}
 	})
 }
 
+// anything is the schema below a field that accepts anything.
+var anything = map[string]any{}
+
 // in walks down a schema; a part called items stands for the elements of a list.
 func (f field) in(schema any) any {
 	for name := range strings.SplitSeq(f.path, ".") {
+		preserved, _ := get(schema, "x-kubernetes-preserve-unknown-fields").(bool)
+		if (preserved || get(schema, "additionalProperties") != nil) && get(schema, "properties", name) == nil {
+			return anything
+		}
 		if name == "items" {
 			schema = get(schema, "items")
 			continue
@@ -187,7 +213,7 @@ func (f field) in(schema any) any {
 // doesn't, or when the field is not there.
 func (f field) mistyped(schema any) string {
 	switch kind := text(schema, "type"); {
-	case schema == nil:
+	case schema == nil, kind == "": // absent, or of any type
 		return ""
 	case kind != f.kind:
 		return fmt.Sprintf("is of type %s, not %s", kind, f.kind)

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 )
@@ -22,12 +24,18 @@ var metadataRules = []Rule{
 		Remedy: "set apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3 and kind: Metadata, in one document",
 		check: func(r *Release, found report) {
 			for _, f := range r.Metadata {
+				if f.broken != nil {
+					continue
+				}
 				if len(f.Objects) != 1 {
 					found(place{file: f.Name}, fmt.Sprintf("the file holds %d documents", len(f.Objects)))
 				}
 				for _, o := range f.Objects {
 					if o.Kind() != "Metadata" && o.Kind() != "" || text(o.Fields, "apiVersion") != clusterctlv1.GroupVersion.String() {
 						found(o.at("apiVersion"), fmt.Sprintf("apiVersion %q, kind %q", text(o.Fields, "apiVersion"), o.Kind()))
+					}
+					if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Fields, &clusterctlv1.Metadata{}); err != nil {
+						found(o.at("releaseSeries"), err.Error())
 					}
 				}
 			}
@@ -52,7 +60,7 @@ var metadataRules = []Rule{
 		check:  checkSeries,
 	},
 	{
-		ID: "metadata-series-once", Level: Must, Contract: "clusterctl provider contract, 2",
+		ID: "metadata-series-once", Level: Should, Contract: "clusterctl provider contract, 2",
 		Title:  "Every series has one contract",
 		Remedy: "remove the entry that is wrong: clusterctl takes the first one",
 		check: func(r *Release, found report) {
@@ -69,7 +77,27 @@ var metadataRules = []Rule{
 		},
 	},
 	{
-		ID: "metadata-contract", Level: Must, Contract: "clusterctl provider contract, 2",
+		ID: "contract-ending", Level: Should, Contract: "Cluster API book, versions",
+		Title:  "A release does not rely on contract v1beta1, which Cluster API drops in April 2027",
+		Remedy: "implement contract v1beta2, and label the CRDs cluster.x-k8s.io/v1beta2: Cluster API v1.16 reads no other",
+		check: func(r *Release, found report) {
+			if r.now.Before(endOfV1beta1) {
+				checkEnd(r, found)
+			}
+		},
+	},
+	{
+		ID: "contract-ended", Level: Must, Contract: "Cluster API book, versions",
+		Title:  "Since April 2027, a release does not rely on contract v1beta1",
+		Remedy: "implement contract v1beta2, and label the CRDs cluster.x-k8s.io/v1beta2: Cluster API v1.16 reads no other",
+		check: func(r *Release, found report) {
+			if !r.now.Before(endOfV1beta1) {
+				checkEnd(r, found)
+			}
+		},
+	},
+	{
+		ID: "metadata-contract", Level: Should, Contract: "clusterctl provider contract, 2",
 		Title:  "Every contract is one that Cluster API has",
 		Remedy: "use the contract's own name: " + strings.Join(servedContracts, " or "),
 		check: func(r *Release, found report) {
@@ -82,6 +110,28 @@ var metadataRules = []Rule{
 			}
 		},
 	},
+}
+
+// endOfV1beta1 is when Cluster API v1.16 is expected, which no longer works with contract v1beta1
+// (Cluster API book, versions).
+var endOfV1beta1 = time.Date(2027, time.April, 1, 0, 0, 0, 0, time.UTC)
+
+// checkEnd finds what has no newer contract than v1beta1.
+func checkEnd(r *Release, found report) {
+	const last = "v1beta1"
+	for _, o := range objects(r.Metadata) {
+		for i, series := range list(o.Fields, "releaseSeries") {
+			if r.ofSeries(series) && text(series, "contract") == last {
+				found(o.at("releaseSeries", fmt.Sprint(i), "contract"), "the release has contract "+last)
+				return // its CRDs have no other, either
+			}
+		}
+	}
+	eachContractCRD(r, func(o *Object, _ shape) {
+		if c, _ := chosenVersion(o); c == last {
+			found(o.at("metadata", "labels", contractLabel+last), "the newest contract of the kind is "+last)
+		}
+	})
 }
 
 func checkSeries(r *Release, found report) {
@@ -97,8 +147,8 @@ func checkSeries(r *Release, found report) {
 			continue
 		}
 		contract := text(list(o.Fields, "releaseSeries")[i], "contract")
-		if slices.Contains(contracts, contract) && !slices.Contains(servedContracts, contract) {
-			found(o.at("releaseSeries", fmt.Sprint(i), "contract"), fmt.Sprintf("Cluster API no longer works with contract %s", contract))
+		if !slices.Contains(servedContracts, contract) {
+			found(o.at("releaseSeries", fmt.Sprint(i), "contract"), fmt.Sprintf("Cluster API does not work with contract %q", contract))
 		}
 	}
 }

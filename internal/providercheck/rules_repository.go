@@ -44,11 +44,22 @@ var repositoryRules = []Rule{
 		Title:  "There is one components file",
 		Remedy: "release one file <type>-components.yaml, for example infrastructure-components.yaml",
 		check: func(r *Release, found report) {
-			switch {
-			case len(r.Components) == 0:
+			if len(r.Components) == 0 {
 				found(place{}, "there is no components file")
-			case len(r.Components) > 1:
-				found(place{file: r.Components[1].Name}, "there is more than one components file")
+			}
+		},
+	},
+	{
+		ID: "components-alternative", Whole: true, Level: May, Contract: "clusterctl provider contract, 3",
+		Title:  "There is one components file",
+		Remedy: "check the other one by itself: slipway check provider FILE; clusterctl reads the file that its configuration names",
+		check: func(r *Release, found report) {
+			others := r.Alternatives
+			if len(r.Components) > 1 {
+				others = append(others, r.Components[1:]...)
+			}
+			for _, f := range others {
+				found(place{file: f.Name}, fmt.Sprintf("the components are in %s, too", r.Components[0].Name))
 			}
 		},
 	},

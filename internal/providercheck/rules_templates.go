@@ -1,10 +1,12 @@
 package providercheck
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 
-	"go.yaml.in/yaml/v3"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // commonVariables are those that clusterctl sets from flags and its argument.
@@ -23,8 +25,8 @@ var templateRules = []Rule{
 	},
 	{
 		ID: "template-one-namespace", Level: Must, Contract: "clusterctl provider contract, 4.2 and 7.2",
-		Title:  "All objects of a template are in one namespace, and so is what they refer to",
-		Remedy: "remove the namespace, or set it to ${NAMESPACE}: clusterctl puts all objects into the target namespace, and leaves references alone",
+		Title:  "References of Cluster API's objects stay in the target namespace",
+		Remedy: "remove the namespace of the reference, or set it to ${NAMESPACE}: clusterctl puts all objects into the target namespace, and leaves references alone",
 		check:  checkOneNamespace,
 	},
 	{
@@ -56,18 +58,17 @@ var templateRules = []Rule{
 	},
 	{
 		ID: "template-cluster", Level: Should, Contract: "clusterctl provider contract, 4 and 4.3.1",
-		Title:  "A template makes one Cluster, called ${CLUSTER_NAME}",
+		Title:  "A template makes a Cluster that is called by ${CLUSTER_NAME}",
 		Remedy: "name the Cluster ${CLUSTER_NAME}, which is the argument of clusterctl generate cluster",
 		check: func(r *Release, found report) {
 			for _, f := range r.Templates {
-				clusters := of([]*File{f}, "Cluster")
-				if len(clusters) != 1 {
-					found(place{file: f.Name}, fmt.Sprintf("there are %d Clusters", len(clusters)))
+				clusters := slices.DeleteFunc(of([]*File{f}, "Cluster"), func(o *Object) bool { return o.Group() != clusterv1.GroupVersion.Group })
+				if len(clusters) == 0 && f.broken == nil {
+					found(place{file: f.Name}, "there is no Cluster")
 				}
-				for _, o := range clusters {
-					if o.Name() != "cluster" || !hasVariable(f, "CLUSTER_NAME") {
-						found(o.at("metadata", "name"), fmt.Sprintf("the Cluster is called %q", o.Name()))
-					}
+				named := func(o *Object) bool { return strings.Contains(o.Name(), "cluster") }
+				if len(clusters) > 0 && (!hasVariable(f, "CLUSTER_NAME") || !slices.ContainsFunc(clusters, named)) {
+					found(clusters[0].at("metadata", "name"), fmt.Sprintf("the Cluster is called %q", clusters[0].Name()))
 				}
 			}
 		},
@@ -119,7 +120,7 @@ var templateRules = []Rule{
 		check: func(r *Release, found report) {
 			for _, o := range of(r.Templates, "Cluster") {
 				class := className(o)
-				if class == "" || slices.ContainsFunc(r.Classes, func(f *File) bool { return f.Name == classPrefix+class+".yaml" }) ||
+				if class == "" || chosen(class) || slices.ContainsFunc(r.Classes, func(f *File) bool { return f.Name == classPrefix+class+".yaml" }) ||
 					slices.ContainsFunc(of([]*File{o.File}, "ClusterClass"), func(c *Object) bool { return c.Name() == class }) {
 					continue
 				}
@@ -136,25 +137,26 @@ func checkStrings(f *File, found report) {
 		if !hasVariable(f, variable) {
 			continue
 		}
-		objects, err := f.objects(func(name string) (string, error) {
+		text, err := process(f.Raw, func(name string) (string, error) {
 			if name == variable {
 				return "1234", nil
 			}
 			return f.sample(name)
 		})
+		if err != nil {
+			continue // found by file-readable
+		}
+		objects, err := f.objects(context.Background(), text)
 		if err != nil || len(objects) != len(f.Objects) {
-			continue // file-readable tells
+			continue // found by file-readable
 		}
 		var places []place
 		for i, o := range f.Objects {
 			visit(o.Fields, nil, func(path []string, v any) {
-				node := objects[i].node
-				for _, name := range path {
-					if node != nil {
-						node = child(node, name)
-					}
+				if _, isText := v.(string); !isText {
+					return
 				}
-				if _, isText := v.(string); isText && node != nil && node.Kind == yaml.ScalarNode && node.Tag != "!!str" {
+				if _, still := valueAt(objects[i].Fields, path).(string); !still {
 					places = append(places, o.at(path...))
 				}
 			})
@@ -179,28 +181,16 @@ func hasVariable(f *File, name string) bool {
 	return ok
 }
 
-// referenceFields are the fields of core types that refer to an object of the same
-// file.
-var referenceFields = []string{"infrastructureRef", "controlPlaneRef", "configRef", "templateRef", "ref"}
-
-// checkReferences looks for every reference of a file in that file.
+// checkReferences looks for every reference of Cluster API's objects in the file.
 func checkReferences(f *File, found report) {
 	has := map[string]bool{}
 	for _, o := range f.Objects {
 		has[o.Group()+"/"+o.Kind()+"/"+o.Name()] = true
 	}
 	for _, o := range f.Objects {
-		visit(o.Fields, nil, func(path []string, v any) {
-			if len(path) == 0 || !slices.Contains(referenceFields, path[len(path)-1]) {
-				return
-			}
-			kind, name := text(v, "kind"), text(v, "name")
-			group := text(v, "apiGroup")
-			if group == "" {
-				group = groupOf(text(v, "apiVersion"))
-			}
-			if kind != "" && name != "" && !has[group+"/"+kind+"/"+name] {
-				found(o.at(path...), fmt.Sprintf("%s %s is not in the file", kind, name))
+		o.references(func(path []string, ref objectReference) {
+			if !chosen(ref.name) && !has[ref.group+"/"+ref.kind+"/"+ref.name] {
+				found(o.at(path...), fmt.Sprintf("%s %s is not in the file", ref.kind, ref.name))
 			}
 		})
 	}

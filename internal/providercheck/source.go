@@ -59,7 +59,7 @@ func (s Source) Releases(ctx context.Context) ([]*Release, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return s.file()
+		return s.file(ctx)
 	}
 	dir, files, err := readDir(s.Place)
 	if err != nil {
@@ -72,9 +72,16 @@ func (s Source) Releases(ctx context.Context) ([]*Release, error) {
 	labelled, _ := splitLabel(filepath.Base(filepath.Dir(dir)))
 	if labelled != "" || version != "" && len(ofTypes(files)) <= 1 {
 		label := cmp.Or(s.Provider, filepath.Base(filepath.Dir(dir)))
-		return []*Release{newRelease(dir, label, cmp.Or(s.Version, filepath.Base(dir)), files)}, nil
+		return single(newRelease(ctx, dir, label, cmp.Or(s.Version, filepath.Base(dir)), files))
 	}
-	return s.split(dir, version, files)
+	return s.split(ctx, dir, version, files)
+}
+
+func single(r *Release, err error) ([]*Release, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []*Release{r}, nil
 }
 
 // readDir reads the YAML files of a directory, and returns its absolute name.
@@ -118,7 +125,7 @@ func readFile(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newFile(filepath.Base(path), data), nil
+	return &File{Name: filepath.Base(path), Raw: data}, nil
 }
 
 func readBounded(name string, r io.Reader) ([]byte, error) {
@@ -171,7 +178,7 @@ func ofTypes(files []*File) []clusterctlv1.ProviderType {
 // split makes a release for each provider that has components among the files. Templates
 // and ClusterClasses are those of the infrastructure provider; files that clusterctl does
 // not read belong to nobody.
-func (s Source) split(place, version string, files []*File) ([]*Release, error) {
+func (s Source) split(ctx context.Context, place, version string, files []*File) ([]*Release, error) {
 	version = cmp.Or(s.Version, version)
 	if version == "" {
 		return nil, fmt.Errorf("%s does not tell the version of the release: give it by --release, for example --release v0.1.0", place)
@@ -180,8 +187,11 @@ func (s Source) split(place, version string, files []*File) ([]*Release, error) 
 	own := map[string][]*File{}
 	for _, file := range files {
 		t := typeOfComponents(file.Name)
-		if t == "" {
+		if t == "" || file.Name != componentsFile(t) && hasFile(files, componentsFile(t)) {
 			continue
+		}
+		if err := file.parse(ctx); err != nil {
+			return nil, err
 		}
 		label, err := s.labelOf(file, t)
 		if err != nil {
@@ -196,17 +206,21 @@ func (s Source) split(place, version string, files []*File) ([]*Release, error) 
 		labels = slices.DeleteFunc(labels, func(label string) bool { return label != s.Provider })
 	}
 	if len(labels) == 0 {
-		return nil, fmt.Errorf("%s: %w%s", place, ErrNoRelease, chosen(s.Provider))
+		return nil, fmt.Errorf("%s: %w%s", place, ErrNoRelease, noneOf(s.Provider))
 	}
 	releases := make([]*Release, 0, len(labels))
 	for _, label := range labels {
 		t, _ := splitLabel(label)
-		releases = append(releases, newRelease(place, label, version, append(own[label], shared(files, t)...)))
+		r, err := newRelease(ctx, place, label, version, append(own[label], shared(files, t)...))
+		if err != nil {
+			return nil, err
+		}
+		releases = append(releases, r)
 	}
 	return releases, nil
 }
 
-func chosen(provider string) string {
+func noneOf(provider string) string {
 	if provider == "" {
 		return ""
 	}
@@ -224,7 +238,7 @@ func shared(files []*File, t clusterctlv1.ProviderType) []*File {
 			if t == clusterctlv1.InfrastructureProviderType {
 				found = append(found, file)
 			}
-		case componentsFileKind, otherFile:
+		case componentsFileKind, alternativeFileKind, otherFile:
 		}
 	}
 	return found
@@ -266,18 +280,26 @@ func commonLabel(files []*File) string {
 }
 
 // file reads one file, which is no whole release.
-func (s Source) file() ([]*Release, error) {
+func (s Source) file(ctx context.Context) ([]*Release, error) {
 	file, err := readFile(s.Place)
 	if err != nil {
 		return nil, err
 	}
-	r := newRelease(s.Place, "", s.Version, nil)
-	r.Partial = true
+	r, err := newRelease(ctx, s.Place, "", s.Version, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Partial, r.roles = true, nil
 	kind := kindOf(file.Name)
 	if kind == otherFile {
+		if err := file.parse(ctx); err != nil {
+			return nil, err
+		}
 		kind = kindByContent(file)
 	}
-	r.add(file, kind)
+	if err := r.add(ctx, file, kind); err != nil {
+		return nil, err
+	}
 	r.Label = cmp.Or(s.Provider, commonLabel([]*File{file}))
 	if r.Label == "" && kind == componentsFileKind {
 		if r.Label, err = s.labelOf(file, cmp.Or(typeOfComponents(file.Name), clusterctlv1.InfrastructureProviderType)); err != nil {

@@ -8,29 +8,15 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// checkOneNamespace finds objects of a file in different namespaces, and references that
-// lead to another one.
+// checkOneNamespace finds references of Cluster API's objects that lead to another namespace.
+// clusterctl sets the namespace of each object, and of no reference.
 func checkOneNamespace(r *Release, found report) {
-	for _, f := range r.Templates {
-		first := ""
-		for _, o := range f.Objects {
-			ns := o.Namespace()
-			switch {
-			case ns == "" || clusterScoped[o.Kind()]:
-			case first == "":
-				first = ns
-			case ns != first:
-				found(o.at("metadata", "namespace"), fmt.Sprintf("the object is in namespace %q, others are in %q", ns, first))
+	for _, o := range objects(r.Templates) {
+		o.references(func(path []string, ref objectReference) {
+			if ref.namespace != "" && ref.namespace != sampleNamespace && !chosen(ref.namespace) {
+				found(o.at(append(slices.Clone(path), "namespace")...), fmt.Sprintf("%s leads to namespace %q", strings.Join(path, "."), ref.namespace))
 			}
-		}
-		for _, o := range f.Objects {
-			visit(get(o.Fields, "spec"), []string{"spec"}, func(path []string, v any) {
-				ns := text(v, "namespace")
-				if slices.Contains(referenceFields, path[len(path)-1]) && ns != "" && ns != sampleNamespace && ns != o.Namespace() {
-					found(o.at(append(slices.Clone(path), "namespace")...), fmt.Sprintf("%s leads to namespace %q", strings.Join(path, "."), ns))
-				}
-			})
-		}
+		})
 	}
 }
 
@@ -66,7 +52,13 @@ func checkTopology(r *Release, found report) {
 	}
 	for _, o := range of(r.Templates, "Cluster") {
 		class := classes[className(o)]
-		if class == nil || class.Name() == "" {
+		// Which class a variable means is the user's choice, unless the template has it.
+		for _, own := range of([]*File{o.File}, "ClusterClass") {
+			if own.Name() == className(o) {
+				class = own
+			}
+		}
+		if class == nil || class.Name() == "" || chosen(class.Name()) && class.File != o.File {
 			continue
 		}
 		for _, workers := range []string{"machineDeployments", "machinePools"} {
@@ -75,7 +67,7 @@ func checkTopology(r *Release, found report) {
 				has[text(worker, "class")] = true
 			}
 			for i, worker := range list(o.Fields, "spec", "topology", "workers", workers) {
-				if name := text(worker, "class"); !has[name] {
+				if name := text(worker, "class"); !has[name] && !chosen(name) {
 					found(o.at("spec", "topology", "workers", workers, fmt.Sprint(i), "class"),
 						fmt.Sprintf("ClusterClass %s has no class %q of %s", class.Name(), name, workers))
 				}
@@ -98,7 +90,7 @@ func checkTopologyVariables(o, class *Object, found report) {
 	for i, variable := range list(o.Fields, "spec", "topology", "variables") {
 		name := text(variable, "name")
 		set[name] = true
-		if !has[name] {
+		if !has[name] && !chosen(name) {
 			found(o.at("spec", "topology", "variables", fmt.Sprint(i), "name"), fmt.Sprintf("ClusterClass %s has no variable %q", class.Name(), name))
 		}
 	}
