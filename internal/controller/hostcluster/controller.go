@@ -62,8 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if annotations.IsExternallyManaged(hostCluster) {
-		log.V(4).Info("Externally managed, left alone")
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.giveUp(ctx, hostCluster)
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, hostCluster.ObjectMeta)
 	if client.IgnoreNotFound(err) != nil {
@@ -104,6 +103,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	err = reconciler.Run(ctx, s, reconciler.Always(r.ensureEndpoint, r.collectFailureDomains, r.refuseHostAddress, r.findHolder, r.markProvisioned))
 	known = err == nil
 	return reconciler.Result(ctx, s.requeueAfter, err)
+}
+
+// giveUp removes the finalizer from a HostCluster that another system manages now: nobody here
+// would remove it later, and the object could never be deleted. Nothing else is changed.
+func (r *Reconciler) giveUp(ctx context.Context, hostCluster *infrav1.HostCluster) error {
+	ctrl.LoggerFrom(ctx).V(4).Info("Managed by another system")
+	before := hostCluster.DeepCopy()
+	if annotations.HasPaused(hostCluster) || !controllerutil.RemoveFinalizer(hostCluster, infrav1.HostClusterFinalizer) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, hostCluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
 // delete lets go once the machines are gone: they hold the endpoint, and one that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -587,4 +588,33 @@ func TestErrorLeavesReadyAsItIs(t *testing.T) {
 	stays(metav1.ConditionTrue, "Provisioned")
 	hc = reconcile(t, hc)
 	stays(metav1.ConditionFalse, clusterv1.DeletingReason)
+}
+
+// TestTakenOverByAnotherSystem holds that a HostCluster which becomes externally managed loses this
+// provider's finalizer and nothing else, so that its new manager can delete it.
+func TestTakenOverByAnotherSystem(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	const other = "example.com/other"
+	hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "c1", Finalizers: []string{other, infrav1.HostClusterFinalizer},
+		Annotations: map[string]string{clusterv1.ManagedByAnnotation: "another system", clusterv1.PausedAnnotation: ""},
+	}}
+	if err := env.Client.Create(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	if hc = reconcile(t, hc); len(hc.Finalizers) != 2 {
+		t.Errorf("changed while paused: %v", hc.Finalizers)
+	}
+	delete(hc.Annotations, clusterv1.PausedAnnotation)
+	if err := env.Client.Update(ctx, hc); err != nil {
+		t.Fatal(err)
+	}
+	if hc = reconcile(t, hc); !slices.Equal(hc.Finalizers, []string{other}) || len(hc.Status.Conditions) > 0 {
+		t.Errorf("finalizers %v, conditions %v", hc.Finalizers, hc.Status.Conditions)
+	}
+	before := hc.ResourceVersion
+	if hc = reconcile(t, hc); hc.ResourceVersion != before {
+		t.Error("written again")
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -17,6 +18,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/predicates"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -34,7 +36,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		For(&infrav1.HostCluster{}, builder.WithPredicates(
 			predicates.ResourceHasFilterLabel(scheme, log, r.WatchFilter),
-			predicates.ResourceIsNotExternallyManaged(scheme, log))).
+			predicate.NewPredicateFuncs(managedHere))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToHostCluster),
 			builder.WithPredicates(predicates.ResourceIsChanged(scheme, log))).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToHostClusters), builder.WithPredicates(hostChanged())).
@@ -44,6 +46,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return fmt.Errorf("set up the HostCluster controller: %w", err)
 	}
 	return nil
+}
+
+// managedHere says whether a HostCluster is this provider's, or has its finalizer yet.
+func managedHere(o client.Object) bool {
+	return !annotations.IsExternallyManaged(o) || controllerutil.ContainsFinalizer(o, infrav1.HostClusterFinalizer)
 }
 
 // hostChanged drops all changes of a host that can neither move it to another domain, nor

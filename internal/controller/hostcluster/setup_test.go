@@ -10,6 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
@@ -41,6 +43,24 @@ func TestHostChanges(t *testing.T) {
 		c.change(after)
 		if got := hostChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
 			t.Errorf("%s: passes %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// The event by which another system takes a HostCluster over passes while it has the finalizer.
+func TestManagedHere(t *testing.T) {
+	managed := map[string]string{clusterv1.ManagedByAnnotation: "another system"}
+	for name, c := range map[string]struct {
+		meta metav1.ObjectMeta
+		want bool
+	}{
+		"ours":                   {metav1.ObjectMeta{}, true},
+		"another system's":       {metav1.ObjectMeta{Annotations: managed}, false},
+		"taken over just now":    {metav1.ObjectMeta{Annotations: managed, Finalizers: []string{infrav1.HostClusterFinalizer}}, true},
+		"with another finalizer": {metav1.ObjectMeta{Annotations: managed, Finalizers: []string{"example.com/other"}}, false},
+	} {
+		if got := managedHere(&infrav1.HostCluster{ObjectMeta: c.meta}); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
