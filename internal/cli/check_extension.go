@@ -14,7 +14,7 @@ import (
 
 func checkExtensionCommand() *cobra.Command {
 	var (
-		output, catalog, caFile string
+		output, catalog, caFile, requests string
 		options                 conformance.Options
 		strict                  bool
 	)
@@ -23,8 +23,9 @@ func checkExtensionCommand() *cobra.Command {
 		Short: "Check a runtime extension, in any language, over HTTPS",
 		Long: `Check calls a running runtime extension as a manager does and applies the rules of the
 Runtime SDK and of its guidelines for authors: TLS, discovery and its stability, and for
-each handler an answer in time to the example of its hook, the same answer to the same
-request, one after the other and at once, requests of later releases, and bad input. The
+each handler an answer in time to requests about an example cluster, the same answer to the
+same request, one after the other and at once, requests of later releases, and bad input. A
+handler that these requests do not exercise gets a warning: --requests gives others. The
 handlers run for real, with example objects: check an extension where that does no harm.
 
 It ends with 0 when all checks pass, with 2 when one fails, and with 1 when the
@@ -40,6 +41,12 @@ extension cannot be checked. A warning is advice and fails nothing without --str
 				if options.CABundle, err = os.ReadFile(caFile); err != nil {
 					return fmt.Errorf("--ca-file: %w", err)
 				}
+			}
+			if requests != "" {
+				if info, err := os.Stat(requests); err != nil || !info.IsDir() {
+					return fmt.Errorf("--requests: %s is not a directory", requests)
+				}
+				options.Requests = os.DirFS(requests)
 			}
 			options.URL = args[0]
 			report, err := conformance.Check(cmd.Context(), options)
@@ -60,6 +67,7 @@ extension cannot be checked. A warning is advice and fails nothing without --str
 	flags.StringVar(&options.CertFile, "cert-file", "", "PEM file with a client certificate; none when empty")
 	flags.StringVar(&options.KeyFile, "key-file", "", "PEM file with its key")
 	flags.StringVar(&catalog, "catalog", hookdocs.All, "hooks that the extension may implement: "+hookdocs.CAPI+", "+hookdocs.Host+" or "+hookdocs.All)
+	flags.StringVar(&requests, "requests", "", "directory with more requests, in files HOOK.json and HOOK-*.json, such as GeneratePatches-gpu.json")
 	flags.BoolVar(&strict, "strict", false, "let warnings fail the check, too")
 	completeFlag(command, "catalog", hookdocs.Names())
 	outputFlag(command, &output, outputTable, outputJSON, outputYAML)

@@ -22,25 +22,52 @@ var checks = []struct {
 	// hook limits the check to one hook; empty for all.
 	hook string
 	run  func(context.Context, *handler) outcome
+	// once says that one request is enough.
+	once bool
 }{
-	{"timeout", "", inTime},
-	{"latency", "", soon},
-	{"payload", "", small},
-	{"idempotence", "", idempotent},
-	{"determinism", "", deterministic},
-	{"concurrency", "", concurrent},
-	{"response", "", ofTheHook},
-	{"retry", "", sensibleRetry},
-	{"patches", "GeneratePatches", validPatches},
-	{"later versions", "", toleratesUnknownFields},
-	{"support", "", supported},
-	{"failure policy", "", failurePolicy},
-	{"bad input: not JSON", "", badInput("<html>")},
-	{"bad input: wrong type", "", badInput(`{"settings":5}`)},
-	{"bad input: empty body", "", badInput("")},
-	{"bad input: open document", "", badInput(`{"settings":{`)},
-	{"unknown handler", "", unknownHandler},
-	{"still serves", "", stillServes},
+	{"timeout", "", inTime, false},
+	{"latency", "", soon, false},
+	{"payload", "", small, false},
+	{"idempotence", "", idempotent, false},
+	{"determinism", "", deterministic, false},
+	{"concurrency", "", concurrent, false},
+	{"response", "", ofTheHook, false},
+	{"retry", "", sensibleRetry, false},
+	{"patches", "GeneratePatches", validPatches, false},
+	{"later versions", "", toleratesUnknownFields, false},
+	{"support", "", supported, true},
+	{"failure policy", "", failurePolicy, true},
+	{"bad input: not JSON", "", badInput("<html>"), true},
+	{"bad input: wrong type", "", badInput(`{"settings":5}`), true},
+	{"bad input: empty body", "", badInput(""), true},
+	{"bad input: open document", "", badInput(`{"settings":{`), true},
+	{"unknown handler", "", unknownHandler, true},
+	{"still serves", "", stillServes, true},
+}
+
+// exercised finds a handler that did nothing of what it is for: then the checks before say nothing.
+func exercised(called calls) outcome {
+	const how = "; give requests that it acts on (slipway check extension --requests DIR)"
+	refused, patched := 0, 0
+	for _, h := range called.all() {
+		response := h.definition.NewResponse()
+		if err := json.Unmarshal(h.answer, response); err != nil {
+			continue // the check of the response tells
+		}
+		if response.GetStatus() == hooksv1.ResponseStatusFailure {
+			refused++
+		}
+		if patches, ok := response.(*hooksv1.GeneratePatchesResponse); ok && len(patches.Items) > 0 {
+			patched++
+		}
+	}
+	switch {
+	case refused == len(called.handlers):
+		return warned("not exercised: every request was answered with a Failure" + how)
+	case called.handlers[0].Hook.Hook == "GeneratePatches" && patched == 0:
+		return warned("not exercised: no template was patched" + how)
+	}
+	return outcome{}
 }
 
 func inTime(_ context.Context, h *handler) outcome {

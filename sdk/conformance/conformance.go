@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"strings"
 
@@ -24,6 +25,9 @@ type Options struct {
 	CertFile, KeyFile string
 	// Catalog holds the hooks that the extension may implement. Required.
 	Catalog *hook.Catalog
+	// Requests holds more requests, in files <Hook>.json and <Hook>-*.json: what the extension
+	// acts on and the requests of this package are not. Default: none.
+	Requests fs.FS
 }
 
 // Result is the outcome of one check.

@@ -103,6 +103,21 @@ func patch(kind, content string) func(map[string]any, int64) string {
 	}
 }
 
+// onlyKubeadm patches the template of a kubeadm control plane alone, as most extensions patch
+// certain kinds.
+func onlyKubeadm(content func(n int64) string) func(map[string]any, int64) string {
+	return func(request map[string]any, n int64) string {
+		for _, item := range request["items"].([]any) {
+			fields := item.(map[string]any)
+			if fields["object"].(map[string]any)["kind"] == "KubeadmControlPlaneTemplate" {
+				return fmt.Sprintf(`{"status":"Success","items":[{"uid":%q,"patchType":"JSONMergePatch","patch":%q}]}`,
+					fields["uid"], base64.StdEncoding.EncodeToString([]byte(content(n))))
+			}
+		}
+		return `{"status":"Success"}`
+	}
+}
+
 func TestAnyServerConforms(t *testing.T) {
 	for name, e := range map[string]*extensionOf{
 		"lifecycle":   {},
@@ -171,6 +186,12 @@ func TestCarelessExtensions(t *testing.T) {
 		"FAIL unknown handler/h": {serve: func(w http.ResponseWriter, r *http.Request) bool {
 			return strings.HasSuffix(r.URL.Path, "-there") && reply(w, `{"status":"Success"}`)
 		}},
+		"warn exercise/h: not exercised: no template":   {hook: "GeneratePatches"},
+		"warn exercise/h: not exercised: every request": {answer: always(`{"status":"Failure","message":"no"}`)},
+		"FAIL determinism/h: the same request again: the response is another one": {hook: "GeneratePatches", answer: onlyKubeadm(func(n int64) string {
+			return fmt.Sprintf(`{"spec":{"template":{"spec":{"kubeadmConfigSpec":{"preKubeadmCommands":["%d"]}}}}}`, n)
+		})},
+		"FAIL patches/h: items[0]: the patch changes metadata": {hook: "GeneratePatches", answer: onlyKubeadm(func(int64) string { return `{"metadata":{"labels":{"a":"b"}}}` })},
 		"FAIL request ID: the answer has another": {serve: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Header.Get(hook.RequestIDHeader) == "conformance-check" {
 				w.Header().Set(hook.RequestIDHeader, "x")

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"reflect"
 	"time"
 
 	"github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
-	"github.com/slipway-dev/slipway/sdk/openapi"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -33,48 +33,100 @@ func warned(format string, args ...any) outcome {
 	return outcome{warning: fmt.Sprintf(format, args...)}
 }
 
-// handler is one handler under check.
+// handler is one handler under check with one request.
 type handler struct {
 	*suite
 	*registry.Registration
 	definition *hook.Definition
-	// request is the example of the hook, answer the first response to it, which came
-	// after took.
+	// request is one of the hook, answer the first response to it, which came after took.
 	request, answer []byte
 	took            time.Duration
 }
 
-// handler calls one handler with its example and with bad input.
+// handler calls one handler with each request, and with bad input.
 func (s *suite) handler(ctx context.Context, r *registry.Registration) {
-	h := &handler{suite: s, Registration: r, definition: s.options.Catalog.Get(r.Hook)}
-	err := h.call(ctx)
+	called, err := s.call(ctx, r)
 	s.report.add("call/"+r.Handler, err)
 	if err != nil {
 		return
 	}
 	for _, check := range checks {
-		if check.hook == "" || check.hook == r.Hook.Hook {
-			s.report.addOutcome(check.name+"/"+r.Handler, check.run(ctx, h))
+		if check.hook != "" && check.hook != r.Hook.Hook {
+			continue
+		}
+		var result outcome
+		for name, h := range called.all() {
+			o := check.run(ctx, h)
+			if len(called.names) > 1 {
+				o = o.of(name)
+			}
+			if result = worse(result, o); check.once || result.err != nil {
+				break
+			}
+		}
+		s.report.addOutcome(check.name+"/"+r.Handler, result)
+	}
+	s.report.addOutcome("exercise/"+r.Handler, exercised(called))
+}
+
+// calls are what a handler has answered, by the name of the request.
+type calls struct {
+	names    []string
+	handlers []*handler
+}
+
+func (c calls) all() iter.Seq2[string, *handler] {
+	return func(yield func(string, *handler) bool) {
+		for i, h := range c.handlers {
+			if !yield(c.names[i], h) {
+				return
+			}
 		}
 	}
 }
 
-// call makes the first call with the example request of the OpenAPI document.
-func (h *handler) call(ctx context.Context) error {
-	if h.definition == nil {
-		return fmt.Errorf("hook %s is not in the catalog", h.Hook)
+// worse is the outcome that says more against an extension.
+func worse(a, b outcome) outcome {
+	if b.err != nil || a.err == nil && a.warning == "" {
+		return b
 	}
-	for _, item := range openapi.New(openapi.Info{}, []*hook.Definition{h.definition}).Paths {
-		h.request = item.Post.RequestBody.Content["application/json"].Example
+	return a
+}
+
+// of says to which request an outcome belongs.
+func (o outcome) of(request string) outcome {
+	if o.err != nil {
+		o.err = fmt.Errorf("%w (request %s)", o.err, request)
 	}
-	if h.request == nil {
-		return fmt.Errorf("hook %s has no example", h.Hook)
+	if o.warning != "" {
+		o.warning += " (request " + request + ")"
 	}
-	var err error
-	start := time.Now()
-	h.answer, err = h.post(ctx, h.request)
-	h.took = time.Since(start)
-	return err
+	return o
+}
+
+// call makes the first call with each request.
+func (s *suite) call(ctx context.Context, r *registry.Registration) (called calls, err error) {
+	definition := s.options.Catalog.Get(r.Hook)
+	if definition == nil {
+		return called, fmt.Errorf("hook %s is not in the catalog", r.Hook)
+	}
+	requests, err := examples(definition, s.options.Requests)
+	if err != nil {
+		return called, err
+	}
+	if len(requests) == 0 {
+		return called, fmt.Errorf("hook %s has no example", r.Hook)
+	}
+	for _, request := range requests {
+		h := &handler{suite: s, Registration: r, definition: definition, request: request.body}
+		start := time.Now()
+		if h.answer, err = h.post(ctx, h.request); err != nil {
+			return called, fmt.Errorf("%w (request %s)", err, request.name)
+		}
+		h.took = time.Since(start)
+		called.names, called.handlers = append(called.names, request.name), append(called.handlers, h)
+	}
+	return called, nil
 }
 
 // post returns the response to body, which must be one of the hook.

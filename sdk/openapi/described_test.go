@@ -1,9 +1,14 @@
 package openapi
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+
+	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+
+	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 )
 
 // TestEverythingIsDescribed holds that whoever reads the document learns what each
@@ -81,5 +86,16 @@ func TestEnumsAndDeprecation(t *testing.T) {
 		if told := strings.Contains(item.Post.Description, "Deprecated since v0.1.0: move it to v1beta1."); told != older || item.Post.Deprecated != older {
 			t.Errorf("%s: deprecated is %t, the description %q", path, item.Post.Deprecated, item.Post.Description)
 		}
+	}
+}
+
+// TestExamplesHaveTheirKind holds that an object of Cluster API in an example is of its own kind.
+func TestExamplesHaveTheirKind(t *testing.T) {
+	var request hooksv1.BeforeClusterCreateRequest
+	if err := json.Unmarshal(exampleRequest(capi.BeforeClusterCreate.Definition()), &request); err != nil {
+		t.Fatal(err)
+	}
+	if request.Cluster.Kind != "Cluster" || request.Cluster.APIVersion != "cluster.x-k8s.io/v1beta2" {
+		t.Errorf("the example is about a %s of %s", request.Cluster.Kind, request.Cluster.APIVersion)
 	}
 }

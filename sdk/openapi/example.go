@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/hook"
@@ -83,6 +84,16 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
+// tellKind gives an object of Cluster API its own kind.
+func tellKind(value reflect.Value) {
+	if value.Type().PkgPath() != reflect.TypeFor[clusterv1.Cluster]().PkgPath() {
+		return
+	}
+	if object, ok := value.Addr().Interface().(runtime.Object); ok {
+		object.GetObjectKind().SetGroupVersionKind(clusterv1.GroupVersion.WithKind(value.Type().Name()))
+	}
+}
+
 func fillField(value reflect.Value, name string, optional bool, depth int) {
 	switch value.Kind() {
 	case reflect.String:
@@ -96,6 +107,7 @@ func fillField(value reflect.Value, name string, optional bool, depth int) {
 		}
 		if name != "status" && name != "spec" {
 			fill(value, depth+1)
+			tellKind(value)
 		}
 	case reflect.Slice:
 		if optional || value.Type().Elem().Kind() == reflect.Uint8 {
