@@ -67,11 +67,12 @@ func New(o Options, logger logr.Logger) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	metrics := prometheus.NewRegistry()
 	options := extension.Options{
 		CertFile:   filepath.Join(o.CertDir, "tls.crt"),
 		KeyFile:    filepath.Join(o.CertDir, "tls.key"),
 		DrainDelay: o.DrainDelay,
-		Metrics:    prometheus.NewRegistry(),
+		Metrics:    metrics,
 		Tracer:     o.Tracer,
 		Logger:     logger,
 	}
@@ -83,7 +84,7 @@ func New(o Options, logger logr.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{Hooks: server, Metrics: options.Metrics, address: o.Address}, nil
+	return &Server{Hooks: server, Metrics: metrics, address: o.Address}, nil
 }
 
 // only refuses callers whose certificate has another common name. Whether there must be

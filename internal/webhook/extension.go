@@ -70,6 +70,18 @@ func validateCondition(expression string, path *field.Path) field.ErrorList {
 	return nil
 }
 
+// PortabilityWarnings name what of an ExtensionConfig only a plane of slipway respects. Elsewhere
+// Cluster API's own manager calls the extension for every object.
+func PortabilityWarnings(config *runtimev1.ExtensionConfig) (warnings admission.Warnings) {
+	for _, annotation := range []string{registry.ObjectSelectorAnnotation, registry.MatchConditionAnnotation} {
+		if _, set := config.Annotations[annotation]; set {
+			warnings = append(warnings, "annotation "+annotation+" is ignored by Cluster API's own manager, in a management cluster that is no plane of slipway: "+
+				"filter in the extension to be portable (extension.WithObjectSelector, extension.WithMatch)")
+		}
+	}
+	return warnings
+}
+
 // DeprecationWarnings tells which handlers, as discovered last, implement a version
 // of their hook that goes away.
 func DeprecationWarnings(catalog *hook.Catalog, handlers []runtimev1.ExtensionHandler) admission.Warnings {

@@ -152,3 +152,15 @@ func TestHostExtensionConfigsAreRefusedWithoutTheGate(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
+
+// TestPortabilityWarnings holds that an ExtensionConfig is warned of whose selection only a plane respects.
+func TestPortabilityWarnings(t *testing.T) {
+	config := &runtimev1.ExtensionConfig{}
+	if warnings := webhook.PortabilityWarnings(config); len(warnings) > 0 {
+		t.Errorf("without annotations: %q", warnings)
+	}
+	config.Annotations = map[string]string{registry.ObjectSelectorAnnotation: "{}", registry.MatchConditionAnnotation: "true"}
+	if warnings := webhook.PortabilityWarnings(config); len(warnings) != 2 {
+		t.Errorf("with two annotations: %q", warnings)
+	}
+}

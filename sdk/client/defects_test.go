@@ -208,7 +208,11 @@ func TestFanOutIsConcurrentAndOrdered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Response.Message != strings.Join(want, ", ") {
+	var messages []string
+	for _, name := range want {
+		messages = append(messages, name+".ext: "+name)
+	}
+	if result.Response.Message != strings.Join(messages, ", ") {
 		t.Errorf("the messages are %q, want them in the order of the names", result.Response.Message)
 	}
 	if !result.Blocked() || result.RetryAfter != 7*time.Second || result.Response.RetryAfterSeconds != 7 {

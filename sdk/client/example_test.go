@@ -64,7 +64,7 @@ func ExampleCallAll() {
 		return
 	}
 	fmt.Println(result.Blocked(), result.RetryAfter, result.Response.Message)
-	// Output: true 30s waiting for the backup, waiting for quota
+	// Output: true 30s backup.gates: waiting for the backup, quota.gates: waiting for quota
 }
 
 // Call calls one handler by its qualified name. The type of the error says what failed.

@@ -108,11 +108,11 @@ func (c *Client) recovered(ctx context.Context, e *encoder, r *registry.Registra
 // aggregate makes one response of many: the shortest wish to retry wins.
 func aggregate(d *hook.Definition, answers []Answer) *Outcome {
 	outcome := &Outcome{Response: d.NewResponse(), Answers: answers}
-	var messages []string
+	var messages, named []string
 	var retry int32
 	for _, answer := range answers {
 		if message := answer.Response.GetMessage(); message != "" {
-			messages = append(messages, message)
+			messages, named = append(messages, message), append(named, answer.Name+": "+message)
 		}
 		if blocking, ok := answer.Response.(hooksv1.RetryResponseObject); ok {
 			if asked := blocking.GetRetryAfterSeconds(); asked > 0 && (retry == 0 || asked < retry) {
@@ -121,6 +121,9 @@ func aggregate(d *hook.Definition, answers []Answer) *Outcome {
 		}
 	}
 	outcome.Response.SetStatus(hooksv1.ResponseStatusSuccess)
+	if len(messages) > 1 {
+		messages = named // of which handler each is
+	}
 	outcome.Response.SetMessage(strings.Join(messages, ", "))
 	if blocking, ok := outcome.Response.(hooksv1.RetryResponseObject); ok {
 		blocking.SetRetryAfterSeconds(retry)

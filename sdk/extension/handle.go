@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
@@ -43,7 +44,10 @@ type handler struct {
 	// call is the function within the interceptors.
 	call         Func
 	interceptors []Interceptor
-	tally        tally
+	// matches say for which requests the function is called; selects that one needs an object.
+	matches []func(context.Context, runtime.Object) bool
+	selects bool
+	tally   tally
 }
 
 // Handle registers fn as the handler name of hook h. It can be called while the
@@ -97,6 +101,9 @@ func (s *Server) register(h *handler) error {
 		return fmt.Errorf("extension: handler %q: failure policy %q is neither Fail nor Ignore", h.name, h.policy)
 	}
 	var err error
+	if h.call, err = h.matching(h.call); err != nil {
+		return fmt.Errorf("extension: handler %q: %w", h.name, err)
+	}
 	if h.call, err = intercept(h.call, slices.Concat(s.options.Interceptors, h.interceptors)); err != nil {
 		return fmt.Errorf("extension: handler %q: %w", h.name, err)
 	}

@@ -1,6 +1,8 @@
 package extension
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -40,10 +42,19 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Help: "Looks at files of certificates that were replaced, by result (success, error) and certificate (serving, client-ca).",
 		}, []string{"certificate", "result"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.duration, m.panics, m.running, m.abandoned, m.reloads} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
+	return m, errors.Join(
+		register(registerer, &m.requests), register(registerer, &m.duration), register(registerer, &m.panics),
+		register(registerer, &m.running), register(registerer, &m.abandoned), register(registerer, &m.reloads))
+}
+
+// register replaces a collector by the one that another server of the process has registered.
+func register[C prometheus.Collector](registerer prometheus.Registerer, collector *C) error {
+	err := registerer.Register(*collector)
+	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if same, ok := registered.ExistingCollector.(C); ok {
+			*collector = same
+			return nil
 		}
 	}
-	return m, nil
+	return err
 }

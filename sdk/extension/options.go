@@ -16,6 +16,13 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 )
 
+// MetricsRegistry is a registry of Prometheus: a *prometheus.Registry, or that of controller-runtime,
+// sigs.k8s.io/controller-runtime/pkg/metrics.Registry. Servers may share one.
+type MetricsRegistry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
 // Options configures a Server. The zero value serves Cluster API's hooks on port
 // 9443 and needs only CertFile and KeyFile to Run.
 type Options struct {
@@ -55,7 +62,7 @@ type Options struct {
 	Ready func(context.Context) error
 	// Metrics collects the server's metrics and is served at /metrics.
 	// Default: a new registry.
-	Metrics *prometheus.Registry
+	Metrics MetricsRegistry
 	// Tracer makes a span for each call, as the child of the caller's span.
 	// Default: no spans.
 	Tracer trace.TracerProvider

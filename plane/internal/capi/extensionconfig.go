@@ -73,6 +73,7 @@ func (w *extensionConfigWebhook) ValidateUpdate(ctx context.Context, before, con
 		return warnings, err
 	}
 	warnings = append(warnings, rules.DeprecationWarnings(w.catalog, config.Status.Handlers)...)
+	warnings = append(warnings, rules.PortabilityWarnings(config)...)
 	if errs := rules.ValidateExtensionConfig(config); len(errs) > 0 {
 		return warnings, apierrors.NewInvalid(runtimev1.GroupVersion.WithKind("ExtensionConfig").GroupKind(), config.Name, errs)
 	}

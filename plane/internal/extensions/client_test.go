@@ -96,7 +96,7 @@ func TestUpstreamInterface(t *testing.T) {
 		t.Errorf("got %v, %v", names, err)
 	}
 	err = c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, cluster(), &createRequest{Cluster: *cluster()}, response)
-	if err != nil || response.RetryAfterSeconds != 5 || response.Message != "soon, slowly" {
+	if err != nil || response.RetryAfterSeconds != 5 || response.Message != "fast.ext: soon, slow.ext: slowly" {
 		t.Errorf("got %v, %+v", err, response)
 	}
 	deleted := &hooksv1.BeforeClusterDeleteResponse{}
