@@ -33,11 +33,11 @@ var callRules = map[string]callRule{
 			return of != "durable" && (method == "Rename" && len(call.Args) == 2 || method == "Sync" && len(call.Args) == 0)
 		},
 		byHand: map[string]string{
-			"internal/hostbundle/write.go":        "a build's output: a layer gets its name once its digest is known, and a build is repeated",
-			"plane/internal/statedir/status.go":   "after a crash of the machine the process that the file describes is gone",
-			"plane/internal/planelog/planelog.go": "rotates logs: a line that is lost at a power cut was not promised",
-			"plane/internal/sandbox/unit/log.go":  "rotates logs, as above",
-			"plane/internal/sandbox/init.go":      "syncs all file systems before the host goes down",
+			"internal/hostbundle/write.go":       "a build's output: a layer gets its name once its digest is known, and a build is repeated",
+			"plane/internal/statedir/status.go":  "after a crash of the machine the process that the file describes is gone",
+			"plane/internal/statedir/log.go":     "rotates logs: a line that is lost at a power cut was not promised",
+			"plane/internal/sandbox/unit/log.go": "rotates logs, as above",
+			"plane/internal/sandbox/init.go":     "syncs all file systems before the host goes down",
 		},
 	},
 	// By its path, a file is another one once a user has put a link there.

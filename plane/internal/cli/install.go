@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/private"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 	"github.com/slipway-dev/slipway/plane/internal/up"
@@ -180,17 +179,17 @@ func unitOf(inst *instance.Instance) (service.Unit, error) {
 func checkOwners(unit service.Unit, bundle string, emptied []string) error {
 	const remedy = "systemd would run it as root at each boot. Copy the programs of slipway and the node bundle to where only root writes, such as /usr/local/lib/slipway, and run `slipway install` there"
 	for _, program := range programs {
-		if err := private.CheckReplaceable(filepath.Join(filepath.Dir(unit.Program), program), emptied...); err != nil {
+		if err := statedir.CheckReplaceable(filepath.Join(filepath.Dir(unit.Program), program), emptied...); err != nil {
 			return fmt.Errorf("%w: %s", err, remedy)
 		}
 	}
-	if err := private.CheckReplaceable(unit.Program, emptied...); err != nil {
+	if err := statedir.CheckReplaceable(unit.Program, emptied...); err != nil {
 		return fmt.Errorf("%w: %s", err, remedy)
 	}
-	if err := private.CheckAllReplaceable(bundle, emptied...); err != nil {
+	if err := statedir.CheckAllReplaceable(bundle, emptied...); err != nil {
 		return fmt.Errorf("--bundle: %w: %s", err, remedy)
 	}
-	if err := private.CheckReplaceable(unit.StateDir, emptied...); err != nil {
+	if err := statedir.CheckReplaceable(unit.StateDir, emptied...); err != nil {
 		return fmt.Errorf("--state-dir: %w: choose a directory where only root writes, such as %s", err, instance.DefaultStateDir)
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/private"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/service/fakesystemd"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
@@ -192,7 +191,7 @@ func TestInstallRunsNothingOfOthers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			var open *private.ReplaceableError
+			var open *statedir.ReplaceableError
 			out, err := s.run("install", "--bundle", bundle)
 			if !errors.As(err, &open) || s.unit() != "" || len(s.Calls()) > 0 {
 				t.Errorf("%v\n%s", err, out)

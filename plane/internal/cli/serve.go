@@ -25,7 +25,6 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
-	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/provider"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
@@ -141,7 +140,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 	besideCtx, stop := context.WithCancel(ctx)
 	ended := beside(besideCtx, proxy, hosts)
 	if by.up {
-		go planelog.Bound(besideCtx, inst.PlaneLog(), reportLog)
+		go statedir.BoundLog(besideCtx, inst.PlaneLog(), reportLog)
 	}
 	defer func() {
 		stop()

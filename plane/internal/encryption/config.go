@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/durable"
-	"github.com/slipway-dev/slipway/plane/internal/private"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // ConfigFile is the file in Options.Dir that holds the key.
@@ -48,7 +48,7 @@ func check(path string) error {
 	if err != nil {
 		return fmt.Errorf("read the encryption key: %w", err)
 	}
-	if err := private.Check(path); err != nil {
+	if err := statedir.CheckPrivate(path); err != nil {
 		return err
 	}
 	if err := yaml.UnmarshalStrict(data, &apiserverv1.EncryptionConfiguration{}); err != nil {

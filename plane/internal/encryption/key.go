@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/private"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // secretsPrefix is where kube-apiserver keeps Secrets in etcd.
@@ -55,7 +55,7 @@ func (k *Key) Init(ctx context.Context) error {
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the encryption key: %w", err)
 	}
-	if err := private.Check(k.dir); err != nil {
+	if err := statedir.CheckPrivate(k.dir); err != nil {
 		return err
 	}
 	err := check(k.ConfigFile())

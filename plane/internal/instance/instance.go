@@ -13,8 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/plane/internal/network"
-	"github.com/slipway-dev/slipway/plane/internal/planelog"
-	"github.com/slipway-dev/slipway/plane/internal/private"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // Defaults of a plane.
@@ -105,7 +104,7 @@ func Open(dir string) (*Instance, error) {
 		return nil, err
 	}
 	// Commands of root act on what is in it: kubeconfigs and paths of programs.
-	if err := private.Check(dir); err != nil {
+	if err := statedir.CheckPrivate(dir); err != nil {
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}
 	i := &Instance{Dir: dir}
@@ -141,7 +140,7 @@ func Create(dir string, c Config) (*Instance, error) {
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !leftover(e.Name()) }) {
 		return nil, fmt.Errorf("--state-dir %s is not empty and holds no plane: choose a new directory", dir)
 	}
-	if err := private.Check(dir); err != nil {
+	if err := statedir.CheckPrivate(dir); err != nil {
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}
 	i := &Instance{Dir: dir, New: true, Config: c}
@@ -254,4 +253,4 @@ func (i *Instance) Kubeconfig() string { return i.Path("kubeconfig") }
 func (i *Instance) HostBundles() string { return i.Path(hostbundle.PlaneStore) }
 
 // PlaneLog is the path of the plane's log.
-func (i *Instance) PlaneLog() string { return i.Path(planelog.Name) }
+func (i *Instance) PlaneLog() string { return i.Path(statedir.LogName) }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/durable"
-	"github.com/slipway-dev/slipway/plane/internal/private"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 func config() Config {
@@ -99,7 +99,7 @@ func TestCreateRefusesADirectoryThatIsNotItsOwn(t *testing.T) {
 
 // Whoever can write into the directory of a plane is root of the machine by it.
 func TestADirectoryThatIsOpenToOthersIsRefused(t *testing.T) {
-	var open *private.Error
+	var open *statedir.NotPrivateError
 	dir := filepath.Join(t.TempDir(), "empty")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

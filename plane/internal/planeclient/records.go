@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 
 	"github.com/slipway-dev/slipway/internal/management"
-	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
@@ -67,7 +66,7 @@ func (p Plane) logs() ([]management.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := planelog.Files(p.Instance.PlaneLog())
+	files := statedir.LogFiles(p.Instance.PlaneLog())
 	if installed == nil && len(files) == 0 {
 		files = []string{p.Instance.PlaneLog()} // whoever reads it learns that it is not there
 	}

@@ -16,7 +16,7 @@ func mayImport(pkg string) bool {
 	const repository = "github.com/slipway-dev/slipway/"
 	switch pkg {
 	case repository + "internal/durable", repository + "plane/internal/supervisor", repository + "plane/internal/statedir",
-		repository + "plane/internal/planelog", repository + "plane/internal/component":
+		repository + "plane/internal/component":
 		return true
 	}
 	return strings.HasPrefix(pkg, "golang.org/x/sys/") || pkg == "golang.org/x/net/bpf" || pkg == "github.com/elastic/go-seccomp-bpf/arch"

@@ -11,5 +11,5 @@
 // killed, the plane goes on, and the next `slipway up` starts both anew. `slipway down` signals the supervisor, which
 // ends the plane and starts nothing any more.
 //
-// It is imported by cmd/slipway-sandbox. It imports internal/statedir and internal/planelog.
+// It is imported by cmd/slipway-sandbox. It imports internal/statedir.
 package supervisor

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
@@ -124,7 +123,7 @@ func (s *supervisor) once() end {
 	}
 }
 
-func (s *supervisor) log() string { return filepath.Join(s.dir, planelog.Name) }
+func (s *supervisor) log() string { return filepath.Join(s.dir, statedir.LogName) }
 
 // lastWords tells how a plane ended whose log began at an offset.
 func (s *supervisor) lastWords(status syscall.WaitStatus, logged int64) string {
@@ -154,7 +153,7 @@ func (s *supervisor) lastLine(logged int64) (line string, crashed bool, err erro
 	if _, err := log.Seek(logged, io.SeekStart); err != nil {
 		return "", false, err
 	}
-	return planelog.LastWords(log)
+	return statedir.LastWords(log)
 }
 
 func size(path string) int64 {

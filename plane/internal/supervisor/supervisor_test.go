@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/sandbox/process"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 	"github.com/slipway-dev/slipway/plane/internal/supervisor/fakeplane"
@@ -45,7 +44,7 @@ func startProgram(t *testing.T, dir, program string, lines ...string) *exec.Cmd 
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := planelog.Begin(filepath.Join(dir, planelog.Name))
+	log, err := statedir.BeginLog(filepath.Join(dir, statedir.LogName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +69,7 @@ func end(t *testing.T, dir string, supervisor *exec.Cmd) {
 			t.Errorf("process %d of the plane runs on", pid)
 		}
 	}
-	if said, err := os.ReadFile(filepath.Join(dir, planelog.Name)); t.Failed() && err == nil {
+	if said, err := os.ReadFile(filepath.Join(dir, statedir.LogName)); t.Failed() && err == nil {
 		t.Logf("%s", said)
 	}
 }

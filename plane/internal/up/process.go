@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slipway-dev/slipway/plane/internal/planelog"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
@@ -103,7 +102,7 @@ func (s *Session) spawn() (<-chan struct{}, error) {
 		return nil, err
 	}
 	defer func() { _ = lock.Release() }() // the supervisor has it
-	log, err := planelog.Begin(s.Instance.PlaneLog())
+	log, err := statedir.BeginLog(s.Instance.PlaneLog())
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +183,7 @@ func (s *Session) lastWords(status statedir.Status, log io.Reader) (string, bool
 	if status.Error != "" {
 		return status.Error, false
 	}
-	line, crashed, err := planelog.LastWords(log)
+	line, crashed, err := statedir.LastWords(log)
 	if err != nil {
 		line = err.Error()
 	}

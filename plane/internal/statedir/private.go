@@ -1,4 +1,4 @@
-package private
+package statedir
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 // others are the permission bits of a group and of everybody else.
 const others = 0o077
 
-// Error says that a path is open to others than the user of this process.
-type Error struct {
+// NotPrivateError says that a path is open to others than the user of this process.
+type NotPrivateError struct {
 	// Path that was looked at.
 	Path string
 	// UID is its owner, Mode its permissions.
@@ -20,7 +20,7 @@ type Error struct {
 	Self int
 }
 
-func (e *Error) Error() string {
+func (e *NotPrivateError) Error() string {
 	if int(e.UID) != e.Self {
 		return fmt.Sprintf("%s belongs to user %d, who could read and replace what is in it: `chown -R %d:%d %s` if you trust its content, or choose another directory",
 			e.Path, e.UID, e.Self, e.Self, e.Path)
@@ -32,10 +32,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s has mode %03o, which lets others in; it holds secrets: `chmod %s %s`", e.Path, e.Mode.Perm(), mode, e.Path)
 }
 
-// Check returns an *Error unless path belongs to the user of this process and nobody
+// CheckPrivate returns a *NotPrivateError unless path belongs to the user of this process and nobody
 // else has any permission on it. A symbolic link is judged itself: who owns it can
 // point it elsewhere.
-func Check(path string) error {
+func CheckPrivate(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func Check(path string) error {
 		}
 	}
 	if int(stat.Uid) != self || info.Mode().Perm()&others != 0 {
-		return &Error{Path: path, UID: stat.Uid, Mode: info.Mode(), Self: self}
+		return &NotPrivateError{Path: path, UID: stat.Uid, Mode: info.Mode(), Self: self}
 	}
 	return nil
 }

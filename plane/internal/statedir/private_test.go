@@ -1,4 +1,4 @@
-package private
+package statedir
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ func TestCheck(t *testing.T) {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
-		err := Check(dir)
-		var open *Error
+		err := CheckPrivate(dir)
+		var open *NotPrivateError
 		if (err == nil) != ok || err != nil && (!errors.As(err, &open) || !strings.Contains(err.Error(), "`chmod 700 "+dir+"`")) {
 			t.Errorf("mode %o: %v", mode, err)
 		}
@@ -29,10 +29,10 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(file); err == nil || !strings.Contains(err.Error(), "`chmod 600 "+file+"`") {
+	if err := CheckPrivate(file); err == nil || !strings.Contains(err.Error(), "`chmod 600 "+file+"`") {
 		t.Errorf("a file that all can read: %v", err)
 	}
-	if err := Check(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if err := CheckPrivate(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -46,20 +46,20 @@ func TestCheckOwner(t *testing.T) {
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.Symlink(dir, link)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(link); err != nil {
+	if err := CheckPrivate(link); err != nil {
 		t.Errorf("a link of our own: %v", err)
 	}
 	if err := os.Lchown(link, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(link); err == nil {
+	if err := CheckPrivate(link); err == nil {
 		t.Error("a link that somebody else can point elsewhere passes")
 	}
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	var foreign *Error
-	if err := Check(dir); !errors.As(err, &foreign) || foreign.UID != 65534 || !strings.Contains(err.Error(), "chown -R") {
+	var foreign *NotPrivateError
+	if err := CheckPrivate(dir); !errors.As(err, &foreign) || foreign.UID != 65534 || !strings.Contains(err.Error(), "chown -R") {
 		t.Errorf("somebody else's directory: %v", err)
 	}
 }

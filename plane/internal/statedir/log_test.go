@@ -1,4 +1,4 @@
-package planelog
+package statedir
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 func contents(t *testing.T, path string) []string {
 	t.Helper()
 	var all []string
-	for _, file := range Files(path) {
+	for _, file := range LogFiles(path) {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -24,7 +24,7 @@ func contents(t *testing.T, path string) []string {
 
 func begin(t *testing.T, path, line string) *os.File {
 	t.Helper()
-	log, err := Begin(path)
+	log, err := BeginLog(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package planelog
+package statedir
 
 import (
 	"bufio"
@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Name of the log in the state directory of its plane.
-const Name = "plane.log"
+// LogName of the log in the state directory of its plane.
+const LogName = "plane.log"
 
 const (
 	// maxSize of a file in bytes, but for what is written within an interval.
@@ -26,9 +26,9 @@ const (
 	interval = 10 * time.Second
 )
 
-// Begin returns the log of a plane that is about to start, empty, for appending. The one
+// BeginLog returns the log of a plane that is about to start, empty, for appending. The one
 // before is kept as the newest of the older ones.
-func Begin(path string) (*os.File, error) {
+func BeginLog(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 		if err := shift(path); err != nil {
 			return nil, err
@@ -40,9 +40,9 @@ func Begin(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// Bound keeps the log from growing beyond what Begin starts, until ctx ends. Failures are
+// BoundLog keeps the log from growing beyond what BeginLog starts, until ctx ends. Failures are
 // reported, and tried again.
-func Bound(ctx context.Context, path string, report func(error)) {
+func BoundLog(ctx context.Context, path string, report func(error)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -57,8 +57,8 @@ func Bound(ctx context.Context, path string, report func(error)) {
 	}
 }
 
-// Files are the logs there are, the newest first.
-func Files(path string) []string {
+// LogFiles are the logs there are, the newest first.
+func LogFiles(path string) []string {
 	var files []string
 	for n := 0; n <= older; n++ {
 		if _, err := os.Stat(numbered(path, n)); err == nil {
