@@ -24,8 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/plane/internal/apiserver"
-	"github.com/slipway-dev/slipway/plane/internal/encryption"
+	"github.com/slipway-dev/slipway/plane/internal/kube"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
@@ -110,7 +109,7 @@ func (p *plane) audited(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "audited"}, StringData: map[string]string{"key": confidential}}
 	_, err := p.client.CoreV1().Secrets(testNamespace).Create(t.Context(), secret, metav1.CreateOptions{})
 	must(t, err)
-	path := filepath.Join(p.dir, "apiserver", apiserver.AuditLog)
+	path := filepath.Join(p.dir, "apiserver", kube.AuditLog)
 	eventually(t, "the audit log tells of it", func(context.Context) (bool, error) {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -156,7 +155,7 @@ func (p *plane) confidentialIsNowhere(t *testing.T) {
 
 // withoutItsKey starts the plane after its key was lost: it must not make another one.
 func withoutItsKey(t *testing.T, args []string) {
-	key := filepath.Join(args[0], "encryption", encryption.ConfigFile)
+	key := filepath.Join(args[0], "encryption", kube.EncryptionConfigFile)
 	kept, err := os.ReadFile(key)
 	must(t, err)
 	must(t, os.Remove(key))

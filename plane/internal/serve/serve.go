@@ -13,12 +13,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/internal/hookdocs"
-	"github.com/slipway-dev/slipway/plane/internal/apiserver"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/encryption"
 	"github.com/slipway-dev/slipway/plane/internal/etcd"
-	"github.com/slipway-dev/slipway/plane/internal/kubecontrollers"
+	"github.com/slipway-dev/slipway/plane/internal/kube"
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
@@ -100,7 +98,7 @@ func acquire(opts Options) (*statedir.Lock, error) {
 // assemble returns the components in the order in which they start.
 func assemble(opts Options) [][]component.Component {
 	capiProviders, extras := split(opts.Providers)
-	clients := append(kubecontrollers.Clients(), capi.Clients(capiProviders)...)
+	clients := append(kube.ControllerClients(), capi.Clients(capiProviders)...)
 	var servers []pki.Server
 	if opts.LifecycleProgram != "" {
 		extras = append(extras, lifecycle.Manifests())
@@ -130,15 +128,15 @@ func assemble(opts Options) [][]component.Component {
 		Extras:     extras,
 	})
 	// Not in etcd's directory: a copy of that alone gives no Secret away.
-	key := encryption.NewKey(filepath.Join(opts.StateDir, "encryption"), database)
+	key := kube.NewKey(filepath.Join(opts.StateDir, "encryption"), database)
 	api := newAPIServer(opts, authority, database.Endpoint(), key.ConfigFile(), installed.Converted)
 	stages := [][]component.Component{
 		{authority, database},
 		{key},
 		{api},
 		// What comes after acts under RBAC.
-		{apiserver.NewRoles(api), installed},
-		{kubecontrollers.New(kubecontrollers.Options{
+		{kube.NewRoles(api), installed},
+		{kube.NewControllers(kube.ControllerOptions{
 			RESTConfig:      restConfig,
 			SigningCertFile: authority.CACertFile(),
 			SigningKeyFile:  authority.CAKeyFile(),
@@ -175,8 +173,8 @@ func newExtensions(opts Options, authority *pki.Authority) []component.Component
 	return all
 }
 
-func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint, encryptionConfig string, converted func(schema.GroupVersionKind) bool) *apiserver.Server {
-	return apiserver.New(apiserver.Options{
+func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint, encryptionConfig string, converted func(schema.GroupVersionKind) bool) *kube.Server {
+	return kube.NewServer(kube.ServerOptions{
 		Dir:                   filepath.Join(opts.StateDir, "apiserver"),
 		NoAuditLog:            opts.NoAuditLog,
 		EncryptionConfigFile:  encryptionConfig,

@@ -1,4 +1,4 @@
-package apiserver
+package kube
 
 import (
 	"net"
@@ -23,7 +23,7 @@ func TestInitLeavesNothingRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer door.Close()
-	s := New(Options{Dir: t.TempDir(), Bind: bind, Probe: &rest.Config{Host: "https://" + bind}, Doors: []network.Door{{Listener: door}}})
+	s := NewServer(ServerOptions{Dir: t.TempDir(), Bind: bind, Probe: &rest.Config{Host: "https://" + bind}, Doors: []network.Door{{Listener: door}}})
 	if err := s.Init(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot listen on "+bind) {
 		t.Errorf("the port is taken: %v", err)
 	}

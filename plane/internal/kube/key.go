@@ -1,4 +1,4 @@
-package encryption
+package kube
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 // secretsPrefix is where kube-apiserver keeps Secrets in etcd.
 const secretsPrefix = "/registry/secrets/"
 
-// Store is the etcd of the plane.
-type Store interface {
+// SecretStore is the etcd of the plane.
+type SecretStore interface {
 	// Any reports whether there is a key that begins with prefix.
 	Any(ctx context.Context, prefix string) (bool, error)
 }
@@ -35,11 +35,11 @@ func (e *MissingKeyError) Error() string {
 // ready and before the API server does.
 type Key struct {
 	dir   string
-	store Store
+	store SecretStore
 }
 
 // NewKey returns a Key whose file lies in dir, which must not be etcd's.
-func NewKey(dir string, store Store) *Key { return &Key{dir: dir, store: store} }
+func NewKey(dir string, store SecretStore) *Key { return &Key{dir: dir, store: store} }
 
 var _ component.Component = (*Key)(nil)
 
@@ -47,7 +47,7 @@ var _ component.Component = (*Key)(nil)
 func (*Key) Name() string { return "encryption" }
 
 // ConfigFile is the EncryptionConfiguration for kube-apiserver.
-func (k *Key) ConfigFile() string { return filepath.Join(k.dir, ConfigFile) }
+func (k *Key) ConfigFile() string { return filepath.Join(k.dir, EncryptionConfigFile) }
 
 // Init makes the key, unless it is there. It returns a *MissingKeyError when Secrets are stored
 // without it: a new key would make them unreadable for ever.
@@ -58,7 +58,7 @@ func (k *Key) Init(ctx context.Context) error {
 	if err := statedir.CheckPrivate(k.dir); err != nil {
 		return err
 	}
-	err := check(k.ConfigFile())
+	err := checkKey(k.ConfigFile())
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -69,7 +69,7 @@ func (k *Key) Init(ctx context.Context) error {
 	if stored {
 		return &MissingKeyError{k.ConfigFile()}
 	}
-	return create(k.ConfigFile())
+	return createKey(k.ConfigFile())
 }
 
 // Start implements component.Component.

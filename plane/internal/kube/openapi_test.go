@@ -1,4 +1,4 @@
-package apiserver
+package kube
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package apiserver
+package kube
 
 import (
 	_ "embed" // the configuration files
@@ -24,7 +24,7 @@ const (
 	auditDays      = 90
 )
 
-// AuditLog is the file of the audit log, in Options.Dir.
+// AuditLog is the file of the audit log, in ServerOptions.Dir.
 const AuditLog = "audit.log"
 
 // writeFiles writes the configuration files, which a new version of this program may

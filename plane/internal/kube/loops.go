@@ -1,4 +1,4 @@
-package kubecontrollers
+package kube
 
 import (
 	"context"
@@ -48,7 +48,7 @@ type controller struct {
 
 // environment is what a controller is built from: clients under its own name.
 type environment struct {
-	opts      Options
+	opts      ControllerOptions
 	config    *rest.Config
 	client    kubernetes.Interface
 	metadata  metadata.Interface
@@ -65,7 +65,7 @@ var controllers = []controller{
 	{account: "clusterrole-aggregation-controller", setup: setupClusterRoleAggregation, ready: rolesAggregated},
 }
 
-func newEnvironment(opts Options, config *rest.Config) (*environment, error) {
+func newEnvironment(opts ControllerOptions, config *rest.Config) (*environment, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = requestRate, requestBurst
 	client, err := kubernetes.NewForConfig(config)

@@ -1,4 +1,4 @@
-package kubecontrollers
+package kube
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package encryption
+package kube
 
 import (
 	"crypto/rand"
@@ -17,15 +17,15 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
-// ConfigFile is the file in Options.Dir that holds the key.
-const ConfigFile = "encryption.yaml"
+// EncryptionConfigFile is the file, in the directory of a Key, that holds the key.
+const EncryptionConfigFile = "encryption.yaml"
 
 // keyBytes is the size of a key of XSalsa20 and Poly1305, "secretbox".
 const keyBytes = 32
 
-// newConfig is the configuration with a new key. Its name is a fingerprint, so that two
+// newKey is the configuration with a new key. Its name is a fingerprint, so that two
 // keys never share one.
-func newConfig() ([]byte, error) {
+func newKey() ([]byte, error) {
 	secret := make([]byte, keyBytes)
 	if _, err := rand.Read(secret); err != nil {
 		return nil, err
@@ -41,9 +41,9 @@ func newConfig() ([]byte, error) {
 	})
 }
 
-// check returns an error for a file that is missing, open to others, or no configuration;
+// checkKey returns an error for a file that is missing, open to others, or no configuration;
 // kube-apiserver checks the rest.
-func check(path string) error {
+func checkKey(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the encryption key: %w", err)
@@ -58,10 +58,10 @@ func check(path string) error {
 	return nil
 }
 
-// create makes the file. It is on disk when create returns: a Secret must never be
+// createKey makes the file. It is on disk when createKey returns: a Secret must never be
 // stored with a key that a power cut takes away.
-func create(path string) error {
-	config, err := newConfig()
+func createKey(path string) error {
+	config, err := newKey()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package kubecontrollers
+package kube
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 )
 
-// Options configure a Component. All fields are required.
-type Options struct {
+// ControllerOptions configure Controllers. All fields are required.
+type ControllerOptions struct {
 	// RESTConfig returns the client configuration of a service account of
 	// kube-system, by its name.
 	RESTConfig func(account string) *rest.Config
@@ -22,9 +22,9 @@ type Options struct {
 	SigningCertFile, SigningKeyFile string
 }
 
-// Clients returns the identities the controllers act as. Each file name is the
+// ControllerClients returns the identities the controllers act as. Each file name is the
 // account's name.
-func Clients() []pki.Client {
+func ControllerClients() []pki.Client {
 	clients := make([]pki.Client, 0, len(controllers))
 	for _, c := range controllers {
 		clients = append(clients, pki.Client{
@@ -36,26 +36,26 @@ func Clients() []pki.Client {
 	return clients
 }
 
-// Component runs all controllers.
-type Component struct {
+// Controllers is the component of all controllers.
+type Controllers struct {
 	component.Task
-	opts Options
+	opts ControllerOptions
 	envs []*environment
 }
 
-// New returns a Component that has not been started.
-func New(opts Options) *Component { return &Component{opts: opts} }
+// NewControllers returns Controllers that have not been started.
+func NewControllers(opts ControllerOptions) *Controllers { return &Controllers{opts: opts} }
 
-var _ component.Mortal = (*Component)(nil)
+var _ component.Mortal = (*Controllers)(nil)
 
 // Name implements component.Component.
-func (c *Component) Name() string { return "kube-controllers" }
+func (c *Controllers) Name() string { return "kube-controllers" }
 
 // Init implements component.Component.
-func (c *Component) Init(context.Context) error { return nil }
+func (c *Controllers) Init(context.Context) error { return nil }
 
 // Start implements component.Component.
-func (c *Component) Start(ctx context.Context) error {
+func (c *Controllers) Start(ctx context.Context) error {
 	// Some constructors start goroutines with the context they are given.
 	setupCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	runs, err := c.setup(setupCtx)
@@ -70,7 +70,7 @@ func (c *Component) Start(ctx context.Context) error {
 	return nil
 }
 
-func (c *Component) setup(ctx context.Context) ([]func(context.Context), error) {
+func (c *Controllers) setup(ctx context.Context) ([]func(context.Context), error) {
 	runs := make([]func(context.Context), 0, len(controllers))
 	for _, ctl := range controllers {
 		env, err := newEnvironment(c.opts, c.opts.RESTConfig(ctl.account))
@@ -87,7 +87,7 @@ func (c *Component) setup(ctx context.Context) ([]func(context.Context), error) 
 	return runs, nil
 }
 
-func (c *Component) run(ctx context.Context, runs []func(context.Context)) error {
+func (c *Controllers) run(ctx context.Context, runs []func(context.Context)) error {
 	var wg sync.WaitGroup
 	for i, run := range runs {
 		c.envs[i].start(ctx)
@@ -106,7 +106,7 @@ func (c *Component) run(ctx context.Context, runs []func(context.Context)) error
 
 // Ready waits for the informers, without which no controller acts, and for the
 // aggregated ClusterRoles, without which Cluster API's managers may do nothing.
-func (c *Component) Ready(context.Context) error {
+func (c *Controllers) Ready(context.Context) error {
 	done := make(chan struct{})
 	close(done)
 	for i, env := range c.envs {

@@ -1,4 +1,4 @@
-package apiserver
+package kube
 
 import (
 	"bufio"
@@ -27,9 +27,9 @@ import (
 	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
-// Options configure a Server. All fields but Listener, Doors, Advertise, NoAuditLog
+// ServerOptions configure a Server. All fields but Listener, Doors, Advertise, NoAuditLog
 // and ExtraArgs are required.
-type Options struct {
+type ServerOptions struct {
 	// Dir holds the files that configure the server, and the audit log. It is made
 	// with mode 0700.
 	Dir string
@@ -81,12 +81,12 @@ type Options struct {
 // Server is the kube-apiserver component.
 type Server struct {
 	component.Task
-	opts  Options
+	opts  ServerOptions
 	probe *http.Client
 }
 
-// New returns a Server that has not been started.
-func New(opts Options) *Server { return &Server{opts: opts} }
+// NewServer returns a Server that has not been started.
+func NewServer(opts ServerOptions) *Server { return &Server{opts: opts} }
 
 var _ component.Mortal = (*Server)(nil)
 

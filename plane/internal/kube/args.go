@@ -1,6 +1,6 @@
-package apiserver
+package kube
 
-// fixedArgs do not depend on Options.
+// fixedArgs do not depend on ServerOptions.
 var fixedArgs = []string{
 	"--authorization-mode=RBAC",
 	"--enable-bootstrap-token-auth=true",
