@@ -15,8 +15,6 @@ import (
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/lifecycle/executable"
-	"github.com/slipway-dev/slipway/plane/internal/registration"
 )
 
 // Options configure a Component. All fields are required.
@@ -57,7 +55,7 @@ func (c *Component) Name() string { return "lifecycle" }
 
 // Init looks for the program and writes its kubeconfig.
 func (c *Component) Init(context.Context) error {
-	if err := executable.Check(c.opts.Program); err != nil {
+	if err := component.CheckProgram(c.opts.Program); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(c.opts.Dir, 0o700); err != nil {
@@ -79,7 +77,7 @@ func (c *Component) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	extension, err := registration.Register(ctx, registration.Options{Admin: c.opts.Admin, Manifest: manifest, CABundle: c.opts.CABundle})
+	extension, err := Register(ctx, RegistrationOptions{Admin: c.opts.Admin, Manifest: manifest, CABundle: c.opts.CABundle})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,9 @@
 // it does not answer, hooks fail closed: Clusters wait. The kernel ends it with the
 // plane, however the plane ends.
 //
-// The package imports component, manifests, pki and config. It is imported by serve
-// and cli.
+// A Registration keeps the ExtensionConfig of an extension that runs beside the plane
+// or in it: what clusterctl would install, with the plane's CA, which is renewed. Those
+// of extensions in the plane's process have a Registrar each.
+//
+// The package imports component, manifests, capi, pki and config.
 package lifecycle

@@ -16,7 +16,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-dev/slipway/plane/internal/capi"
-	"github.com/slipway-dev/slipway/plane/internal/registration"
 )
 
 const (
@@ -31,7 +30,7 @@ const (
 )
 
 // supervise keeps the program running until ctx ends.
-func (c *Component) supervise(ctx context.Context, extension *registration.Registration) {
+func (c *Component) supervise(ctx context.Context, extension *Registration) {
 	// The kernel ends the program with the thread that started it, which must not
 	// end before. It is not given back: a locked thread ends with its goroutine.
 	runtime.LockOSThread()
@@ -57,7 +56,7 @@ func (c *Component) supervise(ctx context.Context, extension *registration.Regis
 
 // run runs the program once, in the network namespace of this process, from the thread of
 // supervise. Its log goes where the plane's goes.
-func (c *Component) run(ctx context.Context, extension *registration.Registration) error {
+func (c *Component) run(ctx context.Context, extension *Registration) error {
 	cmd := exec.CommandContext(ctx, c.opts.Program,
 		"--cert-dir="+c.opts.CertDir,
 		"--extension-address="+extensionAddress,
@@ -94,7 +93,7 @@ func (c *Component) run(ctx context.Context, extension *registration.Registratio
 }
 
 // announce has the extension discovered as soon as it serves.
-func announce(ctx context.Context, extension *registration.Registration) {
+func announce(ctx context.Context, extension *Registration) {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
 	for {

@@ -20,7 +20,6 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
-	"github.com/slipway-dev/slipway/plane/internal/registration"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
@@ -163,7 +162,7 @@ func assemble(opts Options) [][]component.Component {
 func newExtensions(opts Options, authority *pki.Authority) []component.Component {
 	var all []component.Component
 	for _, e := range opts.Extensions {
-		all = append(all, registration.NewComponent(e.Server.Name, registration.Options{
+		all = append(all, lifecycle.NewRegistrar(e.Server.Name, lifecycle.RegistrationOptions{
 			Admin: authority.RESTConfig(pki.Admin.Name, opts.loopback()), Manifest: e.Manifest, CABundle: authority.CABundle,
 		}))
 	}

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/lifecycle/executable"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
@@ -67,7 +67,7 @@ func (s *Session) checkMachine(ctx context.Context, step *progress.Step) error {
 		return err
 	}
 	for _, program := range []string{s.Lifecycle, s.Hosts.Sandbox} {
-		if err := executable.Check(program); err != nil {
+		if err := component.CheckProgram(program); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package registration_test
+package lifecycle_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/testenv"
-	"github.com/slipway-dev/slipway/plane/internal/registration"
+	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 )
 
 var env *testenv.Env
@@ -34,7 +34,7 @@ func TestRenewedCAIsRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registered, err := registration.Register(t.Context(), registration.Options{
+	registered, err := lifecycle.Register(t.Context(), lifecycle.RegistrationOptions{
 		Admin: env.Config, Manifest: manifest, CABundle: func() ([]byte, error) { return []byte(ca.Load().(string)), nil },
 	})
 	if err != nil {

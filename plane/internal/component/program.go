@@ -1,4 +1,4 @@
-package executable
+package component
 
 import (
 	"errors"
@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Check fails unless the program is there, and says where it comes from.
-func Check(path string) error {
+// CheckProgram fails unless the program is there, and says where it comes from.
+func CheckProgram(path string) error {
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is missing: it belongs beside slipway, take it from the same release or run `make binaries`", path)

@@ -1,4 +1,4 @@
-package registration
+package lifecycle
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ const (
 	startedAnnotation = "slipway.dev/lifecycle-started"
 )
 
-// Options of a registration. All are required.
-type Options struct {
+// RegistrationOptions of a registration. All are required.
+type RegistrationOptions struct {
 	// Admin registers the extension.
 	Admin *rest.Config
 	// Manifest is the ExtensionConfig that clusterctl would install.
@@ -39,7 +39,7 @@ type Options struct {
 
 // Registration is the ExtensionConfig of an extension.
 type Registration struct {
-	opts   Options
+	opts   RegistrationOptions
 	client dynamic.ResourceInterface
 	object *unstructured.Unstructured
 	// ca that the ExtensionConfig has, PEM.
@@ -47,7 +47,7 @@ type Registration struct {
 }
 
 // Register applies the ExtensionConfig with the plane's CA.
-func Register(ctx context.Context, opts Options) (*Registration, error) {
+func Register(ctx context.Context, opts RegistrationOptions) (*Registration, error) {
 	object := &unstructured.Unstructured{}
 	if err := yaml.UnmarshalStrict(opts.Manifest, &object.Object); err != nil {
 		return nil, fmt.Errorf("read the ExtensionConfig: %w", err)
