@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/export"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // Archive is one that was kept.
 type Archive struct {
 	// Name of the Secret with its index.
 	Name string
-	export.Index
+	step.ArchiveIndex
 }
 
 // Archives returns the archives in a namespace of a Cluster, which may be gone, the oldest
@@ -32,11 +32,11 @@ func Archives(ctx context.Context, c client.Reader, namespace string, cluster cl
 	var archives []Archive
 	for i := range secrets.Items {
 		secret := &secrets.Items[i]
-		if secret.Type != export.IndexType {
+		if secret.Type != step.ArchiveIndexType {
 			continue
 		}
 		archive := Archive{Name: secret.Name}
-		if err := json.Unmarshal(secret.Data[export.IndexKey], &archive.Index); err != nil {
+		if err := json.Unmarshal(secret.Data[step.ArchiveIndexKey], &archive.ArchiveIndex); err != nil {
 			return nil, fmt.Errorf("the index in Secret %s is damaged: %w", secret.Name, err)
 		}
 		if archive.Cluster == cluster.Name && cmp.Or(archive.Namespace, namespace) == cluster.Namespace {
@@ -56,12 +56,12 @@ func Assemble(ctx context.Context, c client.Reader, namespace string, archive *A
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: part.Secret}, secret); err != nil {
 			return nil, fmt.Errorf("archive %s is not whole: %w", archive.Name, err)
 		}
-		if got := export.Digest(secret.Data[export.PartKey]); got != part.Digest {
+		if got := step.ArchiveDigest(secret.Data[step.ArchivePartKey]); got != part.Digest {
 			return nil, fmt.Errorf("archive %s is damaged: Secret %s has the digest %s, not %s", archive.Name, part.Secret, got, part.Digest)
 		}
-		whole.Write(secret.Data[export.PartKey])
+		whole.Write(secret.Data[step.ArchivePartKey])
 	}
-	if got := export.Digest(whole.Bytes()); got != archive.Digest {
+	if got := step.ArchiveDigest(whole.Bytes()); got != archive.Digest {
 		return nil, fmt.Errorf("archive %s is damaged: it has the digest %s, not %s", archive.Name, got, archive.Digest)
 	}
 	return whole.Bytes(), nil

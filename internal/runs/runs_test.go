@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/export"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 var start = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
@@ -178,18 +178,18 @@ func TestDecisionThatWasNotRecorded(t *testing.T) {
 // archived are the Secrets of an archive of two parts.
 func archived(t *testing.T, name string, began time.Time, parts ...string) []client.Object {
 	t.Helper()
-	index := export.Index{Cluster: "prod", StartTime: metav1.NewTime(began), Digest: export.Digest([]byte(strings.Join(parts, "")))}
+	index := step.ArchiveIndex{Cluster: "prod", StartTime: metav1.NewTime(began), Digest: step.ArchiveDigest([]byte(strings.Join(parts, "")))}
 	var objects []client.Object
 	for i, part := range parts {
-		secret := &corev1.Secret{ObjectMeta: in(name + "-" + string(rune('0'+i))), Type: export.PartType, Data: map[string][]byte{export.PartKey: []byte(part)}}
-		index.Parts = append(index.Parts, export.Part{Secret: secret.Name, Digest: export.Digest([]byte(part))})
+		secret := &corev1.Secret{ObjectMeta: in(name + "-" + string(rune('0'+i))), Type: step.ArchivePartType, Data: map[string][]byte{step.ArchivePartKey: []byte(part)}}
+		index.Parts = append(index.Parts, step.ArchivePart{Secret: secret.Name, Digest: step.ArchiveDigest([]byte(part))})
 		objects = append(objects, secret)
 	}
 	data, err := json.Marshal(index)
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{ObjectMeta: in(name), Type: export.IndexType, Data: map[string][]byte{export.IndexKey: data}}
+	secret := &corev1.Secret{ObjectMeta: in(name), Type: step.ArchiveIndexType, Data: map[string][]byte{step.ArchiveIndexKey: data}}
 	secret.Labels = map[string]string{lifecyclev1.ArchiveLabel: "prod"}
 	return append(objects, secret)
 }
@@ -205,7 +205,7 @@ func TestArchivesAreWholeOrRefused(t *testing.T) {
 	if data, err := Assemble(t.Context(), c, "default", newest); err != nil || string(data) != "ab" {
 		t.Errorf("got %q, %v", data, err)
 	}
-	part := &corev1.Secret{ObjectMeta: in("new-1"), Type: export.PartType, Data: map[string][]byte{export.PartKey: []byte("x")}}
+	part := &corev1.Secret{ObjectMeta: in("new-1"), Type: step.ArchivePartType, Data: map[string][]byte{step.ArchivePartKey: []byte("x")}}
 	if err := c.Update(t.Context(), part); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestArchivesOfAnotherNamespace(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "of-team"}, secret); err != nil {
 		t.Fatal(err)
 	}
-	secret.Data[export.IndexKey] = bytes.Replace(secret.Data[export.IndexKey], []byte(`"cluster":"prod"`), []byte(`"cluster":"prod","namespace":"team"`), 1)
+	secret.Data[step.ArchiveIndexKey] = bytes.Replace(secret.Data[step.ArchiveIndexKey], []byte(`"cluster":"prod"`), []byte(`"cluster":"prod","namespace":"team"`), 1)
 	if err := c.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}

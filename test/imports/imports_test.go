@@ -15,6 +15,7 @@ type rule struct {
 	folder string
 	may    []string // folders of this repository; nil means nothing of it
 	never  []string // import path prefixes outside of the repository, transitively
+	direct []string // import path prefixes that it does not import itself
 }
 
 var rules = []rule{
@@ -63,11 +64,11 @@ var rules = []rule{
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
 	{folder: "internal/manager", may: []string{"api", "internal/bundleserver", "internal/controller", "internal/hookserver", "internal/hosthooks", "internal/inplace", "internal/webhook", "internal/version", "internal/throttle", "internal/program", "internal/tracing", "sdk"}},
-	{folder: "internal/lifecycle/step", may: []string{"api"}},
+	{folder: "internal/lifecycle/step", may: []string{"api", "internal/lifecycle/expression", "internal/lifecycle/rights", "internal/lifecycle/schedule", "internal/lifecycle/workload", "sdk"}},
 	{folder: "internal/lifecycle/expression", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
-	{folder: "internal/lifecycle/gate", may: []string{"api", "internal/lifecycle/step", "internal/lifecycle/expression"}},
 	{folder: "internal/lifecycle/schedule", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
-	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/endpoint", "internal/lifecycle/step", "internal/lifecycle/schedule"}, never: []string{"sigs.k8s.io/controller-runtime"}},
+	// Pure: facts come in as values.
+	{folder: "internal/lifecycle/plan", may: []string{"api", "internal/lifecycle/schedule", "internal/lifecycle/step"}, direct: []string{"context", "sigs.k8s.io/controller-runtime", "k8s.io/client-go"}},
 	{folder: "internal/lifecycle/match", may: []string{"api", "internal/lifecycle/expression"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	{folder: "internal/lifecycle/run", may: []string{"api", "internal/lifecycle/match", "internal/lifecycle/plan", "internal/lifecycle/rights", "internal/lifecycle/step", "internal/tracing"}},
 	{folder: "internal/lifecycle/rights", may: []string{"api"}},
@@ -118,6 +119,11 @@ func TestImportRules(t *testing.T) {
 					if strings.HasPrefix(imported, module) && !r.allows(imported) {
 						t.Errorf("%s imports %s, which the rules of %s do not allow", pkg, imported, r.folder)
 					}
+					for _, never := range r.direct {
+						if below(imported, never) {
+							t.Errorf("%s imports %s; %s must not", pkg, imported, r.folder)
+						}
+					}
 				}
 				for _, dep := range deps[pkg] {
 					for _, never := range r.never {
@@ -161,19 +167,18 @@ func TestCommandsRunNoPlane(t *testing.T) {
 }
 
 // TestSiblingsDoNotImportEachOther keeps reconcilers apart, which agree through
-// objects and internal/host, and executors of steps, which agree on nothing.
+// objects and internal/host.
 func TestSiblingsDoNotImportEachOther(t *testing.T) {
 	packages := list(t, "{{.ImportPath}} {{join .Imports \" \"}}")
-	for _, root := range []string{module + "internal/controller/", module + "internal/lifecycle/executor/"} {
-		for pkg, imports := range packages {
-			if !strings.HasPrefix(pkg, root) {
-				continue
-			}
-			own, _, _ := strings.Cut(strings.TrimPrefix(pkg, root), "/")
-			for _, imported := range imports {
-				if strings.HasPrefix(imported, root) && !below(imported, root+own) {
-					t.Errorf("%s imports %s", pkg, imported)
-				}
+	const root = module + "internal/controller/"
+	for pkg, imports := range packages {
+		if !strings.HasPrefix(pkg, root) {
+			continue
+		}
+		own, _, _ := strings.Cut(strings.TrimPrefix(pkg, root), "/")
+		for _, imported := range imports {
+			if strings.HasPrefix(imported, root) && !below(imported, root+own) {
+				t.Errorf("%s imports %s", pkg, imported)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"strings"
 	"time"
 
@@ -23,7 +24,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/jobspec"
 	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
@@ -122,7 +122,7 @@ func (v *policyValidator) tryJobs(ctx context.Context, p *lifecyclev1.LifecycleP
 				continue
 			}
 			at := stepPath(i, j).Child("job")
-			spec, faults := jobspec.Parse(s.Job.Spec.Raw, at.Child("spec"))
+			spec, faults := step.ParseJobSpec(s.Job.Spec.Raw, at.Child("spec"))
 			if len(faults) > 0 {
 				return faults, nil
 			}

@@ -15,9 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/endpoint"
 	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
-	"github.com/slipway-dev/slipway/internal/lifecycle/jobspec"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
@@ -144,7 +142,7 @@ func validateApply(a *lifecyclev1.ApplyStep, p *field.Path) field.ErrorList {
 }
 
 func validateJob(j *lifecyclev1.JobStep, p *field.Path) field.ErrorList {
-	_, errs := jobspec.Parse(j.Spec.Raw, p.Child("spec"))
+	_, errs := step.ParseJobSpec(j.Spec.Raw, p.Child("spec"))
 	if j.Namespace == "" {
 		return errs
 	}
@@ -156,7 +154,7 @@ func validateJob(j *lifecyclev1.JobStep, p *field.Path) field.ErrorList {
 
 func validateWebhook(w *lifecyclev1.WebhookStep, p *field.Path) field.ErrorList {
 	errs := matches(w.SecretName, validation.IsDNS1123Subdomain, p.Child("secretName"))
-	if _, err := endpoint.Parse(w.URL); err != nil {
+	if _, err := step.ParseEndpoint(w.URL); err != nil {
 		// The URL may hold a password.
 		errs = append(errs, field.Invalid(p.Child("url"), field.OmitValueType{}, err.Error()))
 	}

@@ -10,14 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/slipway-dev/slipway/internal/lifecycle/admission"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/apply"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/approval"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/export"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/expression"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/job"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/wait"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/webhook"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/window"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
@@ -82,13 +74,13 @@ func executors(mgr ctrl.Manager, networks []netip.Prefix, own *rights.Checker) m
 	c, granted, reader := mgr.GetClient(), own.Client(mgr.GetClient()), own.Reader(mgr.GetAPIReader())
 	clients := workload.New(reader, userAgent)
 	return map[step.Kind]step.Executor{
-		step.KindExpression: expression.New(c),
-		step.KindWindow:     window.New(),
-		step.KindApproval:   approval.New(),
-		step.KindApply:      apply.New(reader, clients),
-		step.KindJob:        job.New(granted, mgr.GetConfig(), clients),
-		step.KindWebhook:    webhook.New(reader, webhook.Options{UserAgent: userAgent, AllowedNetworks: networks}),
-		step.KindWait:       wait.New(c, clients),
-		step.KindExport:     export.New(granted, clients),
+		step.KindExpression: step.NewExpression(c),
+		step.KindWindow:     step.NewWindow(),
+		step.KindApproval:   step.NewApproval(),
+		step.KindApply:      step.NewApply(reader, clients),
+		step.KindJob:        step.NewJob(granted, mgr.GetConfig(), clients),
+		step.KindWebhook:    step.NewWebhook(reader, step.WebhookOptions{UserAgent: userAgent, AllowedNetworks: networks}),
+		step.KindWait:       step.NewWait(c, clients),
+		step.KindExport:     step.NewExport(granted, clients),
 	}
 }

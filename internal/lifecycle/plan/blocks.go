@@ -6,7 +6,6 @@ import (
 	"time"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/endpoint"
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
@@ -121,11 +120,11 @@ func doing(s *lifecyclev1.Step) string {
 
 // host is what may be told of a URL.
 func host(text string) string {
-	u, err := endpoint.Parse(text)
+	u, err := step.ParseEndpoint(text)
 	if err != nil {
 		return "an endpoint"
 	}
-	return endpoint.Host(u)
+	return step.EndpointHost(u)
 }
 
 // seen is what the last attempt reported. It is from the status, which may be lost.

@@ -103,26 +103,11 @@ func TimeLeft(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, now time.Time)
 }
 
 func timeLeft(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, now time.Time) (time.Duration, bool) {
-	timeout := Timeout(s)
+	timeout := step.Timeout(s)
 	if timeout == 0 {
 		return 0, false
 	}
 	return timeout - max(0, now.Sub(progress.StartTime.Time)), true
-}
-
-// defaultTimeout is that of steps that do something themselves.
-const defaultTimeout = 600 * time.Second
-
-// Timeout is how long a step may take; 0 for no limit.
-func Timeout(s *lifecyclev1.Step) time.Duration {
-	switch {
-	case s.TimeoutSeconds != nil:
-		return time.Duration(*s.TimeoutSeconds) * time.Second
-	case s.Expression != nil || s.Window != nil || s.Approval != nil:
-		return 0
-	default:
-		return defaultTimeout
-	}
 }
 
 // Defaults of a RetryPolicy. A first pause that is longer than defaultMaxBackoff is the
@@ -177,7 +162,7 @@ func skippedBy(skip *lifecyclev1.Decision) string {
 }
 
 func timedOut(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, last string) string {
-	message := fmt.Sprintf("not done within %s of %s", Timeout(s), clock(progress.StartTime.Time))
+	message := fmt.Sprintf("not done within %s of %s", step.Timeout(s), clock(progress.StartTime.Time))
 	if last != "" {
 		message += ": " + last
 	}

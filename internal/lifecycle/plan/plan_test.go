@@ -439,7 +439,7 @@ func TestARestartIsOneRecordThatAnswersAllRetries(t *testing.T) {
 func TestAClockThatWentBackCountsAsNoTime(t *testing.T) {
 	s := apply("a")
 	left, limited := plan.TimeLeft(begun(s, nil), &s, start.Add(-24*time.Hour))
-	if !limited || left != plan.Timeout(&s) {
+	if !limited || left != step.Timeout(&s) {
 		t.Errorf("%s left, limited is %t", left, limited)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/job"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -56,7 +55,7 @@ func realJob(name string) lifecyclev1.Step {
 
 func (w *world) withRealJobs(c client.Client) *run.Reconciler {
 	controller := w.reconciler(c)
-	controller.Executors[step.KindJob] = job.New(c, env.Config, nil)
+	controller.Executors[step.KindJob] = step.NewJob(c, env.Config, nil)
 	return controller
 }
 

@@ -21,8 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/approval"
-	"github.com/slipway-dev/slipway/internal/lifecycle/executor/window"
 	"github.com/slipway-dev/slipway/internal/lifecycle/run"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -98,8 +96,8 @@ func (w *world) reconciler(c client.Client) *run.Reconciler {
 	return &run.Reconciler{
 		Client: c, APIReader: c, Recorder: w.events, Clock: w.clock,
 		Executors: map[step.Kind]step.Executor{
-			step.KindApproval: approval.New(),
-			step.KindWindow:   window.New(),
+			step.KindApproval: step.NewApproval(),
+			step.KindWindow:   step.NewWindow(),
 			step.KindApply:    &applier{effects: w.effects, client: c},
 			step.KindJob:      &jobs{effects: w.effects, client: c},
 		},

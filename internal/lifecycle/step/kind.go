@@ -1,6 +1,8 @@
 package step
 
 import (
+	"time"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
@@ -42,4 +44,19 @@ func KindOf(s *lifecyclev1.Step) Kind {
 		return set[0]
 	}
 	return ""
+}
+
+// defaultTimeout is that of steps that do something themselves.
+const defaultTimeout = 600 * time.Second
+
+// Timeout is how long a step may take; 0 for no limit.
+func Timeout(s *lifecyclev1.Step) time.Duration {
+	switch {
+	case s.TimeoutSeconds != nil:
+		return time.Duration(*s.TimeoutSeconds) * time.Second
+	case s.Expression != nil || s.Window != nil || s.Approval != nil:
+		return 0
+	default:
+		return defaultTimeout
+	}
 }

@@ -3,11 +3,32 @@ package step
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
+
+func TestNamesOfStepsAreLabelsAndDiffer(t *testing.T) {
+	seen := map[string]string{}
+	for _, run := range []string{"a", strings.Repeat("r", 62), strings.Repeat("r", 63), strings.Repeat("r", 63) + "x"} {
+		for attempt := range int32(3) {
+			for _, suffix := range []string{"", "0", "1"} {
+				r := &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Name: run}}
+				name := Name(r, lifecyclev1.StepProgress{Name: "conformance", Attempt: attempt}, suffix)
+				if errs := validation.IsDNS1123Label(name); errs != nil {
+					t.Errorf("%q: %v", name, errs)
+				}
+				if other, taken := seen[name]; taken {
+					t.Errorf("%q is the name for %s and %s", name, other, run)
+				}
+				seen[name] = run
+			}
+		}
+	}
+}
 
 // Objects under these names exist in management clusters: a name that changes makes a second run,
 // Job or archive beside the first.
@@ -27,6 +48,27 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 		{name(long, "0"), shortened + "b15fc47510"},
 		{labels[lifecyclev1.RunLabel], shortened + "8e08f5fcab"},
 		{labels[lifecyclev1.PolicyLabel], shortened + "af9f20e0ae"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// Archives of these names and digests exist in management clusters.
+func TestNamesOfArchivesStayAsTheyAre(t *testing.T) {
+	input := func(run, namespace string) Input {
+		return Input{
+			Run:      &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: run}},
+			Step:     &lifecyclev1.Step{Name: "save", Export: &lifecyclev1.ExportStep{Namespace: namespace}},
+			Progress: lifecyclev1.StepProgress{Name: "save", StartTime: metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))},
+		}
+	}
+	for _, c := range []struct{ got, want string }{
+		{archiveName(input("edge-1", "")), "edge-1-save-20260301120000"},
+		{archiveName(input("edge-1", "archives")), "edge-1-save-20260301120000-96c2886c"},
+		{archiveName(input(strings.Repeat("r", 240), "archives")), "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr-3d4722fde7"},
+		{ArchiveDigest([]byte("a")), "sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

@@ -1,0 +1,242 @@
+package step
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+)
+
+const (
+	// timeout bounds a call, from the name's resolution to the end of the answer.
+	webhookTimeout = 10 * time.Second
+	// maxAnswer is how much of an answer is read.
+	maxAnswer = 64 << 10
+	// maxMessage is how much of the answer's message is told.
+	maxAnswerMessage = 512
+	// keyName is the key of the Secret that signs.
+	signingKey = "key"
+)
+
+// Bounds of how long an endpoint can have the step wait before it is asked again.
+const (
+	defaultWebhookPause = 15 * time.Second
+	minWebhookPause     = time.Second
+	maxWebhookPause     = time.Hour
+)
+
+// Options of the executor.
+type WebhookOptions struct {
+	// AllowedNetworks are those whose addresses endpoints may have besides public ones.
+	// Addresses are held against them after name resolution.
+	AllowedNetworks []netip.Prefix
+	// UserAgent of the calls.
+	UserAgent string
+}
+
+// New returns the executor of webhook steps. It finds keys with reader, which must not
+// be a cache.
+func NewWebhook(reader kclient.Reader, options WebhookOptions) Executor {
+	return &webhookExecutor{reader: reader, options: options}
+}
+
+// webhookExecutor executes webhook steps: it calls an HTTPS endpoint, signed as
+// Standard Webhooks has it (https://www.standardwebhooks.com), and tells what the
+// endpoint answers.
+//
+//	POST <url>
+//	content-type: application/json
+//	webhook-id: msg_...           the same for every attempt of a step
+//	webhook-timestamp: <seconds>  of the attempt
+//	webhook-signature: v1,<base64 of HMAC-SHA256 over "<id>.<timestamp>.<body>">
+//
+//	{"type": "slipway.lifecycle.BeforeClusterUpgrade",
+//	 "timestamp": "2026-01-02T03:04:05Z",
+//	 "data": {"hook": "BeforeClusterUpgrade",
+//	          "run": {"name": "...", "step": "...", "attempt": 0},
+//	          "cluster": {"namespace": "...", "name": "..."},
+//	          "policy": "...",
+//	          "request": {"fromKubernetesVersion": "...", "toKubernetesVersion": "..."}}}
+//
+// The answer may be a JSON object with the key message, a text for people.
+//
+// A call goes to the address of the endpoint or fails: no redirects, no proxies, and no
+// addresses but public ones and those of networks that an administrator allows. Of the
+// URL, whose path and query may be a secret, only the host is ever told.
+type webhookExecutor struct {
+	reader  kclient.Reader
+	options WebhookOptions
+}
+
+// Execute implements Executor.
+func (e *webhookExecutor) Execute(ctx context.Context, in Input) (Result, error) {
+	address, err := ParseEndpoint(in.Step.Webhook.URL)
+	if err != nil {
+		return Result{}, Terminal(fmt.Errorf("webhook.url: %w", err), "correct the policy, or skip the step")
+	}
+	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
+		return Result{Done: true, Message: "would call " + EndpointHost(address)}, nil
+	}
+	key, err := e.key(ctx, in)
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
+	defer cancel()
+	request, err := e.request(ctx, in, address, key)
+	if err != nil {
+		return Result{}, err
+	}
+	transport, err := e.transport(in.Step.Webhook.CABundle)
+	if err != nil {
+		return Result{}, Terminal(err, "correct the policy, or skip the step")
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return Result{}, fmt.Errorf("call %s: %w", EndpointHost(address), err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	return webhookAnswer(response, in.Now, EndpointHost(address))
+}
+
+func (e *webhookExecutor) key(ctx context.Context, in Input) ([]byte, error) {
+	name := kclient.ObjectKey{Namespace: in.Run.Namespace, Name: in.Step.Webhook.SecretName}
+	secret := &corev1.Secret{}
+	err := e.reader.Get(ctx, name, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("webhook.secretName: there is no Secret %s; create it, with the key %q", name, signingKey)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	text, found := secret.Data[signingKey]
+	if !found {
+		return nil, fmt.Errorf("webhook.secretName: Secret %s has no key %q", name, signingKey)
+	}
+	key, err := parseSigningKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("webhook.secretName: key %q of Secret %s %w", signingKey, name, err)
+	}
+	return key, nil
+}
+
+func (e *webhookExecutor) request(ctx context.Context, in Input, address *url.URL, key []byte) (*http.Request, error) {
+	content, err := webhookBody(in)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	id := messageID(in)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", e.options.UserAgent)
+	request.Header.Set("Webhook-Id", id)
+	request.Header.Set("Webhook-Timestamp", strconv.FormatInt(in.Now.Unix(), 10))
+	request.Header.Set("Webhook-Signature", sign(key, id, in.Now, content))
+	return request, nil
+}
+
+// transport makes one call: a step calls its endpoint seldom. A transport, other than
+// a client, follows no redirects.
+func (e *webhookExecutor) transport(caBundle string) (*http.Transport, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caBundle != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(caBundle)) {
+			return nil, errors.New("webhook.caBundle holds no certificate in PEM form")
+		}
+	}
+	dialer := &net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		resolved, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return checkDestination(resolved.Addr(), e.options.AllowedNetworks)
+	}}
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        config,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}, nil
+}
+
+// answer tells what the endpoint's answer means.
+func webhookAnswer(response *http.Response, now time.Time, where string) (Result, error) {
+	told := where + " answered " + response.Status
+	if message := answerMessage(response); message != "" {
+		told += ": " + message
+	}
+	switch code := response.StatusCode; {
+	case code == http.StatusAccepted, code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		return Result{Message: told, After: webhookPause(response.Header.Get("Retry-After"), now)}, nil
+	case code >= 200 && code < 300:
+		return Result{Done: true, Message: told}, nil
+	case code >= 300 && code < 400:
+		return Result{}, fmt.Errorf("%s: redirects are not followed; set webhook.url to the final address", told)
+	}
+	return Result{}, errors.New(told)
+}
+
+// messageOf returns the message of an answer in JSON, in one line.
+func answerMessage(response *http.Response) string {
+	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return ""
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return ""
+	}
+	var answer struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(content, &answer) != nil {
+		return ""
+	}
+	line := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, answer.Message)
+	return strings.ToValidUTF8(line[:min(len(line), maxAnswerMessage)], "")
+}
+
+// pause reads a Retry-After header: seconds or a date.
+func webhookPause(header string, now time.Time) time.Duration {
+	if header == "" {
+		return defaultWebhookPause
+	}
+	if seconds, err := strconv.ParseInt(header, 10, 64); err == nil {
+		// Clamped before it is multiplied, which could overflow.
+		return time.Duration(min(max(seconds, int64(minWebhookPause/time.Second)), int64(maxWebhookPause/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return defaultWebhookPause
+	}
+	return min(max(at.Sub(now), minWebhookPause), maxWebhookPause)
+}
